@@ -1,0 +1,102 @@
+"""Bins of sentences by length, and which of them hold lengths that training never saw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
+
+from posnmt.errors import UserError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+DEFAULT_WIDTH = 10
+# More bins than this make neither a table nor a plot that anybody can read.
+MOST_BINS = 200
+
+Mark = Literal["seen", "partly unseen", "unseen"]
+
+
+@dataclass(frozen=True)
+class Bin:
+    """The lengths from `first` to `last`, both included; `last` None: no upper end."""
+
+    first: int
+    last: int | None
+
+    @property
+    def label(self) -> str:
+        """`10-19`, or `60-` for the open last bin, or `5` for a single length."""
+        if self.last is None:
+            return f"{self.first}-"
+        return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+
+
+@dataclass(frozen=True)
+class TrainedLengths:
+    """The shortest and the longest source of the training text; None where it is not known."""
+
+    shortest: int | None = None
+    longest: int | None = None
+
+    def holds(self, length: int) -> bool:
+        """Whether a source of this length lies between the shortest and the longest."""
+        return (self.shortest or 0) <= length and (self.longest is None or length <= self.longest)
+
+
+def bins_of_width(width: int, trained: TrainedLengths) -> list[Bin]:
+    """Bins of equal width from 0 on, and an open last bin.
+
+    The open bin starts at six widths (10 gives 0-9, 10-19 ... 50-59, 60-), or, where training went further, one whole
+    bin after the bin of the longest trained length, so that the first lengths beyond training have their own bin.
+
+    Raises:
+        UserError: a width below 1, or more than `MOST_BINS` bins.
+    """
+    if width < 1:
+        raise UserError(f"the width of a bin is at least 1; got {width}", "--bin-width")
+    count = 6 if trained.longest is None else max(6, trained.longest // width + 2)
+    return bins_from_edges([width * number for number in range(1, count + 1)])
+
+
+def bins_from_edges(edges: list[int]) -> list[Bin]:
+    """Bins from the first length of each bin, the bin from 0 understood: 26, 51 gives 0-25, 26-50, 51-.
+
+    Raises:
+        UserError: no edge, edges below 0 or not rising, or more than `MOST_BINS` bins.
+    """
+    firsts = edges if edges and edges[0] == 0 else [0, *edges]
+    if not edges or any(later <= earlier for earlier, later in pairwise(firsts)):
+        shown = ", ".join(map(str, edges)) or "none"
+        raise UserError(f"the edges of bins are lengths that rise from 0 on; got {shown}", "--bin-edges")
+    if len(firsts) > MOST_BINS:
+        raise UserError(
+            f"{len(firsts)} bins are too many, at most {MOST_BINS} can be shown", None, "choose a larger width"
+        )
+    lasts = [*(first - 1 for first in firsts[1:]), None]
+    return [Bin(first, last) for first, last in zip(firsts, lasts, strict=True)]
+
+
+def bin_numbers(lengths: np.ndarray, bins: list[Bin]) -> np.ndarray:
+    """For each of N lengths, the index of its bin: `[N]`."""
+    import numpy as np
+
+    return np.searchsorted([each.first for each in bins], lengths, side="right") - 1
+
+
+def mark(each: Bin, trained: TrainedLengths) -> Mark | None:
+    """Whether training saw lengths of a bin: all of them, some, or none; None when nothing is known of training.
+
+    Seen are the lengths from the shortest to the longest; gaps between the two do not count. No sentence has length 0,
+    so that a bin from 0 on is judged from 1 on.
+    """
+    if trained == TrainedLengths():
+        return None
+    first = max(each.first, 1)
+    last = float("inf") if each.last is None else max(each.last, first)
+    shortest = trained.shortest or 0
+    longest = float("inf") if trained.longest is None else trained.longest
+    if first > longest or last < shortest:
+        return "unseen"
+    return "seen" if shortest <= first and last <= longest else "partly unseen"

@@ -1,0 +1,397 @@
+"""The command line: one thin function a command. Heavy imports happen inside the commands, so that --help is quick.
+
+Exit status: 0 done; 2 the user's mistake (one line a fault on standard error, no traceback); 130 interrupted, state
+saved; 1 a fault of ours, with its traceback.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from posnmt import __version__
+from posnmt.errors import UserError
+
+COMMAND = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+
+
+class Group(click.Group):
+    """The command group: mistakes end as `error: …` with status 2, an interruption with 130."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a command and turn what a user can cause into an exit status."""
+        try:
+            super().main(*args, **{**kwargs, "standalone_mode": False})
+        except UserError as error:
+            for line in error.lines:
+                print(f"error: {line}", file=sys.stderr)
+            sys.exit(2)
+        except click.ClickException as error:
+            advice = (
+                f"; see `{error.ctx.command_path} --help`" if isinstance(error, click.UsageError) and error.ctx else ""
+            )
+            print(f"error: {error.format_message().rstrip('.')}{advice}", file=sys.stderr)
+            sys.exit(2)
+        except (KeyboardInterrupt, click.Abort):
+            print("interrupted", file=sys.stderr)
+            sys.exit(130)
+        except BrokenPipeError:  # the reader of our output went away, as `head` does
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
+        sys.exit(0)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order in which a user meets them."""
+        return list(self.commands)
+
+
+@click.group(cls=Group, context_settings=COMMAND)
+@click.version_option(__version__, prog_name="posnmt")
+def main() -> None:
+    """Translators in which what tells the model about word order is a part that you choose.
+
+    \b
+    posnmt demo                                   the whole path on a built-in language pair
+    posnmt train CONFIG --out runs/mine           text to a trained model
+    posnmt translate runs/mine --input text.en    one line in, one line out
+    """
+
+
+@main.command(context_settings=COMMAND)
+@click.option("--out", type=click.Path(path_type=Path), default=Path("posnmt-demo"), show_default=True, help="folder")
+@click.option(
+    "--minutes", type=click.FloatRange(min=0.01), default=1.4, show_default=True, help="training time a system"
+)
+@click.option("--seed", type=int, default=1, show_default=True)
+def demo(out: Path, minutes: float, seed: int) -> None:
+    """The main job on the built-in language pair, in under 5 minutes on 2 cores.
+
+    Makes a corpus of short sentences, trains an absolute and a relative system on it, translates sentences up to four
+    times as long, and writes a report; prints the report's path.
+
+    \b
+    Example: posnmt demo --out demo
+    """
+    from posnmt.demo import demo as run_demo
+    from posnmt.progress import Display
+
+    with Display() as display:
+        page = run_demo(out, minutes, seed, display)
+    click.echo(str(page))
+
+
+@main.command(context_settings=COMMAND)
+@click.argument("system", required=False)
+@click.option(
+    "--vocabulary",
+    type=click.IntRange(min=5),
+    default=16004,
+    show_default=True,
+    help="entries a side, special symbols included",
+)
+@click.option("--size", type=click.Choice(["small", "base", "big"]), default="base", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def systems(system: str | None, vocabulary: int, size: str, as_json: bool) -> None:
+    """The named systems; with SYSTEM its parts, source and parameter count.
+
+    \b
+    Example: posnmt systems relative --vocabulary 16004
+    """
+    from posnmt.systems import SYSTEMS, describe
+
+    if system is None:
+        if as_json:
+            click.echo(
+                json.dumps({name: {"summary": each.summary, "source": each.source} for name, each in SYSTEMS.items()})
+            )
+        else:
+            width = max(map(len, SYSTEMS))
+            click.echo("\n".join(f"{name:{width}}  {each.summary} ({each.source})" for name, each in SYSTEMS.items()))
+        return
+    description = describe(system, vocabulary, size)
+    if as_json:
+        click.echo(json.dumps(description))
+    else:
+        click.echo(
+            "\n".join(
+                f"{key:11} {value:,}" if isinstance(value, int) else f"{key:11} {value}"
+                for key, value in description.items()
+            )
+        )
+
+
+@main.command(context_settings=COMMAND)
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="folder of stores; default: data.store, or the user's cache"
+)
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="a setting that wins over the file")
+def prepare(config: Path, out: Path | None, settings: tuple[str, ...]) -> None:
+    """Text to a memory-mapped store, with a table of what was kept and dropped and why; prints the store's path.
+
+    \b
+    Example: posnmt prepare configs/multi30k-en-de.yaml --set data.root=/corpora/multi30k
+    """
+    from rich.console import Console
+
+    from posnmt.config import load
+    from posnmt.data.prepare import prepare as make
+    from posnmt.data.prepare import table
+    from posnmt.progress import Display
+
+    with Display() as display:
+        store = make(load(config, settings), out, display.say)
+    Console(stderr=True).print(table(store))
+    click.echo(str(store.folder))
+
+
+@main.command(context_settings=COMMAND)
+@click.argument("config", type=click.Path(path_type=Path), required=False)
+@click.option("--out", type=click.Path(path_type=Path), help="run folder; default: runs/NAME for NAME.yaml")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="a setting that wins over the file")
+@click.option("--resume", is_flag=True, help="go on with the run in --out as if it had never stopped")
+@click.option("--schema", is_flag=True, help="print the JSON Schema of a config (for editors) and stop")
+def train(config: Path | None, out: Path | None, settings: tuple[str, ...], resume: bool, schema: bool) -> None:
+    """Train a model into a run folder, and print the folder. Text that is not prepared yet is prepared first.
+
+    CONFIG is a YAML file with the sections data, subword, model, train, decode (docs/config.md describes every key;
+    --schema prints them as a JSON Schema). Several GPUs or nodes: start it with torchrun.
+
+    \b
+    Example: posnmt train configs/multi30k-en-de.yaml --out runs/multi30k --set model.system=relative
+    """
+    from posnmt.config import json_schema, load
+
+    if schema:
+        click.echo(json.dumps(json_schema(), indent=2))
+        return
+    if config is None:
+        raise UserError("no config is named", None, "posnmt train CONFIG; `posnmt train --help` shows an example")
+    from posnmt.progress import Display
+    from posnmt.train.loop import train as run_training
+    from posnmt.train.stop import Interrupted
+
+    folder = out or Path("runs") / config.stem
+    try:
+        with Display() as display:
+            run = run_training(load(config, settings), folder, resume, display)
+    except Interrupted as stopped:
+        print(f"interrupted: {stopped}", file=sys.stderr)
+        sys.exit(130)
+    if os.environ.get("RANK", "0") == "0":
+        click.echo(str(run.folder))
+
+
+@main.command(context_settings=COMMAND)
+@click.argument("runs", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.option(
+    "--input",
+    "source",
+    type=click.Path(path_type=Path),
+    help="text, one sentence a line (plain, .gz, .xz); default: standard input",
+)
+@click.option("--output", type=click.Path(path_type=Path), help="default: standard output")
+@click.option(
+    "--beam", type=click.IntRange(min=1), help="hypotheses kept; 1 is greedy search; default: the run's config"
+)
+@click.option("--nbest", type=click.IntRange(min=1), default=1, show_default=True, help="translations a line")
+@click.option("--format", "form", type=click.Choice(["text", "jsonl"]), default="text", show_default=True)
+@click.option(
+    "--length-penalty", type=click.FloatRange(min=0), help="a in log-probability / length^a; default: the run's config"
+)
+@click.option(
+    "--max-ratio",
+    type=click.FloatRange(min=0, min_open=True),
+    help="longest output = ratio x source + extra, in subwords",
+)
+@click.option("--max-extra", type=click.IntRange(min=0), help="see --max-ratio")
+@click.option("--batch", type=click.IntRange(min=1), help="padded source tokens x beam at a time; speed only")
+@click.option(
+    "--checkpoint", type=click.Choice(["model", "best", "average", "last"]), default="model", show_default=True
+)
+def translate(
+    runs: tuple[Path, ...],
+    source: Path | None,
+    output: Path | None,
+    nbest: int,
+    form: str,
+    checkpoint: str,
+    **search: Any,
+) -> None:
+    """One line in, one line out, in order. Several RUNS translate together, as an ensemble.
+
+    An empty line gives an empty line. With --nbest N in text format each translation is a line `number TAB score TAB
+    text`. Nothing limits the length of a line; outputs that reach the output limit are counted and said.
+
+    \b
+    Example: posnmt translate runs/multi30k --input test.en --output test.de --beam 4
+    """
+    from posnmt.translate.command import translate_file
+
+    translate_file(
+        runs,
+        source,
+        output,
+        nbest,
+        form,
+        checkpoint,
+        {key: value for key, value in search.items() if value is not None},
+    )
+
+
+@main.command(context_settings=COMMAND)
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--source", type=click.Path(path_type=Path), required=True, help="source text")
+@click.option("--target", type=click.Path(path_type=Path), required=True, help="its translations, line by line")
+@click.option(
+    "--checkpoint", type=click.Choice(["model", "best", "average", "last"]), default="model", show_default=True
+)
+def score(run: Path, source: Path, target: Path, checkpoint: str) -> None:
+    """Print the natural log-probability of each target line given its source line, by the full forward pass.
+
+    \b
+    Example: posnmt score runs/multi30k --source test.en --target test.de
+    """
+    from posnmt.translate.command import score_files
+
+    score_files(run, source, target, checkpoint)
+
+
+@main.command(context_settings=COMMAND)
+@click.option("--source", type=click.Path(path_type=Path), required=True, help="source text, one sentence a line")
+@click.option("--reference", type=click.Path(path_type=Path), required=True, help="its reference translation")
+@click.option(
+    "--output",
+    "outputs",
+    multiple=True,
+    required=True,
+    metavar="NAME=FILE",
+    help="a system's translation; once for each system",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("analysis"),
+    show_default=True,
+    help="folder for report.html, results.json, tables, figures",
+)
+@click.option(
+    "--run",
+    type=click.Path(path_type=Path),
+    help="count subwords with this run's model, and mark lengths unseen in its training",
+)
+@click.option(
+    "--unit",
+    type=click.Choice(["words", "subwords", "characters"]),
+    help="what lengths count; default: subwords with --run or --subword-model, else words",
+)
+@click.option("--subword-model", type=click.Path(path_type=Path), help="SentencePiece model for --unit subwords")
+@click.option("--target-subword-model", type=click.Path(path_type=Path), help="where the target has another one")
+@click.option("--bin-width", type=click.IntRange(min=1), help="width of the length bins; default 10")
+@click.option("--bin-edges", metavar="N,N,...", help="instead: where each bin but the first begins")
+@click.option(
+    "--max-trained-length",
+    type=click.IntRange(min=1),
+    help="longest source sentence in training: lengths beyond are marked unseen",
+)
+@click.option("--trained-on", type=click.Path(path_type=Path), help="instead: the source text of training, to count")
+@click.option(
+    "--metrics",
+    "metrics",
+    multiple=True,
+    type=click.Choice(["bleu", "chrf", "ter"]),
+    default=("bleu", "chrf", "ter"),
+    show_default=True,
+)
+@click.option(
+    "--bleu-tokenizer", default="13a", show_default=True, help="sacreBLEU's: 13a, none, zh, ja-mecab, char, intl, …"
+)
+def analyse(
+    source: Path,
+    reference: Path,
+    outputs: tuple[str, ...],
+    out: Path,
+    run: Path | None,
+    unit: str | None,
+    subword_model: Path | None,
+    target_subword_model: Path | None,
+    bin_edges: str | None,
+    max_trained_length: int | None,
+    **options: Any,
+) -> None:
+    """BLEU, chrF and TER of any systems' outputs, overall and by source length; prints the report's path.
+
+    \b
+    Example: posnmt analyse --source test.en --reference test.de --output mine=out.de --output other=other.de
+    """
+    from posnmt.analyse.analyse import analyse as measure
+    from posnmt.analyse.analyse import parse_outputs
+    from posnmt.progress import Display
+
+    if run is not None:
+        from posnmt.run import Run
+
+        opened = Run.open(run)
+        subword_model = subword_model or opened.folder / "text" / "source.model"
+        target_subword_model = target_subword_model or opened.folder / "text" / "target.model"
+        if max_trained_length is None and options["trained_on"] is None and unit in (None, "subwords"):
+            max_trained_length = opened.record["training_lengths"]["source"]["longest"]
+    try:
+        edges = [int(edge) for edge in bin_edges.split(",")] if bin_edges else None
+    except ValueError:
+        raise UserError(
+            f"bin edges are whole numbers with commas; got {bin_edges!r}", "--bin-edges", "for example 10,20,40"
+        ) from None
+    with Display() as display:
+        measure(
+            source,
+            reference,
+            parse_outputs(outputs),
+            unit=unit or ("subwords" if subword_model else "words"),
+            subword_model=subword_model,
+            target_subword_model=target_subword_model,
+            bin_edges=edges,
+            max_trained_length=max_trained_length,
+            out=out,
+            say=display.say,
+            **options,
+        )
+    click.echo(str(out / "report.html"))
+
+
+@main.group(context_settings=COMMAND)
+def condition() -> None:
+    """Text made for a purpose: training and test conditions, and the artificial language pair."""
+
+
+@condition.command(context_settings=COMMAND)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="a new folder")
+@click.option("--train", type=click.IntRange(min=1), default=20_000, show_default=True, help="pairs")
+@click.option("--dev", type=click.IntRange(min=1), default=500, show_default=True, help="pairs")
+@click.option(
+    "--test", type=click.IntRange(min=1), default=1_000, show_default=True, help="pairs in test, and in test-long"
+)
+@click.option("--min-length", type=int, default=3, show_default=True, help="shortest source sentence, in words")
+@click.option("--max-length", type=int, default=14, show_default=True, help="longest in training and dev")
+@click.option("--test-max-length", type=int, default=42, show_default=True, help="longest in test")
+@click.option("--reordering", default="mixed", show_default=True, help="short, long, mixed, or a share from 0 to 1")
+@click.option("--lexicon", type=int, default=None, help="stems of the dictionary")
+@click.option("--seed", type=int, default=1, show_default=True)
+def artificial(out: Path, reordering: str, lexicon: int | None, **options: Any) -> None:
+    """An artificial language pair: subject-verb-object to verb-final with inflection, any length, exact references.
+
+    Writes train, dev, test and test-long (.source, .target, .align) and manifest.json; one seed, the same bytes.
+
+    \b
+    Example: posnmt condition artificial --out corpus --train 20000 --max-length 14 --test-max-length 42
+    """
+    from posnmt.data.artificial import command
+
+    size = {} if lexicon is None else {"lexicon": lexicon}
+    command(out, reordering=reordering, **options, **size)
+    click.echo(str(out))

@@ -1,0 +1,393 @@
+"""The configuration: one YAML file, typed, frozen; unknown keys refused; every fault listed at once.
+
+Five sections: `data`, `subword`, `model`, `train`, `decode`. A named system (`model.system: relative`) or a named size
+(`model.size: small`) fills in what the file leaves out; whatever the file says wins. `load` gives the whole, checked
+configuration; each fault names the file, the line, the rule and the value.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from posnmt.errors import UserError, existing_file, nearest, raise_all
+
+Positive = Annotated[int, Field(gt=0)]
+Share = Annotated[float, Field(ge=0.0, lt=1.0)]
+
+
+class Section(BaseModel):
+    """A group of settings: frozen, and an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Corpus(Section):
+    """Aligned text: two files, or one TSV file (source, target, and perhaps a document id). Plain, .gz or .xz."""
+
+    source: str | None = Field(None, description="source text, one sentence a line")
+    target: str | None = Field(None, description="target text, line by line the translation of source")
+    tsv: str | None = Field(None, description="instead: one file, source <tab> target [<tab> document id]")
+    documents: str | None = Field(None, description="document ids, one a line (first blank-separated field counts)")
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Corpus:
+        if self.tsv is not None:
+            if self.source is not None or self.target is not None or self.documents is not None:
+                raise ValueError("give either tsv, or source and target, not both")
+        elif self.source is None or self.target is None:
+            raise ValueError("give source and target (two aligned files), or tsv (one file)")
+        return self
+
+
+class Data(Section):
+    """Which text, and what is done to it before subwords."""
+
+    root: str = Field(".", description="folder that the paths below start from; itself relative to the config file")
+    train: Corpus
+    dev: Corpus | None = None
+    source_language: str = Field("en", description="language code, for Moses tokenisation rules")
+    target_language: str = Field("de", description="language code, for Moses tokenisation rules")
+    tokenise: Literal["none", "moses"] = Field("none", description="moses: sacremoses before subwords, undone after")
+    truecase: bool = Field(False, description="Moses truecasing learned from the training text (needs tokenise: moses)")
+    max_length: Positive | None = Field(100, description="longest training sentence in subwords, either side")
+    accept: list[Literal["empty", "crlf"]] = Field(
+        [], description="faults in the text to live with: empty (pair dropped, counted), crlf (sign removed, counted)"
+    )
+    store: str | None = Field(None, description="folder of prepared stores; default: $POSNMT_CACHE or ~/.cache/posnmt")
+
+    @model_validator(mode="after")
+    def _truecase_needs_tokens(self) -> Data:
+        if self.truecase and self.tokenise != "moses":
+            raise ValueError("truecase works on tokenised text: set tokenise: moses as well")
+        return self
+
+
+class Subword(Section):
+    """SentencePiece subwords. A model has 4 entries more than `vocabulary`: pad, unk, bos, eos."""
+
+    type: Literal["bpe", "unigram"] = "bpe"
+    vocabulary: Positive = Field(8000, description="entries of each vocabulary, the 4 special symbols not counted")
+    shared: bool = Field(True, description="one vocabulary for both sides, or one each")
+    character_coverage: float = Field(1.0, gt=0.9, le=1.0, description="share of characters kept; 0.9995 for ja, zh")
+    sample: Positive = Field(1_000_000, description="sentences a side, drawn at random, that subwords are learned from")
+
+
+class SchemeChoice(BaseModel):
+    """One position scheme by name, with its options; the registry of schemes checks them."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    scheme: str
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The scheme's own options, as written."""
+        return dict(self.model_extra or {})
+
+
+class Side(Section):
+    """One stack: encoder or decoder."""
+
+    layers: Positive = 6
+    position: list[SchemeChoice] = Field([], description="position schemes, in order; [] means no position information")
+
+
+class Model(Section):
+    """The Transformer. Defaults are the papers' base size."""
+
+    system: str | None = Field(None, description="a named system: see `posnmt systems`")
+    size: Literal["small", "base", "big"] | None = Field(None, description="named sizes; single settings win over it")
+    d_model: Positive = 512
+    feed_forward: Positive = 2048
+    heads: Positive = 8
+    dropout: Share = Field(0.1, description="on embeddings and on every sub-layer's output")
+    attention_dropout: Share = Field(0.0, description="on attention weights; above 0 a slower kernel is used")
+    feed_forward_dropout: Share = Field(0.0, description="inside the feed-forward layer, after ReLU")
+    tie_embeddings: Literal["none", "target", "all"] = Field(
+        "none", description="target: output projection = target embedding; all: source embedding too (shared subwords)"
+    )
+    max_length: Positive = Field(1024, description="length of finite tables (learned positions); others ignore it")
+    encoder: Side = Side()
+    decoder: Side = Side()
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> Model:
+        if self.d_model % self.heads:
+            raise ValueError(f"d_model must be a multiple of heads; {self.d_model} is not a multiple of {self.heads}")
+        return self
+
+
+class Schedule(Section):
+    """The learning rate over the steps."""
+
+    type: Literal["constant", "noam", "inverse-square-root", "plateau"] = "inverse-square-root"
+    warmup: int = Field(4000, ge=0, description="steps of linear growth from 0 (0: none)")
+    decay: float = Field(0.9, gt=0, lt=1, description="plateau: factor on the rate when dev perplexity stops falling")
+    patience: Positive = Field(6, description="plateau: evaluations without a better dev perplexity before a decay")
+    minimum: float = Field(0.0, ge=0, description="plateau: the rate never falls below this")
+
+
+class Train(Section):
+    """The training run."""
+
+    seed: int = 1
+    steps: Positive | None = Field(None, description="stop after so many updates")
+    epochs: Positive | None = Field(None, description="stop after so many passes over the corpus")
+    minutes: float | None = Field(None, gt=0, description="stop after so many minutes of training, resumes included")
+    batch: Positive = Field(4096, description="most padded tokens of a batch on either side, or sentences")
+    batch_unit: Literal["tokens", "sentences"] = "tokens"
+    accumulate: Positive = Field(1, description="batches added up, on each device, for one update")
+    learning_rate: float = Field(5e-4, gt=0, description="peak rate; noam: factor in front of the formula")
+    schedule: Schedule = Schedule()
+    adam_betas: tuple[float, float] = (0.9, 0.98)
+    adam_epsilon: float = Field(1e-9, gt=0)
+    weight_decay: float = Field(0.0, ge=0, description="AdamW's decoupled decay; 0 is Adam")
+    label_smoothing: Share = 0.1
+    clip: float | None = Field(1.0, gt=0, description="largest gradient norm; null: no clipping")
+    precision: Literal["auto", "bf16", "fp32", "fp64"] = Field("auto", description="auto: bf16 where the chip has it")
+    compile: Literal["auto", "yes", "no"] = Field("auto", description="torch.compile; auto: on a GPU, when long enough")
+    evaluate_every: Positive = Field(1000, description="updates between two evaluations on dev")
+    dev_bleu: bool = Field(True, description="translate dev greedily at each evaluation and report BLEU")
+    best_by: Literal["bleu", "perplexity"] = "bleu"
+    bleu_tokenizer: Literal["13a", "none", "zh", "ja-mecab", "char", "intl", "flores200"] = "13a"
+    patience: Positive | None = Field(None, description="stop after so many evaluations without a better one")
+    average: Positive = Field(5, description="checkpoints kept and averaged at the end (1: no averaging)")
+    log_every: Positive = Field(50, description="updates between two lines of metrics")
+
+    @model_validator(mode="after")
+    def _some_end(self) -> Train:
+        if self.steps is None and self.epochs is None and self.minutes is None:
+            raise ValueError("say when to stop: one of steps, epochs or minutes")
+        return self
+
+
+class Decode(Section):
+    """Search."""
+
+    beam: Positive = 4
+    length_penalty: float = Field(1.0, ge=0, description="a: hypotheses rank by log-probability / length^a")
+    max_ratio: float = Field(2.0, gt=0, description="longest output = max_ratio x source length + max_extra, subwords")
+    max_extra: int = Field(50, ge=0)
+    batch: Positive = Field(4096, description="most padded source tokens x beam of a batch")
+
+
+class Config(Section):
+    """The whole configuration."""
+
+    data: Data
+    subword: Subword = Subword()
+    model: Model = Model()
+    train: Train
+    decode: Decode = Decode()
+
+    @model_validator(mode="after")
+    def _parts_agree(self) -> Config:
+        if self.model.tie_embeddings == "all" and not self.subword.shared:
+            raise ValueError("model.tie_embeddings: all needs one vocabulary for both sides: set subword.shared: true")
+        if self.train.dev_bleu and self.train.best_by == "bleu" and self.data.dev is None:
+            raise ValueError("no data.dev is given, so there is no dev BLEU to choose by: add data.dev")
+        return self
+
+
+SIZES: dict[str, dict[str, Any]] = {
+    "small": {"d_model": 256, "feed_forward": 1024, "heads": 4, "encoder": {"layers": 3}, "decoder": {"layers": 3}},
+    "base": {"d_model": 512, "feed_forward": 2048, "heads": 8, "encoder": {"layers": 6}, "decoder": {"layers": 6}},
+    "big": {
+        "d_model": 1024, "feed_forward": 4096, "heads": 16, "dropout": 0.3,
+        "encoder": {"layers": 6}, "decoder": {"layers": 6},
+    },
+}  # fmt: skip
+
+
+def load(path: str | Path, overrides: list[str] | tuple[str, ...] = ()) -> Config:
+    """The configuration in a YAML file, checked.
+
+    Args:
+        path: the YAML file.
+        overrides: `key.key=value` settings, the value in YAML; they win over the file.
+
+    Raises:
+        UserError: every fault of the file and of the overrides at once, each with its line.
+    """
+    path = existing_file(path, "config")
+    try:
+        text = path.read_text(encoding="utf-8")
+        tree = yaml.safe_load(text)
+        lines = _key_lines(yaml.compose(text, Loader=yaml.SafeLoader))
+    except UnicodeDecodeError as error:
+        raise UserError(f"config is not UTF-8 at byte {error.start}", path, "save it as UTF-8") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{path}:{mark.line + 1}" if mark else str(path)
+        raise UserError(f"not valid YAML: {getattr(error, 'problem', error)}", place, "correct the YAML") from None
+    if not isinstance(tree, dict):
+        raise UserError("a config is a YAML mapping with the sections data, subword, model, train, decode", path)
+    for setting in overrides:
+        _override(tree, setting)
+    return from_tree(tree, path, lines)
+
+
+def from_tree(
+    tree: dict[str, Any], path: Path | None = None, lines: dict[tuple[str, ...], int] | None = None
+) -> Config:
+    """The configuration in a nested dictionary, checked; `path` and `lines` say where each key stands."""
+    tree = _with_defaults_of_names(tree, path, lines or {})
+    try:
+        config = Config.model_validate(tree)
+    except ValidationError as error:
+        raise_all([_fault(problem, path, lines or {}) for problem in error.errors()])
+        raise AssertionError from error  # raise_all raised: a ValidationError holds at least one problem
+    raise_all(_position_faults(config, path, lines or {}))
+    if path is not None:
+        root = Path(expand(config.data.root, f"{path}: data.root"))
+        config = config.model_copy(
+            update={"data": config.data.model_copy(update={"root": str((path.parent / root).resolve())})}
+        )
+    return config
+
+
+def expand(text: str, where: str) -> str:
+    """`text` with ${NAME} and ${NAME:-default} replaced from the environment; an unset variable is an error."""
+
+    def value(match: re.Match[str]) -> str:
+        name, default = match["name"], match["default"]
+        found = os.environ.get(name, default)
+        if found is None:
+            raise UserError(f"environment variable {name} is not set", where, f"set {name}, or write the path")
+        return found
+
+    return os.path.expanduser(re.sub(r"\$\{(?P<name>\w+)(?::-(?P<default>[^}]*))?\}", value, text))
+
+
+def dump(config: Config) -> str:
+    """The configuration as YAML that `load` reads back to an equal one."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=100)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of the configuration, for editors."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "posnmt", **Config.model_json_schema()}
+
+
+def _with_defaults_of_names(
+    tree: dict[str, Any], path: Path | None, lines: dict[tuple[str, ...], int]
+) -> dict[str, Any]:
+    """Fill in what model.size and model.system stand for: size, then system, then what the file says."""
+    from posnmt.systems import named
+
+    model = tree.get("model", {})
+    if not isinstance(model, dict):
+        return tree
+    merged: dict[str, Any] = SIZES.get(str(model.get("size")), {})
+    name = model.get("system")
+    if isinstance(name, str):
+        try:
+            system = named(name)
+        except UserError as error:
+            raise UserError(
+                f"model.system: {error.what}", _place(("model", "system"), path, lines), error.todo
+            ) from None
+        merged = _merge(merged, system.model)
+    return {**tree, "model": _merge(merged, model)}
+
+
+def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Two nested dictionaries as one; where both have a value, `above` wins."""
+    result = dict(below)
+    for key, value in above.items():
+        old = result.get(key)
+        result[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return result
+
+
+def _override(tree: dict[str, Any], setting: str) -> None:
+    """Apply one `key.key=value` to the tree in place."""
+    key, sign, value = setting.partition("=")
+    if not sign or not key:
+        raise UserError(f"a setting is written key.key=value; got {setting!r}", "--set", "for example train.steps=1000")
+    *sections, last = key.strip().split(".")
+    for name in sections:
+        tree = tree.setdefault(name, {}) if isinstance(tree, dict) else {}
+    if not isinstance(tree, dict):
+        raise UserError(f"{key} is not inside a section", "--set")
+    try:
+        tree[last] = yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise UserError(f"the value of {key} is not valid YAML: {value!r}", "--set") from None
+
+
+def _key_lines(node: Any, prefix: tuple[str, ...] = ()) -> dict[tuple[str, ...], int]:
+    """Key path → 1-based line, for every key of a composed YAML document."""
+    lines: dict[tuple[str, ...], int] = {}
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            here = (*prefix, str(key.value))
+            lines[here] = key.start_mark.line + 1
+            lines.update(_key_lines(value, here))
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            here = (*prefix, str(index))
+            lines[here] = value.start_mark.line + 1
+            lines.update(_key_lines(value, here))
+    return lines
+
+
+def _fault(problem: Any, path: Path | None, lines: dict[tuple[str, ...], int]) -> UserError:
+    """One of pydantic's problems as a sentence with key, rule, value and line."""
+    keys = tuple(str(part) for part in problem["loc"])
+    name = ".".join(keys) or "config"
+    value = problem.get("input")
+    shown = "" if isinstance(value, dict) else f", got {value!r}"
+    todo = None
+    if problem["type"] == "extra_forbidden":
+        known = _known_keys(keys[:-1])
+        near = nearest(keys[-1], known)
+        what = f"unknown key {name}"
+        todo = f"did you mean {near!r}?" if near else f"known keys here: {', '.join(known)}"
+    elif problem["type"] == "missing":
+        what, todo = f"{name} is missing", "add it"
+    elif problem["type"] == "value_error":
+        what = f"{name}: {problem['ctx']['error']}"
+    else:
+        what = f"{name}: {problem['msg'][0].lower()}{problem['msg'][1:]}{shown}"
+    return UserError(what, _place(keys, path, lines), todo)
+
+
+def _place(keys: tuple[str, ...], path: Path | None, lines: dict[tuple[str, ...], int]) -> str | None:
+    """`file:line` of a key, or of the nearest section around it."""
+    while keys and keys not in lines:
+        keys = keys[:-1]
+    if path is None:
+        return None
+    return f"{path}:{lines[keys]}" if keys else str(path)
+
+
+def _known_keys(keys: tuple[str, ...]) -> list[str]:
+    """The keys that the section at a key path may have."""
+    section: Any = Config
+    for key in keys:
+        field = section.model_fields.get(key) if isinstance(section, type) and issubclass(section, BaseModel) else None
+        if field is None:
+            return []
+        choices = [field.annotation, *getattr(field.annotation, "__args__", ())]
+        section = next((kind for kind in choices if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
+    return list(section.model_fields) if section is not None else []
+
+
+def _position_faults(config: Config, path: Path | None, lines: dict[tuple[str, ...], int]) -> list[UserError]:
+    """What the registry of schemes has against the chosen ones."""
+    from posnmt.position.registry import check
+
+    faults = []
+    for side in ("encoder", "decoder"):
+        stack: Side = getattr(config.model, side)
+        for index, fault in check(stack.position, config.model, causal=side == "decoder"):
+            keys = ("model", side, "position", *([] if index is None else [str(index)]))
+            place = _place(keys, path, lines)
+            faults.append(UserError(f"model.{side}.position: {fault}", place))
+    return faults

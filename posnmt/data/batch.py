@@ -1,0 +1,158 @@
+"""Batches: by tokens or by sentences, of sentences of like length, in a seeded order with an exact cursor.
+
+Shapes: B rows, J source tokens, T target tokens (both padded to the longest row).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from posnmt.data.subword import BOS, EOS, PAD
+
+
+class Pairs(Protocol):
+    """Numbered sentence pairs with known lengths; a split of a store is one."""
+
+    source_lengths: NDArray[np.int32]
+    target_lengths: NDArray[np.int32]
+
+    def pair(self, index: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Source and target subwords, without bos and eos."""
+        ...
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Padded sentence pairs.
+
+    Attributes:
+        source: [B,J] subwords, eos last.
+        source_lengths: [B] real tokens, eos included.
+        target_in: [B,T] bos, then the target.
+        target_out: [B,T] the target, then eos; pad elsewhere.
+        tokens: real target tokens, eos included: what the loss is summed over.
+        source_tokens: real source tokens, eos included.
+    """
+
+    source: Tensor
+    source_lengths: Tensor
+    target_in: Tensor
+    target_out: Tensor
+    tokens: int
+    source_tokens: int
+
+    @property
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """What a model and its loss read: source, source_lengths, target_in, target_out."""
+        return self.source, self.source_lengths, self.target_in, self.target_out
+
+    def to(self, device: torch.device) -> Batch:
+        """The batch on another device."""
+        moved = [tensor.to(device) for tensor in self.tensors]
+        return Batch(moved[0], moved[1], moved[2], moved[3], self.tokens, self.source_tokens)
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """Where in the endless sequence of batches a run stands: the next batch is number `batch` of pass `epoch`."""
+
+    epoch: int = 0
+    batch: int = 0
+
+
+class BatchPlan:
+    """The endless sequence of batches of a corpus: pass after pass, each in an order drawn from (seed, pass).
+
+    Sentences of like length stand together, so that little is padded; every pair occurs once in a pass; a pair longer
+    than the limit makes a batch of its own. The same arguments give the same sequence on every machine and process.
+
+    Args:
+        pairs: the corpus.
+        size: most padded tokens of a batch on either side, or sentences.
+        unit: what `size` counts.
+        seed: of the order.
+    """
+
+    def __init__(self, pairs: Pairs, size: int, unit: Literal["tokens", "sentences"], seed: int) -> None:
+        self.pairs, self.size, self.unit, self.seed = pairs, size, unit, seed
+        self._epoch: int | None = None
+        self._batches: list[NDArray[np.int64]] = []
+
+    def epoch(self, number: int) -> list[NDArray[np.int64]]:
+        """The batches of one pass, each the numbers of its pairs."""
+        if number != self._epoch:
+            generator = np.random.default_rng([self.seed, number])
+            shuffled = generator.permutation(len(self.pairs.source_lengths))
+            sources, targets = self.pairs.source_lengths[shuffled], self.pairs.target_lengths[shuffled]
+            order = shuffled[np.lexsort((sources, targets))]  # stable: pairs of one shape stay shuffled
+            batches = self._cut(order)
+            self._batches = [batches[index] for index in generator.permutation(len(batches))]
+            self._epoch = number
+        return self._batches
+
+    def take(self, cursor: Cursor, count: int) -> tuple[list[NDArray[np.int64]], Cursor]:
+        """The next `count` batches from a cursor, over the end of a pass where need be, and the cursor after them."""
+        taken: list[NDArray[np.int64]] = []
+        while len(taken) < count:
+            batches = self.epoch(cursor.epoch)
+            more = batches[cursor.batch : cursor.batch + count - len(taken)]
+            taken.extend(more)
+            end = cursor.batch + len(more)
+            cursor = Cursor(cursor.epoch + 1, 0) if end == len(batches) else Cursor(cursor.epoch, end)
+        return taken, cursor
+
+    def tokens(self, batch: NDArray[np.int64]) -> int:
+        """Real target tokens of a batch, eos included, from the lengths alone."""
+        return int(self.pairs.target_lengths[batch].sum()) + len(batch)
+
+    def _cut(self, order: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Cut an order into batches that fit the limit."""
+        if self.unit == "sentences":
+            return [order[start : start + self.size] for start in range(0, len(order), self.size)]
+        longest = np.maximum(self.pairs.source_lengths[order], self.pairs.target_lengths[order]) + 1
+        return [order[start:end] for start, end in fit(longest, self.size)]
+
+
+def fit(lengths: NDArray[np.int32], limit: int) -> Iterator[tuple[int, int]]:
+    """Cut a row of lengths, in order, into runs whose padded size (rows x longest) stays within a limit.
+
+    A length above the limit makes a run of its own. Yields (start, end) of each run.
+    """
+    start = 0
+    while start < len(lengths):
+        window = lengths[start : start + max(1, limit // max(1, int(lengths[start])))]
+        padded = np.maximum.accumulate(window).astype(np.int64) * np.arange(1, len(window) + 1)
+        count = max(1, int(np.searchsorted(padded, limit, side="right")))
+        yield start, start + count
+        start += count
+
+
+def collate(pairs: Sequence[tuple[NDArray[np.int32], NDArray[np.int32]]]) -> Batch:
+    """Pairs of subword sequences as one padded batch."""
+    sources, source_lengths = pad([source for source, _ in pairs], after=EOS)
+    target_in, target_lengths = pad([target for _, target in pairs], before=BOS)
+    target_out, _ = pad([target for _, target in pairs], after=EOS)
+    return Batch(sources, source_lengths, target_in, target_out, int(target_lengths.sum()), int(source_lengths.sum()))
+
+
+def pad(
+    rows: Sequence[NDArray[np.int32] | Sequence[int]], before: int | None = None, after: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """Rows of subwords as one right-padded tensor [B,T], with a symbol before or after each; and real lengths [B]."""
+    first, extra = int(before is not None), int(before is not None) + int(after is not None)
+    lengths = np.array([len(row) + extra for row in rows], dtype=np.int64)
+    padded = np.full((len(rows), int(lengths.max())), PAD, dtype=np.int64)
+    for place, row in zip(padded, rows, strict=True):
+        place[first : first + len(row)] = row
+        if after is not None:
+            place[first + len(row)] = after
+    if before is not None:
+        padded[:, 0] = before
+    return torch.from_numpy(padded), torch.from_numpy(lengths)

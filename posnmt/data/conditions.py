@@ -1,0 +1,118 @@
+"""What every `posnmt condition` command leaves behind: plain aligned text files, and a manifest of what they are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from posnmt import __version__
+from posnmt.errors import UserError
+
+MANIFEST = "manifest.json"
+
+
+class PlainFiles:
+    """A folder of plain text files that appears as a whole or not at all, and never replaces a file.
+
+    Use as a context: `write` any number of groups of aligned files, then `finish`. Until then all is kept in a
+    temporary folder beside; an error, or leaving without `finish`, removes it. The same lines and facts give the same
+    bytes.
+
+    Args:
+        out: the folder to make; it may exist, and may hold files of other names.
+    """
+
+    def __init__(self, out: str | Path) -> None:
+        self.out = Path(out)
+        if self.out.exists() and not self.out.is_dir():
+            raise UserError("the output folder is a file", self.out, "name a folder")
+        self._files: dict[str, dict[str, Any]] = {}
+
+    def __enter__(self) -> PlainFiles:
+        self._refuse([MANIFEST])
+        try:
+            self.out.parent.mkdir(parents=True, exist_ok=True)
+            self._made = Path(tempfile.mkdtemp(prefix=f".{self.out.name}.", dir=self.out.parent))
+        except OSError as error:
+            raise self._unwritable(error) from None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        shutil.rmtree(self._made, ignore_errors=True)
+
+    def write(self, names: Sequence[str], rows: Iterable[Sequence[str]]) -> int:
+        """Write aligned files: of each row one line to each file.
+
+        Args:
+            names: the files of this group.
+            rows: read once, in order; each as long as `names`.
+
+        Returns:
+            The number of rows.
+
+        Raises:
+            UserError: one of the files is already in the folder.
+            ValueError: a line holds a line feed, which would shift every line after it.
+        """
+        self._refuse(names)
+        hashes = [hashlib.sha256() for _ in names]
+        count = 0
+        with ExitStack() as stack:
+            files = [stack.enter_context((self._made / name).open("wb")) for name in names]
+            for row in rows:
+                for line, file, digest in zip(row, files, hashes, strict=True):
+                    if "\n" in line:
+                        raise ValueError(f"row {count} holds a line feed: {line!r}")
+                    data = f"{line}\n".encode()
+                    file.write(data)
+                    digest.update(data)
+                count += 1
+        for name, digest in zip(names, hashes, strict=True):
+            self._files[name] = {"lines": count, "sha256": digest.hexdigest()}
+        return count
+
+    def finish(self, condition: str, parameters: dict[str, Any], statistics: dict[str, Any]) -> dict[str, Any]:
+        """Write the manifest and put everything in its place.
+
+        Args:
+            condition: name of the `posnmt condition` command.
+            parameters: what would make the same files again.
+            statistics: what was counted and measured.
+
+        Returns:
+            The manifest, as written to manifest.json.
+        """
+        manifest = {
+            "posnmt": __version__,
+            "condition": condition,
+            "parameters": parameters,
+            "files": self._files,
+            "statistics": statistics,
+        }
+        text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+        (self._made / MANIFEST).write_text(text, encoding="utf-8", newline="\n")
+        try:
+            self.out.mkdir(exist_ok=True)
+            # The manifest last: where it is, all its files are.
+            for name in (*self._files, MANIFEST):
+                (self._made / name).rename(self.out / name)
+        except OSError as error:
+            raise self._unwritable(error) from None
+        return manifest
+
+    def _unwritable(self, error: OSError) -> UserError:
+        return UserError(f"cannot write here: {error.strerror}", self.out, "name another folder")
+
+    def _refuse(self, names: Iterable[str]) -> None:
+        for name in names:
+            if (self.out / name).exists():
+                raise UserError("this file exists and is not written over", self.out / name, "name another folder")

@@ -1,0 +1,248 @@
+"""Reading text files: line by line, strictly, without ever losing a line.
+
+A file is read as bytes and split on "\\n" alone (a line may hold U+2028 or U+0085). What is wrong with it is gathered
+in `Findings`: every kind of fault of every file with its first place and its number, so that one run tells them all.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import itertools
+import lzma
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from posnmt.config import Corpus, expand
+from posnmt.errors import UserError, existing_file, raise_all
+
+# kind of fault -> what to say, what to do
+_SENTENCES = {
+    "utf-8": ("not valid UTF-8: {detail}", "save the file as UTF-8"),
+    "nul": ("a NUL character: {detail}", "remove it; text holds none"),
+    "empty": ("empty line", "fill it, or set data.accept: [empty] to drop such pairs, counted"),
+    "crlf": ("line ends in CRLF", "convert it to LF, or set data.accept: [crlf] to remove the CR, counted"),
+    "columns": ("wrong number of tab-separated columns: {detail}", "write source <tab> target [<tab> document id]"),
+}
+# A byte order mark only says how the file is encoded: it is removed and counted, never a fault.
+BYTE_ORDER_MARK = "byte order mark"
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """A text file and the part it plays, such as `data.train.source`."""
+
+    role: str
+    path: Path
+
+    @property
+    def compression(self) -> str:
+        """`.gz`, `.xz` or nothing: the ending of the name decides."""
+        return self.path.suffix if self.path.suffix in (".gz", ".xz") else ""
+
+
+class Pair(NamedTuple):
+    """A source line, its translation, their 1-based line number and the document they come from, if known."""
+
+    line: int
+    source: str
+    target: str
+    document: str | None
+
+    @property
+    def blank(self) -> bool:
+        """Whether a side holds nothing but white space."""
+        return not self.source.strip() or not self.target.strip()
+
+
+class Findings:
+    """What reading text files brought to light: faults, and things counted.
+
+    Args:
+        accept: kinds that are no faults here (`empty`, `crlf`); they are counted all the same.
+        stop: raise at the first fault; else gather them for `raise_all`.
+    """
+
+    def __init__(self, accept: Iterable[str] = (), stop: bool = False) -> None:
+        self.accept, self.stop = frozenset(accept) | {BYTE_ORDER_MARK}, stop
+        self.lines: dict[TextFile, int] = {}
+        self._counts: Counter[tuple[TextFile, str]] = Counter()
+        self._first: dict[tuple[TextFile, str], tuple[int, str]] = {}
+        self._unreadable: dict[TextFile, UserError] = {}
+        self._other: list[UserError] = []
+
+    def add(self, kind: str, file: TextFile, line: int, detail: str = "") -> None:
+        """Note one line with a fault (or an accepted oddity) of some kind."""
+        self._counts[file, kind] += 1
+        self._first.setdefault((file, kind), (line, detail))
+        if self.stop and kind not in self.accept:
+            raise self._fault(file, kind)
+
+    def unreadable(self, file: TextFile, fault: UserError) -> None:
+        """Note that a file could not be read to its end."""
+        if self.stop:
+            raise fault
+        self._unreadable[file] = fault
+
+    def misaligned(self, files: list[TextFile], counts: list[int]) -> None:
+        """Note different line counts, unless a file could not be read to its end and its count is unknown."""
+        if any(file in self._unreadable for file in files):
+            return
+        told = ", ".join(f"{file.path} has {count:,}" for file, count in zip(files, counts, strict=True))
+        todo = "line n of each file must belong to line n of the others"
+        fault = UserError(f"different line counts: {told}", ", ".join(file.role for file in files), todo)
+        if self.stop:
+            raise fault
+        self._other.append(fault)
+
+    def count(self, file: TextFile, kind: str) -> int:
+        """How many lines of a file were of some kind."""
+        return self._counts[file, kind]
+
+    def raise_all(self) -> None:
+        """Raise every fault gathered, one a file and kind; do nothing when there is none."""
+        faults = [self._fault(file, kind) for file, kind in self._first if kind not in self.accept]
+        raise_all([*self._unreadable.values(), *self._other, *faults])
+
+    def _fault(self, file: TextFile, kind: str) -> UserError:
+        what, todo = _SENTENCES[kind]
+        line, detail = self._first[file, kind]
+        number = self._counts[file, kind]
+        total = f", the first of {number:,} such lines" if number > 1 else ""
+        return UserError(what.format(detail=detail) + total, f"{file.path}:{line}", todo)
+
+
+def open_text(file: TextFile) -> BinaryIO:
+    """A text file opened for reading bytes, unpacked by the ending of its name.
+
+    Raises:
+        UserError: it is missing, a folder, or may not be read.
+    """
+    path = existing_file(file.path, file.role)
+    openers: dict[str, Callable[..., Any]] = {"": open, ".gz": gzip.open, ".xz": lzma.open}
+    try:
+        return openers[file.compression](path, "rb")
+    except OSError as error:
+        raise UserError(f"{file.role} cannot be opened: {error.strerror}", path, "check its permissions") from None
+
+
+def decode_lines(
+    stream: Iterable[bytes], file: TextFile, findings: Findings, blank_is_fault: bool = True
+) -> Iterator[str]:
+    """Lines of bytes as strings without line ends, checked; every line that goes in comes out.
+
+    Args:
+        stream: lines split on "\\n", such as an open binary file or `sys.stdin.buffer`.
+        file: what to call the stream in a message.
+        findings: where faults are noted; a gathered fault leaves a stand-in line, so that counting goes on.
+        blank_is_fault: whether a line of white space alone is noted.
+    """
+    for number, raw in enumerate(stream, start=1):
+        raw = raw.removesuffix(b"\n")
+        if raw.endswith(b"\r"):
+            findings.add("crlf", file, number)
+            raw = raw[:-1]
+        if number == 1 and raw.startswith(codecs.BOM_UTF8):
+            findings.add(BYTE_ORDER_MARK, file, number)
+            raw = raw[len(codecs.BOM_UTF8) :]
+        try:
+            line = raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            detail = f"byte {error.start + 1} of the line is 0x{raw[error.start]:02X}"
+            findings.add("utf-8", file, number, detail)
+            line = raw.decode("utf-8", errors="replace")
+        if "\0" in line:
+            findings.add("nul", file, number, f"byte {raw.index(0) + 1} of the line")
+        if blank_is_fault and not line.strip():
+            findings.add("empty", file, number)
+        yield line
+
+
+def read_lines(file: TextFile, findings: Findings, blank_is_fault: bool = True) -> Iterator[str]:
+    """The lines of a plain, .gz or .xz file, checked as in `decode_lines`; streaming.
+
+    A missing or empty file, a folder and a damaged archive are faults too. A last line without line end is a line.
+    """
+    try:
+        stream = open_text(file)
+    except UserError as fault:
+        findings.unreadable(file, fault)
+        return
+    number = 0
+    with stream:
+        try:
+            for line in decode_lines(stream, file, findings, blank_is_fault):
+                number += 1
+                yield line
+        except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+            kind = f"is a damaged {file.compression} file" if file.compression else "cannot be read"
+            what, where = f"{file.role} {kind}: {error}", f"{file.path}:{number + 1}"
+            findings.unreadable(file, UserError(what, where, "get the file anew"))
+            return
+    if number == 0:
+        findings.unreadable(file, UserError(f"{file.role} is empty", file.path, "give a file with at least one line"))
+    findings.lines[file] = number
+
+
+def corpus_files(corpus: Corpus, root: str | Path, role: str) -> dict[str, TextFile]:
+    """The files of a corpus by part: source, target and perhaps documents, or tsv.
+
+    Args:
+        corpus: the section of the configuration.
+        root: folder that relative paths start from.
+        role: config key of the corpus, such as `data.train`.
+
+    Raises:
+        UserError: a path names an environment variable that is not set.
+    """
+    files = {}
+    for part in ("source", "target", "documents", "tsv"):
+        path = getattr(corpus, part)
+        if path is not None:
+            files[part] = TextFile(f"{role}.{part}", Path(root) / expand(path, f"{role}.{part}"))
+    return files
+
+
+def read_pairs(files: dict[str, TextFile], findings: Findings) -> Iterator[Pair]:
+    """The pairs of a corpus in their order, streaming; pairs with a blank side are noted and come out as well.
+
+    Args:
+        files: what `corpus_files` gives.
+        findings: where faults are noted, different line counts among them.
+    """
+    return _read_table(files["tsv"], findings) if "tsv" in files else _read_aligned(files, findings)
+
+
+def _read_aligned(files: dict[str, TextFile], findings: Findings) -> Iterator[Pair]:
+    """Pairs from two files, and from a third one with document ids if there is one."""
+    parts = [part for part in ("source", "target", "documents") if part in files]
+    # a line without a document id is a pair that belongs to no document
+    streams = [read_lines(files[part], findings, blank_is_fault=part != "documents") for part in parts]
+    for number, row in enumerate(itertools.zip_longest(*streams), start=1):
+        if None in row:
+            counts = [
+                number - 1 + (line is not None) + sum(1 for _ in stream)
+                for line, stream in zip(row, streams, strict=True)
+            ]
+            findings.misaligned([files[part] for part in parts], counts)
+            return
+        fields = row[2].split(maxsplit=1) if len(row) == 3 else []
+        yield Pair(number, row[0], row[1], fields[0] if fields else None)
+
+
+def _read_table(file: TextFile, findings: Findings) -> Iterator[Pair]:
+    """Pairs from a file of tab-separated columns."""
+    for number, line in enumerate(read_lines(file, findings, blank_is_fault=False), start=1):
+        columns = line.split("\t") if line.strip() else ["", ""]
+        if len(columns) not in (2, 3):
+            findings.add("columns", file, number, f"{len(columns)}, not 2 or 3")
+            continue
+        document = columns[2].strip() if len(columns) == 3 else ""
+        pair = Pair(number, columns[0], columns[1], document or None)
+        if pair.blank:
+            findings.add("empty", file, number)
+        yield pair

@@ -1,0 +1,209 @@
+"""The store: a prepared corpus as memory-mapped Arrow files, opened in no time and read without copies.
+
+A store is a folder: `manifest.json` (what went in, what was kept), `train.arrow` and perhaps `dev.arrow`, `text/` (the
+`TextPipeline`) and `dropped.tsv`. Rows stand in corpus order. An Arrow file consists of record batches of `ROWS` rows,
+the last one excepted, so that row i is found in constant time.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from posnmt.data.text import TextPipeline
+from posnmt.errors import UserError
+
+FORMAT = 1
+ROWS = 8192
+
+_SCHEMA = pa.schema(
+    [
+        ("line", pa.int64()),
+        ("document", pa.large_string()),
+        ("source", pa.large_list(pa.int32())),
+        ("target", pa.large_list(pa.int32())),
+        ("source_text", pa.large_string()),
+        ("target_text", pa.large_string()),
+    ]
+)
+
+
+class Row(NamedTuple):
+    """A pair as it is stored. The untouched text is kept for dev alone, where BLEU needs it."""
+
+    line: int
+    document: str | None
+    source: list[int]
+    target: list[int]
+    source_text: str | None
+    target_text: str | None
+
+
+class SplitWriter:
+    """Writes the rows of a split as they come; holds `ROWS` of them at most. A context manager."""
+
+    def __init__(self, path: Path) -> None:
+        self._writer = pa.ipc.new_file(str(path), _SCHEMA)
+        self._rows: list[Row] = []
+
+    def __enter__(self) -> SplitWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._flush()
+        self._writer.close()
+
+    def add(self, row: Row) -> None:
+        """Append a row."""
+        self._rows.append(row)
+        if len(self._rows) == ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._rows:
+            columns = [
+                pa.array(column, type=field.type)
+                for column, field in zip(zip(*self._rows, strict=True), _SCHEMA, strict=True)
+            ]
+            self._writer.write_batch(pa.record_batch(columns, schema=_SCHEMA))
+            self._rows.clear()
+
+
+class Split:
+    """A split of a store, memory-mapped. Pickles as its path, so that worker processes may have it.
+
+    Args:
+        path: the Arrow file.
+
+    Attributes:
+        source_lengths, target_lengths: int32 [N], subwords of each pair, without bos and eos.
+
+    Raises:
+        UserError: the file is missing or damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            reader = pa.ipc.open_file(pa.memory_map(str(path)))
+            self._batches = [reader.get_batch(index) for index in range(reader.num_record_batches)]
+        except (OSError, pa.ArrowInvalid) as error:
+            raise UserError(
+                f"the store is damaged: {error}", path, "delete the store's folder and prepare it again"
+            ) from None
+        self._source = [_ids(batch, "source") for batch in self._batches]
+        self._target = [_ids(batch, "target") for batch in self._batches]
+        self.source_lengths, self.target_lengths = _lengths(self._source), _lengths(self._target)
+
+    def __reduce__(self) -> tuple[type[Split], tuple[Path]]:
+        return Split, (self.path,)
+
+    def __len__(self) -> int:
+        """The number of pairs."""
+        return len(self.source_lengths)
+
+    @cached_property
+    def lines(self) -> NDArray[np.int64]:
+        """int64 [N]: the 1-based line of each pair in the original files."""
+        return np.concatenate([batch.column("line").to_numpy() for batch in self._batches])
+
+    def pair(self, index: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Source and target ids of pair `index`: int32 views into the file, read-only, without bos and eos."""
+        batch, row = self._place(index)
+        source, starts = self._source[batch]
+        target, target_starts = self._target[batch]
+        return source[starts[row] : starts[row + 1]], target[target_starts[row] : target_starts[row + 1]]
+
+    def document(self, index: int) -> str | None:
+        """The document id of pair `index`, if it has one."""
+        batch, row = self._place(index)
+        return self._batches[batch].column("document")[row].as_py()
+
+    @cached_property
+    def source_texts(self) -> list[str]:
+        """The untouched source lines [N]; of dev alone."""
+        return self._texts("source_text")
+
+    @cached_property
+    def target_texts(self) -> list[str]:
+        """The untouched target lines [N], the references; of dev alone."""
+        return self._texts("target_text")
+
+    def _texts(self, column: str) -> list[str]:
+        if self._batches[0].column(column).null_count:
+            raise ValueError(f"the text of {self.path.stem} is not kept in the store, only its subwords")
+        return [text for batch in self._batches for text in batch.column(column).to_pylist()]
+
+    def _place(self, index: int) -> tuple[int, int]:
+        if not 0 <= index < len(self):
+            raise IndexError(f"pair {index} of {len(self)}")
+        return divmod(index, ROWS)
+
+
+class Store:
+    """A prepared corpus; `Store.open` reads one.
+
+    Attributes:
+        folder: where it is.
+        manifest: what went in and what was kept: see docs/prepare.md.
+        text: the text pipeline that made its ids.
+    """
+
+    def __init__(self, folder: Path, manifest: dict[str, Any], text: TextPipeline) -> None:
+        self.folder, self.manifest, self.text = folder, manifest, text
+        self._splits: dict[str, Split] = {}
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Store:
+        """The finished store in a folder.
+
+        Raises:
+            UserError: there is none, it is damaged, or another version of posnmt wrote it.
+        """
+        folder = Path(folder)
+        path = folder / "manifest.json"
+        if not path.is_file():
+            raise UserError("no prepared store here", folder, "make one with `posnmt prepare CONFIG`")
+        try:
+            manifest = json.loads(path.read_text(encoding="utf-8"))
+            version = manifest["format"]
+        except (ValueError, KeyError, TypeError):
+            raise UserError("the store is damaged", path, "delete the store's folder and prepare it again") from None
+        if version != FORMAT:
+            raise UserError(f"store of format {version}; this version reads format {FORMAT}", path, "prepare it again")
+        return cls(folder, manifest, TextPipeline.load(folder / "text"))
+
+    @property
+    def splits(self) -> list[str]:
+        """The names of the splits: train, and dev if there is one."""
+        return list(self.manifest["splits"])
+
+    def split(self, name: str) -> Split:
+        """The split `train` or `dev`.
+
+        Raises:
+            UserError: the store has no such split.
+        """
+        if name not in self.manifest["splits"]:
+            raise UserError(f"the store has no split {name!r}", self.folder, f"it has {', '.join(self.splits)}")
+        if name not in self._splits:
+            self._splits[name] = Split(self.folder / f"{name}.arrow")
+        return self._splits[name]
+
+
+def _ids(batch: pa.RecordBatch, side: str) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """All ids of a side of a record batch [tokens], and where each row starts in them [rows + 1]; views."""
+    column = batch.column(side)
+    return column.values.to_numpy(zero_copy_only=True), column.offsets.to_numpy(zero_copy_only=True)
+
+
+def _lengths(side: list[tuple[NDArray[np.int32], NDArray[np.int64]]]) -> NDArray[np.int32]:
+    """The lengths of all rows of a side, int32 [N]."""
+    return np.concatenate([np.diff(starts) for _, starts in side]).astype(np.int32)

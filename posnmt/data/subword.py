@@ -1,0 +1,149 @@
+"""Subwords: SentencePiece BPE or unigram, learned from a random sample.
+
+Text is normalised the way SentencePiece does by default (`nmt_nfkc`): NFKC, control characters and invisible marks
+removed, runs of white space as one blank. Characters outside the vocabulary become `UNK`.
+"""
+
+from __future__ import annotations
+
+import io
+import random
+import re
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from posnmt.config import Subword
+from posnmt.errors import UserError, existing_file
+
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
+SPECIALS = 4
+# SentencePiece's own mark for unknown characters: it would silently not learn from a line that holds one.
+_RESERVED = "\u2585"
+
+Item = TypeVar("Item")
+
+
+class Reservoir(Generic[Item]):
+    """A uniform random sample of a stream of unknown length (algorithm R); a short stream is kept whole, in order."""
+
+    def __init__(self, size: int, seed: int) -> None:
+        self.size, self.seen = size, 0
+        self.items: list[Item] = []
+        self._random = random.Random(seed)
+
+    def add(self, item: Item) -> None:
+        """Offer the next item of the stream."""
+        self.seen += 1
+        if len(self.items) < self.size:
+            self.items.append(item)
+        elif (place := self._random.randrange(self.seen)) < self.size:
+            self.items[place] = item
+
+
+class Subwords:
+    """A SentencePiece model: text ↔ ids. Pickles, so that worker processes may have it.
+
+    Args:
+        model: the model file's bytes.
+    """
+
+    def __init__(self, model: bytes) -> None:
+        import sentencepiece
+
+        self.model = model
+        self._processor: Any = sentencepiece.SentencePieceProcessor(model_proto=model)
+
+    def __reduce__(self) -> tuple[type[Subwords], tuple[bytes]]:
+        return Subwords, (self.model,)
+
+    def __len__(self) -> int:
+        """Entries, the 4 special symbols included."""
+        return len(self._processor)
+
+    @cached_property
+    def pieces(self) -> list[str]:
+        """Every entry by id, as SentencePiece writes it (`▁` for a blank)."""
+        return [self._processor.id_to_piece(index) for index in range(len(self))]
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text, without bos and eos; all cores."""
+        return self._processor.encode(list(texts), num_threads=-1) if texts else []
+
+    def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
+        """The text of each row of ids; pad, bos and eos leave no trace, unk shows as ` ⁇ `."""
+        return self._processor.decode([list(row) for row in rows], num_threads=-1) if rows else []
+
+    def save(self, path: Path) -> None:
+        """Write the SentencePiece model file."""
+        path.write_bytes(self.model)
+
+    @classmethod
+    def load(cls, path: Path) -> Subwords:
+        """Read a SentencePiece model file."""
+        model = existing_file(path, "subword model").read_bytes()
+        try:
+            return cls(model)
+        except RuntimeError:
+            raise UserError(
+                "not a SentencePiece model", path, "prepare the store, or copy the run folder, anew"
+            ) from None
+
+    @classmethod
+    def learn(cls, sentences: Iterable[str], settings: Subword, role: str) -> Subwords:
+        """Learn a model of `settings.vocabulary` + 4 entries.
+
+        Args:
+            sentences: the sample.
+            settings: the `subword` section.
+            role: whose vocabulary it is, for the message: `source`, `target` or `shared`.
+
+        Raises:
+            UserError: the sample does not support a vocabulary of that size; the message says which it does support.
+        """
+        import sentencepiece
+
+        model = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=(sentence.replace(_RESERVED, " ") for sentence in sentences),
+                model_writer=model,
+                model_type=settings.type,
+                vocab_size=settings.vocabulary + SPECIALS,
+                character_coverage=settings.character_coverage,
+                pad_id=PAD,
+                unk_id=UNK,
+                bos_id=BOS,
+                eos_id=EOS,
+                max_sentence_length=2**30,  # bytes; SentencePiece silently skips longer lines
+                num_threads=8,  # fixed: sums of unigram training depend on it, and with them the vocabulary
+                minloglevel=2,
+            )
+        except RuntimeError as error:
+            raise _vocabulary_fault(str(error), settings, role) from None
+        return cls(model.getvalue())
+
+
+def _vocabulary_fault(message: str, settings: Subword, role: str) -> UserError:
+    """SentencePiece's complaint in the configuration's own terms (it counts the special symbols, we do not)."""
+    asked = f"subword.vocabulary: {settings.vocabulary} is too"
+    if found := re.search(r"too high .*<= (\d+)", message):
+        largest = int(found[1]) - SPECIALS
+        return UserError(
+            f"{asked} large for the {role} training text, which supports at most {largest} {settings.type} entries",
+            "subword.vocabulary",
+            f"set it to {largest} or less",
+        )
+    if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
+        smallest = int(found[1]) - SPECIALS
+        return UserError(
+            f"{asked} small for the {role} training text, whose characters alone need {smallest} entries",
+            "subword.vocabulary",
+            f"set it to {smallest} or more, or lower subword.character_coverage",
+        )
+    return UserError(
+        f"no subwords can be learned from the {role} training text: {message}",
+        "subword",
+        "check that the text holds visible characters",
+    )

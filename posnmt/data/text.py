@@ -1,0 +1,96 @@
+"""From text to subword ids and back, for both sides of a translator: all that a run folder needs to know about text.
+
+A saved pipeline is a folder of `source.model`, `target.model` (SentencePiece), `text.json` (settings) and, with
+truecasing, `source.truecase.json` and `target.truecase.json`. A shared vocabulary is two equal model files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from posnmt.data.subword import Subwords
+from posnmt.data.tokenise import Truecaser, Words
+from posnmt.errors import UserError, existing_file
+
+SIDES = ("source", "target")
+
+
+@dataclass(frozen=True)
+class SideText:
+    """One language's way from text to ids and back."""
+
+    words: Words
+    subwords: Subwords
+
+    @property
+    def size(self) -> int:
+        """Entries of the vocabulary, the 4 special symbols included."""
+        return len(self.subwords)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """The subword ids of each text, without bos and eos; a text of invisible characters alone has none."""
+        return self.subwords.encode([self.words.split(text) for text in texts])
+
+    def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
+        """The text of each row of ids, subwords and tokenisation undone."""
+        return [self.words.join(text) for text in self.subwords.decode(rows)]
+
+
+@dataclass(frozen=True)
+class TextPipeline:
+    """Both sides; with a shared vocabulary they have one `Subwords` between them."""
+
+    source: SideText
+    target: SideText
+
+    @property
+    def shared(self) -> bool:
+        """Whether both sides have one vocabulary."""
+        return self.source.subwords is self.target.subwords
+
+    def save(self, folder: str | Path) -> None:
+        """Write the pipeline into a folder, which is made if need be."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        settings: dict[str, object] = {"shared": self.shared}
+        for name in SIDES:
+            side: SideText = getattr(self, name)
+            side.subwords.save(folder / f"{name}.model")
+            truecaser = side.words.truecaser
+            if truecaser is not None:
+                truecaser.save(folder / f"{name}.truecase.json")
+            settings[name] = {
+                "language": side.words.language,
+                "tokenise": "moses" if side.words.tokenised else "none",
+                "truecase": truecaser is not None,
+            }
+        text = json.dumps(settings, ensure_ascii=False, indent=2) + "\n"
+        (folder / "text.json").write_text(text, encoding="utf-8", newline="\n")
+
+    @classmethod
+    def load(cls, folder: str | Path) -> TextPipeline:
+        """Read what `save` wrote.
+
+        Raises:
+            UserError: a file is missing or not what it should be.
+        """
+        folder = Path(folder)
+        path = existing_file(folder / "text.json", "text settings")
+        try:
+            settings = json.loads(path.read_text(encoding="utf-8"))
+            sides = [_load_words(folder, name, settings[name]) for name in SIDES]
+            shared = bool(settings["shared"])
+        except (ValueError, KeyError, TypeError):
+            raise UserError("not the settings of a text pipeline", path, "prepare the store anew") from None
+        source = Subwords.load(folder / "source.model")
+        target = source if shared else Subwords.load(folder / "target.model")
+        return cls(SideText(sides[0], source), SideText(sides[1], target))
+
+
+def _load_words(folder: Path, name: str, settings: dict[str, object]) -> Words:
+    """One side's tokenisation and truecasing."""
+    truecaser = Truecaser.load(folder / f"{name}.truecase.json") if settings["truecase"] else None
+    return Words(str(settings["language"]), settings["tokenise"] == "moses", truecaser)

@@ -1,0 +1,78 @@
+"""The main job on the built-in language pair: train on short sentences, translate longer ones, see what happens.
+
+Two systems, an absolute and a relative one, are trained alike on sentences of at most 14 words and then translate
+sentences up to three times as long.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from posnmt.analyse.analyse import analyse
+from posnmt.config import from_tree
+from posnmt.data.artificial import command as artificial
+from posnmt.progress import Display
+from posnmt.run import Run, refuse_existing
+from posnmt.train.loop import train
+from posnmt.translate.command import translate_file
+
+SYSTEMS = {"absolute": "transformer", "relative": "relative"}
+LONGEST = 14
+LONGEST_TEST = 42
+
+
+def demo(out: Path, minutes: float, seed: int, display: Display) -> Path:
+    """Make a corpus, train both systems, translate, analyse.
+
+    Args:
+        out: a new folder.
+        minutes: training time of each system.
+        seed: of the corpus and of training.
+
+    Returns:
+        The report's path.
+
+    Raises:
+        UserError: the folder exists.
+    """
+    refuse_existing(out)
+    out.mkdir(parents=True, exist_ok=True)
+    corpus = out / "corpus"
+    display.say(f"making the artificial language pair in {corpus}")
+    artificial(corpus, max_length=LONGEST, test_max_length=LONGEST_TEST, seed=seed)
+    outputs: dict[str, Path] = {}
+    for name, system in SYSTEMS.items():
+        display.say(f"training {name} ({system}) for {minutes:g} minutes")
+        run = train(from_tree(_config(corpus, out / "stores", system, minutes, seed)), out / name, display=display)
+        display.say(f"translating sentences of up to {LONGEST_TEST} words")
+        outputs[name] = out / f"test.{name}"
+        translate_file([run.folder], corpus / "test.source", outputs[name], 1, "text", "model", {"beam": 1})
+    model = Run.open(out / "relative").folder / "text" / "source.model"
+    longest = run.record["training_lengths"]["source"]["longest"]
+    analyse(
+        corpus / "test.source", corpus / "test.target", outputs, unit="subwords", subword_model=model, bin_width=5,
+        max_trained_length=longest, out=out / "report", say=display.say,
+    )  # fmt: skip
+    return out / "report" / "report.html"
+
+
+def _config(corpus: Path, stores: Path, system: str, minutes: float, seed: int) -> dict[str, Any]:
+    """The configuration of one of the two systems; what is not here is the default."""
+    files = {
+        split: {side: str(corpus.resolve() / f"{split}.{side}") for side in ("source", "target")}
+        for split in ("train", "dev")
+    }
+    return {
+        "data": {**files, "store": str(stores.resolve())},
+        "subword": {"type": "bpe", "vocabulary": 1000},
+        "model": {
+            "system": system, "d_model": 128, "feed_forward": 512, "heads": 4, "tie_embeddings": "all",
+            "encoder": {"layers": 2}, "decoder": {"layers": 2},
+        },
+        "train": {
+            "minutes": minutes, "seed": seed, "batch": 2048, "learning_rate": 2e-3, "evaluate_every": 200, "average": 2,
+            "schedule": {"type": "inverse-square-root", "warmup": 200},
+        },
+        "decode": {"max_ratio": 3.0},
+    }  # fmt: skip

@@ -1,0 +1,73 @@
+"""Errors for people: what is wrong, where, and what to do.
+
+Every mistake that a user can make ends as a `UserError`; the command line prints it as one line a fault, without a
+traceback, and exits with status 2. Anything else that escapes is a fault of ours and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class UserError(Exception):
+    """A mistake of the user's, said in one line.
+
+    Args:
+        what: what is wrong, with the rule and the value.
+        where: a file, `file:line`, a config key, or nothing.
+        todo: what to do about it.
+    """
+
+    def __init__(self, what: str, where: str | Path | None = None, todo: str | None = None) -> None:
+        self.what, self.where, self.todo = what, None if where is None else str(where), todo
+        super().__init__(self.line())
+
+    def line(self) -> str:
+        """The fault as one line: `what (where); what to do`."""
+        place = f" ({self.where})" if self.where else ""
+        advice = f"; {self.todo}" if self.todo else ""
+        return f"{self.what}{place}{advice}".replace("\n", " ")
+
+    @property
+    def lines(self) -> list[str]:
+        """Every fault, one line each."""
+        return [self.line()]
+
+
+class UserErrors(UserError):
+    """Several mistakes found at once, each on its own line."""
+
+    def __init__(self, faults: Iterable[UserError]) -> None:
+        self.faults = list(faults)
+        Exception.__init__(self, "\n".join(fault.line() for fault in self.faults))
+
+    @property
+    def lines(self) -> list[str]:
+        """Every fault, one line each."""
+        return [fault.line() for fault in self.faults]
+
+
+def raise_all(faults: list[UserError]) -> None:
+    """Raise the one fault, or all of them together; do nothing when the list is empty."""
+    if len(faults) == 1:
+        raise faults[0]
+    if faults:
+        raise UserErrors(faults)
+
+
+def nearest(word: str, words: Iterable[str]) -> str | None:
+    """The known word most like `word`, for 'did you mean'; None when nothing is near."""
+    found = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
+    return found[0] if found else None
+
+
+def existing_file(path: str | Path, role: str) -> Path:
+    """`path` as a readable file, or the error that says which input is missing or is a folder."""
+    path = Path(path)
+    if path.is_dir():
+        raise UserError(f"{role} is a folder, not a file", path, "name a file")
+    if not path.exists():
+        raise UserError(f"{role} does not exist", path, "check the path")
+    return path

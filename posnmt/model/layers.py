@@ -1,0 +1,81 @@
+"""Encoder and decoder layers: post-norm, `h = LN(x + Sublayer(x))` (Vaswani et al. 2017, section 3.1).
+
+Shapes: B rows, T tokens, d model width; S sentences, N hypotheses in the decoder.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from posnmt.model.attention import CrossAttention, SelfAttention
+from posnmt.model.state import LayerCache
+from posnmt.position.seam import LayerPositions, Span
+
+
+class FeedForward(nn.Module):
+    """`W_2 max(0, W_1 x + b_1) + b_2`."""
+
+    def __init__(self, d_model: int, inner: int, dropout: float) -> None:
+        super().__init__()
+        self.rise, self.fall = nn.Linear(d_model, inner), nn.Linear(inner, d_model)
+        self.dropout = dropout
+        for linear in (self.rise, self.fall):
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B,T,d] -> [B,T,d]."""
+        inner = functional.relu(self.rise(x))
+        if self.dropout:
+            inner = functional.dropout(inner, self.dropout, self.training)
+        return self.fall(inner)
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention and feed-forward."""
+
+    def __init__(self, attention: SelfAttention, feed_forward: FeedForward, d_model: int, dropout: float) -> None:
+        super().__init__()
+        self.attention, self.feed_forward = attention, feed_forward
+        self.attention_norm, self.feed_forward_norm = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, view: LayerPositions, span: Span, mask: Tensor | None) -> Tensor:
+        """[B,T,d] -> [B,T,d]; mask [B,1,1,T] is True at real tokens."""
+        h = self.attention_norm(x + self.dropout(self.attention(x, view, span, mask)))
+        refined = view.refine(x, h, span)
+        return self.feed_forward_norm(h + self.dropout(self.feed_forward(refined)))
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention, attention to the source, feed-forward."""
+
+    def __init__(
+        self,
+        attention: SelfAttention,
+        cross: CrossAttention,
+        feed_forward: FeedForward,
+        d_model: int,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.attention, self.cross, self.feed_forward = attention, cross, feed_forward
+        self.attention_norm, self.cross_norm = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.feed_forward_norm = nn.LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self,
+        x: Tensor,
+        view: LayerPositions,
+        span: Span,
+        cache: LayerCache,
+        memory: tuple[Tensor, Tensor],
+        memory_mask: Tensor | None,
+    ) -> Tensor:
+        """[N,T,d] -> [N,T,d]. Padding on the right of a target needs no mask: causal attention never looks there."""
+        h = self.attention_norm(x + self.dropout(self.attention(x, view, span, None, cache)))
+        refined = view.refine(x, h, span)
+        h = self.cross_norm(h + self.dropout(self.cross(refined, memory, memory_mask)))
+        return self.feed_forward_norm(h + self.dropout(self.feed_forward(h)))

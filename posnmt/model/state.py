@@ -1,0 +1,99 @@
+"""The decoder's memory between two steps: an explicit value with one operation, `select`, that beam search needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from posnmt.position.seam import Carry
+
+
+class LayerCache:
+    """Self-attention keys and values [N,H,T,D] of one decoder layer, in buffers that double when they are full."""
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._keys: Tensor | None = None
+        self._values: Tensor | None = None
+
+    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Add keys and values [N,H,Tq,D] of the tokens computed now; return those of all tokens so far."""
+        end = self.length + keys.shape[2]
+        if self._keys is None or self._values is None:  # a whole target at once is never copied
+            self._keys, self._values = keys, values
+        else:
+            if end > self._keys.shape[2]:
+                self._keys, self._values = _grown(self._keys, end), _grown(self._values, end)
+            self._keys[:, :, self.length : end] = keys
+            self._values[:, :, self.length : end] = values
+        self.length = end
+        return self._keys[:, :, :end], self._values[:, :, :end]
+
+    def select(self, rows: Tensor) -> None:
+        """Keep these rows, in this order, repeats allowed."""
+        if self._keys is not None and self._values is not None:
+            self._keys = self._keys[:, :, : self.length].index_select(0, rows)
+            self._values = self._values[:, :, : self.length].index_select(0, rows)
+
+
+@dataclass
+class DecoderState:
+    """Everything that the decoder remembers of S sentences and N = S x hypotheses rows.
+
+    Attributes:
+        memory: for each layer the projected encoder output, keys and values [S,H,J,D]; one for all hypotheses.
+        memory_mask: [S,1,1,J] bool, True at real source tokens, or None when no row is padded.
+        caches: self-attention keys and values, one a layer.
+        carry: what each position scheme remembers.
+        length: target tokens consumed.
+    """
+
+    memory: list[tuple[Tensor, Tensor]]
+    memory_mask: Tensor | None
+    caches: list[LayerCache]
+    carry: list[Carry] = field(default_factory=list)
+    length: int = 0
+
+    @property
+    def sentences(self) -> int:
+        """S."""
+        return self.memory[0][0].shape[0]
+
+    def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
+        """Keep hypotheses `rows` [N'] in this order, and `sentences` [S'] where some have left the batch.
+
+        The rows of a sentence stand together, equally many for each sentence.
+        """
+        for cache in self.caches:
+            cache.select(rows)
+        self.carry = [select_rows(carry, rows) for carry in self.carry]
+        if sentences is not None:
+            self.memory = [(k.index_select(0, sentences), v.index_select(0, sentences)) for k, v in self.memory]
+            if self.memory_mask is not None:
+                self.memory_mask = self.memory_mask.index_select(0, sentences)
+
+
+def select_rows(carry: Carry, rows: Tensor) -> Carry:
+    """A carry (None, a tensor whose first dimension is rows, or a tuple of carries) with these rows."""
+    if carry is None:
+        return None
+    if isinstance(carry, Tensor):
+        return carry.index_select(0, rows)
+    return tuple(select_rows(part, rows) for part in carry)
+
+
+def _grown(buffer: Tensor, needed: int) -> Tensor:
+    """The buffer [N,H,T,D] with room for at least `needed` tokens, doubled."""
+    room = max(needed, 2 * buffer.shape[2], 16)
+    larger = buffer.new_empty(*buffer.shape[:2], room, buffer.shape[3])
+    larger[:, :, : buffer.shape[2]] = buffer
+    return larger
+
+
+def padding_mask(lengths: Tensor | None, width: int) -> Tensor | None:
+    """[B,1,1,width] bool, True at real tokens, from lengths [B]; None when there are no lengths."""
+    if lengths is None:
+        return None
+    return (torch.arange(width, device=lengths.device)[None, :] < lengths[:, None])[:, None, None, :]

@@ -1,0 +1,90 @@
+"""Absolute positions, added to the word embeddings: sinusoids and learned vectors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from posnmt.errors import UserError
+from posnmt.position.registry import Options
+from posnmt.position.seam import Carry, Scheme, Span, Stack
+
+if TYPE_CHECKING:
+    from posnmt.config import Model
+
+
+def sinusoids(positions: Tensor, width: int) -> Tensor:
+    """The sinusoidal encoding of any positions (Vaswani et al. 2017, section 3.5).
+
+    `PE(p, 2i) = sin(p / 10000^(2i/width))`, `PE(p, 2i+1) = cos(p / 10000^(2i/width))`, computed in float64.
+
+    Args:
+        positions: [T] positions, negative ones allowed.
+        width: features, an even number.
+
+    Returns:
+        [T, width] float64.
+    """
+    rates = torch.exp(torch.arange(0, width, 2, device=positions.device, dtype=torch.float64) * (-_LOG_BASE / width))
+    angles = positions.to(torch.float64)[:, None] * rates
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)
+
+
+_LOG_BASE = 9.210340371976184  # log(10000)
+
+
+class Sinusoidal(Scheme):
+    """`wv'_i = wv_i + pe(i)` (N19 eq. 7) with the sinusoids of Vaswani et al. 2017; no longest position.
+
+    The table is computed for the positions that turn up, and kept.
+    """
+
+    class Settings(Options):
+        """No options."""
+
+    def __init__(self, stack: Stack, settings: Settings) -> None:
+        super().__init__()
+        self.width = stack.d_model
+        self._table = torch.empty(0, self.width)
+
+    @classmethod
+    def refuses(cls, model: Model) -> list[str]:
+        """A sine and a cosine come in pairs."""
+        return [f"needs an even d_model; {model.d_model} is odd"] if model.d_model % 2 else []
+
+    def embed(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:
+        """`x` [B,T,d] plus the vectors of positions start .. start + T - 1."""
+        end = span.start + span.length
+        if len(self._table) < end or self._table.device != x.device or self._table.dtype != x.dtype:
+            size = max(64, 1 << (end - 1).bit_length())
+            self._table = sinusoids(torch.arange(size, device=x.device), self.width).to(x.dtype)
+        return x + self._table[span.start : end], carry
+
+
+class Learned(Scheme):
+    """`wv'_i = wv_i + w_i`, a trained vector a position (Gehring et al. 2017; N19 note 1).
+
+    The table is finite: a position past its end is an error that says so, never a clipped position.
+    """
+
+    class Settings(Options):
+        """No options: the table has `model.max_length` rows."""
+
+    def __init__(self, stack: Stack, settings: Settings) -> None:
+        super().__init__()
+        self.longest = stack.max_length
+        self.table = nn.Parameter(torch.empty(stack.max_length, stack.d_model))
+        nn.init.normal_(self.table, std=stack.d_model**-0.5)
+
+    def embed(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:
+        """`x` [B,T,d] plus the table's rows start .. start + T - 1."""
+        end = span.start + span.length
+        if end > len(self.table):
+            raise UserError(
+                f"learned positions end at {len(self.table)}, and position {end} was asked for",
+                "model.max_length",
+                "train with a larger model.max_length, or choose a system without a finite table, such as relative",
+            )
+        return x + self.table[span.start : end], carry

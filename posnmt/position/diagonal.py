@@ -1,0 +1,91 @@
+"""Moving between a table by clipped distance and a matrix of queries by keys, without an index tensor.
+
+A term that depends on the clipped distance `clip(j - i, -k, k)` is constant along diagonals, and beyond k everything
+is one value on each side. `spread` lays [.., Tq, 2k+1] out along the diagonals of [.., Tq, Tk]; `collect` is its
+transpose: it sums [.., Tq, Tk] by clipped distance. Both use slices, pads and reshapes alone, so that their gradients
+are cheap, and nothing larger than [.., Tq, Tq + Tk] exists.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+
+def spread(by_distance: Tensor, start: int, keys: int) -> Tensor:
+    """Out[.., i, j] = by_distance[.., i, clip(j - (start + i), -k, k) + k].
+
+    Args:
+        by_distance: [.., Tq, 2k+1], column r + k holds the value for distance r.
+        start: position of the first query; key 0 has position 0.
+        keys: Tk.
+
+    Returns:
+        [.., Tq, Tk]
+    """
+    queries, reach = by_distance.shape[-2], by_distance.shape[-1] // 2
+    if queries == 1:
+        return _strip(by_distance, -start, keys, reach)
+    width = queries + keys - 1
+    # column m of the strip holds distance m - (start + queries - 1); row i reads it from m = queries - 1 - i
+    strip = _strip(by_distance, -(start + queries - 1), width, reach).flatten(-2)
+    skewed = strip[..., queries - 1 : queries - 1 + queries * (width - 1)]
+    return skewed.unflatten(-1, (queries, width - 1))[..., :keys]
+
+
+def collect(weights: Tensor, start: int, reach: int) -> Tensor:
+    """Out[.., i, r + k] = the sum of weights[.., i, j] over the keys j with clip(j - (start + i), -k, k) = r.
+
+    Args:
+        weights: [.., Tq, Tk].
+        start: position of the first query; key 0 has position 0.
+        reach: k.
+
+    Returns:
+        [.., Tq, 2k+1]
+    """
+    queries, keys = weights.shape[-2:]
+    if queries == 1:
+        return _fold(weights, -start, reach)
+    width = queries + keys - 1
+    skewed = functional.pad(weights, (0, width - 1 - keys)).flatten(-2)
+    strip = functional.pad(skewed, (queries - 1, queries * width - (queries - 1) - queries * (width - 1)))
+    return _fold(strip.unflatten(-1, (queries, width)), -(start + queries - 1), reach)
+
+
+def _strip(by_distance: Tensor, first: int, width: int, reach: int) -> Tensor:
+    """[.., Tq, width]: the values of the distances first .. first + width - 1, each clipped to -k .. k."""
+    last = first + width - 1
+    left, right = _outside(first, width, reach)
+    low, high = max(first, -reach) + reach, min(last, reach) + reach
+    parts = []
+    if left:
+        parts.append(by_distance[..., :1].expand(*by_distance.shape[:-1], left))
+    if high >= low:
+        parts.append(by_distance[..., low : high + 1])
+    if right:
+        parts.append(by_distance[..., -1:].expand(*by_distance.shape[:-1], right))
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+
+
+def _fold(strip: Tensor, first: int, reach: int) -> Tensor:
+    """[.., Tq, 2k+1]: the transpose of `_strip`, sums by clipped distance."""
+    width = strip.shape[-1]
+    left, right = _outside(first, width, reach)
+    low = max(first, -reach) + reach
+    folded = strip.new_zeros(*strip.shape[:-1], 2 * reach + 1)
+    middle = strip[..., left : width - right]
+    if middle.shape[-1]:
+        folded = folded + functional.pad(middle, (low, 2 * reach + 1 - low - middle.shape[-1]))
+    if left:
+        folded = folded + functional.pad(strip[..., :left].sum(-1, keepdim=True), (0, 2 * reach))
+    if right:
+        folded = folded + functional.pad(strip[..., width - right :].sum(-1, keepdim=True), (2 * reach, 0))
+    return folded
+
+
+def _outside(first: int, width: int, reach: int) -> tuple[int, int]:
+    """How many of the distances first .. first + width - 1 lie below -k, and how many above k."""
+    last = first + width - 1
+    return min(width, max(0, -reach - first)), min(width, max(0, last - reach))

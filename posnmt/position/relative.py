@@ -1,0 +1,65 @@
+"""Relative positions inside self-attention (Shaw et al. 2018)."""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from posnmt.position.diagonal import collect, spread
+from posnmt.position.registry import Options
+from posnmt.position.seam import LayerPosition, Scheme, Span, Stack
+
+
+class RelativeKeys(LayerPosition):
+    """The key term: `e_ij = x_i W^Q (x_j W^K + w^K_r)^T / sqrt(d_k)`, `r = clip(j - i, -k, k)` (N19 eq. 6, R19 eq. 6).
+
+    `q . w^K_r` is taken once for the 2k+1 vectors and then laid along the diagonals; no Tq x Tk x D tensor exists.
+    """
+
+    def __init__(self, distance: int, width: int) -> None:
+        super().__init__()
+        self.keys = nn.Parameter(_vectors(distance, width))
+
+    def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
+        """[B,H,Tq,Tk] from the scaled queries [B,H,Tq,D]."""
+        return spread(q @ self.keys.to(q.dtype).transpose(0, 1), span.start, k.shape[-2])
+
+
+class RelativeKeysAndValues(RelativeKeys):
+    """The key term and the value term `z_i = sum_j a_ij (x_j W^V + w^V_r)` (N19 eq. 4, R19 eq. 7)."""
+
+    def __init__(self, distance: int, width: int) -> None:
+        super().__init__(distance, width)
+        self.distance = distance
+        self.additions = nn.Parameter(_vectors(distance, width))
+
+    def values(self, weights: Tensor, span: Span) -> Tensor:
+        """[B,H,Tq,D] from the attention weights [B,H,Tq,Tk], summed by clipped distance."""
+        return collect(weights, span.start, self.distance) @ self.additions.to(weights.dtype)
+
+
+class Relative(Scheme):
+    """Trained vectors for the clipped distance from query to key, shared by the heads of a layer, not by the layers."""
+
+    class Settings(Options):
+        """Options of `relative`."""
+
+        distance: int = Field(16, ge=1, description="clipping distance k: 2k+1 vectors")
+        values: bool = Field(True, description="vectors on the values as well as on the keys (R19: gamma^V)")
+
+    def __init__(self, stack: Stack, settings: Settings) -> None:
+        super().__init__()
+        view = RelativeKeysAndValues if settings.values else RelativeKeys
+        self.layers = nn.ModuleList(view(settings.distance, stack.d_head) for _ in range(stack.layers))
+
+    def layer(self, index: int) -> LayerPosition:
+        """The vectors of one layer."""
+        view = self.layers[index]
+        assert isinstance(view, LayerPosition)
+        return view
+
+
+def _vectors(distance: int, width: int) -> Tensor:
+    """[2k+1, D] start values."""
+    return nn.init.xavier_uniform_(torch.empty(2 * distance + 1, width))

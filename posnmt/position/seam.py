@@ -1,0 +1,193 @@
+"""The seam: how a position scheme speaks to a Transformer stack, and nothing else does.
+
+A stack holds a list of schemes. A scheme may change the embeddings (`Scheme.embed`), and through one `LayerPosition` a
+layer it may restrict what each head projects, rotate queries and keys, add to the attention logits, add to the attended
+values, hide keys, and refine the sub-layer's output. The defaults add nothing. Attention and layers never ask which
+scheme they have: `LayerPositions` joins the views of all schemes of a layer into one.
+
+Shapes: B rows, T tokens, Tq queries, Tk keys, H heads, D width of a head, d model width (H x D).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from posnmt.config import Model
+
+Carry = Any
+"""What a recurrent scheme remembers between two calls: None, a tensor with rows first, or a tuple of them."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """What a scheme may know of the stack that it serves."""
+
+    d_model: int
+    heads: int
+    layers: int
+    causal: bool
+    max_length: int
+
+    @property
+    def d_head(self) -> int:
+        """Width of one head."""
+        return self.d_model // self.heads
+
+
+@dataclass(frozen=True)
+class Span:
+    """The tokens computed now: `length` of them, after `start` that are already consumed.
+
+    Attributes:
+        start: tokens consumed before.
+        length: tokens computed now (padded).
+        device: where index tensors live.
+        lengths: [B] real tokens of each right-padded row, or None when no row is padded.
+    """
+
+    start: int
+    length: int
+    device: torch.device
+    lengths: Tensor | None = None
+
+    @cached_property
+    def queries(self) -> Tensor:
+        """[Tq] positions of the tokens computed now: start .. start + length - 1."""
+        return torch.arange(self.start, self.start + self.length, device=self.device)
+
+    @cached_property
+    def keys(self) -> Tensor:
+        """[Tk] positions of all tokens so far: 0 .. start + length - 1."""
+        return torch.arange(self.start + self.length, device=self.device)
+
+    @cached_property
+    def offsets(self) -> Tensor:
+        """[Tq, Tk] key position minus query position: the one sign convention."""
+        return self.keys[None, :] - self.queries[:, None]
+
+
+class LayerPosition(nn.Module):
+    """What a scheme does in one layer's self-attention. The defaults add nothing; a scheme overrides what it needs."""
+
+    def reads(self) -> Tensor | None:
+        """[H, d] bool: the input features that each head may project; None means all."""
+        return None
+
+    def rotate(self, q: Tensor, k: Tensor, span: Span) -> tuple[Tensor, Tensor]:
+        """Queries [B,H,Tq,D] and keys [B,H,Tk,D], turned according to their positions."""
+        return q, k
+
+    def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor | None:
+        """Finite terms that broadcast to [B,H,Tq,Tk], added to the attention logits. `q` is already scaled."""
+        return None
+
+    def values(self, weights: Tensor, span: Span) -> Tensor | None:
+        """Terms [B,H,Tq,D] added to the attended values, from the attention weights [B,H,Tq,Tk]."""
+        return None
+
+    def allows(self, span: Span) -> Tensor | None:
+        """Bool that broadcasts to [B,H,Tq,Tk]: keys that may be seen, besides the causal and the padding mask."""
+        return None
+
+    def refine(self, before: Tensor, after: Tensor, span: Span) -> Tensor:
+        """What the next sub-layer reads [B,T,d], from the layer's input and its normalised self-attention output.
+
+        The residual connection of the next sub-layer keeps `after` (C19a eq. 9).
+        """
+        return after
+
+
+class Scheme(nn.Module):
+    """A position scheme for one stack; it owns all its parameters, shared by the layers or one set a layer.
+
+    Attributes:
+        longest: most tokens that the scheme can place, or None where there is no limit.
+        needs_future: True where it reads tokens to the right, so that it cannot serve a causal stack.
+    """
+
+    longest: int | None = None
+    needs_future: bool = False
+
+    @classmethod
+    def refuses(cls, model: Model) -> list[str]:
+        """Why it cannot serve a model of this configuration: the rule and the value; empty where it can."""
+        return []
+
+    def embed(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:
+        """Word embeddings [B,T,d], already scaled by sqrt(d), with their order; and what to remember."""
+        return x, carry
+
+    def layer(self, index: int) -> LayerPosition | None:
+        """The scheme's view of one layer, or None where it does nothing inside layers."""
+        return None
+
+
+class LayerPositions:
+    """The views that all schemes of a stack have of one layer, joined. Not a module: the schemes own the parameters."""
+
+    def __init__(self, views: Sequence[LayerPosition] = ()) -> None:
+        self.rotating = [view for view in views if _overrides(view, "rotate")]
+        self.biasing = [view for view in views if _overrides(view, "logits")]
+        self.adding = [view for view in views if _overrides(view, "values")]
+        self.hiding = [view for view in views if _overrides(view, "allows")]
+        self.refining = [view for view in views if _overrides(view, "refine")]
+        self.reading = [view for view in views if _overrides(view, "reads")]
+
+    @property
+    def adds_values(self) -> bool:
+        """Whether attention weights must exist as a tensor, because some view reads them."""
+        return bool(self.adding)
+
+    def reads(self) -> Tensor | None:
+        """[H, d] bool: features that every view lets a head project."""
+        return _joined([view.reads() for view in self.reading], torch.logical_and)
+
+    def rotate(self, q: Tensor, k: Tensor, span: Span) -> tuple[Tensor, Tensor]:
+        """Queries and keys, turned by each view in order."""
+        for view in self.rotating:
+            q, k = view.rotate(q, k, span)
+        return q, k
+
+    def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor | None:
+        """The sum of the views' logit terms."""
+        return _joined([view.logits(q, k, span) for view in self.biasing], torch.add)
+
+    def values(self, weights: Tensor, span: Span) -> Tensor | None:
+        """The sum of the views' value terms."""
+        return _joined([view.values(weights, span) for view in self.adding], torch.add)
+
+    def allows(self, span: Span) -> Tensor | None:
+        """Keys that every view allows."""
+        return _joined([view.allows(span) for view in self.hiding], torch.logical_and)
+
+    def refine(self, before: Tensor, after: Tensor, span: Span) -> Tensor:
+        """The sub-layer's output, refined by each view in order."""
+        for view in self.refining:
+            after = view.refine(before, after, span)
+        return after
+
+
+def join(schemes: Sequence[Scheme], layers: int) -> list[LayerPositions]:
+    """One joined view for each of `layers` layers."""
+    views = [[scheme.layer(index) for scheme in schemes] for index in range(layers)]
+    return [LayerPositions([view for view in row if view is not None]) for row in views]
+
+
+def _overrides(view: LayerPosition, method: str) -> bool:
+    return getattr(type(view), method) is not getattr(LayerPosition, method)
+
+
+def _joined(terms: Sequence[Tensor | None], operation: Any) -> Tensor | None:
+    """The terms that are there, folded with a binary operation; None when there is none."""
+    result: Tensor | None = None
+    for term in terms:
+        if term is not None:
+            result = term if result is None else operation(result, term)
+    return result

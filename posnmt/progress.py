@@ -1,0 +1,71 @@
+"""Progress on standard error: a bar on a terminal, plain lines otherwise. Results never go here."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+
+class Display:
+    """Shows how far a long piece of work has come, and says things on lines of their own.
+
+    Args:
+        quiet: show nothing at all.
+        every: seconds between two plain lines where there is no terminal.
+    """
+
+    def __init__(self, quiet: bool = False, every: float = 10.0) -> None:
+        self.quiet, self.every = quiet, every
+        self.console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
+        self._bar: Progress | None = None
+        self._last = 0.0
+
+    def __enter__(self) -> Display:
+        if self.console.is_terminal and not self.quiet:
+            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"))
+            self._bar = Progress(*columns, console=self.console, transient=True)
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def hush(self, silent: bool) -> None:
+        """Show nothing from now on (processes other than the first)."""
+        if silent:
+            self.quiet = self.console.quiet = True
+
+    def say(self, message: str) -> None:
+        """One line."""
+        self.console.print(message, markup=False)
+
+    def show(self, description: str, fraction: float, state: str) -> None:
+        """How far the work is: a share from 0 to 1, and a few words."""
+        if self._bar is not None:
+            if not self._bar.tasks:
+                self._bar.add_task(description, total=1.0, state=state)
+            self._bar.update(self._bar.task_ids[0], description=description, completed=fraction, state=state)
+        elif time.monotonic() - self._last >= self.every:
+            self._last = time.monotonic()
+            self.say(f"{description} {fraction:4.0%}  {state}")
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them: `48 s`, `12 min`, `3 h 05 min`."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def warn(message: str) -> None:
+    """A warning on standard error."""
+    print(f"warning: {message}", file=sys.stderr)

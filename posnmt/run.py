@@ -1,0 +1,156 @@
+"""A run folder: what training leaves, and what translation, scoring and export read. It needs nothing outside itself.
+
+config.yaml          the configuration as resolved
+record.json          provenance, data, longest training sentences, how the run ended
+text/                tokenisation and subword models
+metrics.jsonl        training and dev figures; tensorboard/ holds the same
+checkpoints/         the newest, to go on from and to average
+model.safetensors    what is used: the best by dev, or the average of the last where that is better
+best.safetensors, average.safetensors
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from posnmt.config import Config, dump, load
+from posnmt.errors import UserError
+
+if TYPE_CHECKING:
+    from posnmt.data.text import TextPipeline
+    from posnmt.model.transformer import Transformer
+
+MAY_CHANGE = {"steps", "epochs", "minutes", "patience", "log_every"}
+"""Settings of `train` that a resumed run may change: when to stop, and how often to speak."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """An existing run folder and its configuration."""
+
+    folder: Path
+    config: Config
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Run:
+        """The run in a folder.
+
+        Raises:
+            UserError: no such folder, or none that training made.
+        """
+        folder = Path(folder)
+        if not (folder / "config.yaml").exists():
+            what = "is not a run folder: it has no config.yaml" if folder.is_dir() else "no such run folder"
+            raise UserError(what, folder, "name a folder that `posnmt train` made")
+        return cls(folder, load(folder / "config.yaml"))
+
+    @classmethod
+    def create(cls, folder: Path, config: Config, text: TextPipeline, record: dict[str, Any]) -> Run:
+        """Start a new run folder. `refuse_existing` has been asked before."""
+        folder.mkdir(parents=True, exist_ok=True)
+        text.save(folder / "text")
+        run = cls(folder, config)
+        run.write_record(record)
+        _write(folder / "config.yaml", dump(config))
+        return run
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What the run wrote down about itself."""
+        record: dict[str, Any] = json.loads((self.folder / "record.json").read_text(encoding="utf-8"))
+        return record
+
+    def write_record(self, record: dict[str, Any]) -> None:
+        """Replace the record."""
+        _write(self.folder / "record.json", json.dumps(record, indent=1, ensure_ascii=False))
+
+    def text(self) -> TextPipeline:
+        """The run's tokenisation and subwords."""
+        from posnmt.data.text import TextPipeline
+
+        return TextPipeline.load(self.folder / "text")
+
+    def text_hash(self) -> str:
+        """The same for runs whose subword ids mean the same."""
+        digest = hashlib.sha256()
+        for path in sorted((self.folder / "text").iterdir()):
+            digest.update(path.name.encode() + path.read_bytes())
+        return digest.hexdigest()
+
+    def model(self, checkpoint: str = "model") -> Transformer:
+        """The trained model, in evaluation mode.
+
+        Args:
+            checkpoint: `model` (the one to use), `best`, `average`, or `last`.
+        """
+        from posnmt.model.transformer import Transformer
+        from posnmt.train.checkpoint import load_model
+
+        text = self.text()
+        model = Transformer(self.config.model, text.source.size, text.target.size)
+        load_model(model, self.weights(checkpoint))
+        return model.eval()
+
+    def weights(self, checkpoint: str = "model") -> Path:
+        """The file of a checkpoint by name."""
+        from posnmt.train.checkpoint import checkpoints
+
+        if checkpoint != "last":
+            return self.folder / f"{checkpoint}.safetensors"
+        newest = checkpoints(self.folder / "checkpoints")[-1:]
+        return (newest[0] if newest else self.folder / "checkpoints") / "model.safetensors"
+
+
+def refuse_existing(folder: Path) -> None:
+    """A new run must not write over anything.
+
+    Raises:
+        UserError: the folder holds something.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(
+            "the run folder exists already, and nothing is written over",
+            folder,
+            "choose another --out, or go on with --resume",
+        )
+
+
+def refuse_other_config(run: Run, config: Config) -> None:
+    """A resumed run must have been started with the same configuration, its end aside.
+
+    Raises:
+        UserError: names each setting that differs, with both values.
+    """
+    old, new = _flat(run.config.model_dump(mode="json")), _flat(config.model_dump(mode="json"))
+    free = {f"train.{name}" for name in MAY_CHANGE} | {"data.store"}
+    differing = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key) and key not in free]
+    differing = [key for key in differing if not key.startswith("decode.")]
+    if differing:
+        shown = ", ".join(f"{key} was {old.get(key)!r}, is {new.get(key)!r}" for key in differing[:5])
+        more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
+        raise UserError(
+            f"the run was started with another config: {shown}{more}", run.folder,
+            "resume with the run's own config.yaml, or start a new run with another --out",
+        )  # fmt: skip
+
+
+def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
+    """A nested dictionary as one level of dotted keys."""
+    if not isinstance(tree, dict):
+        return {prefix: tree}
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        flat.update(_flat(value, f"{prefix}.{key}" if prefix else key))
+    return flat
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a text file, in place only when complete."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(text, encoding="utf-8")
+    os.replace(partial, path)

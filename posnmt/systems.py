@@ -1,0 +1,96 @@
+"""The named systems: each a few lines of configuration under the id that the papers' table uses.
+
+A system fills in `model.encoder` and `model.decoder`; any setting that a config writes itself wins over it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from posnmt.errors import UserError, nearest
+
+
+@dataclass(frozen=True)
+class System:
+    """A named system: what it is, where it comes from, and the part of the `model` section that it stands for."""
+
+    summary: str
+    source: str
+    model: dict[str, Any]
+
+
+def _both(*schemes: dict[str, Any]) -> dict[str, Any]:
+    """The same position schemes in encoder and decoder."""
+    return {"encoder": {"position": list(schemes)}, "decoder": {"position": list(schemes)}}
+
+
+SYSTEMS: dict[str, System] = {
+    "transformer": System(
+        "sinusoids added to the word embeddings", "Vaswani et al. 2017, section 3.5", _both({"scheme": "sinusoidal"})
+    ),
+    "learned": System(
+        "a trained vector for each position; a finite table, so a longest sentence",
+        "Gehring et al. 2017; N19 note 1",
+        _both({"scheme": "learned"}),
+    ),
+    "relative": System(
+        "trained vectors for the clipped distance between two words, on keys and values",
+        "Shaw et al. 2018; N19 eq. 4-6; R19 eq. 3-7",
+        _both({"scheme": "relative"}),
+    ),
+    "relative-key": System(
+        "as relative, with vectors on keys alone",
+        "R19, gamma^K alone",
+        _both({"scheme": "relative", "values": False}),
+    ),
+    "relative+absolute": System(
+        "relative vectors and sinusoids together",
+        "R19 Table 4",
+        _both({"scheme": "sinusoidal"}, {"scheme": "relative"}),
+    ),
+    "none": System("no position information but the decoder's causal mask", "control", _both()),
+}
+
+
+def named(name: str) -> System:
+    """A system by its id.
+
+    Raises:
+        UserError: no system has this id; names the nearest.
+    """
+    if name not in SYSTEMS:
+        near = nearest(name, SYSTEMS)
+        hint = f"did you mean {near!r}? " if near else ""
+        raise UserError(f"no system is called {name!r}", None, f"{hint}there are: {', '.join(SYSTEMS)}")
+    return SYSTEMS[name]
+
+
+def describe(name: str, vocabulary: int, size: str) -> dict[str, Any]:
+    """A system's parts, source and parameter count, for `vocabulary` entries a side and a named size."""
+    from posnmt.config import from_tree
+    from posnmt.model.transformer import count_parameters
+
+    system = named(name)
+    corpus = {"source": "-", "target": "-"}
+    tree = {"data": {"train": corpus}, "model": {"system": name, "size": size}}
+    model = from_tree({**tree, "train": {"steps": 1, "dev_bleu": False}}).model
+    parts = {
+        side: f"{stack.layers} layers, "
+        + (", ".join(_shown(choice.scheme, choice.options) for choice in stack.position) or "no position information")
+        for side, stack in (("encoder", model.encoder), ("decoder", model.decoder))
+    }
+    return {
+        "system": name,
+        "summary": system.summary,
+        "source": system.source,
+        **parts,
+        "vocabulary": vocabulary,
+        "parameters": count_parameters(model, vocabulary, vocabulary),
+    }
+
+
+def _shown(scheme: str, options: dict[str, Any]) -> str:
+    """A scheme and its options in words."""
+    settings = ", ".join(f"{key} {str(value).lower()}" for key, value in options.items())
+    return f"{scheme} ({settings})" if settings else scheme

@@ -1,0 +1,1 @@
+"""Training: loss, schedule, one readable loop, checkpoints, the record of a run."""

@@ -1,0 +1,58 @@
+"""Evaluation on dev: perplexity, and BLEU of real translations against the untouched references."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch
+from lightning_fabric import Fabric
+
+from posnmt.config import Config, Train
+from posnmt.data.batch import BatchPlan, collate
+from posnmt.translate.translator import translate_subwords
+
+if TYPE_CHECKING:
+    from posnmt.data.store import Split
+    from posnmt.data.text import TextPipeline
+    from posnmt.train.loss import TrainingLoss
+
+
+def evaluate(loss: TrainingLoss, dev: Split, text: TextPipeline, config: Config, fabric: Fabric) -> dict[str, Any]:
+    """Dev perplexity a target subword, and greedy BLEU with its signature where `train.dev_bleu` asks for it."""
+    model = loss.model
+    was_training = loss.training
+    loss.eval()
+    with torch.inference_mode(), fabric.autocast():
+        likelihood, tokens = 0.0, 0
+        for numbers in BatchPlan(dev, 8192, "tokens", seed=0).epoch(0):
+            batch = collate([dev.pair(int(number)) for number in numbers]).to(fabric.device)
+            likelihood += loss(*batch.tensors)[1].item()
+            tokens += batch.tokens
+        figures: dict[str, Any] = {"perplexity": math.exp(min(likelihood / tokens, 700.0))}
+        if config.train.dev_bleu:
+            sources = [dev.pair(number)[0].tolist() for number in range(len(dev))]
+            greedy = config.decode.model_copy(update={"beam": 1})
+            found = translate_subwords([model], sources, greedy, fabric.device)
+            outputs = text.target.decode([hypotheses[0].tokens if hypotheses else [] for hypotheses in found])
+            figures.update(bleu(outputs, dev.target_texts, config.train.bleu_tokenizer))
+    loss.train(was_training)
+    return figures
+
+
+def bleu(outputs: list[str], references: list[str], tokenizer: str) -> dict[str, Any]:
+    """Corpus BLEU by sacreBLEU, with its signature."""
+    from sacrebleu.metrics import BLEU
+
+    metric = BLEU(tokenize=tokenizer, force=True)
+    return {"bleu": metric.corpus_score(outputs, [references]).score, "signature": str(metric.get_signature())}
+
+
+def merit(figures: dict[str, Any], settings: Train) -> float:
+    """What the best checkpoint is chosen by: a figure that is better when larger."""
+    return float(figures["bleu"]) if settings.best_by == "bleu" and "bleu" in figures else -float(figures["perplexity"])
+
+
+def said(figures: dict[str, Any]) -> str:
+    """Dev figures in words."""
+    return f"perplexity {figures['perplexity']:.3f}" + (f"  BLEU {figures['bleu']:.2f}" if "bleu" in figures else "")

@@ -1,0 +1,300 @@
+"""The training loop, top to bottom.
+
+Everything random in an update is a function of (seed, step, process): the order of the batches comes from the seed, and
+dropout is reseeded at each update. So a resumed run needs no random state: it computes what it would have computed.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from torch.optim import AdamW
+
+from posnmt.config import Config, Train
+from posnmt.data.batch import BatchPlan, collate
+from posnmt.data.prepare import prepare
+from posnmt.errors import UserError
+from posnmt.model.transformer import Transformer
+from posnmt.progress import Display, duration
+from posnmt.run import Run, refuse_existing, refuse_other_config
+from posnmt.train.checkpoint import (
+    average,
+    checkpoints,
+    load_checkpoint,
+    load_model,
+    save_checkpoint,
+    save_model,
+    save_tensors,
+)
+from posnmt.train.device import make_fabric
+from posnmt.train.evaluate import evaluate, merit, said
+from posnmt.train.loss import TrainingLoss
+from posnmt.train.progress import Progress, Window
+from posnmt.train.record import Metrics, provenance
+from posnmt.train.schedule import learning_rate
+from posnmt.train.stop import INTERRUPTED, Interrupted, StopSignal, agreed, why_stop
+
+if TYPE_CHECKING:
+    from posnmt.data.store import Store
+
+
+def train(config: Config, out: Path, resume: bool = False, display: Display | None = None) -> Run:
+    """Train a model into a run folder, or go on with one.
+
+    Args:
+        config: the whole configuration.
+        out: the run folder; new, unless `resume`.
+        resume: continue from the newest checkpoint as if never stopped.
+        display: where progress is shown.
+
+    Returns:
+        The finished run.
+
+    Raises:
+        UserError: the folder exists, the config differs from the run's, the corpus does not fit the model, the loss
+            is no longer a number.
+        Interrupted: told to stop; the state is saved.
+    """
+    display = display or Display(quiet=True)
+    if resume:
+        refuse_other_config(Run.open(out), config)
+    else:
+        refuse_existing(out)
+    fabric = make_fabric(config.train)
+    display.hush(not fabric.is_global_zero)
+    store = _prepared(config, fabric, display)
+
+    torch.manual_seed(config.train.seed)
+    with fabric.init_module():
+        model = Transformer(config.model, store.text.source.size, store.text.target.size)
+    _refuse_too_long(model, store)
+    optimizer = AdamW(
+        model.parameters(), lr=config.train.learning_rate, betas=config.train.adam_betas,
+        eps=config.train.adam_epsilon, weight_decay=config.train.weight_decay, fused=True,
+    )  # fmt: skip
+    loss_of = TrainingLoss(model, config.train.label_smoothing)
+    progress = Progress()
+    newest = checkpoints(out / "checkpoints")[-1:] if resume else []
+    if _compiles(config.train, fabric):
+        loss_of.compile(dynamic=True)
+    shared_loss, shared_optimizer = fabric.setup(loss_of, optimizer)
+    if newest:
+        progress = Progress.from_json(load_checkpoint(newest[0], model, optimizer))
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    if fabric.is_global_zero and not resume:
+        Run.create(out, config, store.text, _first_record(config, store, parameters))
+    fabric.barrier()
+    run = Run.open(out)
+    size = f"{parameters:,} parameters, {len(store.split('train')):,} pairs"
+    place = f"{fabric._precision.precision} on {fabric.device}"
+    display.say(f"{size}, {place}" + (f", going on after step {progress.step:,}" if resume else ""))
+    training = Training(fabric, config, run, store, loss_of, optimizer, progress, display)
+    with StopSignal() as stop:
+        reason = training.loop(shared_loss, shared_optimizer, stop)
+    if reason == INTERRUPTED:
+        raise Interrupted(f"stopped after step {progress.step}, state saved; go on with --out {out} --resume")
+    return run
+
+
+@dataclass
+class Training:
+    """One process's part of a run."""
+
+    fabric: Fabric
+    config: Config
+    run: Run
+    store: Store
+    loss_of: TrainingLoss
+    optimizer: AdamW
+    progress: Progress
+    display: Display
+
+    def loop(self, shared_loss: Any, shared_optimizer: Any, stop: StopSignal) -> str:
+        """Make updates until there is a reason to stop; the reason.
+
+        Args:
+            shared_loss, shared_optimizer: the loss module and the optimizer as Fabric wraps them for its devices.
+        """
+        fabric, settings, progress = self.fabric, self.config.train, self.progress
+        corpus = self.store.split("train")
+        plan = BatchPlan(corpus, settings.batch, settings.batch_unit, settings.seed)
+        self.metrics = Metrics(self.run.folder, progress.step) if fabric.is_global_zero else None
+        shared_loss.train()
+        self.clock = time.monotonic()
+        while not (reason := agreed(fabric, why_stop(settings, progress, stop))):
+            # the batches of this update, over all processes and accumulation rounds, and their real target tokens
+            batches, progress.cursor = plan.take(progress.cursor, fabric.world_size * settings.accumulate)
+            tokens = sum(plan.tokens(batch) for batch in batches)
+            mine = batches[fabric.global_rank :: fabric.world_size]
+            progress.step += 1
+            torch.manual_seed(_step_seed(settings.seed, progress.step, fabric.global_rank))
+            rate = learning_rate(progress.step, settings, self.config.model.d_model, progress.plateau.decays)
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+
+            for index, numbers in enumerate(mine):
+                batch = collate([corpus.pair(int(number)) for number in numbers]).to(fabric.device)
+                with fabric.no_backward_sync(shared_loss, enabled=index + 1 < len(mine)):
+                    loss, likelihood = shared_loss(*batch.tensors)
+                    # gradients are averaged over processes, so this is the mean over all tokens of the update
+                    fabric.backward(loss * (fabric.world_size / tokens))
+                progress.window.loss += loss.item()
+                progress.window.likelihood += likelihood.item()
+                progress.window.target_tokens += batch.tokens
+                progress.window.source_tokens += batch.source_tokens
+            if settings.clip is not None:
+                fabric.clip_gradients(shared_loss, shared_optimizer, max_norm=settings.clip, error_if_nonfinite=False)
+            shared_optimizer.step()
+            shared_optimizer.zero_grad(set_to_none=True)
+
+            progress.window.seconds += self.spend()
+            if not math.isfinite(progress.window.loss):
+                raise UserError(
+                    f"the loss is no longer a number at step {progress.step}",
+                    self.run.folder,
+                    "lower train.learning_rate, lengthen train.schedule.warmup, or set train.precision: fp32",
+                )
+            self.display.show("training", *progress.shown(settings, len(plan.epoch(progress.cursor.epoch))))
+            if progress.step % settings.log_every == 0:
+                figures = {**progress.window.figures(), "learning_rate": rate, "epoch": progress.cursor.epoch}
+                self.write("train", figures)
+                progress.window = Window()
+            if progress.step % settings.evaluate_every == 0:
+                self.evaluate_and_save()
+
+        if reason == INTERRUPTED:
+            self.save()
+        else:
+            if progress.step % settings.evaluate_every:
+                self.evaluate_and_save()
+            self.finish(reason)
+        if self.metrics is not None:
+            self.metrics.close()
+        fabric.barrier()
+        return reason
+
+    def spend(self) -> float:
+        """Count the time since the last call as spent; that time in seconds."""
+        now = time.monotonic()
+        spent, self.clock = now - self.clock, now
+        self.progress.seconds += spent
+        return spent
+
+    def write(self, kind: str, figures: dict[str, Any]) -> None:
+        """One line of metrics, by the first process."""
+        if self.metrics is not None:
+            self.metrics.write(kind, self.progress.step, {**figures, "seconds": self.progress.seconds})
+
+    def evaluate_and_save(self) -> None:
+        """Evaluate on dev, keep the best weights, write a checkpoint."""
+        progress, settings = self.progress, self.config.train
+        better, figures = True, self.evaluate()
+        if figures:
+            better = progress.observe(merit(figures, settings))
+            if settings.schedule.type == "plateau":
+                progress.plateau.observe(figures["perplexity"], settings.schedule)
+            self.display.say(f"step {progress.step:,}  dev {said(figures)}{'  best' if better else ''}")
+        if better and self.fabric.is_global_zero:
+            for name in ("best", "model"):
+                save_model(self.loss_of.model, self.run.weights(name), self.about(figures))
+        self.spend()
+        self.write("dev", figures)
+        self.save()
+
+    def evaluate(self) -> dict[str, Any]:
+        """Dev figures, by the first process, told to the others; empty without a dev corpus."""
+        figures: dict[str, Any] = {}
+        if self.config.data.dev is not None:
+            if self.fabric.is_global_zero:
+                dev = self.store.split("dev")
+                figures = evaluate(self.loss_of, dev, self.store.text, self.config, self.fabric)
+            figures = self.fabric.broadcast(figures)
+        return figures
+
+    def save(self) -> None:
+        """Write a checkpoint that the run can go on from, by the first process."""
+        if self.fabric.is_global_zero:
+            folder, keep = self.run.folder / "checkpoints", self.config.train.average
+            save_checkpoint(folder, self.loss_of.model, self.optimizer, asdict(self.progress), self.about({}), keep)
+
+    def about(self, figures: dict[str, Any]) -> dict[str, Any]:
+        """Facts written into the header of a file of weights."""
+        model = self.config.model.model_dump(mode="json")
+        return {"format": "posnmt", "model": model, "step": self.progress.step, "dev": figures}
+
+    def finish(self, reason: str) -> None:
+        """Average the last checkpoints, let dev choose what `model.safetensors` is, and close the record."""
+        run, progress = self.run, self.progress
+        chosen, places = "best" if self.config.data.dev is not None else "last", checkpoints(run.folder / "checkpoints")
+        if len(places) > 1:
+            if self.fabric.is_global_zero:
+                save_tensors(average(places), run.weights("average"), self.about({}))
+            self.fabric.barrier()
+            load_model(self.loss_of.model, run.weights("average"))
+            figures = self.evaluate()
+            if figures:
+                self.write("average", {**figures, "checkpoints": len(places)})
+                self.display.say(f"average of the last {len(places)} checkpoints: dev {said(figures)}")
+            if figures and (progress.best is None or merit(figures, self.config.train) > progress.best):
+                chosen = "average"
+                if self.fabric.is_global_zero:
+                    shutil.copyfile(run.weights("average"), run.weights("model"))
+        if self.fabric.is_global_zero:
+            ending = {"stopped": reason, "steps": progress.step, "epochs": progress.cursor.epoch}
+            ending |= {"seconds": round(progress.seconds, 1), "best_step": progress.best_step, "model": chosen}
+            run.write_record({**run.record, **ending})
+        self.display.say(
+            f"stopped after {reason}: {progress.step:,} updates in {duration(progress.seconds)}; model: {chosen}"
+        )
+
+
+def _prepared(config: Config, fabric: Fabric, display: Display) -> Store:
+    """The prepared store: made by the first process where it is missing, opened by the others after it."""
+    store = prepare(config, report=display.say) if fabric.is_global_zero else None
+    fabric.barrier()
+    return store or prepare(config)
+
+
+def _first_record(config: Config, store: Store, parameters: int) -> dict[str, Any]:
+    """The record of a run that begins."""
+    corpus = store.split("train")
+    lengths = {"source": corpus.source_lengths, "target": corpus.target_lengths}
+    spread = {side: {"shortest": int(each.min()), "longest": int(each.max())} for side, each in lengths.items()}
+    return {**provenance(config.train.seed, store.manifest["key"], parameters), "training_lengths": spread}
+
+
+def _refuse_too_long(model: Transformer, store: Store) -> None:
+    """A finite position table must hold every training and dev sentence and its end symbol."""
+    for name in store.splits:
+        split = store.split(name)
+        for side, longest, lengths in (
+            ("source", model.longest_source, split.source_lengths),
+            ("target", model.longest_target, split.target_lengths),
+        ):
+            over = int(np.argmax(lengths))
+            if longest is not None and lengths[over] + 1 > longest:
+                raise UserError(
+                    f"a {name} {side} sentence has {lengths[over]} subwords and an end symbol, and this model's"
+                    f" position table has {longest} entries",
+                    f"line {split.lines[over]}",
+                    "raise model.max_length, lower data.max_length, or use a system without a finite table",
+                )
+
+
+def _compiles(settings: Train, fabric: Fabric) -> bool:
+    """Whether torch.compile is used: it costs minutes, so unasked only on a GPU and for a long run."""
+    long = (settings.steps or 0) >= 5000
+    return settings.compile == "yes" or (settings.compile == "auto" and fabric.device.type == "cuda" and long)
+
+
+def _step_seed(seed: int, step: int, rank: int) -> int:
+    """The seed of an update's dropout."""
+    return int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0])

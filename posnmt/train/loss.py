@@ -1,0 +1,123 @@
+"""Label-smoothed cross-entropy through the output projection, without logits of the whole batch in memory.
+
+The projection to the vocabulary and the loss are one operation, taken in chunks of tokens: a chunk's logits live only
+until its loss and its gradients are known, so memory does not grow with batch x vocabulary, and float32 logits of the
+whole batch never exist. `plain_cross_entropy` is the same in two lines, for the tests.
+
+Shapes: n tokens, d model width, V vocabulary entries.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from posnmt.data.subword import PAD
+from posnmt.model.transformer import Transformer
+
+CHUNK = 1024
+"""Tokens whose logits exist at a time: 1024 x 32,000 in float32 is 131 MB."""
+
+
+class TrainingLoss(nn.Module):
+    """The model and its loss as one module, so that several GPUs can share the whole computation of a step."""
+
+    def __init__(self, model: Transformer, smoothing: float) -> None:
+        super().__init__()
+        self.model, self.smoothing = model, smoothing
+
+    def forward(
+        self, source: Tensor, source_lengths: Tensor, target_in: Tensor, target_out: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The smoothed loss and the plain negative log-likelihood, in nats, each summed over the real target tokens.
+
+        Args:
+            source, source_lengths, target_in, target_out: [B,J], [B], [B,T], [B,T]: see `Batch`.
+        """
+        hidden = self.model(source, source_lengths, target_in)
+        real = target_out != PAD
+        output = self.model.output
+        return cross_entropy(hidden[real], output.weight, output.bias, target_out[real], self.smoothing)
+
+
+def cross_entropy(
+    hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float
+) -> tuple[Tensor, Tensor]:
+    """The loss `-(1-e) log p(y) - e/V sum_v log p(v)` and the likelihood `-log p(y)`, summed over tokens.
+
+    Args:
+        hidden: [n,d].
+        weight, bias: [V,d] and [V], the output projection.
+        targets: [n] right subwords.
+        smoothing: e.
+
+    Returns:
+        (smoothed loss with gradients, negative log-likelihood without), scalars.
+    """
+    loss, likelihood = _ProjectedCrossEntropy.apply(hidden, weight, bias, targets, smoothing)
+    return loss, likelihood
+
+
+def plain_cross_entropy(
+    hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float
+) -> tuple[Tensor, Tensor]:
+    """What `cross_entropy` computes, all logits at once: the oracle of its test."""
+    logits = functional.linear(hidden, weight, bias)
+    loss = functional.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="sum")
+    return loss, functional.cross_entropy(logits, targets, reduction="sum").detach()
+
+
+class _ProjectedCrossEntropy(torch.autograd.Function):
+    """Gradients are taken with the loss, chunk by chunk, while the chunk's probabilities are at hand."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float
+    ) -> tuple[Tensor, Tensor]:
+        vocabulary = weight.shape[0]
+        wide = torch.float64 if weight.dtype == torch.float64 else torch.float32
+        narrow = _compute_dtype(hidden)
+        w, b = weight.to(narrow), bias.to(narrow)
+        learning = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
+        d_hidden = torch.empty_like(hidden) if learning else None
+        d_weight = torch.zeros_like(weight, dtype=wide) if learning else None
+        d_bias = torch.zeros_like(bias, dtype=wide) if learning else None
+        loss = torch.zeros((), dtype=wide, device=hidden.device)
+        likelihood = torch.zeros((), dtype=wide, device=hidden.device)
+        for start in range(0, hidden.shape[0], CHUNK):
+            h, y = hidden[start : start + CHUNK].to(narrow), targets[start : start + CHUNK, None]
+            logits = functional.linear(h, w, b).to(wide)  # [chunk,V]
+            normaliser = logits.logsumexp(-1, keepdim=True)
+            right = normaliser - logits.gather(-1, y)
+            likelihood += right.sum()
+            loss += (1 - smoothing) * right.sum()
+            if smoothing:
+                loss += smoothing * (normaliser.sum() - logits.mean(-1).sum())
+            if d_hidden is None or d_weight is None or d_bias is None:
+                continue
+            # d loss / d logits = softmax - e/V - (1-e) at the right subword
+            slope = logits.sub_(normaliser).exp_().sub_(smoothing / vocabulary)
+            slope.scatter_add_(-1, y, torch.full_like(y, -(1 - smoothing), dtype=wide))
+            d_bias += slope.sum(0)
+            slope = slope.to(narrow)
+            d_hidden[start : start + CHUNK] = slope @ w
+            d_weight += slope.t() @ h
+        if d_hidden is not None and d_weight is not None and d_bias is not None:
+            ctx.save_for_backward(d_hidden, d_weight.to(weight.dtype), d_bias.to(bias.dtype))
+        ctx.mark_non_differentiable(likelihood)
+        return loss, likelihood
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
+        d_hidden, d_weight, d_bias = ctx.saved_tensors
+        scale = upstream[0]
+        return d_hidden * scale.to(d_hidden.dtype), d_weight * scale.to(d_weight.dtype), d_bias * scale, None, None
+
+
+def _compute_dtype(tensor: Tensor) -> torch.dtype:
+    """The width that matrix products have here: autocast's where it is on, else the tensor's own."""
+    kind = tensor.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else tensor.dtype

@@ -1,0 +1,86 @@
+"""Where a run stands: what a checkpoint holds besides weights, and what is shown of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from posnmt.config import Train
+from posnmt.data.batch import Cursor
+from posnmt.progress import duration
+from posnmt.train.schedule import Plateau
+
+
+@dataclass
+class Window:
+    """Sums over the updates since the last line of metrics."""
+
+    loss: float = 0.0
+    likelihood: float = 0.0
+    target_tokens: int = 0
+    source_tokens: int = 0
+    seconds: float = 0.0
+
+    def figures(self) -> dict[str, float]:
+        """Loss and perplexity a target token, and speed."""
+        return {
+            "loss": self.loss / self.target_tokens,
+            "perplexity": math.exp(min(self.likelihood / self.target_tokens, 700.0)),
+            "target_tokens": self.target_tokens,
+            "target_tokens_per_second": self.target_tokens / self.seconds,
+            "source_tokens_per_second": self.source_tokens / self.seconds,
+        }
+
+
+@dataclass
+class Progress:
+    """Where a run stands.
+
+    Attributes:
+        step: updates made.
+        cursor: the next batch.
+        seconds: spent in training and evaluation, resumes included.
+        best: the best dev merit so far, None before the first evaluation.
+        best_step: where it was.
+        waited: evaluations since then.
+        plateau: decays of the learning rate so far.
+        window: sums since the last line of metrics.
+    """
+
+    step: int = 0
+    cursor: Cursor = field(default_factory=Cursor)
+    seconds: float = 0.0
+    best: float | None = None
+    best_step: int = 0
+    waited: int = 0
+    plateau: Plateau = field(default_factory=Plateau)
+    window: Window = field(default_factory=Window)
+
+    @classmethod
+    def from_json(cls, state: dict[str, Any]) -> Progress:
+        """Read back what `dataclasses.asdict` gave."""
+        parts = {"cursor": Cursor, "plateau": Plateau, "window": Window}
+        return cls(**{key: parts[key](**value) if key in parts else value for key, value in state.items()})
+
+    def observe(self, merit: float) -> bool:
+        """Take note of a dev merit (larger is better); whether it is the best so far."""
+        if self.best is None or merit > self.best:
+            self.best, self.best_step, self.waited = merit, self.step, 0
+            return True
+        self.waited += 1
+        return False
+
+    def shown(self, train: Train, batches_in_epoch: int) -> tuple[float, str]:
+        """How far the run is towards its nearest end, and a line about it."""
+        epoch = self.cursor.epoch + self.cursor.batch / max(1, batches_in_epoch)
+        share = max(
+            self.step / train.steps if train.steps else 0.0,
+            epoch / train.epochs if train.epochs else 0.0,
+            self.seconds / (60 * train.minutes) if train.minutes else 0.0,
+        )
+        share = min(1.0, share)
+        left = duration(self.seconds * (1 - share) / share) if share else "?"
+        loss = self.window.loss / max(1, self.window.target_tokens)
+        speed = self.window.target_tokens / max(1e-9, self.window.seconds)
+        return share, f"step {self.step:,}  epoch {epoch:.1f}  loss {loss:.3f}  {speed:,.0f} tokens/s  {left} left"

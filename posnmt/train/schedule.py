@@ -1,0 +1,45 @@
+"""The learning rate over the steps: the three papers' schedules and the usual one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from posnmt.config import Schedule, Train
+
+
+def learning_rate(step: int, train: Train, d_model: int, decays: int = 0) -> float:
+    """The rate of update number `step` (the first is 1).
+
+    - constant: linear growth over `warmup` steps, then constant (N19: 1e-4 after 4,000 steps).
+    - noam: `factor x d^-0.5 x min(step^-0.5, step x warmup^-1.5)` (Vaswani et al. 2017 eq. 3; C19a and C19b).
+    - inverse-square-root: linear growth to `learning_rate`, then `learning_rate x sqrt(warmup / step)`.
+    - plateau: as constant, times `decay` for each decay that dev perplexity has brought about (R19: 3e-4, 0.9).
+    """
+    schedule, peak = train.schedule, train.learning_rate
+    growth = min(1.0, step / schedule.warmup) if schedule.warmup else 1.0
+    if schedule.type == "constant":
+        return peak * growth
+    if schedule.type == "plateau":
+        return max(peak * growth * schedule.decay**decays, min(schedule.minimum, peak * growth))
+    warmup = max(1, schedule.warmup)
+    if schedule.type == "noam":
+        return peak * d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
+    return peak * growth * min(1.0, (warmup / step) ** 0.5)
+
+
+@dataclass
+class Plateau:
+    """Counts evaluations without a better dev perplexity, and the decays that follow (R19: after 6, rate x 0.9)."""
+
+    best: float = float("inf")
+    waited: int = 0
+    decays: int = 0
+
+    def observe(self, perplexity: float, schedule: Schedule) -> None:
+        """Take note of one evaluation."""
+        if perplexity < self.best:
+            self.best, self.waited = perplexity, 0
+            return
+        self.waited += 1
+        if self.waited >= schedule.patience:
+            self.decays, self.waited = self.decays + 1, 0

@@ -1,0 +1,1 @@
+"""Translation: search, the translator that users call, and forced scoring."""

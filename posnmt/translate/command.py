@@ -1,0 +1,129 @@
+"""What `posnmt translate` and `posnmt score` do: files or pipes in, lines out, in order."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from posnmt.config import Decode
+from posnmt.data.corpus import Findings, TextFile, decode_lines, read_lines
+from posnmt.errors import UserError
+from posnmt.progress import Display
+from posnmt.run import Run
+from posnmt.translate.translator import Translation, Translator, windows
+
+
+def translate_file(
+    folders: Sequence[Path],
+    source: Path | None,
+    output: Path | None,
+    nbest: int,
+    form: str,
+    checkpoint: str,
+    search: dict[str, Any],
+) -> None:
+    """Translate a file or standard input, window by window.
+
+    Args:
+        folders: one run, or the runs of an ensemble.
+        source, output: files; None is standard input or output.
+        nbest: translations a line.
+        form: `text` or `jsonl`.
+        checkpoint: see `Run.weights`.
+        search: settings of `decode` that win over the run's.
+
+    Raises:
+        UserError: bad text (a file is checked whole before anything is translated), nbest above the beam, a line too
+            long for a finite position table.
+    """
+    runs = [Run.open(folder) for folder in folders]
+    decode = Decode.model_validate({**runs[0].config.decode.model_dump(), **search})
+    if nbest > decode.beam:
+        raise UserError(
+            f"--nbest {nbest} asks for more translations than the beam of {decode.beam} keeps", None, "raise --beam"
+        )
+    findings = Findings(accept=("empty", "crlf"), stop=True)
+    file = TextFile("input", source or Path("standard input"))
+    total = sum(1 for _ in read_lines(file, findings)) if source is not None else None
+    findings = Findings(accept=("empty", "crlf"), stop=True)
+    lines = read_lines(file, findings) if source is not None else decode_lines(sys.stdin.buffer, file, findings)
+    translator = Translator.load(runs, checkpoint)
+    done = at_limit = 0
+    with Display() as display, _output(output) as stream:
+        for window in windows(lines):
+            found = translator.translate(window, decode, nbest, done + 1, str(file.path))
+            for number, (line, translation) in enumerate(zip(window, found, strict=True), start=done + 1):
+                stream.writelines(_shown(number, line, translation, nbest, form))
+            done += len(window)
+            at_limit += sum(translation.at_limit for translation in found)
+            if total is not None:
+                display.show("translating", done / total, f"{done:,} of {total:,} lines")
+        empty, crlf = findings.count(file, "empty"), findings.count(file, "crlf")
+        if empty:
+            display.say(f"note: {empty:,} empty lines stay empty")
+        if crlf:
+            display.say(f"note: {crlf:,} lines ended in CRLF; the carriage return was not translated")
+        if at_limit:
+            display.say(
+                f"warning: {at_limit:,} of {done:,} lines reached the output limit of"
+                f" {decode.max_ratio:g} x source + {decode.max_extra} subwords; see --max-ratio and --max-extra"
+            )
+
+
+def score_files(folder: Path, source: Path, target: Path, checkpoint: str) -> None:
+    """Print the log-probability of each pair of lines.
+
+    Raises:
+        UserError: bad text, different line counts, a line too long for a finite position table.
+    """
+    run = Run.open(folder)
+    findings = Findings(accept=("empty", "crlf"))
+    files = [TextFile("source", source), TextFile("target", target)]
+    sources, targets = (list(read_lines(file, findings)) for file in files)
+    if len(sources) != len(targets):
+        findings.misaligned(files, [len(sources), len(targets)])
+    findings.raise_all()
+    translator = Translator.load([run], checkpoint)
+    for value in translator.score(sources, targets, names=(str(source), str(target))):
+        print(f"{value:.6f}")
+
+
+def _shown(number: int, line: str, translation: Translation, nbest: int, form: str) -> Iterator[str]:
+    """The output lines of one input line."""
+    if form == "jsonl":
+        hypotheses = [
+            {"text": text, "log_probability": found.log_probability, "score": found.score, "ended": found.ended}
+            for text, found in zip(translation.texts, translation.hypotheses, strict=False)
+        ]
+        yield json.dumps({"line": number, "source": line, "hypotheses": hypotheses}, ensure_ascii=False) + "\n"
+    elif nbest == 1:
+        yield translation.text + "\n"
+    else:
+        for text, found in zip(translation.texts, translation.hypotheses, strict=False):
+            yield f"{number}\t{found.score:.6f}\t{text}\n"
+
+
+@contextmanager
+def _output(path: Path | None) -> Iterator[TextIO]:
+    """Standard output, or a file that is in place only when complete."""
+    if path is None:
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    if path.is_dir() or not path.parent.is_dir():
+        raise UserError(
+            "the output cannot be written: not a file in an existing folder", path, "choose another --output"
+        )
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with partial.open("w", encoding="utf-8", newline="\n") as stream:
+            yield stream
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)

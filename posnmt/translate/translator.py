@@ -1,0 +1,187 @@
+"""Text in, text out: what `posnmt translate`, `posnmt score` and evaluation on dev call.
+
+Sentences are sorted by length inside a window, translated in batches of like length, and given back in their own order;
+batches decide the speed and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from posnmt.config import Decode
+from posnmt.data.batch import collate, fit, pad
+from posnmt.data.subword import EOS, PAD
+from posnmt.errors import UserError
+from posnmt.translate.search import Hypothesis, search
+
+if TYPE_CHECKING:
+    from posnmt.data.text import TextPipeline
+    from posnmt.model.transformer import Transformer
+    from posnmt.run import Run
+
+WINDOW = 10_000
+"""Lines that are sorted by length together; also how many are in memory at a time."""
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The hypotheses of one line, best first; an empty line has one, empty, without a probability."""
+
+    texts: list[str]
+    hypotheses: list[Hypothesis]
+
+    @property
+    def text(self) -> str:
+        """The best."""
+        return self.texts[0]
+
+    @property
+    def at_limit(self) -> bool:
+        """Whether the length limit ended the best hypothesis."""
+        return bool(self.hypotheses) and not self.hypotheses[0].ended
+
+
+class Translator:
+    """One trained model, or several as an ensemble, with their text pipeline."""
+
+    def __init__(self, models: Sequence[Transformer], text: TextPipeline, device: torch.device | None = None) -> None:
+        self.device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.models = [model.to(self.device).eval() for model in models]
+        self.text = text
+
+    @classmethod
+    def load(cls, runs: Sequence[Run], checkpoint: str = "model", device: torch.device | None = None) -> Translator:
+        """The translator of one run, or the ensemble of several that share their vocabularies.
+
+        Raises:
+            UserError: runs whose subword models differ.
+        """
+        for run in runs[1:]:
+            if run.text_hash() != runs[0].text_hash():
+                raise UserError(
+                    f"an ensemble needs one vocabulary, and these runs have different text/ folders: {runs[0].folder}",
+                    run.folder,
+                    "train them from one prepared store",
+                )
+        return cls([run.model(checkpoint) for run in runs], runs[0].text(), device)
+
+    def translate(
+        self, lines: Sequence[str], decode: Decode, nbest: int = 1, first_line: int = 1, name: str = "input"
+    ) -> list[Translation]:
+        """Translate lines; one result a line, in order.
+
+        Args:
+            decode: beam, length penalty, limits, batch size.
+            nbest: hypotheses a line, at most the beam.
+            first_line, name: where the lines come from, for errors.
+
+        Raises:
+            UserError: a line too long for a finite position table.
+        """
+        encoded = self.text.source.encode(list(lines))
+        self._refuse_too_long(encoded, first_line, name)
+        found = translate_subwords(self.models, encoded, decode, self.device)
+        best = [hypotheses[:nbest] for hypotheses in found]
+        texts = iter(self.text.target.decode([h.tokens for hypotheses in best for h in hypotheses]))
+        return [Translation([next(texts) for _ in hypotheses] or [""], hypotheses) for hypotheses in best]
+
+    def score(
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        batch: int = 4096,
+        first_line: int = 1,
+        names: tuple[str, str] = ("source", "target"),
+    ) -> list[float]:
+        """Log-probability (natural, eos included) of each target given its source, by the full forward pass."""
+        source_ids, target_ids = self.text.source.encode(list(sources)), self.text.target.encode(list(targets))
+        self._refuse_too_long(source_ids, first_line, names[0])
+        self._refuse_too_long(target_ids, first_line, names[1], target=True)
+        return score_subwords(self.models, source_ids, target_ids, batch, self.device)
+
+    def _refuse_too_long(
+        self, encoded: Sequence[Sequence[int]], first_line: int, name: str, target: bool = False
+    ) -> None:
+        limits = [model.longest_target if target else model.longest_source for model in self.models]
+        longest = min((limit for limit in limits if limit is not None), default=None)
+        if longest is None:
+            return
+        over = [number for number, ids in enumerate(encoded) if len(ids) + 1 > longest]
+        if over:
+            raise UserError(
+                f"{len(encoded[over[0]])} subwords, but this model's position table ends at {longest - 1}"
+                f" (and {len(over) - 1} more such lines)",
+                f"{name}:{first_line + over[0]}",
+                "shorten or split the line, or use a system without a finite table, such as relative",
+            )
+
+
+def translate_subwords(
+    models: Sequence[Transformer], sources: Sequence[Sequence[int]], decode: Decode, device: torch.device
+) -> list[list[Hypothesis]]:
+    """Search for each source (subwords without eos); an empty source gives no hypothesis."""
+    found: list[list[Hypothesis]] = [[] for _ in sources]
+    longest = min((model.longest_target for model in models if model.longest_target is not None), default=None)
+    for numbers in _batches([len(source) for source in sources], max(1, decode.batch // decode.beam)):
+        numbers = [number for number in numbers if sources[number]]
+        if not numbers:
+            continue
+        source, lengths = pad([sources[number] for number in numbers], after=EOS)
+        limits = [int(decode.max_ratio * len(sources[number])) + decode.max_extra for number in numbers]
+        if longest is not None:  # bos and the output must fit the decoder's table
+            limits = [min(limit, longest - 1) for limit in limits]
+        results = search(models, source.to(device), lengths.to(device), limits, decode.beam, decode.length_penalty)
+        for number, hypotheses in zip(numbers, results, strict=True):
+            found[number] = hypotheses
+    return found
+
+
+@torch.inference_mode()
+def score_subwords(
+    models: Sequence[Transformer],
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
+    batch: int,
+    device: torch.device,
+) -> list[float]:
+    """Log-probability of each target given its source under the models' mean probability, by the full forward pass."""
+    scores = [0.0] * len(sources)
+    longest = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
+    for numbers in _batches(longest, batch):
+        pairs = [(np.asarray(sources[n], np.int32), np.asarray(targets[n], np.int32)) for n in numbers]
+        made = collate(pairs).to(device)
+        each = []
+        for model in models:
+            logits = model.project(model(made.source, made.source_lengths, made.target_in))
+            wide = logits if logits.dtype == torch.float64 else logits.float()
+            each.append(wide.log_softmax(-1).gather(-1, made.target_out[..., None])[..., 0])
+        mixed = each[0] if len(each) == 1 else torch.stack(each).logsumexp(0) - np.log(len(each))
+        total = mixed.masked_fill(made.target_out == PAD, 0.0).sum(-1)
+        for number, score in zip(numbers, total.tolist(), strict=True):
+            scores[number] = score
+    return scores
+
+
+def windows(lines: Iterator[str], size: int = WINDOW) -> Iterator[list[str]]:
+    """Lines in groups of at most `size`."""
+    group: list[str] = []
+    for line in lines:
+        group.append(line)
+        if len(group) == size:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _batches(lengths: Sequence[int], limit: int) -> Iterator[list[int]]:
+    """Numbers of sentences in batches of like length, the longest first, each within a limit of padded tokens."""
+    order = sorted(range(len(lengths)), key=lambda number: (-lengths[number], number))
+    padded = np.array([lengths[number] + 1 for number in order], dtype=np.int32)
+    for start, end in fit(padded, limit):
+        yield order[start:end]

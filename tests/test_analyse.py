@@ -1,0 +1,320 @@
+"""`analyse` from text files to results, table, figures and page."""
+
+import csv
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import sacrebleu
+from sentencepiece import SentencePieceTrainer
+
+from posnmt.analyse.analyse import analyse, parse_outputs
+from posnmt.analyse.length import length_unit
+from posnmt.analyse.metrics import METRICS
+from posnmt.errors import UserError
+
+SOURCE = [
+    "ein Haus", "der Hund sieht die Katze", "das ist ein kleines Haus am See", "ja", "eins zwei drei vier fünf sechs",
+    "a\u2028b c", "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
+]  # fmt: skip
+REFERENCE = [
+    "a house", "the dog sees the cat", "this is a small house by the lake", "yes", "one two three four five six",
+    "a\u2028b c", "one two three four five six seven eight nine ten eleven twelve",
+]  # fmt: skip
+OUTPUT = [
+    "a house", "the dog sees a cat", "that is a small house at the lake", "", "one two three four five six",
+    "a\u2028b d", "one two three four five six",
+]  # fmt: skip
+HTML_NAME = '<script>alert("1")</script> & $x_1$'
+
+
+@pytest.fixture
+def files(tmp_path):
+    def write(name, lines):
+        path = tmp_path / name
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def run(files, tmp_path):
+    def run(outputs=None, source=SOURCE, reference=REFERENCE, **options):
+        paths = {name: files(f"{i}.out", text) for i, (name, text) in enumerate((outputs or {"ours": OUTPUT}).items())}
+        options = {"out": tmp_path / "out", "metrics": ["bleu"], **options}
+        return analyse(files("source", source), files("reference", reference), paths, **options)
+
+    return run
+
+
+def rows_between(first, last):
+    return [row for row, line in enumerate(SOURCE) if first <= len(line.split()) <= last]
+
+
+def test_scores_overall_and_by_bin_are_sacrebleu_s(run):
+    results = run(bin_edges=[3, 6, 10], metrics=METRICS)
+    system = results["systems"][0]
+    cases = [(system["overall"], 0, 99), *zip(system["bins"], [0, 3, 6, 10], [2, 5, 9, 99], strict=True)]
+    for scores, first, last in cases:
+        rows = rows_between(first, last)
+        outputs, references = [OUTPUT[row] for row in rows], [[REFERENCE[row] for row in rows]]
+        assert scores["n"] == len(rows) > 0
+        assert scores["bleu"] == pytest.approx(sacrebleu.corpus_bleu(outputs, references).score)
+        assert scores["chrf"] == pytest.approx(sacrebleu.corpus_chrf(outputs, references).score)
+        assert scores["ter"] == pytest.approx(sacrebleu.corpus_ter(outputs, references).score)
+    assert sum(each["n"] for each in results["bins"]) == len(SOURCE)
+
+
+def test_length_difference_and_ratio(run):
+    system = run(bin_edges=[3, 6, 10])["systems"][0]
+    assert system["bins"][-1]["length_difference"] == -6
+    assert system["bins"][-1]["length_ratio"] == 0.5
+    assert system["bins"][0]["length_difference"] == pytest.approx(-1 / 2)  # "yes" became an empty line
+    assert system["empty_lines"] == 1
+
+
+def test_json_and_csv_agree(run, tmp_path):
+    returned = run({"ours": OUTPUT, HTML_NAME: REFERENCE}, bin_width=3, max_trained_length=7)
+    results = json.loads((tmp_path / "out/results.json").read_text(encoding="utf-8"))
+    assert results == returned
+    with (tmp_path / "out/scores.csv").open(encoding="utf-8", newline="") as file:
+        table = list(csv.DictReader(file))
+    assert len(table) == 2 * (len(results["bins"]) + 1)
+    rows = iter(table)
+    for system in results["systems"]:
+        for label, scores in zip(
+            ["all", *(each["label"] for each in results["bins"])], [system["overall"], *system["bins"]], strict=True
+        ):
+            row = next(rows)
+            assert (row["system"], row["bin"]) == (system["name"], label)
+            for name, value in scores.items():
+                assert (float(row[name]) if row[name] else None) == value
+
+
+def test_an_empty_bin_is_kept_with_null_scores(run):
+    results = run(bin_edges=[3, 8, 10, 50], max_trained_length=9)
+    system = results["systems"][0]
+    assert [each["n"] for each in results["bins"]] == [2, 4, 0, 1, 0]
+    assert set(system["bins"][2].values()) == {0, None}
+    assert [each["training"] for each in results["bins"]] == ["seen", "seen", "seen", "unseen", "unseen"]
+
+
+def test_trained_on_counts_lengths(run, files):
+    results = run(trained_on=files("train", ["a b c d e", "a b", "", "a b c"]), bin_edges=[2, 6])
+    assert results["training"] == {"shortest": 2, "longest": 5}
+    assert [each["training"] for each in results["bins"]] == ["unseen", "seen", "unseen"]
+    assert next(each for each in results["inputs"] if each["role"] == "trained on")["lines"] == 4
+
+
+def test_inputs_are_recorded(run, tmp_path):
+    results = run()
+    assert [each["role"] for each in results["inputs"]] == ["source", "reference", "output"]
+    for each in results["inputs"]:
+        content = Path(each["path"]).read_bytes()
+        assert each["sha256"] == hashlib.sha256(content).hexdigest()
+        assert each["lines"] == len(SOURCE)
+    assert results["signatures"]["bleu"].endswith(f"version:{sacrebleu.__version__}")
+    assert results["versions"]["sacrebleu"] == sacrebleu.__version__
+
+
+def test_one_sentence(run):
+    results = run({"ours": ["the cat sat"]}, source=["die Katze saß"], reference=["the cat sat down"])
+    assert results["systems"][0]["overall"]["n"] == 1
+    expected = sacrebleu.corpus_bleu(["the cat sat"], [["the cat sat down"]]).score
+    assert results["systems"][0]["bins"][0]["bleu"] == pytest.approx(expected)
+
+
+def test_identical_systems_score_the_same_and_are_told(run):
+    results = run({"one": OUTPUT, "two": OUTPUT})
+    first, second = results["systems"]
+    assert first["overall"] == second["overall"]
+    assert first["bins"] == second["bins"]
+    assert "output two: the same text as output one." in results["warnings"]
+
+
+def test_an_output_that_is_the_reference(run):
+    results = run({"oracle": REFERENCE})
+    assert results["systems"][0]["overall"]["bleu"] == pytest.approx(100)
+    assert results["warnings"] == ["output oracle: the same text as reference."]
+
+
+def test_empty_and_crlf_lines_are_kept_and_told(run):
+    results = run({"ours": [f"{line}\r" for line in OUTPUT]})
+    assert results["warnings"] == [
+        "output ours: 1 of 7 lines are empty; they are kept and count.",
+        "output ours: 7 of 7 lines ended in CRLF; the CR was removed.",
+    ]
+    assert results["systems"][0]["overall"] == run()["systems"][0]["overall"]
+
+
+def test_tokenised_output_is_told(run):
+    lines = ["a house ."] * 100
+    results = run({"ours": lines}, source=lines, reference=["a house."] * 100, metrics=["bleu"])
+    assert any(warning.startswith("output ours: looks tokenised") for warning in results["warnings"])
+
+
+def test_metrics_can_be_chosen(run, tmp_path):
+    results = run(metrics=["chrf"])
+    assert set(results["systems"][0]["overall"]) == {"n", "chrf", "length_difference", "length_ratio"}
+    assert not (tmp_path / "out/figures/bleu.svg").exists()
+    assert (tmp_path / "out/figures/chrf.svg").exists()
+
+
+def test_lengths_in_subwords(run, tmp_path):
+    SentencePieceTrainer.train(
+        sentence_iterator=iter(SOURCE * 5), model_prefix=str(tmp_path / "sub"), vocab_size=40, minloglevel=2
+    )
+    model = tmp_path / "sub.model"
+    subwords, words = length_unit("subwords", model)(SOURCE), length_unit("words")(SOURCE)
+    assert all(more >= fewer for more, fewer in zip(subwords, words, strict=True))
+    assert subwords != words
+    results = run(unit="subwords", subword_model=model, bin_edges=[10])
+    assert results["bins"][0]["n"] == sum(length < 10 for length in subwords)
+    assert any(each["role"] == "subword model" for each in results["inputs"])
+
+
+def test_words_and_characters():
+    assert length_unit("words")(["a  b c ", "", "a\u2028b"]) == [3, 0, 2]
+    assert length_unit("characters")(["a b", "", "日本語"]) == [3, 0, 3]
+
+
+class Page(HTMLParser):
+    """Collects the elements of a page, its ids, and its text outside of style."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.ids, self.words = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        self.ids += [value for key, value in attributes if key == "id"]
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def test_the_page_stands_alone_and_escapes_names(run, tmp_path):
+    run(
+        {"ours": OUTPUT, HTML_NAME: REFERENCE, '_#ffffff id="x" url(#y)': OUTPUT},
+        bin_width=3,
+        max_trained_length=7,
+        metrics=METRICS,
+    )
+    text = (tmp_path / "out/report.html").read_text(encoding="utf-8")
+    page = Page(text)
+    tags = {tag for tag, _ in page.elements}
+    assert "script" not in tags
+    assert "link" not in tags
+    assert not re.search(r"https?:|//[a-z]|@import|file:", text)
+    for tag, attributes in page.elements:
+        assert attributes.get("src") is None, tag
+        for key in ("href", "xlink:href"):
+            assert attributes.get(key, "#").startswith("#"), tag
+    assert len(page.ids) == len(set(page.ids))
+    used = set(re.findall(r'(?:href="|url\()#([^")]+)', text)) - {"y"}
+    assert used <= set(page.ids), "a reference within a figure leads nowhere"
+    words = "".join(page.words)
+    # in the title, the overall table, the files, and the table and the legend of each of five measures
+    assert words.count(HTML_NAME) == 13 + 1  # and in a warning
+    assert words.count('_#ffffff id="x" url(#y)') == 13 + 2  # and in two warnings
+    drawn = {
+        colour
+        for _, attributes in page.elements
+        for colour in re.findall("#[0-9a-f]{6}", attributes.get("style") or "")
+    }
+    assert not drawn, "colours that do not change with dark mode"
+
+
+def test_same_input_same_bytes(run, tmp_path):
+    run(out=tmp_path / "one", max_trained_length=7)
+    run(out=tmp_path / "two", max_trained_length=7)
+    names = [path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file()]
+    assert len(names) == 3 + 2 * 3
+    for name in names:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
+
+
+def test_figures_show_names_bins_and_shade(run, tmp_path):
+    run({"ours": OUTPUT, "_theirs": REFERENCE}, bin_edges=[3, 6, 10], max_trained_length=7)
+    svg = (tmp_path / "out/figures/bleu.svg").read_text(encoding="utf-8")
+    for words in (">ours<", ">_theirs<", ">0-2<", ">10-<", ">n=1<", "length not in training", "partly in training"):
+        assert words in svg
+    assert "date" not in svg.lower()
+    assert (tmp_path / "out/figures/bleu.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_different_line_counts_are_one_error_with_every_file(run, tmp_path):
+    with pytest.raises(UserError) as caught:
+        run({"ours": OUTPUT, "short": OUTPUT[:-1], "split": [*OUTPUT, "more"]})
+    line = caught.value.line()
+    for name, count in (("source", 7), ("reference", 7), ("0.out", 7), ("1.out", 6), ("2.out", 8)):
+        assert f"{tmp_path / name} has {count}" in line
+    assert len(caught.value.lines) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_every_unreadable_file_is_told_at_once(files, tmp_path):
+    broken = tmp_path / "broken"
+    broken.write_bytes(b"a\n\xff\xfe\n")
+    empty = files("empty", [])
+    outputs = {"gone": tmp_path / "gone", "folder": tmp_path, "broken": broken}
+    with pytest.raises(UserError) as caught:
+        analyse(files("source", ["a", "b"]), empty, outputs, out=tmp_path / "out")
+    text = "\n".join(caught.value.lines)
+    assert "reference is empty" in text
+    assert "output gone does not exist" in text
+    assert "output folder is a folder" in text
+    assert f"{broken}:2" in text
+    assert len(caught.value.lines) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"bin_width": 5, "bin_edges": [5]}, "bins are given twice"),
+        ({"bin_width": 0}, "width of a bin is at least 1; got 0"),
+        ({"max_trained_length": 0}, "trained length is at least 1; got 0"),
+        ({"max_trained_length": 4, "min_trained_length": 5}, "shortest trained length, 5, is above the longest, 4"),
+        ({"unit": "syllables"}, "no unit of length is called 'syllables'"),
+        ({"unit": "subwords"}, "lengths in subwords need the subword model"),
+        ({"metrics": ["meteor"]}, "no metric is called 'meteor'"),
+        ({"bleu_tokenizer": "jp"}, "sacreBLEU has no tokeniser 'jp'"),
+    ],
+)
+def test_options_that_do_not_go(run, tmp_path, options, sentence):
+    with pytest.raises(UserError, match=sentence):
+        run(**options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_trained_lengths_given_twice_or_not_at_all(run, files):
+    with pytest.raises(UserError, match="trained lengths are given twice"):
+        run(trained_on=files("train", ["a"]), max_trained_length=3)
+    with pytest.raises(UserError, match="training text has only empty lines"):
+        run(trained_on=files("train", ["", " "]))
+
+
+def test_subword_models_that_do_not_go(run, files):
+    with pytest.raises(UserError, match="a subword model is given, but lengths are in words"):
+        run(subword_model=files("sub.model", ["x"]))
+    with pytest.raises(UserError, match="not a SentencePiece model"):
+        run(unit="subwords", subword_model=files("sub.model", ["x"]))
+
+
+def test_out_that_is_a_file(run, files):
+    with pytest.raises(UserError, match="place for the results is a file"):
+        run(out=files("taken", ["x"]))
+
+
+def test_outputs_on_the_command_line():
+    outputs = parse_outputs(["a=x=y.txt", " b =z"])
+    assert {name: str(path) for name, path in outputs.items()} == {"a": "x=y.txt", "b": "z"}
+    with pytest.raises(UserError) as caught:
+        parse_outputs(["a=x", "a=y", "=z", "q", "r=", "s\tt=u"])
+    assert len(caught.value.lines) == 5
+    assert "two outputs are called 'a'" in caught.value.lines[0]

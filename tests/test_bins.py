@@ -1,0 +1,79 @@
+"""Bins of lengths: edges, labels and what training saw of them."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posnmt.analyse.bins import MOST_BINS, Bin, TrainedLengths, bin_numbers, bins_from_edges, bins_of_width, mark
+from posnmt.errors import UserError
+
+UNKNOWN = TrainedLengths()
+
+
+def labels(bins):
+    return [each.label for each in bins]
+
+
+def test_the_bins_of_neishi_2019():
+    bins = bins_of_width(10, TrainedLengths(longest=49))
+    assert labels(bins) == ["0-9", "10-19", "20-29", "30-39", "40-49", "50-59", "60-"]
+    assert [mark(each, TrainedLengths(longest=49)) for each in bins] == ["seen"] * 5 + ["unseen"] * 2
+
+
+def test_the_bins_of_rosendahl_2019():
+    bins = bins_from_edges([26, 51, 76, 101])
+    assert labels(bins) == ["0-25", "26-50", "51-75", "76-100", "101-"]
+    assert [mark(each, TrainedLengths(longest=75)) for each in bins] == ["seen"] * 3 + ["unseen"] * 2
+
+
+def test_the_first_unseen_lengths_have_a_bin_of_their_own():
+    assert labels(bins_of_width(10, TrainedLengths(longest=99)))[-3:] == ["90-99", "100-109", "110-"]
+    assert labels(bins_of_width(10, TrainedLengths(longest=100)))[-3:] == ["100-109", "110-119", "120-"]
+
+
+@given(st.integers(1, 30), st.lists(st.integers(0, 400), min_size=1))
+def test_every_length_is_in_the_bin_that_says_so(width, lengths):
+    bins = bins_of_width(width, UNKNOWN)
+    for length, number in zip(lengths, bin_numbers(np.array(lengths), bins), strict=True):
+        chosen = bins[number]
+        assert chosen.first <= length <= (length if chosen.last is None else chosen.last)
+
+
+def test_bins_of_one_length():
+    assert labels(bins_from_edges([1, 2, 3])) == ["0", "1", "2", "3-"]
+    assert bins_from_edges([0, 5]) == bins_from_edges([5]) == [Bin(0, 4), Bin(5, None)]
+
+
+@pytest.mark.parametrize(
+    ("each", "trained", "expected"),
+    [
+        (Bin(0, 9), TrainedLengths(1, 49), "seen"),
+        (Bin(0, 9), TrainedLengths(2, 49), "partly unseen"),
+        (Bin(40, 49), TrainedLengths(1, 49), "seen"),
+        (Bin(40, 49), TrainedLengths(1, 48), "partly unseen"),
+        (Bin(40, 49), TrainedLengths(1, 40), "partly unseen"),
+        (Bin(40, 49), TrainedLengths(1, 39), "unseen"),
+        (Bin(60, None), TrainedLengths(1, 500), "partly unseen"),
+        (Bin(60, None), TrainedLengths(1, 59), "unseen"),
+        (Bin(0, 9), TrainedLengths(26, 34), "unseen"),
+        (Bin(20, 29), TrainedLengths(26, 34), "partly unseen"),
+        (Bin(60, None), TrainedLengths(shortest=26), "seen"),
+        (Bin(0, 9), UNKNOWN, None),
+    ],
+)
+def test_marks(each, trained, expected):
+    assert mark(each, trained) == expected
+
+
+@pytest.mark.parametrize("edges", [[], [10, 10], [20, 10], [-5, 10], [0, 0, 3]])
+def test_edges_that_make_no_bins(edges):
+    with pytest.raises(UserError, match="edges of bins are lengths that rise from 0 on; got"):
+        bins_from_edges(edges)
+
+
+def test_width_and_number_have_limits():
+    with pytest.raises(UserError, match="width of a bin is at least 1; got 0"):
+        bins_of_width(0, UNKNOWN)
+    with pytest.raises(UserError, match=f"1002 bins are too many, at most {MOST_BINS}"):
+        bins_of_width(1, TrainedLengths(longest=999))
