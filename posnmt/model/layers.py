@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posnmt.model.attention import CrossAttention, SelfAttention
+from posnmt.model.dropout import Dropout
 from posnmt.model.state import LayerCache
 from posnmt.position.seam import LayerPositions, Span
 
@@ -19,17 +20,14 @@ class FeedForward(nn.Module):
     def __init__(self, d_model: int, inner: int, dropout: float) -> None:
         super().__init__()
         self.rise, self.fall = nn.Linear(d_model, inner), nn.Linear(inner, d_model)
-        self.dropout = dropout
+        self.dropout = Dropout(dropout)
         for linear in (self.rise, self.fall):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """[B,T,d] -> [B,T,d]."""
-        inner = functional.relu(self.rise(x))
-        if self.dropout:
-            inner = functional.dropout(inner, self.dropout, self.training)
-        return self.fall(inner)
+        return self.fall(self.dropout(functional.relu(self.rise(x))))
 
 
 class EncoderLayer(nn.Module):
@@ -39,7 +37,7 @@ class EncoderLayer(nn.Module):
         super().__init__()
         self.attention, self.feed_forward = attention, feed_forward
         self.attention_norm, self.feed_forward_norm = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, view: LayerPositions, span: Span, mask: Tensor | None) -> Tensor:
         """[B,T,d] -> [B,T,d]; mask [B,1,1,T] is True at real tokens."""
@@ -63,7 +61,7 @@ class DecoderLayer(nn.Module):
         self.attention, self.cross, self.feed_forward = attention, cross, feed_forward
         self.attention_norm, self.cross_norm = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
         self.feed_forward_norm = nn.LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self,

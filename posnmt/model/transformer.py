@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from posnmt.config import Model, Side
 from posnmt.model.attention import CrossAttention, SelfAttention
+from posnmt.model.dropout import Dropout
 from posnmt.model.layers import DecoderLayer, EncoderLayer, FeedForward
 from posnmt.model.state import DecoderState, LayerCache, padding_mask
 from posnmt.position.registry import build
@@ -30,7 +31,7 @@ class OrderedEmbedding(nn.Module):
         super().__init__()
         self.table = table
         self.scale = math.sqrt(table.embedding_dim)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.schemes = nn.ModuleList()
 
     def forward(self, tokens: Tensor, span: Span, carry: list[Carry]) -> tuple[Tensor, list[Carry]]:

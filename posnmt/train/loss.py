@@ -89,17 +89,16 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         likelihood = torch.zeros((), dtype=wide, device=hidden.device)
         for start in range(0, hidden.shape[0], CHUNK):
             h, y = hidden[start : start + CHUNK].to(narrow), targets[start : start + CHUNK, None]
-            logits = functional.linear(h, w, b).to(wide)  # [chunk,V]
-            normaliser = logits.logsumexp(-1, keepdim=True)
-            right = normaliser - logits.gather(-1, y)
-            likelihood += right.sum()
-            loss += (1 - smoothing) * right.sum()
+            log_probabilities = functional.linear(h, w, b).log_softmax(-1, dtype=wide)  # [chunk,V]
+            right = -log_probabilities.gather(-1, y).sum()
+            likelihood += right
+            loss += (1 - smoothing) * right
             if smoothing:
-                loss += smoothing * (normaliser.sum() - logits.mean(-1).sum())
+                loss -= smoothing / vocabulary * log_probabilities.sum()
             if d_hidden is None or d_weight is None or d_bias is None:
                 continue
             # d loss / d logits = softmax - e/V - (1-e) at the right subword
-            slope = logits.sub_(normaliser).exp_().sub_(smoothing / vocabulary)
+            slope = log_probabilities.exp_().sub_(smoothing / vocabulary)
             slope.scatter_add_(-1, y, torch.full_like(y, -(1 - smoothing), dtype=wide))
             d_bias += slope.sum(0)
             slope = slope.to(narrow)

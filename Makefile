@@ -1,0 +1,36 @@
+# Every target that needs the environment makes it first. `make setup` alone makes it.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: setup demo test test-slow lint format clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $@
+
+# The main job on the built-in language pair; a new folder each time, since nothing is ever written over.
+demo: $(READY)
+	$(BIN)/posnmt demo --out demo/$$(date +%Y-%m-%d-%H%M%S)
+
+test: $(READY)
+	$(BIN)/python -m pytest -m "not slow"
+
+# Minutes of training on real corpora from ../shared/data (skipped where they are absent).
+test-slow: $(READY)
+	$(BIN)/python -m pytest -m slow
+
+lint: $(READY)
+	$(BIN)/ruff format --check posnmt tests benchmarks
+	$(BIN)/ruff check posnmt tests benchmarks
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff format posnmt tests benchmarks
+	$(BIN)/ruff check --fix posnmt tests benchmarks
+
+clean:
+	rm -rf .venv build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

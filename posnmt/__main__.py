@@ -1,0 +1,5 @@
+"""`python -m posnmt`."""
+
+from posnmt.cli import main
+
+main()

@@ -1,0 +1,39 @@
+"""Dropout that does not pay for its random numbers on a CPU.
+
+PyTorch draws one Bernoulli number an element, which took a seventh of a training step on two cores. Here one 64-bit
+random integer decides four elements, 16 bits each, so a probability is rounded to a multiple of 1/65,536; the kept
+elements are scaled by the rounded probability's inverse, so that the expectation is exact.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+_STEPS = 1 << 16
+
+
+class Dropout(nn.Module):
+    """Zero each element with a probability while training, and scale the others so that the mean stays."""
+
+    def __init__(self, probability: float) -> None:
+        super().__init__()
+        self.probability = probability
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Any shape."""
+        return dropout(x, self.probability) if self.training else x
+
+
+def dropout(x: Tensor, probability: float) -> Tensor:
+    """`x` with elements zeroed with a probability, and the others scaled by 1 / (1 - probability)."""
+    dropped = round(probability * _STEPS)
+    if dropped == 0:
+        return x
+    if x.device.type != "cpu":
+        return functional.dropout(x, probability)
+    words = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+    draws = words.view(torch.int16)[: x.numel()].view(x.shape)  # uniform over -32768 .. 32767
+    kept = (draws >= dropped - _STEPS // 2).to(x.dtype)
+    return x * kept.mul_(_STEPS / (_STEPS - dropped))

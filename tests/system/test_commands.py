@@ -1,0 +1,224 @@
+"""The real commands, end to end, in processes of their own."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import corpus
+import pytest
+
+
+def posnmt(*arguments, status=0, stdin=None):
+    """Run a command; its standard output and error."""
+    command = [sys.executable, "-m", "posnmt", *map(str, arguments)]
+    done = subprocess.run(command, input=stdin, capture_output=True, check=False)
+    assert done.returncode == status, done.stderr.decode()
+    assert status == 1 or b"Traceback" not in done.stderr
+    return done.stdout.decode(), done.stderr.decode()
+
+
+def refused(*arguments, stdin=None):
+    """The error lines of a command that refuses."""
+    out, err = posnmt(*arguments, status=2, stdin=stdin)
+    assert out == ""
+    return [line for line in err.split("\n") if line.startswith("error: ")]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with a corpus, config.yaml and two trained runs that share a store."""
+    folder = tmp_path_factory.mktemp("trained")
+    path = corpus.make(folder)
+    out, err = posnmt("train", path, "--out", folder / "relative")
+    assert out == f"{folder / 'relative'}\n"
+    assert re.search(r"step 12  dev perplexity [\d.]+  BLEU [\d.]+", err)
+    posnmt("train", path, "--out", folder / "learned", "--set", "model.system=learned", "--set", "model.max_length=60")
+    return folder
+
+
+def lines(text):
+    return text.removesuffix("\n").split("\n")
+
+
+def test_translate_gives_one_line_for_one_line_in_order(trained):
+    source = trained / "corpus" / "test.source"
+    out, err = posnmt("translate", trained / "relative", "--input", source)
+    assert len(lines(out)) == 20
+    assert "Traceback" not in err
+    turned = "\n".join(lines(source.read_text())[::-1]) + "\n"
+    back, _ = posnmt("translate", trained / "relative", "--batch", 1, stdin=turned.encode())
+    assert lines(back)[::-1] == lines(out)
+
+
+def test_translate_reports_the_scores_that_score_prints(trained, tmp_path):
+    source = trained / "corpus" / "test.source"
+    out, _ = posnmt("translate", trained / "relative", "--input", source, "--beam", 3, "--nbest", 3, "--format", "jsonl")
+    records = [json.loads(line) for line in lines(out)]
+    assert [record["line"] for record in records] == list(range(1, 21))
+    flat = [(record["source"], each) for record in records for each in record["hypotheses"]]
+    assert len(flat) == 60
+    (tmp_path / "s").write_text("".join(text + "\n" for text, _ in flat))
+    (tmp_path / "t").write_text("".join(each["text"] + "\n" for _, each in flat))
+    scored, _ = posnmt("score", trained / "relative", "--source", tmp_path / "s", "--target", tmp_path / "t")
+    # text that its own subword model would cut otherwise than search wrote it has another score: compare the others
+    from posnmt.data.text import TextPipeline
+
+    target = TextPipeline.load(trained / "relative" / "text").target
+    pairs = list(zip(flat, map(float, lines(scored)), strict=True))
+    compared = 0
+    for (_, each), score in pairs:
+        subwords = len(target.encode([each["text"]])[0]) + 1
+        if round(each["log_probability"] / each["score"]) == subwords:
+            assert each["log_probability"] <= score + 1e-3 or each["log_probability"] == pytest.approx(score, abs=1e-3)
+            compared += each["log_probability"] == pytest.approx(score, abs=1e-3)
+    assert compared > 10
+
+
+def test_n_best_text_and_compressed_input(trained, tmp_path):
+    packed = tmp_path / "in.gz"
+    packed.write_bytes(gzip.compress((trained / "corpus" / "test.source").read_bytes()))
+    out, _ = posnmt("translate", trained / "relative", "--input", packed, "--output", tmp_path / "o", "--nbest", 2)
+    assert out == ""
+    rows = [line.split("\t") for line in lines((tmp_path / "o").read_text())]
+    assert [int(number) for number, _, _ in rows] == [n for n in range(1, 21) for _ in range(2)]
+    assert all(float(a[1]) >= float(b[1]) for a, b in zip(rows[::2], rows[1::2], strict=True))
+
+
+def test_empty_lines_and_crlf_are_kept_and_said(trained):
+    out, err = posnmt("translate", trained / "relative", stdin=b"lo dumo\r\n\n   \nlo gubi")
+    assert len(lines(out)) == 4
+    assert lines(out)[1:3] == ["", ""]
+    assert "note: 2 empty lines stay empty" in err
+    assert "1 lines ended in CRLF" in err
+    out, _ = posnmt("translate", trained / "relative", stdin=b"")
+    assert out == ""
+
+
+def test_a_line_of_2000_subwords(trained, tmp_path):
+    long = tmp_path / "long"
+    long.write_text("lo dumo\n" + " ".join(["lo dumo"] * 1000) + "\n")
+    out, err = posnmt("translate", trained / "relative", "--input", long, "--beam", 1, "--max-ratio", 0.01, "--max-extra", 3)
+    assert len(lines(out)) == 2
+    assert re.search(r"warning: \d of 2 lines reached the output limit of 0.01 x source \+ 3 subwords", err)
+    [error] = refused("translate", trained / "learned", "--input", long)
+    assert re.search(rf"\d+ subwords, but this model's position table ends at 59 .*\({long}:2\); shorten or split", error)
+
+
+def test_an_ensemble(trained):
+    source = (trained / "corpus" / "test.source").read_bytes()
+    out, _ = posnmt("translate", trained / "relative", trained / "learned", stdin=source)
+    assert len(lines(out)) == 20
+
+
+@pytest.mark.parametrize(
+    ("stdin", "sentence"),
+    [
+        (b"good\nbad \xff here\n", r"standard input:2"),
+        (b"good\nbad \0 here\n", r"standard input:2"),
+    ],
+)
+def test_translate_refuses_bad_text(trained, stdin, sentence):
+    [error] = refused("translate", trained / "relative", stdin=stdin)
+    assert re.search(sentence, error)
+
+
+def test_what_translate_and_score_refuse(trained, tmp_path):
+    source = trained / "corpus" / "test.source"
+    assert "no such run folder" in refused("translate", tmp_path / "absent", "--input", source)[0]
+    assert "is not a run folder" in refused("translate", tmp_path, "--input", source)[0]
+    assert "does not exist" in refused("translate", trained / "relative", "--input", tmp_path / "absent")[0]
+    assert "is a folder" in refused("translate", trained / "relative", "--input", tmp_path)[0]
+    assert "more translations than the beam" in refused("translate", trained / "relative", "--input", source, "--nbest", 9)[0]
+    bad = tmp_path / "bad"
+    bad.write_bytes(b"fine\n\xfe\n")
+    assert f"{bad}:2" in refused("translate", trained / "relative", "--input", bad, "--output", tmp_path / "never")[0]
+    assert not (tmp_path / "never").exists()
+    short = tmp_path / "short"
+    short.write_text("one\n")
+    [error] = refused("score", trained / "relative", "--source", source, "--target", short)
+    assert f"{source} has 20, {short} has 1" in error
+
+
+def test_prepare_once_and_its_table(tmp_path):
+    path = corpus.make(tmp_path, data={"max_length": 12})
+    out, err = posnmt("prepare", path)
+    assert "kept" in err
+    assert "dropped" in err
+    again, err = posnmt("prepare", path)
+    assert again == out
+    assert "prepared already" in err
+    manifest = json.loads((Path(out.strip()) / "manifest.json").read_text())
+    books = manifest["splits"]["train"]
+    assert books["kept"] + sum(books["dropped"].values()) == books["read"] == 300
+
+
+def test_train_refusals(trained, tmp_path):
+    path = trained / "config.yaml"
+    [error] = refused("train", path, "--out", trained / "relative")
+    assert "the run folder exists already" in error
+    assert len(refused("train", path, "--set", "train.stpes=1", "--set", "model.heads=0", "--set", "modle=3")) == 3
+    assert "no config is named" in refused("train")[0]
+    assert "does not exist" in refused("train", tmp_path / "absent.yaml")[0]
+    [error] = refused("train", path, "--out", tmp_path / "x", "--set", "data.train.target=corpus/dev.target")
+    assert "different line counts" in error
+    assert "has 300" in error
+    assert "has 20" in error
+    [error] = refused("train", path, "--out", tmp_path / "x", "--set", "subword.vocabulary=50000")
+    assert "subword.vocabulary" in error
+    assert not (tmp_path / "x").exists()
+
+
+def test_systems():
+    out, _ = posnmt("systems")
+    assert out.startswith("transformer ")
+    out, _ = posnmt("systems", "relative", "--vocabulary", 16004)
+    assert "68,787,332" in out
+    out, _ = posnmt("systems", "transformer", "--vocabulary", 40004, "--json")
+    assert json.loads(out)["parameters"] == 105_624_644
+    [error] = refused("systems", "realtive")
+    assert "did you mean 'relative'?" in error
+
+
+def test_help_of_every_command_shows_an_example():
+    out, _ = posnmt("--help")
+    commands = re.findall(r"^  (\w+) ", out.split("Commands:")[1], flags=re.M)
+    assert {"demo", "systems", "prepare", "train", "translate", "score", "analyse", "condition"} <= set(commands)
+    for command in commands:
+        arguments = [command, "artificial"] if command == "condition" else [command]
+        out, _ = posnmt(*arguments, "--help")
+        assert f"Example: posnmt {command} " in out
+
+
+def test_mistyped_commands_and_options():
+    assert "Did you mean 'translate'?" in refused("tranlsate")[0]
+    assert "--inptu" in refused("translate", "run", "--inptu", "x")[0]
+
+
+def test_analyse_with_a_run_counts_its_subwords(trained, tmp_path):
+    source, reference = (trained / "corpus" / f"test.{side}" for side in ("source", "target"))
+    posnmt("translate", trained / "relative", "--input", source, "--output", tmp_path / "out")
+    arguments = ["--source", source, "--reference", reference, "--output", f"mine={tmp_path / 'out'}", "--output", f"copy={source}"]
+    out, _ = posnmt("analyse", *arguments, "--run", trained / "relative", "--bin-width", 5, "--out", tmp_path / "report")
+    assert out == f"{tmp_path / 'report' / 'report.html'}\n"
+    results = json.loads((tmp_path / "report" / "results.json").read_text())
+    assert results["settings"]["unit"] == "subwords"
+    record = json.loads((trained / "relative" / "record.json").read_text())
+    assert results["training"]["longest"] == record["training_lengths"]["source"]["longest"]
+
+
+def test_the_schema_is_printed():
+    out, _ = posnmt("train", "--schema")
+    assert json.loads(out)["title"] == "posnmt"
+
+
+def test_a_reader_that_goes_away_is_no_fault(trained):
+    source = (trained / "corpus" / "test.source").read_bytes() * 50
+    command = f"{sys.executable} -m posnmt translate {trained / 'relative'} --beam 1 | head -1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], input=source, capture_output=True, check=False)
+    assert done.returncode == 0
+    assert b"Traceback" not in done.stderr

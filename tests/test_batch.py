@@ -1,0 +1,111 @@
+"""Batches: every pair once a pass, within the limit, in an order that the seed alone decides, from an exact cursor."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from posnmt.data.batch import BatchPlan, Cursor, collate, fit, pad
+from posnmt.data.subword import BOS, EOS, PAD
+
+
+class Corpus:
+    """Pairs of given lengths; the subwords of pair n are n + 4."""
+
+    def __init__(self, lengths):
+        self.source_lengths = np.array([source for source, _ in lengths], dtype=np.int32)
+        self.target_lengths = np.array([target for _, target in lengths], dtype=np.int32)
+
+    def pair(self, index):
+        return tuple(
+            np.full(lengths[index], index + 4, np.int32) for lengths in (self.source_lengths, self.target_lengths)
+        )
+
+
+corpora = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=200).map(Corpus)
+
+
+@given(corpora, st.integers(1, 300), st.sampled_from(["tokens", "sentences"]), st.integers(0, 5))
+def test_every_pair_once_a_pass_and_within_the_limit(corpus, size, unit, epoch):
+    batches = BatchPlan(corpus, size, unit, seed=3).epoch(epoch)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(corpus.source_lengths)))
+    for batch in batches:
+        longest = max(corpus.source_lengths[batch].max(), corpus.target_lengths[batch].max()) + 1
+        if unit == "sentences":
+            assert len(batch) <= size
+        else:
+            assert len(batch) * longest <= size or len(batch) == 1
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=100), st.integers(1, 200))
+def test_fit_covers_all_and_cuts_no_earlier_than_it_must(lengths, limit):
+    runs = list(fit(np.array(lengths, np.int32), limit))
+    assert [start for start, _ in runs] == [0, *(end for _, end in runs[:-1])]
+    assert runs[-1][1] == len(lengths)
+    for start, end in runs:
+        assert (end - start) * max(lengths[start:end]) <= limit or end - start == 1
+        if end < len(lengths):
+            assert (end + 1 - start) * max(lengths[start : end + 1]) > limit
+
+
+CORPUS = Corpus([(length % 17 + 1, length % 13 + 1) for length in range(500)])
+
+
+def test_the_seed_and_the_pass_decide_the_order():
+    one, same, other = (BatchPlan(CORPUS, 200, "tokens", seed) for seed in (1, 1, 2))
+    first = [batch.tolist() for batch in one.epoch(0)]
+    assert first == [batch.tolist() for batch in same.epoch(0)]
+    assert first != [batch.tolist() for batch in one.epoch(1)]
+    assert first != [batch.tolist() for batch in other.epoch(0)]
+
+
+def test_a_cursor_continues_exactly_even_over_the_end_of_a_pass():
+    whole, _ = BatchPlan(CORPUS, 200, "tokens", 1).take(Cursor(), 100)
+    plan, cursor, parts = BatchPlan(CORPUS, 200, "tokens", 1), Cursor(), []
+    while len(parts) < 100:
+        more, cursor = plan.take(cursor, 7)
+        parts.extend(more)
+        plan = BatchPlan(CORPUS, 200, "tokens", 1)  # a new process knows only the cursor
+    assert [batch.tolist() for batch in parts[:100]] == [batch.tolist() for batch in whole]
+    assert cursor.epoch > 0
+
+
+def test_little_is_padded():
+    plan = BatchPlan(Corpus([(n % 30 + 1, n % 30 + 1) for n in range(3000)]), 600, "tokens", 1)
+    real = padded = 0
+    for batch in plan.epoch(0):
+        lengths = CORPUS_LENGTHS[batch]
+        real, padded = real + lengths.sum(), padded + len(lengths) * lengths.max()
+    assert real / padded > 0.9
+
+
+CORPUS_LENGTHS = np.array([n % 30 + 2 for n in range(3000)])
+
+
+def test_tokens_are_counted_from_lengths_alone():
+    plan = BatchPlan(CORPUS, 200, "tokens", 1)
+    for batch in plan.epoch(0)[:5]:
+        made = collate([CORPUS.pair(int(n)) for n in batch])
+        assert plan.tokens(batch) == made.tokens == int((made.target_out != PAD).sum())
+        assert made.source_tokens == int((made.source != PAD).sum()) == int(made.source_lengths.sum())
+
+
+def test_what_a_batch_holds():
+    batch = collate([(np.array([5, 6]), np.array([7])), (np.array([8]), np.array([9, 10, 11]))])
+    assert batch.source.tolist() == [[5, 6, EOS], [8, EOS, PAD]]
+    assert batch.source_lengths.tolist() == [3, 2]
+    assert batch.target_in.tolist() == [[BOS, 7, PAD, PAD], [BOS, 9, 10, 11]]
+    assert batch.target_out.tolist() == [[7, EOS, PAD, PAD], [9, 10, 11, EOS]]
+    moved = batch.to(torch.device("meta"))
+    assert moved.tokens == batch.tokens
+    assert {tensor.device.type for tensor in moved.tensors} == {"meta"}
+
+
+def test_pad_of_an_empty_row():
+    rows, lengths = pad([[], [5, 6]], after=EOS)
+    assert rows.tolist() == [[EOS, PAD, PAD], [5, 6, EOS]]
+    assert lengths.tolist() == [1, 3]
+    with pytest.raises(ValueError, match="empty"):
+        pad([])

@@ -1,0 +1,272 @@
+"""Properties that hold for every position scheme; a new scheme is tested by being registered."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from posnmt.errors import UserError
+from posnmt.position.registry import SCHEMES, check
+from posnmt.position.seam import LayerPosition, LayerPositions, Scheme, Span, Stack, join
+from tiny import STACKS, build, config, fill_by_formula, settings, tokens
+from torch import nn
+
+every_stack = pytest.mark.parametrize("position", STACKS.values(), ids=STACKS)
+
+
+@every_stack
+@pytest.mark.parametrize("rows", [1, 32])
+def test_steps_equal_the_whole(position, rows):
+    model, source, target = build(position), tokens(rows, 7), tokens(rows, 9, seed=1)
+    lengths = torch.arange(rows) % 7 + 1
+    whole = model(source, lengths, target)
+    state = model.start(model.encode(source, lengths), lengths)
+    steps = torch.cat([model.advance(target[:, [place]], state) for place in range(9)], dim=1)
+    torch.testing.assert_close(steps, whole, rtol=0, atol=1e-12)
+
+
+@every_stack
+def test_pieces_of_any_size_equal_the_whole(position):
+    model, source, target = build(position), tokens(2, 5), tokens(2, 40, seed=1)
+    whole = model(source, None, target)
+    state = model.start(model.encode(source, None), None)
+    pieces = torch.cat([model.advance(target[:, a:b], state) for a, b in ((0, 1), (1, 4), (4, 33), (33, 40))], dim=1)
+    torch.testing.assert_close(pieces, whole, rtol=0, atol=1e-12)
+
+
+@every_stack
+def test_float32_steps_equal_the_whole_within_rounding(position):
+    model, source, target = build(position).float(), tokens(3, 6), tokens(3, 8, seed=1)
+    state = model.start(model.encode(source, None), None)
+    steps = torch.cat([model.advance(target[:, [place]], state) for place in range(8)], dim=1)
+    torch.testing.assert_close(steps, model(source, None, target), rtol=1e-5, atol=2e-5)
+
+
+@every_stack
+def test_beams_reordered_in_mid_search(position):
+    """After rows are selected, each row goes on as if it had been alone with its history from the start."""
+    model, source = build(position), tokens(2, 6)
+    first, then = tokens(6, 4, seed=1), tokens(6, 3, seed=2)  # 3 hypotheses of each of 2 sentences
+    lengths = torch.tensor([6, 4])
+    state = model.start(model.encode(source, lengths), lengths)
+    for place in range(4):
+        model.advance(first[:, [place]], state)
+    rows = torch.tensor([2, 0, 0, 5, 4, 5])
+    state.select(rows)
+    stepped = torch.cat([model.advance(then[:, [place]], state) for place in range(3)], dim=1)
+    histories = torch.cat([first[rows], then], dim=1)
+    sentences = torch.tensor([0, 0, 0, 1, 1, 1])
+    whole = model(source[sentences], lengths[sentences], histories)
+    torch.testing.assert_close(stepped, whole[:, 4:], rtol=0, atol=1e-12)
+
+
+@every_stack
+def test_sentences_leave_the_batch(position):
+    model, source = build(position), tokens(3, 6)
+    lengths, target = torch.tensor([6, 2, 4]), tokens(6, 5, seed=1)
+    state = model.start(model.encode(source, lengths), lengths)
+    model.advance(target[:, :2], state)
+    rows = torch.tensor([0, 1, 5, 5])
+    state.select(rows, torch.tensor([0, 2]))
+    after = model.advance(target[rows, 2:], state)
+    sentences = torch.tensor([0, 0, 2, 2])
+    whole = model(source[sentences], lengths[sentences], target[rows])
+    torch.testing.assert_close(after, whole[:, 2:], rtol=0, atol=1e-12)
+
+
+@every_stack
+def test_padding_changes_nothing(position):
+    model, source, target = build(position), tokens(1, 5), tokens(1, 4, seed=1)
+    alone = model(source, None, target)
+    padded = torch.cat([source, torch.zeros(1, 6, dtype=torch.long)], dim=1)
+    other = tokens(1, 11, seed=3)
+    batch = model(torch.cat([padded, other]), torch.tensor([5, 11]), target.repeat(2, 1))
+    torch.testing.assert_close(batch[:1], alone, rtol=0, atol=1e-12)
+
+
+@every_stack
+def test_the_decoder_does_not_peek(position):
+    model, source, target = build(position), tokens(1, 5), tokens(1, 8, seed=1)
+    changed = target.clone()
+    changed[:, 5:] = (changed[:, 5:] - 3) % 9 + 4
+    before, after = model(source, None, target), model(source, None, changed)
+    torch.testing.assert_close(before[:, :5], after[:, :5], rtol=0, atol=0)
+    assert (before[:, 5:] - after[:, 5:]).abs().max() > 1e-6
+
+
+@every_stack
+def test_order_matters_exactly_where_a_scheme_says_so(position):
+    model, source, target = build(position), tokens(1, 9), tokens(1, 3, seed=1)
+    encoded, turned = model.encode(source, None), model.encode(source.flip(1), None).flip(1)
+    difference = (encoded - turned).abs().max()
+    if position:
+        assert difference > 1e-4
+    else:
+        assert difference < 1e-12
+    # and a translator without positions in the encoder cannot tell the two sentences apart
+    same = torch.allclose(model(source, None, target), model(source.flip(1), None, target), rtol=0, atol=1e-10)
+    assert same == (not position)
+
+
+@every_stack
+def test_gradients_reach_every_parameter(position):
+    model = build(position).train()
+    hidden = model(tokens(3, 20), torch.tensor([20, 18, 5]), tokens(3, 21, seed=1))
+    model.project(hidden).square().sum().backward()
+    dead = [name for name, weight in model.named_parameters() if weight.grad is None or not weight.grad.abs().sum() > 0]
+    assert dead == []
+
+
+@every_stack
+def test_one_seed_gives_the_same_other_weights(position):
+    plain, chosen = build([], seed=5), dict(build(position, seed=5).named_parameters())
+    for name, weight in plain.named_parameters():
+        torch.testing.assert_close(weight, chosen[name], rtol=0, atol=0)
+
+
+@every_stack
+def test_attention_dropout_takes_the_same_path_in_evaluation(position):
+    model, dropping = build(position), build(position, attention_dropout=0.5)
+    source, target = tokens(2, 6), tokens(2, 5, seed=1)
+    torch.testing.assert_close(model(source, None, target), dropping(source, None, target), rtol=0, atol=1e-12)
+    dropping.train()
+    assert (dropping(source, None, target) - model(source, None, target)).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_no_longest_sentence_unless_the_scheme_says_so(name):
+    model = build([{"scheme": name}], max_length=64)
+    if model.longest_source is None:
+        assert model.encode(tokens(1, 3000), None).isfinite().all()
+    else:
+        model.encode(tokens(1, model.longest_source), None)
+        with pytest.raises(UserError, match=f"end at {model.longest_source}, and position {model.longest_source + 1}"):
+            model.encode(tokens(1, model.longest_source + 1), None)
+
+
+class Everything(LayerPosition):
+    """A view that uses every hook of the seam, each in a way that a test can undo by hand."""
+
+    def __init__(self, d_model: int, heads: int) -> None:
+        super().__init__()
+        self.mask = torch.arange(d_model)[None, :] % heads == torch.arange(heads)[:, None]
+
+    def reads(self):
+        return self.mask
+
+    def rotate(self, q, k, span):
+        return q * 2, k * 0.25
+
+    def logits(self, q, k, span):
+        return -span.offsets.abs().to(q.dtype)
+
+    def values(self, weights, span):
+        return weights.sum(-1, keepdim=True).expand(-1, -1, -1, 4)
+
+    def allows(self, span):
+        return span.offsets != -1
+
+    def refine(self, before, after, span):
+        return after + 0.5 * before
+
+
+def test_every_hook_of_the_seam_reaches_the_layer():
+    model = build([])
+    view, d, heads = LayerPositions([Everything(16, 4)]), 16, 4
+    model.encoder_views = [view, view]
+    layer = model.encoder[0]
+    x = torch.randn(1, 5, d, dtype=torch.float64)
+    got = layer(x, view, Span(0, 5, x.device), None)
+
+    weight, bias = layer.attention.project.weight, layer.attention.project.bias
+    features = Everything(d, heads).mask
+    heads_out = []
+    for head in range(heads):
+        rows = slice(4 * head, 4 * head + 4)
+        seen = x * features[head]
+        q, k, v = (seen @ weight[16 * p :][rows].T + bias[16 * p :][rows] for p in range(3))
+        out = torch.zeros(1, 5, 4, dtype=torch.float64)
+        for i in range(5):
+            allowed = [j for j in range(5) if j - i != -1]
+            logits = torch.stack([(2 * q[0, i] / 2) @ (0.25 * k[0, j]) - abs(j - i) for j in allowed])
+            weights = logits.softmax(0)
+            out[0, i] = sum(w * v[0, j] for w, j in zip(weights, allowed, strict=True)) + 1.0
+        heads_out.append(out)
+    h = layer.attention_norm(x + layer.attention.output(torch.cat(heads_out, -1)))
+    want = layer.feed_forward_norm(h + layer.feed_forward(h + 0.5 * x))
+    torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
+
+
+def test_a_carry_follows_its_rows():
+    """A recurrent scheme (a running sum) steps as it runs, through padding-free rows and beam selection."""
+
+    class RunningSum(Scheme):
+        def embed(self, x, span, carry):
+            total = x.cumsum(1) + (0 if carry is None else carry[0][:, None])
+            return total, (total[:, -1],)
+
+    model = build([])
+    model.target.attach([RunningSum()])
+    source, first, then = tokens(2, 4), tokens(4, 3, seed=1), tokens(4, 2, seed=2)
+    state = model.start(model.encode(source, None), None)
+    model.advance(first, state)
+    rows = torch.tensor([1, 1, 3, 2])
+    state.select(rows)
+    stepped = model.advance(then, state)
+    whole = model(source.repeat_interleave(2, 0), None, torch.cat([first[rows], then], 1))
+    torch.testing.assert_close(stepped, whole[:, 3:], rtol=0, atol=1e-12)
+
+
+def test_views_of_several_schemes_are_joined():
+    class Bias(Scheme):
+        def __init__(self, amount):
+            super().__init__()
+            self.view = LayerPosition()
+            self.view.__class__ = type("View", (LayerPosition,), {"logits": lambda s, q, k, span: q.new_full((1,), amount)})
+
+        def layer(self, index):
+            return self.view
+
+    q = torch.zeros(1, 1, 2, 4)
+    [joined] = join([Bias(1.0), Scheme(), Bias(2.0)], layers=1)
+    assert joined.logits(q, q, Span(0, 2, q.device)).item() == 3.0
+    assert not joined.adds_values
+
+
+def test_sentences_that_refuse_a_stack():
+    class Backwards(Scheme):
+        needs_future = True
+
+        class Settings(__import__("posnmt.position.registry", fromlist=["Options"]).Options):
+            """None."""
+
+    import posnmt.position.absolute as absolute
+
+    absolute.Backwards = Backwards
+    SCHEMES["backwards"] = "absolute:Backwards"
+    try:
+        choices = settings().encoder.model_copy(update={"position": []}).position
+        choice = config([{"scheme": "backwards"}], decoder={"layers": 2, "position": []}).model.encoder.position
+        assert choices == []
+        faults = check(choice, settings(), causal=True)
+        assert faults == [(0, "backwards reads words to the right, so it cannot serve the decoder")]
+        assert check(choice, settings(), causal=False) == []
+    finally:
+        del SCHEMES["backwards"], absolute.Backwards
+
+
+GOLDEN = {
+    "none": [0.0],
+}
+
+
+def test_stack_knows_its_head_width():
+    assert Stack(d_model=16, heads=4, layers=2, causal=False, max_length=8).d_head == 4
+
+
+def test_formula_weights_are_not_random():
+    one, other = build([], seed=1), build([], seed=2)
+    fill_by_formula(one)
+    fill_by_formula(other)
+    for a, b in zip(one.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=0)
+    assert isinstance(one, nn.Module)
