@@ -40,10 +40,14 @@ class Group(click.Group):
         except (KeyboardInterrupt, click.Abort):
             print("interrupted", file=sys.stderr)
             sys.exit(130)
-        except BrokenPipeError:  # the reader of our output went away, as `head` does
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(0)
         sys.exit(0)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; a reader of our output that goes away, as `head` does, ends it quietly."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """In the order in which a user meets them."""

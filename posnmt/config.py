@@ -228,7 +228,7 @@ def load(path: str | Path, overrides: list[str] | tuple[str, ...] = ()) -> Confi
     if not isinstance(tree, dict):
         raise UserError("a config is a YAML mapping with the sections data, subword, model, train, decode", path)
     for setting in overrides:
-        _override(tree, setting)
+        tree = _override(tree, setting)
     return from_tree(tree, path, lines)
 
 
@@ -271,7 +271,7 @@ def dump(config: Config) -> str:
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of the configuration, for editors."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "posnmt", **Config.model_json_schema()}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Config.model_json_schema(), "title": "posnmt"}
 
 
 def _with_defaults_of_names(
@@ -305,20 +305,24 @@ def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _override(tree: dict[str, Any], setting: str) -> None:
-    """Apply one `key.key=value` to the tree in place."""
+def _override(tree: dict[str, Any], setting: str) -> dict[str, Any]:
+    """The tree with one `key.key=value` applied; a section that YAML aliases share changes in this one place alone."""
     key, sign, value = setting.partition("=")
     if not sign or not key:
         raise UserError(f"a setting is written key.key=value; got {setting!r}", "--set", "for example train.steps=1000")
-    *sections, last = key.strip().split(".")
-    for name in sections:
-        tree = tree.setdefault(name, {}) if isinstance(tree, dict) else {}
-    if not isinstance(tree, dict):
-        raise UserError(f"{key} is not inside a section", "--set")
+    names = key.strip().split(".")
     try:
-        tree[last] = yaml.safe_load(value)
+        change = yaml.safe_load(value)
     except yaml.YAMLError:
         raise UserError(f"the value of {key} is not valid YAML: {value!r}", "--set") from None
+    section: Any = tree
+    for name in names[:-1]:
+        section = section.get(name, {})
+        if not isinstance(section, dict):
+            raise UserError(f"{key} is not inside a section", "--set")
+    for name in reversed(names):
+        change = {name: change}
+    return _merge(tree, change)
 
 
 def _key_lines(node: Any, prefix: tuple[str, ...] = ()) -> dict[tuple[str, ...], int]:

@@ -10,6 +10,22 @@ import yaml
 from posnmt.data.artificial import command
 
 
+def memorised(folder: Path, **settings: Any) -> Path:
+    """As `make`, but 20 sentences that a small model learns by heart in seconds: training and dev alike."""
+    files = {"source": "corpus/dev.source", "target": "corpus/dev.target"}
+    schedule = {"type": "constant", "warmup": 10}
+    return make(
+        folder,
+        pairs=60,
+        data={"train": files, "dev": files},
+        model={"d_model": 64, "feed_forward": 128, "dropout": 0.0},
+        train={"steps": 150, "evaluate_every": 150, "learning_rate": 3e-3, "schedule": schedule, "average": 1},
+        subword={"vocabulary": 100},
+        decode={"max_ratio": 3.0},
+        **settings,
+    )
+
+
 def make(folder: Path, pairs: int = 300, **changes: Any) -> Path:
     """Artificial pairs and a config of a model that trains in seconds; the config's path.
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
-from artificial_reader import Reader
 
+from artificial_reader import Reader
 from posnmt.data import artificial
 from posnmt.data.artificial import Split, corpus, generate, statistics
 from posnmt.data.artificial_grammar import Clause, Noun, Pair, Predicate, Relative, Sentence, agreement, translate

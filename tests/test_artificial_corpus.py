@@ -4,8 +4,8 @@ import json
 from statistics import fmean
 
 import pytest
-from artificial_reader import Reader
 
+from artificial_reader import Reader
 from posnmt.data.artificial import command
 from posnmt.data.artificial_lexicon import make_lexicon
 from posnmt.errors import UserError

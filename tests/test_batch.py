@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+
 from posnmt.data.batch import BatchPlan, Cursor, collate, fit, pad
 from posnmt.data.subword import BOS, EOS, PAD
 
@@ -107,5 +107,3 @@ def test_pad_of_an_empty_row():
     rows, lengths = pad([[], [5, 6]], after=EOS)
     assert rows.tolist() == [[EOS, PAD, PAD], [5, 6, EOS]]
     assert lengths.tolist() == [1, 3]
-    with pytest.raises(ValueError, match="empty"):
-        pad([])

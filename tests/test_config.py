@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from posnmt.config import Config, dump, from_tree, json_schema, load
 from posnmt.errors import UserError
 from posnmt.systems import SYSTEMS, describe
@@ -67,11 +68,23 @@ def test_all_faults_at_once_each_with_its_line(tmp_path):
     ("old", "new", "sentence"),
     [
         ("  steps: 10", "  seed: 1", "train: say when to stop: one of steps, epochs or minutes (config.yaml:6)"),
-        ("system: relative", "system: relatve", "model.system: no system is called 'relatve' (config.yaml:5); did you mean"),
+        (
+            "system: relative",
+            "system: relatve",
+            "model.system: no system is called 'relatve' (config.yaml:5); did you mean",
+        ),
         ("system: relative", "heads: 7", "d_model must be a multiple of heads; 512 is not a multiple of 7"),
         ("system: relative", "size: huge", "model.size: input should be 'small', 'base' or 'big', got 'huge'"),
-        ("{source: train.en, target: train.de}", "{source: train.en}", "give source and target (two aligned files), or tsv"),
-        ("{source: train.en, target: train.de}", "{tsv: a, source: b}", "give either tsv, or source and target, not both"),
+        (
+            "{source: train.en, target: train.de}",
+            "{source: train.en}",
+            "give source and target (two aligned files), or tsv",
+        ),
+        (
+            "{source: train.en, target: train.de}",
+            "{tsv: a, source: b}",
+            "give either tsv, or source and target, not both",
+        ),
         ("  dev: {source: dev.en, target: dev.de}\n", "", "no data.dev is given, so there is no dev BLEU to choose by"),
         ("system: relative", "encoder: {position: [{scheme: shaw}]}", "no position scheme is called 'shaw'"),
         (
@@ -79,7 +92,11 @@ def test_all_faults_at_once_each_with_its_line(tmp_path):
             "encoder: {position: [{scheme: relative, distnce: 3}]}",
             "relative has no option 'distnce'; did you mean 'distance'? (config.yaml:5)",
         ),
-        ("system: relative", "encoder: {position: [{scheme: relative, distance: 0}]}", "relative.distance: Input should be gr"),
+        (
+            "system: relative",
+            "encoder: {position: [{scheme: relative, distance: 0}]}",
+            "relative.distance: Input should be gr",
+        ),
         ("system: relative", "encoder: {position: [{scheme: learned}, {scheme: learned}]}", "learned is listed twice"),
         (
             "system: relative",
@@ -116,6 +133,12 @@ def test_overrides(tmp_path):
     assert faults(tmp_path, GOOD, "train.stesp=7") == ["unknown key train.stesp (config.yaml:6); did you mean 'steps'?"]
     assert faults(tmp_path, GOOD, "steps")[0].startswith("a setting is written key.key=value; got 'steps'")
     assert faults(tmp_path, GOOD, "train.steps.more=1")[0].startswith("train.steps.more is not inside a section")
+
+
+def test_an_override_leaves_what_an_alias_shares(tmp_path):
+    text = GOOD.replace("train: {", "train: &files {").replace("dev: {source: dev.en, target: dev.de}", "dev: *files")
+    data = load(written(tmp_path, text), ["data.train.source=other.en"]).data
+    assert (data.train.source, data.dev.source) == ("other.en", "train.en")
 
 
 def test_environment_variables_in_paths(tmp_path, monkeypatch):

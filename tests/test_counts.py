@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from posnmt.config import from_tree
 from posnmt.model.transformer import Transformer, count_parameters
 from tiny import build, settings

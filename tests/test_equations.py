@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+
 from posnmt.model.attention import attend
 from posnmt.position.absolute import Learned, Sinusoidal, sinusoids
 from posnmt.position.diagonal import collect, spread
@@ -50,7 +51,9 @@ def test_relative_is_shaw(causal, distance, with_values):
     additions = view.additions if with_values else None
     want = torch.stack(
         [
-            torch.stack([relative_by_loops(q[b, h], k[b, h], v[b, h], view.keys, additions, distance, causal) for h in range(3)])
+            torch.stack(
+                [relative_by_loops(q[b, h], k[b, h], v[b, h], view.keys, additions, distance, causal) for h in range(3)]
+            )
             for b in range(2)
         ]
     )

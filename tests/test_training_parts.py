@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+
 from posnmt.config import Schedule, Train
 from posnmt.model.dropout import Dropout, dropout
 from posnmt.train.device import precision
@@ -58,7 +59,10 @@ def test_without_gradients_nothing_is_kept():
 def test_dropout_drops_its_share_and_keeps_the_mean(kind, probability):
     torch.manual_seed(0)
     out = dropout(torch.ones(333, 1001, dtype=kind), probability)
-    assert set(out.unique().tolist()) == {0.0, torch.tensor(1 / (1 - round(probability * 65536) / 65536)).to(kind).item()}
+    assert set(out.unique().tolist()) == {
+        0.0,
+        torch.tensor(1 / (1 - round(probability * 65536) / 65536), dtype=torch.float64).to(kind).item(),
+    }
     # 5 standard deviations of a binomial share
     assert (out == 0).double().mean().item() == pytest.approx(probability, abs=5 * math.sqrt(0.25 / out.numel()))
 

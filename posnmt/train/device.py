@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Literal
 
@@ -13,6 +14,7 @@ from posnmt.config import Train
 
 def make_fabric(train: Train) -> Fabric:
     """Fabric for this process: one device, or its share of torchrun's processes (LOCAL_WORLD_SIZE a node)."""
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # the run itself says precision and device
     local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     nodes = int(os.environ.get("WORLD_SIZE", "1")) // local
     accelerator = "cuda" if torch.cuda.is_available() else "cpu"

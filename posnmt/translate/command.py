@@ -53,12 +53,13 @@ def translate_file(
     findings = Findings(accept=("empty", "crlf"), stop=True)
     lines = read_lines(file, findings) if source is not None else decode_lines(sys.stdin.buffer, file, findings)
     translator = Translator.load(runs, checkpoint)
+    pieces = translator.text.target.subwords.pieces
     done = at_limit = 0
     with Display() as display, _output(output) as stream:
         for window in windows(lines):
             found = translator.translate(window, decode, nbest, done + 1, str(file.path))
             for number, (line, translation) in enumerate(zip(window, found, strict=True), start=done + 1):
-                stream.writelines(_shown(number, line, translation, nbest, form))
+                stream.writelines(_shown(number, line, translation, nbest, form, pieces))
             done += len(window)
             at_limit += sum(translation.at_limit for translation in found)
             if total is not None:
@@ -93,11 +94,17 @@ def score_files(folder: Path, source: Path, target: Path, checkpoint: str) -> No
         print(f"{value:.6f}")
 
 
-def _shown(number: int, line: str, translation: Translation, nbest: int, form: str) -> Iterator[str]:
-    """The output lines of one input line."""
+def _shown(number: int, line: str, translation: Translation, nbest: int, form: str, pieces: list[str]) -> Iterator[str]:
+    """The output lines of one input line; `pieces` are the target's subwords by number."""
     if form == "jsonl":
         hypotheses = [
-            {"text": text, "log_probability": found.log_probability, "score": found.score, "ended": found.ended}
+            {
+                "text": text,
+                "log_probability": found.log_probability,
+                "score": found.score,
+                "ended": found.ended,
+                "subwords": [pieces[token] for token in found.tokens],
+            }
             for text, found in zip(translation.texts, translation.hypotheses, strict=False)
         ]
         yield json.dumps({"line": number, "source": line, "hypotheses": hypotheses}, ensure_ascii=False) + "\n"
