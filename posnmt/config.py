@@ -75,6 +75,9 @@ class Subword(Section):
     vocabulary: Positive = Field(8000, description="entries of each vocabulary, the 4 special symbols not counted")
     shared: bool = Field(True, description="one vocabulary for both sides, or one each")
     character_coverage: float = Field(1.0, gt=0.9, le=1.0, description="share of characters kept; 0.9995 for ja, zh")
+    normalisation: Literal["nmt_nfkc", "nfkc", "identity"] = Field(
+        "nmt_nfkc", description="SentencePiece's; identity keeps full-width signs, which nfkc makes half-width"
+    )
     sample: Positive = Field(1_000_000, description="sentences a side, drawn at random, that subwords are learned from")
 
 

@@ -88,8 +88,12 @@ def test_tokens_are_counted_from_lengths_alone():
     plan = BatchPlan(CORPUS, 200, "tokens", 1)
     for batch in plan.epoch(0)[:5]:
         made = collate([CORPUS.pair(int(n)) for n in batch])
-        assert plan.tokens(batch) == made.tokens == int((made.target_out != PAD).sum())
-        assert made.source_tokens == int((made.source != PAD).sum()) == int(made.source_lengths.sum())
+        source_tokens, target_tokens = plan.tokens([batch])
+        assert target_tokens == made.tokens == int((made.target_out != PAD).sum())
+        assert source_tokens == int((made.source != PAD).sum()) == int(made.source_lengths.sum())
+    assert plan.tokens(plan.epoch(0)[:2]) == tuple(
+        sum(counts) for counts in zip(*(plan.tokens([batch]) for batch in plan.epoch(0)[:2]), strict=True)
+    )
 
 
 def test_what_a_batch_holds():

@@ -38,7 +38,6 @@ class Batch:
         target_in: [B,T] bos, then the target.
         target_out: [B,T] the target, then eos; pad elsewhere.
         tokens: real target tokens, eos included: what the loss is summed over.
-        source_tokens: real source tokens, eos included.
     """
 
     source: Tensor
@@ -46,7 +45,6 @@ class Batch:
     target_in: Tensor
     target_out: Tensor
     tokens: int
-    source_tokens: int
 
     @property
     def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -56,7 +54,7 @@ class Batch:
     def to(self, device: torch.device) -> Batch:
         """The batch on another device."""
         moved = [tensor.to(device) for tensor in self.tensors]
-        return Batch(moved[0], moved[1], moved[2], moved[3], self.tokens, self.source_tokens)
+        return Batch(moved[0], moved[1], moved[2], moved[3], self.tokens)
 
 
 @dataclass(frozen=True)
@@ -108,9 +106,11 @@ class BatchPlan:
             cursor = Cursor(cursor.epoch + 1, 0) if end == len(batches) else Cursor(cursor.epoch, end)
         return taken, cursor
 
-    def tokens(self, batch: NDArray[np.int64]) -> int:
-        """Real target tokens of a batch, eos included, from the lengths alone."""
-        return int(self.pairs.target_lengths[batch].sum()) + len(batch)
+    def tokens(self, batches: Sequence[NDArray[np.int64]]) -> tuple[int, int]:
+        """Real source and target tokens of batches, eos included, from the lengths alone."""
+        numbers = np.concatenate(batches)
+        source, target = self.pairs.source_lengths[numbers], self.pairs.target_lengths[numbers]
+        return int(source.sum()) + len(numbers), int(target.sum()) + len(numbers)
 
     def _cut(self, order: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Cut an order into batches that fit the limit."""
@@ -139,7 +139,7 @@ def collate(pairs: Sequence[tuple[NDArray[np.int32], NDArray[np.int32]]]) -> Bat
     sources, source_lengths = pad([source for source, _ in pairs], after=EOS)
     target_in, target_lengths = pad([target for _, target in pairs], before=BOS)
     target_out, _ = pad([target for _, target in pairs], after=EOS)
-    return Batch(sources, source_lengths, target_in, target_out, int(target_lengths.sum()), int(source_lengths.sum()))
+    return Batch(sources, source_lengths, target_in, target_out, int(target_lengths.sum()))
 
 
 def pad(

@@ -1,7 +1,8 @@
 """Subwords: SentencePiece BPE or unigram, learned from a random sample.
 
-Text is normalised the way SentencePiece does by default (`nmt_nfkc`): NFKC, control characters and invisible marks
-removed, runs of white space as one blank. Characters outside the vocabulary become `UNK`.
+Text is normalised as `subword.normalisation` says. SentencePiece's default, `nmt_nfkc`, is NFKC with control
+characters and invisible marks removed; runs of white space are one blank under every rule. Characters outside the
+vocabulary become `UNK`.
 """
 
 from __future__ import annotations
@@ -84,11 +85,12 @@ class Subwords:
         """Read a SentencePiece model file."""
         model = existing_file(path, "subword model").read_bytes()
         try:
-            return cls(model)
+            subwords = cls(model)
+            if len(subwords) > 0:  # an empty file loads, as a model without entries
+                return subwords
         except RuntimeError:
-            raise UserError(
-                "not a SentencePiece model", path, "prepare the store, or copy the run folder, anew"
-            ) from None
+            pass
+        raise UserError("not a SentencePiece model", path, "get the file anew, or prepare the store again")
 
     @classmethod
     def learn(cls, sentences: Iterable[str], settings: Subword, role: str) -> Subwords:
@@ -112,6 +114,7 @@ class Subwords:
                 model_type=settings.type,
                 vocab_size=settings.vocabulary + SPECIALS,
                 character_coverage=settings.character_coverage,
+                normalization_rule_name=settings.normalisation,
                 pad_id=PAD,
                 unk_id=UNK,
                 bos_id=BOS,

@@ -132,7 +132,7 @@ class Training:
         while not (reason := agreed(fabric, why_stop(settings, progress, stop))):
             # the batches of this update, over all processes and accumulation rounds, and their real target tokens
             batches, progress.cursor = plan.take(progress.cursor, fabric.world_size * settings.accumulate)
-            tokens = sum(plan.tokens(batch) for batch in batches)
+            source_tokens, tokens = plan.tokens(batches)
             mine = batches[fabric.global_rank :: fabric.world_size]
             progress.step += 1
             torch.manual_seed(_step_seed(settings.seed, progress.step, fabric.global_rank))
@@ -140,22 +140,22 @@ class Training:
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
 
+            sums = torch.zeros(2, dtype=torch.float64, device=fabric.device)  # loss and likelihood
             for index, numbers in enumerate(mine):
                 batch = collate([corpus.pair(int(number)) for number in numbers]).to(fabric.device)
                 with fabric.no_backward_sync(shared_loss, enabled=index + 1 < len(mine)):
                     loss, likelihood = shared_loss(*batch.tensors)
                     # gradients are averaged over processes, so this is the mean over all tokens of the update
                     fabric.backward(loss * (fabric.world_size / tokens))
-                progress.window.loss += loss.item()
-                progress.window.likelihood += likelihood.item()
-                progress.window.target_tokens += batch.tokens
-                progress.window.source_tokens += batch.source_tokens
+                sums += torch.stack([loss.detach(), likelihood])
             if settings.clip is not None:
                 fabric.clip_gradients(shared_loss, shared_optimizer, max_norm=settings.clip, error_if_nonfinite=False)
             shared_optimizer.step()
             shared_optimizer.zero_grad(set_to_none=True)
 
-            progress.window.seconds += self.spend()
+            total = fabric.all_reduce(sums, reduce_op="sum")
+            assert isinstance(total, torch.Tensor)
+            progress.window.add(total.tolist(), source_tokens, tokens, self.spend())
             if not math.isfinite(progress.window.loss):
                 raise UserError(
                     f"the loss is no longer a number at step {progress.step}",

@@ -22,6 +22,14 @@ class Window:
     source_tokens: int = 0
     seconds: float = 0.0
 
+    def add(self, sums: list[float], source_tokens: int, target_tokens: int, seconds: float) -> None:
+        """Add one update: the sums of loss and likelihood over its target tokens, and what it took."""
+        self.loss += sums[0]
+        self.likelihood += sums[1]
+        self.source_tokens += source_tokens
+        self.target_tokens += target_tokens
+        self.seconds += seconds
+
     def figures(self) -> dict[str, float]:
         """Loss and perplexity a target token, and speed."""
         return {

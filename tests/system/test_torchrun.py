@@ -1,0 +1,52 @@
+"""Two processes started by torchrun train as one process does that accumulates as many batches."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import corpus
+from posnmt.config import load
+from posnmt.train.loop import train
+
+
+def metrics(folder):
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_two_processes_equal_accumulation(tmp_path):
+    settings = ["train.precision=fp64", "model.dropout=0.0"]
+    path = corpus.make(tmp_path)
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        "2",
+        "--master-port",
+        "29617",
+        "-m",
+        "posnmt",
+    ]
+    arguments = [
+        "train",
+        str(path),
+        "--out",
+        str(tmp_path / "two"),
+        *(word for each in settings for word in ("--set", each)),
+    ]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{tmp_path / 'two'}\n"
+    train(load(path, [*settings, "train.accumulate=2"]), tmp_path / "one")
+    one, two = metrics(tmp_path / "one"), metrics(tmp_path / "two")
+    assert [(line["kind"], line["step"]) for line in one] == [(line["kind"], line["step"]) for line in two]
+    for ours, theirs in zip(one, two, strict=True):
+        for name in ("loss", "perplexity", "target_tokens"):
+            if name in ours:
+                assert theirs[name] == pytest.approx(ours[name], rel=1e-9)
