@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test test-slow lint format clean
+.PHONY: setup demo test test-slow bench lint format clean
 
 setup: $(READY)
 
@@ -22,6 +22,10 @@ test: $(READY)
 # Minutes of training on real corpora from ../shared/data (skipped where they are absent).
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow
+
+# Speed of every system against the sinusoidal one, as ratios in one run; on an idle machine.
+bench: $(READY)
+	$(BIN)/python benchmarks/schemes.py
 
 lint: $(READY)
 	$(BIN)/ruff format --check posnmt tests benchmarks

@@ -30,11 +30,11 @@ def provenance(seed: int, data_key: str, parameters: int) -> dict[str, Any]:
         "packages": {
             name: metadata.version(name) for name in ("torch", "lightning-fabric", "sentencepiece", "sacrebleu")
         },
-        "machine": {"system": platform.platform(), "processor": _processor(), "threads": torch.get_num_threads()},
+        "machine": {"system": platform.platform(), "processor": processor(), "threads": torch.get_num_threads()},
     }
 
 
-def _processor() -> str:
+def processor() -> str:
     """The processor's name as the system tells it, or the GPU's."""
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()

@@ -244,3 +244,15 @@ def test_a_reader_that_goes_away_is_no_fault(trained):
     done = subprocess.run(["bash", "-c", command], input=source, capture_output=True, check=False)
     assert done.returncode == 0
     assert b"Traceback" not in done.stderr
+
+
+def test_demo_does_the_main_job(tmp_path):
+    out, err = posnmt("demo", "--out", tmp_path / "demo", "--minutes", 0.02)
+    page = Path(out.strip())
+    assert page == tmp_path / "demo" / "report" / "report.html"
+    results = json.loads((page.parent / "results.json").read_text())
+    assert [system["name"] for system in results["systems"]] == ["absolute", "relative"]
+    assert results["training"]["longest"] < max(each["first"] for each in results["bins"])
+    assert "training the absolute system" in err
+    [error] = refused("demo", "--out", tmp_path / "demo")
+    assert "nothing is written over" in error

@@ -21,26 +21,11 @@ def metrics(folder):
 def test_two_processes_equal_accumulation(tmp_path):
     settings = ["train.precision=fp64", "model.dropout=0.0"]
     path = corpus.make(tmp_path)
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--nproc-per-node",
-        "2",
-        "--master-port",
-        "29617",
-        "-m",
-        "posnmt",
-    ]
-    arguments = [
-        "train",
-        str(path),
-        "--out",
-        str(tmp_path / "two"),
-        *(word for each in settings for word in ("--set", each)),
-    ]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "posnmt"]
+    arguments = ["train", str(path), "--out", str(tmp_path / "two")]
+    arguments += [word for each in settings for word in ("--set", each)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run([*launcher, *arguments], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{tmp_path / 'two'}\n"
     train(load(path, [*settings, "train.accumulate=2"]), tmp_path / "one")

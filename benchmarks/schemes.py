@@ -1,0 +1,120 @@
+"""Training and greedy decoding speed of every named system, as ratios to `transformer`, on text made by formula.
+
+    python benchmarks/schemes.py [--repeats 5] [--size small]
+
+The systems take turns, one repeat of each after another, so that a machine that speeds up or slows down does so for all;
+a ratio is taken within a turn, and its median and range over the turns are printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+
+from posnmt.config import Decode, Train, from_tree
+from posnmt.data.batch import Batch, collate
+from posnmt.model.transformer import Transformer
+from posnmt.systems import SYSTEMS
+from posnmt.train.device import make_fabric
+from posnmt.train.loss import TrainingLoss
+from posnmt.train.record import processor
+from posnmt.translate.translator import translate_subwords
+
+VOCABULARY = 8004
+LENGTHS = (8, 12, 16, 24, 32)
+TOKENS = 4096
+
+
+def batches() -> list[Batch]:
+    """One batch of each length, about 4,096 target tokens each; no row is padded by much."""
+    made = []
+    for length in LENGTHS:
+        rows = torch.arange(TOKENS // length)
+        pairs = [
+            (
+                ((torch.arange(length - row % 3) * 7 + row) % 7000 + 4).int().numpy(),
+                ((torch.arange(length - row % 2) * 11 + row) % 7000 + 4).int().numpy(),
+            )
+            for row in rows.tolist()
+        ]
+        made.append(collate(pairs))
+    return made
+
+
+def training(system: str, size: str) -> Callable[[], float]:
+    """A function that makes one update for each batch and gives target tokens a second."""
+    loss_of = TrainingLoss(build(system, size), 0.1)
+    settings = Train(steps=1)
+    fabric = make_fabric(settings)
+    optimizer = torch.optim.AdamW(loss_of.parameters(), lr=1e-4, fused=True)
+    shared, shared_optimizer = fabric.setup(loss_of, optimizer)
+    data = [batch.to(fabric.device) for batch in batches()]
+
+    def turn() -> float:
+        began = time.perf_counter()
+        for batch in data:
+            loss, _ = shared(*batch.tensors)
+            fabric.backward(loss / batch.tokens)
+            fabric.clip_gradients(shared, shared_optimizer, max_norm=1.0)
+            shared_optimizer.step()
+            shared_optimizer.zero_grad(set_to_none=True)
+        return sum(batch.tokens for batch in data) / (time.perf_counter() - began)
+
+    return turn
+
+
+def decoding(system: str, size: str) -> Callable[[], float]:
+    """A function that decodes 200 sources greedily, 14 subwords each, and gives sentences a second."""
+    model = build(system, size).eval()
+    with torch.no_grad():
+        model.output.bias[3] = -100.0  # nothing ends by itself: every system writes as much
+    sources = [[(place * 13 + row) % 7000 + 4 for place in range(8 + row % 9)] for row in range(200)]
+    decode = Decode(beam=1, max_ratio=0.001, max_extra=14)
+
+    def turn() -> float:
+        began = time.perf_counter()
+        translate_subwords([model], sources, decode, torch.device("cpu"))
+        return len(sources) / (time.perf_counter() - began)
+
+    return turn
+
+
+def build(system: str, size: str) -> Transformer:
+    """The system with weights from one seed."""
+    tree = {"data": {"train": {"source": "-", "target": "-"}}, "train": {"steps": 1, "dev_bleu": False}}
+    model = {"system": system, "size": size, "tie_embeddings": "all"}
+    torch.manual_seed(1)
+    return Transformer(from_tree({**tree, "model": model}).model, VOCABULARY, VOCABULARY)
+
+
+def main() -> None:
+    """Print one table for each kind of work."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--size", default="small", choices=["small", "base", "big"])
+    arguments = parser.parse_args()
+    print(
+        f"{processor()}, {torch.get_num_threads()} threads, torch {torch.__version__}, Python {platform.python_version()}"
+    )
+    for title, unit, kind in (("training", "target tokens/s", training), ("greedy decoding", "sentences/s", decoding)):
+        turns = {system: kind(system, arguments.size) for system in SYSTEMS}
+        for turn in turns.values():
+            turn()  # memory is allocated and kernels are chosen
+        speeds: dict[str, list[float]] = {system: [] for system in SYSTEMS}
+        for _ in range(arguments.repeats):
+            for system, turn in turns.items():
+                speeds[system].append(turn())
+        print(f"\n{title}, {arguments.size}: median {unit}, and the ratio to transformer (median, range)")
+        for system, found in speeds.items():
+            ratios = [ours / base for ours, base in zip(found, speeds["transformer"], strict=True)]
+            spread = f"{min(ratios):.2f}-{max(ratios):.2f}"
+            print(f"{system:18} {statistics.median(found):10,.0f}   {statistics.median(ratios):.2f}  {spread}")
+
+
+if __name__ == "__main__":
+    main()

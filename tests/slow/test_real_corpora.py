@@ -1,0 +1,31 @@
+"""Training on real text. Slow because five minutes of training are the least that say anything about translation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from posnmt.config import load
+from posnmt.train.loop import train
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT.parent / "shared" / "data"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not DATA.exists(), reason="needs the real corpora in ../shared/data, which are not in the repository"
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "least"), [("multi30k-en-de", 10.0), ("tanaka-en-ja", 8.0)])
+def test_five_minutes_of_a_shipped_config(name, least, tmp_path, monkeypatch):
+    monkeypatch.setenv("POSNMT_DATA", str(DATA))
+    config = load(ROOT / "configs" / f"{name}.yaml", ["train.minutes=5", f"data.store={tmp_path / 'stores'}"])
+    run = train(config, tmp_path / "run")
+    dev = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines() if '"dev"' in line]
+    assert max(line["bleu"] for line in dev) > least
+    perplexities = [line["perplexity"] for line in dev]
+    assert perplexities == sorted(perplexities, reverse=True)
