@@ -10,10 +10,7 @@ import sys
 from pathlib import Path
 
 import matplotlib
-
-matplotlib.use("svg")
-matplotlib.rcParams["svg.hashsalt"] = "posnmt"
-import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
 
 
 def dev_lines(run: Path) -> list[dict[str, float]]:
@@ -25,7 +22,9 @@ def dev_lines(run: Path) -> list[dict[str, float]]:
 def main() -> None:
     """Read the runs and write the figure."""
     output, *runs = sys.argv[1:]
-    figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")
+    matplotlib.rcParams["svg.hashsalt"] = "posnmt"  # the same runs give the same bytes
+    figure = Figure(figsize=(8, 3), layout="constrained")
+    left, right = figure.subplots(1, 2)
     for pair in runs:
         name, folder = pair.split("=", 1)
         lines = dev_lines(Path(folder))

@@ -2,8 +2,8 @@
 
     python benchmarks/schemes.py [--repeats 5] [--size small]
 
-The systems take turns, one repeat of each after another, so that a machine that speeds up or slows down does so for all;
-a ratio is taken within a turn, and its median and range over the turns are printed.
+The systems take turns, one repeat of each after another, so that a machine that speeds up or slows down does so for
+all; a ratio is taken within a turn, and its median and range over the turns are printed.
 """
 
 from __future__ import annotations
@@ -98,9 +98,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--size", default="small", choices=["small", "base", "big"])
     arguments = parser.parse_args()
-    print(
-        f"{processor()}, {torch.get_num_threads()} threads, torch {torch.__version__}, Python {platform.python_version()}"
-    )
+    versions = f"torch {torch.__version__}, Python {platform.python_version()}"
+    print(f"{processor()}, {torch.get_num_threads()} threads, {versions}")
     for title, unit, kind in (("training", "target tokens/s", training), ("greedy decoding", "sentences/s", decoding)):
         turns = {system: kind(system, arguments.size) for system in SYSTEMS}
         for turn in turns.values():
