@@ -192,8 +192,10 @@ class Config(Section):
     def _parts_agree(self) -> Config:
         if self.model.tie_embeddings == "all" and not self.subword.shared:
             raise ValueError("model.tie_embeddings: all needs one vocabulary for both sides: set subword.shared: true")
-        if self.train.dev_bleu and self.train.best_by == "bleu" and self.data.dev is None:
-            raise ValueError("no data.dev is given, so there is no dev BLEU to choose by: add data.dev")
+        if self.data.dev is None and (self.train.patience is not None or self.train.schedule.type == "plateau"):
+            raise ValueError(
+                "train.patience and the plateau schedule look at a dev corpus: add data.dev, or leave them out"
+            )
         return self
 
 

@@ -85,7 +85,11 @@ def test_all_faults_at_once_each_with_its_line(tmp_path):
             "{tsv: a, source: b}",
             "give either tsv, or source and target, not both",
         ),
-        ("  dev: {source: dev.en, target: dev.de}\n", "", "no data.dev is given, so there is no dev BLEU to choose by"),
+        (
+            "  dev: {source: dev.en, target: dev.de}\nmodel:\n  system: relative\ntrain:\n",
+            "model:\n  system: relative\ntrain:\n  patience: 3\n",
+            "train.patience and the plateau schedule look at a dev corpus: add data.dev, or leave them out",
+        ),
         ("system: relative", "encoder: {position: [{scheme: shaw}]}", "no position scheme is called 'shaw'"),
         (
             "system: relative",

@@ -193,6 +193,13 @@ def test_early_stopping(config_path, tmp_path):
     assert run.record["steps"] < 100
 
 
+def test_without_a_dev_corpus_the_last_checkpoint_is_the_model(config_path, tmp_path):
+    run = train(load(config_path, ["data.dev=null"]), tmp_path / "run")
+    assert_same(weights(run.folder, "model"), weights(run.folder, "last"))
+    assert run.record["model"] == "last"
+    assert losses(run.folder, "dev", "perplexity") == {}
+
+
 def test_refusals(config_path, tmp_path):
     config = load(config_path)
     (tmp_path / "run").mkdir()

@@ -96,6 +96,8 @@ def train(config: Config, out: Path, resume: bool = False, display: Display | No
     size = f"{parameters:,} parameters, {len(store.split('train')):,} pairs"
     place = f"{fabric._precision.precision} on {fabric.device}"
     display.say(f"{size}, {place}" + (f", going on after step {progress.step:,}" if resume else ""))
+    if config.data.dev is None:
+        display.say("no data.dev is given: nothing to choose a checkpoint by, so the last one is the model")
     training = Training(fabric, config, run, store, loss_of, optimizer, progress, display)
     with StopSignal() as stop:
         reason = training.loop(shared_loss, shared_optimizer, stop)
@@ -206,7 +208,8 @@ class Training:
             for name in ("best", "model"):
                 save_model(self.loss_of.model, self.run.weights(name), self.about(figures))
         self.spend()
-        self.write("dev", figures)
+        if figures:
+            self.write("dev", figures)
         self.save()
 
     def evaluate(self) -> dict[str, Any]:
