@@ -153,7 +153,7 @@ class Train(Section):
     label_smoothing: Share = 0.1
     clip: float | None = Field(1.0, gt=0, description="largest gradient norm; null: no clipping")
     precision: Literal["auto", "bf16", "fp32", "fp64"] = Field("auto", description="auto: bf16 where the chip has it")
-    compile: Literal["auto", "yes", "no"] = Field("auto", description="torch.compile; auto: on a GPU, when long enough")
+    compile: bool = Field(False, description="torch.compile: minutes before the first update, so for long runs")
     evaluate_every: Positive = Field(1000, description="updates between two evaluations on dev")
     dev_bleu: bool = Field(True, description="translate dev greedily at each evaluation and report BLEU")
     best_by: Literal["bleu", "perplexity"] = "bleu"

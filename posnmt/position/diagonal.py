@@ -25,6 +25,8 @@ def spread(by_distance: Tensor, start: int, keys: int) -> Tensor:
         [.., Tq, Tk]
     """
     queries, reach = by_distance.shape[-2], by_distance.shape[-1] // 2
+    if torch.compiler.is_compiling():
+        return by_distance.gather(-1, _columns(by_distance, start, keys, reach))
     if queries == 1:
         return _strip(by_distance, -start, keys, reach)
     width = queries + keys - 1
@@ -46,12 +48,25 @@ def collect(weights: Tensor, start: int, reach: int) -> Tensor:
         [.., Tq, 2k+1]
     """
     queries, keys = weights.shape[-2:]
+    if torch.compiler.is_compiling():
+        folded = weights.new_zeros(*weights.shape[:-1], 2 * reach + 1)
+        return folded.scatter_add(-1, _columns(weights, start, keys, reach), weights)
     if queries == 1:
         return _fold(weights, -start, reach)
     width = queries + keys - 1
     skewed = functional.pad(weights, (0, width - 1 - keys)).flatten(-2)
     strip = functional.pad(skewed, (queries - 1, queries * width - (queries - 1) - queries * (width - 1)))
     return _fold(strip.unflatten(-1, (queries, width)), -(start + queries - 1), reach)
+
+
+def _columns(rows: Tensor, start: int, keys: int, reach: int) -> Tensor:
+    """[.., Tq, Tk] the column r + k of each query and key, for rows [.., Tq, _]: the index that nobody wants to hold.
+
+    Under torch.compile it never exists: it is computed inside the kernel, and the compiler cannot follow the skewing.
+    """
+    queries = torch.arange(start, start + rows.shape[-2], device=rows.device)
+    offsets = torch.arange(keys, device=rows.device)[None, :] - queries[:, None]
+    return (offsets.clamp(-reach, reach) + reach).expand(*rows.shape[:-1], keys)
 
 
 def _strip(by_distance: Tensor, first: int, width: int, reach: int) -> Tensor:

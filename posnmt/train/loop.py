@@ -18,7 +18,7 @@ import torch
 from lightning_fabric import Fabric
 from torch.optim import AdamW
 
-from posnmt.config import Config, Train
+from posnmt.config import Config
 from posnmt.data.batch import BatchPlan, collate
 from posnmt.data.prepare import prepare
 from posnmt.errors import UserError
@@ -83,7 +83,7 @@ def train(config: Config, out: Path, resume: bool = False, display: Display | No
     loss_of = TrainingLoss(model, config.train.label_smoothing)
     progress = Progress()
     newest = checkpoints(out / "checkpoints")[-1:] if resume else []
-    if _compiles(config.train, fabric):
+    if config.train.compile:
         loss_of.compile(dynamic=True)
     shared_loss, shared_optimizer = fabric.setup(loss_of, optimizer)
     if newest:
@@ -290,12 +290,6 @@ def _refuse_too_long(model: Transformer, store: Store) -> None:
                     f"line {split.lines[over]}",
                     "raise model.max_length, lower data.max_length, or use a system without a finite table",
                 )
-
-
-def _compiles(settings: Train, fabric: Fabric) -> bool:
-    """Whether torch.compile is used: it costs minutes, so unasked only on a GPU and for a long run."""
-    long = (settings.steps or 0) >= 5000
-    return settings.compile == "yes" or (settings.compile == "auto" and fabric.device.type == "cuda" and long)
 
 
 def _step_seed(seed: int, step: int, rank: int) -> int:
