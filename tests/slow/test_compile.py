@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
-import corpus
 import pytest
+
+import corpus
 from posnmt.config import load
 from posnmt.train.loop import train
 
