@@ -33,6 +33,8 @@ def main() -> None:
         right.plot(minutes, [line["perplexity"] for line in lines], marker="o", markersize=3, label=name)
     left.set(xlabel="minutes of training", ylabel="dev BLEU (greedy)")
     right.set(xlabel="minutes of training", ylabel="dev perplexity", yscale="log")
+    right.set_yticks(ticks := [5, 10, 20, 40, 80, 160], [str(tick) for tick in ticks])
+    right.minorticks_off()
     left.legend()
     for axes in (left, right):
         axes.grid(alpha=0.3)

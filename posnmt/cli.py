@@ -37,6 +37,14 @@ class Group(click.Group):
             )
             print(f"error: {error.format_message().rstrip('.')}{advice}", file=sys.stderr)
             sys.exit(2)
+        except OSError as error:  # a folder that may not be written, a full disk
+            if error.errno is None or error.strerror is None:
+                raise
+            place = f" ({error.filename})" if error.filename else ""
+            print(
+                f"error: {error.strerror}{place}; check the path, its permissions and the free space", file=sys.stderr
+            )
+            sys.exit(2)
         except (KeyboardInterrupt, click.Abort):
             print("interrupted", file=sys.stderr)
             sys.exit(130)

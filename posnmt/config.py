@@ -224,6 +224,8 @@ def load(path: str | Path, overrides: list[str] | tuple[str, ...] = ()) -> Confi
         text = path.read_text(encoding="utf-8")
         tree = yaml.safe_load(text)
         lines = _key_lines(yaml.compose(text, Loader=yaml.SafeLoader))
+    except RecursionError:
+        raise UserError("a part of the YAML refers to itself", path, "write it without the alias") from None
     except UnicodeDecodeError as error:
         raise UserError(f"config is not UTF-8 at byte {error.start}", path, "save it as UTF-8") from None
     except yaml.YAMLError as error:

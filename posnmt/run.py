@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posnmt.config import Config, dump, load
-from posnmt.errors import UserError
+from posnmt.errors import UserError, existing_file
 
 if TYPE_CHECKING:
     from posnmt.data.text import TextPipeline
@@ -62,7 +62,8 @@ class Run:
     @property
     def record(self) -> dict[str, Any]:
         """What the run wrote down about itself."""
-        record: dict[str, Any] = json.loads((self.folder / "record.json").read_text(encoding="utf-8"))
+        path = existing_file(self.folder / "record.json", "the run's record")
+        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return record
 
     def write_record(self, record: dict[str, Any]) -> None:

@@ -165,7 +165,7 @@ def train(arguments: argparse.Namespace) -> dict[str, Any]:
         command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8"
     )
     assert process.stdout is not None
-    stop = threading.Timer(arguments.minutes * 60, process.send_signal, [signal.SIGINT])
+    stop = threading.Timer(arguments.minutes * 60, process.send_signal, [signal.SIGTERM])
     started, reports, validations, checkpoints, parameters = 0.0, [], {}, [], 0
     with (output / "train.log").open("w", encoding="utf-8") as log:
         for line in process.stdout:

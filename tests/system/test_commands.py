@@ -184,6 +184,13 @@ def test_train_refusals(trained, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
+def test_a_folder_that_cannot_be_made(trained, tmp_path):
+    (tmp_path / "file").write_text("x")
+    [error] = refused("train", trained / "config.yaml", "--out", tmp_path / "file" / "run")
+    assert re.search(r"error: Not a directory \(.*file/run\); check the path", error)
+    assert refused("demo", "--out", tmp_path / "file" / "demo")[0].startswith("error: Not a directory")
+
+
 def test_systems():
     out, _ = posnmt("systems")
     assert out.startswith("transformer ")
