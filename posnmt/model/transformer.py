@@ -38,7 +38,7 @@ class OrderedEmbedding(nn.Module):
         """Tokens [B,T] -> [B,T,d], and what each scheme remembers."""
         x = self.table(tokens) * self.scale
         kept: list[Carry] = []
-        for scheme, remembered in zip(self._schemes(), carry, strict=True):
+        for scheme, remembered in zip(self.position_schemes(), carry, strict=True):
             x, remembered = scheme.embed(x, span, remembered)
             kept.append(remembered)
         return self.dropout(x), kept
@@ -46,10 +46,11 @@ class OrderedEmbedding(nn.Module):
     @property
     def longest(self) -> int | None:
         """Most tokens that every scheme can place; None where there is no limit."""
-        limits = [scheme.longest for scheme in self._schemes() if scheme.longest is not None]
+        limits = [scheme.longest for scheme in self.position_schemes() if scheme.longest is not None]
         return min(limits, default=None)
 
-    def _schemes(self) -> list[Scheme]:
+    def position_schemes(self) -> list[Scheme]:
+        """The stack's schemes, in order."""
         return [scheme for scheme in self.schemes if isinstance(scheme, Scheme)]
 
     def attach(self, schemes: list[Scheme]) -> None:
@@ -95,8 +96,8 @@ class Transformer(nn.Module):
             self.output.weight = target.weight
         self.source.attach(_schemes(config.encoder, config, causal=False))
         self.target.attach(_schemes(config.decoder, config, causal=True))
-        self.encoder_views = join(self.source._schemes(), config.encoder.layers)
-        self.decoder_views = join(self.target._schemes(), config.decoder.layers)
+        self.encoder_views = join(self.source.position_schemes(), config.encoder.layers)
+        self.decoder_views = join(self.target.position_schemes(), config.decoder.layers)
 
     def encode(self, source: Tensor, lengths: Tensor | None) -> Tensor:
         """Source tokens [B,J], right-padded, with real lengths [B] (None: no padding) -> [B,J,d]."""
