@@ -18,7 +18,8 @@ import torch
 
 from posnmt.config import Decode, Train, from_tree
 from posnmt.data.batch import Batch, collate
-from posnmt.model.transformer import Transformer
+from posnmt.model.base import TranslationModel
+from posnmt.model.registry import build_model
 from posnmt.systems import SYSTEMS
 from posnmt.train.device import make_fabric
 from posnmt.train.loss import TrainingLoss
@@ -84,12 +85,12 @@ def decoding(system: str, size: str) -> Callable[[], float]:
     return turn
 
 
-def build(system: str, size: str) -> Transformer:
+def build(system: str, size: str) -> TranslationModel:
     """The system with weights from one seed."""
     tree = {"data": {"train": {"source": "-", "target": "-"}}, "train": {"steps": 1, "dev_bleu": False}}
     model = {"system": system, "size": size, "tie_embeddings": "all"}
     torch.manual_seed(1)
-    return Transformer(from_tree({**tree, "model": model}).model, VOCABULARY, VOCABULARY)
+    return build_model(from_tree({**tree, "model": model}).model, VOCABULARY, VOCABULARY)
 
 
 def main() -> None:

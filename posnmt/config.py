@@ -101,9 +101,12 @@ class Side(Section):
 
 
 class Model(Section):
-    """The Transformer. Defaults are the papers' base size."""
+    """The translator. Defaults are the papers' base size."""
 
     system: str | None = Field(None, description="a named system: see `posnmt systems`")
+    without: Literal["encoder", "decoder", "both"] | None = Field(
+        None, description="an ablation: leave the named system's order information out of this side (C19b Table 3)"
+    )
     size: Literal["small", "base", "big"] | None = Field(None, description="named sizes; single settings win over it")
     d_model: Positive = 512
     feed_forward: Positive = 2048
@@ -117,6 +120,8 @@ class Model(Section):
     max_length: Positive = Field(1024, description="length of finite tables (learned positions); others ignore it")
     encoder: Side = Side()
     decoder: Side = Side()
+    architecture: str = Field("transformer", description="a named system chooses it; see docs/systems.md")
+    options: dict[str, Any] = Field({}, description="the architecture's own options")
 
     @model_validator(mode="after")
     def _heads_divide(self) -> Model:
@@ -209,6 +214,9 @@ SIZES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+_ABLATED = {"encoder": ("encoder",), "decoder": ("decoder",), "both": ("encoder", "decoder")}
+
+
 def load(path: str | Path, overrides: list[str] | tuple[str, ...] = ()) -> Config:
     """The configuration in a YAML file, checked.
 
@@ -249,7 +257,7 @@ def from_tree(
     except ValidationError as error:
         raise_all([_fault(problem, path, lines or {}) for problem in error.errors()])
         raise AssertionError from error  # raise_all raised: a ValidationError holds at least one problem
-    raise_all(_position_faults(config, path, lines or {}))
+    raise_all(_model_faults(config, path, lines or {}))
     if path is not None:
         root = Path(expand(config.data.root, f"{path}: data.root"))
         config = config.model_copy(
@@ -299,7 +307,19 @@ def _with_defaults_of_names(
             raise UserError(
                 f"model.system: {error.what}", _place(("model", "system"), path, lines), error.todo
             ) from None
-        merged = _merge(merged, system.model)
+        merged = _merge(merged, system.over(merged))
+    for side in _ABLATED.get(str(model.get("without")), ()):
+        written = model.get(side)
+        if not isinstance(name, str) or (isinstance(written, dict) and "position" in written):
+            raise UserError(
+                f"model.without: {model['without']} takes away what a named system gives, and model.{side}.position is"
+                " the config's own"
+                if isinstance(name, str)
+                else "model.without needs model.system",
+                _place(("model", "without"), path, lines),
+                f"leave one of them out; no order information is model.{side}.position: []",
+            )
+        merged = _merge(merged, {side: {"position": []}})
     return {**tree, "model": _merge(merged, model)}
 
 
@@ -390,15 +410,14 @@ def _known_keys(keys: tuple[str, ...]) -> list[str]:
     return list(section.model_fields) if section is not None else []
 
 
-def _position_faults(config: Config, path: Path | None, lines: dict[tuple[str, ...], int]) -> list[UserError]:
-    """What the registry of schemes has against the chosen ones."""
-    from posnmt.position.registry import check
+def _model_faults(config: Config, path: Path | None, lines: dict[tuple[str, ...], int]) -> list[UserError]:
+    """What the architecture and the position schemes have against the `model` section."""
+    from posnmt.model.registry import check
 
-    faults = []
-    for side in ("encoder", "decoder"):
-        stack: Side = getattr(config.model, side)
-        for index, fault in check(stack.position, config.model, causal=side == "decoder"):
-            keys = ("model", side, "position", *([] if index is None else [str(index)]))
-            place = _place(keys, path, lines)
-            faults.append(UserError(f"model.{side}.position: {fault}", place))
-    return faults
+    return [
+        UserError(
+            f"{'.'.join(('model', *(key for key in keys if not key.isdigit())))}: {fault}",
+            _place(("model", *keys), path, lines),
+        )
+        for keys, fault in check(config.model)
+    ]

@@ -23,7 +23,7 @@ from posnmt.errors import UserError, existing_file
 
 if TYPE_CHECKING:
     from posnmt.data.text import TextPipeline
-    from posnmt.model.transformer import Transformer
+    from posnmt.model.base import TranslationModel
 
 MAY_CHANGE = {"steps", "epochs", "minutes", "patience", "log_every"}
 """Settings of `train` that a resumed run may change: when to stop, and how often to speak."""
@@ -83,17 +83,17 @@ class Run:
             digest.update(path.name.encode() + path.read_bytes())
         return digest.hexdigest()
 
-    def model(self, checkpoint: str = "model") -> Transformer:
+    def model(self, checkpoint: str = "model") -> TranslationModel:
         """The trained model, in evaluation mode.
 
         Args:
             checkpoint: `model` (the one to use), `best`, `average`, or `last`.
         """
-        from posnmt.model.transformer import Transformer
+        from posnmt.model.registry import build_model
         from posnmt.train.checkpoint import load_model
 
         text = self.text()
-        model = Transformer(self.config.model, text.source.size, text.target.size)
+        model = build_model(self.config.model, text.source.size, text.target.size)
         load_model(model, self.weights(checkpoint))
         return model.eval()
 

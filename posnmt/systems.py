@@ -13,11 +13,23 @@ from posnmt.errors import UserError, nearest
 
 @dataclass(frozen=True)
 class System:
-    """A named system: what it is, where it comes from, and the part of the `model` section that it stands for."""
+    """A named system: what it is, where it comes from, and the part of the `model` section that it stands for.
+
+    Attributes:
+        fewer_decoder_layers: layers that its decoder has less than its encoder (N19 evens out the cost of its GRUs).
+    """
 
     summary: str
     source: str
     model: dict[str, Any]
+    fewer_decoder_layers: int = 0
+
+    def over(self, below: dict[str, Any]) -> dict[str, Any]:
+        """Its part of the `model` section, above the settings of a named size."""
+        if not self.fewer_decoder_layers:
+            return self.model
+        layers = below.get("decoder", {}).get("layers", 6) - self.fewer_decoder_layers
+        return {**self.model, "decoder": {"layers": max(1, layers), **self.model["decoder"]}}
 
 
 def _both(*schemes: dict[str, Any]) -> dict[str, Any]:
@@ -69,7 +81,7 @@ def named(name: str) -> System:
 def describe(name: str, vocabulary: int, size: str) -> dict[str, Any]:
     """A system's parts, source and parameter count, for `vocabulary` entries a side and a named size."""
     from posnmt.config import from_tree
-    from posnmt.model.transformer import count_parameters
+    from posnmt.model.registry import count_parameters
 
     system = named(name)
     corpus = {"source": "-", "target": "-"}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from posnmt.config import from_tree
-from posnmt.model.transformer import Transformer, count_parameters
-from tiny import build, settings
+from posnmt.model.registry import count_parameters
+from posnmt.model.transformer import Transformer
+from tiny import both, build, settings
 
 PUBLISHED = {
     ("transformer", 16_004): 68_736_644,
@@ -24,23 +25,23 @@ def test_counts_of_neishi_and_yoshinaga_table_2(system, vocabulary):
 
 
 def test_what_each_scheme_adds():
-    none = count_parameters(settings([]), 20, 20)
-    assert count_parameters(settings([{"scheme": "sinusoidal"}]), 20, 20) == none
+    none = count_parameters(settings(), 20, 20)
+    assert count_parameters(settings(**both({"scheme": "sinusoidal"})), 20, 20) == none
     # 2 + 2 layers, keys and values, 2k+1 vectors of the width of a head (4)
-    assert count_parameters(settings([{"scheme": "relative", "distance": 3}]), 20, 20) == none + 4 * 2 * 7 * 4
-    assert count_parameters(settings([{"scheme": "relative", "values": False}]), 20, 20) == none + 4 * 33 * 4
-    assert count_parameters(settings([{"scheme": "learned"}], max_length=50), 20, 20) == none + 2 * 50 * 16
+    assert count_parameters(settings(**both({"scheme": "relative", "distance": 3})), 20, 20) == none + 4 * 2 * 7 * 4
+    assert count_parameters(settings(**both({"scheme": "relative", "values": False})), 20, 20) == none + 4 * 33 * 4
+    assert count_parameters(settings(**both({"scheme": "learned"}), max_length=50), 20, 20) == none + 2 * 50 * 16
 
 
 @pytest.mark.parametrize(("tie", "saved"), [("none", 0), ("target", 1), ("all", 2)])
 def test_tied_matrices_count_once(tie, saved):
-    free = count_parameters(settings([]), 20, 20)
-    assert count_parameters(settings([], tie_embeddings=tie), 20, 20) == free - saved * 20 * 16
-    model = Transformer(settings([], tie_embeddings=tie), 20, 20)
+    free = count_parameters(settings(), 20, 20)
+    assert count_parameters(settings(tie_embeddings=tie), 20, 20) == free - saved * 20 * 16
+    model = Transformer(settings(tie_embeddings=tie), 20, 20)
     assert (model.output.weight is model.target.table.weight) == (tie != "none")
     assert (model.source.table is model.target.table) == (tie == "all")
 
 
 def test_counting_allocates_nothing_and_agrees_with_a_built_model():
-    model = build([{"scheme": "relative"}])
+    model = build(**both({"scheme": "relative"}))
     assert count_parameters(model.config, 13, 13) == sum(weight.numel() for weight in model.parameters())

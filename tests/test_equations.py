@@ -139,7 +139,7 @@ def attention_by_loops(x, memory, q_weight, k_weight, v_weight, output, heads, c
 
 def test_the_whole_model_is_a_post_norm_transformer():
     """One sentence through a 2+2 layer model, written out from the paper: scaling, sinusoids, LN(x + Sublayer(x))."""
-    model, heads, d = build([{"scheme": "sinusoidal"}]), 4, 16
+    model, heads, d = build(system="transformer"), 4, 16
     source, target = tokens(1, 6)[0], tokens(1, 5, seed=1)[0]
 
     def blocks(module, count):
@@ -168,10 +168,10 @@ def test_the_whole_model_is_a_post_norm_transformer():
     torch.testing.assert_close(model.project(y), linear(y, model.output), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("position", [[], [{"scheme": "relative", "values": False}], [{"scheme": "relative"}]])
-def test_every_attention_path_agrees_with_the_plain_one(position, monkeypatch):
+@pytest.mark.parametrize("system", ["none", "relative-key", "relative"])
+def test_every_attention_path_agrees_with_the_plain_one(system, monkeypatch):
     """Small and large, training and evaluation, masks or none: one function, gradients included."""
-    model, source, target = build(position), tokens(2, 9), tokens(2, 7, seed=1)
+    model, source, target = build(system=system), tokens(2, 9), tokens(2, 7, seed=1)
     lengths = torch.tensor([9, 4])
 
     def run(small):

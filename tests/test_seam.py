@@ -1,4 +1,4 @@
-"""Properties that hold for every position scheme; a new scheme is tested by being registered."""
+"""Properties that hold for every named system; a new system is tested by being registered."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import pytest
 import torch
 
 from posnmt.errors import UserError
-from posnmt.position.registry import SCHEMES, Options
+from posnmt.position.registry import SCHEMES
 from posnmt.position.seam import LayerPosition, LayerPositions, Scheme, Span, Stack, join
-from tiny import STACKS, build, config, tokens
+from tiny import MODELS, build, config, settings, tokens
 
-every_stack = pytest.mark.parametrize("position", STACKS.values(), ids=STACKS)
+every_model = pytest.mark.parametrize("model_part", MODELS.values(), ids=MODELS)
+by_name = pytest.mark.parametrize("name", MODELS)
+TRANSFORMERS = [name for name, part in MODELS.items() if settings(**part).architecture == "transformer"]
 
 
-@every_stack
+@every_model
 @pytest.mark.parametrize("rows", [1, 32])
-def test_steps_equal_the_whole(position, rows):
-    model, source, target = build(position), tokens(rows, 7), tokens(rows, 9, seed=1)
+def test_steps_equal_the_whole(model_part, rows):
+    model, source, target = build(**model_part), tokens(rows, 7), tokens(rows, 9, seed=1)
     lengths = torch.arange(rows) % 7 + 1
     whole = model(source, lengths, target)
     state = model.start(model.encode(source, lengths), lengths)
@@ -24,27 +26,27 @@ def test_steps_equal_the_whole(position, rows):
     torch.testing.assert_close(steps, whole, rtol=0, atol=1e-12)
 
 
-@every_stack
-def test_pieces_of_any_size_equal_the_whole(position):
-    model, source, target = build(position), tokens(2, 5), tokens(2, 40, seed=1)
+@every_model
+def test_pieces_of_any_size_equal_the_whole(model_part):
+    model, source, target = build(**model_part), tokens(2, 5), tokens(2, 40, seed=1)
     whole = model(source, None, target)
     state = model.start(model.encode(source, None), None)
     pieces = torch.cat([model.advance(target[:, a:b], state) for a, b in ((0, 1), (1, 4), (4, 33), (33, 40))], dim=1)
     torch.testing.assert_close(pieces, whole, rtol=0, atol=1e-12)
 
 
-@every_stack
-def test_float32_steps_equal_the_whole_within_rounding(position):
-    model, source, target = build(position).float(), tokens(3, 6), tokens(3, 8, seed=1)
+@every_model
+def test_float32_steps_equal_the_whole_within_rounding(model_part):
+    model, source, target = build(**model_part).float(), tokens(3, 6), tokens(3, 8, seed=1)
     state = model.start(model.encode(source, None), None)
     steps = torch.cat([model.advance(target[:, [place]], state) for place in range(8)], dim=1)
     torch.testing.assert_close(steps, model(source, None, target), rtol=1e-5, atol=2e-5)
 
 
-@every_stack
-def test_beams_reordered_in_mid_search(position):
+@every_model
+def test_beams_reordered_in_mid_search(model_part):
     """After rows are selected, each row goes on as if it had been alone with its history from the start."""
-    model, source = build(position), tokens(2, 6)
+    model, source = build(**model_part), tokens(2, 6)
     first, then = tokens(6, 4, seed=1), tokens(6, 3, seed=2)  # 3 hypotheses of each of 2 sentences
     lengths = torch.tensor([6, 4])
     state = model.start(model.encode(source, lengths), lengths)
@@ -59,9 +61,9 @@ def test_beams_reordered_in_mid_search(position):
     torch.testing.assert_close(stepped, whole[:, 4:], rtol=0, atol=1e-12)
 
 
-@every_stack
-def test_sentences_leave_the_batch(position):
-    model, source = build(position), tokens(3, 6)
+@every_model
+def test_sentences_leave_the_batch(model_part):
+    model, source = build(**model_part), tokens(3, 6)
     lengths, target = torch.tensor([6, 2, 4]), tokens(6, 5, seed=1)
     state = model.start(model.encode(source, lengths), lengths)
     model.advance(target[:, :2], state)
@@ -73,9 +75,9 @@ def test_sentences_leave_the_batch(position):
     torch.testing.assert_close(after, whole[:, 2:], rtol=0, atol=1e-12)
 
 
-@every_stack
-def test_padding_changes_nothing(position):
-    model, source, target = build(position), tokens(1, 5), tokens(1, 4, seed=1)
+@every_model
+def test_padding_changes_nothing(model_part):
+    model, source, target = build(**model_part), tokens(1, 5), tokens(1, 4, seed=1)
     alone = model(source, None, target)
     padded = torch.cat([source, torch.zeros(1, 6, dtype=torch.long)], dim=1)
     other = tokens(1, 11, seed=3)
@@ -83,9 +85,9 @@ def test_padding_changes_nothing(position):
     torch.testing.assert_close(batch[:1], alone, rtol=0, atol=1e-12)
 
 
-@every_stack
-def test_the_decoder_does_not_peek(position):
-    model, source, target = build(position), tokens(1, 5), tokens(1, 8, seed=1)
+@every_model
+def test_the_decoder_does_not_peek(model_part):
+    model, source, target = build(**model_part), tokens(1, 5), tokens(1, 8, seed=1)
     changed = target.clone()
     changed[:, 5:] = (changed[:, 5:] - 3) % 9 + 4
     before, after = model(source, None, target), model(source, None, changed)
@@ -93,48 +95,46 @@ def test_the_decoder_does_not_peek(position):
     assert (before[:, 5:] - after[:, 5:]).abs().max() > 1e-6
 
 
-@every_stack
-def test_order_matters_exactly_where_a_scheme_says_so(position):
-    model, source, target = build(position), tokens(1, 9), tokens(1, 3, seed=1)
+@by_name
+def test_order_matters_exactly_where_a_system_says_so(name):
+    model, source, target = build(**MODELS[name]), tokens(1, 9), tokens(1, 3, seed=1)
     encoded, turned = model.encode(source, None), model.encode(source.flip(1), None).flip(1)
     difference = (encoded - turned).abs().max()
-    if position:
-        assert difference > 1e-4
-    else:
-        assert difference < 1e-12
+    blind = name == "none" or MODELS[name].get("encoder", {}).get("position") == []
+    assert difference < 1e-12 if blind else difference > 1e-4
     # and a translator without positions in the encoder cannot tell the two sentences apart
     same = torch.allclose(model(source, None, target), model(source.flip(1), None, target), rtol=0, atol=1e-10)
-    assert same == (not position)
+    assert same == blind
 
 
-@every_stack
-def test_gradients_reach_every_parameter(position):
-    model = build(position).train()
+@every_model
+def test_gradients_reach_every_parameter(model_part):
+    model = build(**model_part).train()
     hidden = model(tokens(3, 20), torch.tensor([20, 18, 5]), tokens(3, 21, seed=1))
     model.project(hidden).square().sum().backward()
     dead = [name for name, weight in model.named_parameters() if weight.grad is None or not weight.grad.abs().sum() > 0]
     assert dead == []
 
 
-@every_stack
-def test_one_seed_gives_the_same_other_weights(position):
-    plain, chosen = build([], seed=5), dict(build(position, seed=5).named_parameters())
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_one_seed_gives_the_same_other_weights(name):
+    plain, chosen = build(seed=5), dict(build(seed=5, **MODELS[name]).named_parameters())
     for name, weight in plain.named_parameters():
         torch.testing.assert_close(weight, chosen[name], rtol=0, atol=0)
 
 
-@every_stack
-def test_attention_dropout_takes_the_same_path_in_evaluation(position):
-    model, dropping = build(position), build(position, attention_dropout=0.5)
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_attention_dropout_takes_the_same_path_in_evaluation(name):
+    model, dropping = build(**MODELS[name]), build(**MODELS[name], attention_dropout=0.5)
     source, target = tokens(2, 6), tokens(2, 5, seed=1)
     torch.testing.assert_close(model(source, None, target), dropping(source, None, target), rtol=0, atol=1e-12)
     dropping.train()
     assert (dropping(source, None, target) - model(source, None, target)).abs().max() > 1e-4
 
 
-@pytest.mark.parametrize("name", SCHEMES)
-def test_no_longest_sentence_unless_the_scheme_says_so(name):
-    model = build([{"scheme": name}], max_length=64)
+@every_model
+def test_no_longest_sentence_unless_the_scheme_says_so(model_part):
+    model = build(**model_part, max_length=64)
     if model.longest_source is None:
         assert model.encode(tokens(1, 1500), None).isfinite().all()
     else:
@@ -170,7 +170,7 @@ class Everything(LayerPosition):
 
 
 def test_every_hook_of_the_seam_reaches_the_layer():
-    model = build([])
+    model = build()
     view, d, heads = LayerPositions([Everything(16, 4)]), 16, 4
     model.encoder_views = [view, view]
     layer = model.encoder[0]
@@ -204,7 +204,7 @@ def test_a_carry_follows_its_rows():
             total = x.cumsum(1) + (0 if carry is None else carry[0][:, None])
             return total, (total[:, -1],)
 
-    model = build([])
+    model = build()
     model.target.attach([RunningSum()])
     source, first, then = tokens(2, 4), tokens(4, 3, seed=1), tokens(4, 2, seed=2)
     state = model.start(model.encode(source, None), None)
@@ -237,10 +237,9 @@ def test_views_of_several_schemes_are_joined():
 class Backwards(Scheme):
     """A scheme that reads to the right, registered by the test below."""
 
-    needs_future = True
-
-    class Settings(Options):
-        """None."""
+    @classmethod
+    def refuses(cls, stack, settings):
+        return ["reads words to the right, so it cannot serve the decoder"] if stack.causal else []
 
 
 def test_a_scheme_that_reads_to_the_right_cannot_serve_the_decoder(monkeypatch):

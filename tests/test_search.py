@@ -12,9 +12,9 @@ from posnmt.data.batch import pad
 from posnmt.data.subword import BOS, EOS, PAD
 from posnmt.translate.search import search
 from posnmt.translate.translator import score_subwords, translate_subwords
-from tiny import STACKS, VOCABULARY, build, tokens
+from tiny import MODELS, VOCABULARY, build, tokens
 
-every_stack = pytest.mark.parametrize("position", STACKS.values(), ids=STACKS)
+every_model = pytest.mark.parametrize("model_part", MODELS.values(), ids=MODELS)
 CPU = torch.device("cpu")
 
 
@@ -37,19 +37,19 @@ def greedy_by_loops(model, source: list[int], limit: int) -> list[int]:
     return written[1:]
 
 
-@every_stack
-def test_beam_1_is_greedy(position):
-    model = build(position)
+@every_model
+def test_beam_1_is_greedy(model_part):
+    model = build(**model_part)
     texts = sources(8)
     decode = Decode(beam=1, max_ratio=1.0, max_extra=4)
     for text, [found] in zip(texts, translate_subwords([model], texts, decode, CPU), strict=True):
         assert found.tokens == greedy_by_loops(model, text, limit=len(text) + 4)
 
 
-@every_stack
+@every_model
 @pytest.mark.parametrize("beam", [1, 4])
-def test_reported_scores_are_forced_scores(position, beam):
-    model, texts = build(position), sources(12)
+def test_reported_scores_are_forced_scores(model_part, beam):
+    model, texts = build(**model_part), sources(12)
     decode = Decode(beam=beam, length_penalty=0.8, max_ratio=1.0, max_extra=5)
     found = translate_subwords([model], texts, decode, CPU)
     flat = [(text, hypothesis) for text, row in zip(texts, found, strict=True) for hypothesis in row]
@@ -62,7 +62,7 @@ def test_reported_scores_are_forced_scores(position, beam):
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0, 1.7])
 def test_a_wide_beam_is_exhaustive(length_penalty):
     """With a beam as wide as all outputs of at most 2 subwords, search finds the best of all of them."""
-    model, source = build([{"scheme": "relative"}]), [5, 9, 4]
+    model, source = build(system="relative"), [5, 9, 4]
     words = [token for token in range(VOCABULARY) if token not in (PAD, BOS, EOS)]
     outputs = [list(text) for length in range(3) for text in itertools.product(words, repeat=length)]
     scores = score_subwords([model], [source] * len(outputs), outputs, 4096, CPU)
@@ -73,10 +73,10 @@ def test_a_wide_beam_is_exhaustive(length_penalty):
     assert [h.tokens for h in found[:20]] == [output for _, output in ranked[:20]]
 
 
-@every_stack
+@every_model
 @pytest.mark.parametrize("beam", [1, 3])
-def test_batch_size_and_order_change_nothing(position, beam):
-    model, texts = build(position), sources(30, seed=3)
+def test_batch_size_and_order_change_nothing(model_part, beam):
+    model, texts = build(**model_part), sources(30, seed=3)
     wide = Decode(beam=beam, max_ratio=1.0, max_extra=6, batch=4096)
     narrow = wide.model_copy(update={"batch": 1})
     together, alone = (translate_subwords([model], texts, decode, CPU) for decode in (wide, narrow))
@@ -87,7 +87,7 @@ def test_batch_size_and_order_change_nothing(position, beam):
 
 
 def test_hypotheses_are_ordered_distinct_and_no_more_than_asked():
-    model = build([{"scheme": "sinusoidal"}])
+    model = build(system="transformer")
     for found in translate_subwords([model], sources(10), Decode(beam=4, max_ratio=1.0, max_extra=3), CPU):
         assert len(found) >= 1
         assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
@@ -95,9 +95,9 @@ def test_hypotheses_are_ordered_distinct_and_no_more_than_asked():
         assert not {PAD, BOS, EOS} & {token for h in found for token in h.tokens}
 
 
-@every_stack
-def test_the_limit_ends_an_output_and_says_so(position):
-    model, texts = build(position), sources(6)
+@every_model
+def test_the_limit_ends_an_output_and_says_so(model_part):
+    model, texts = build(**model_part), sources(6)
     with torch.no_grad():
         model.output.bias[EOS] = -50.0  # a model that never ends by itself
     for text, found in zip(
@@ -107,7 +107,7 @@ def test_the_limit_ends_an_output_and_says_so(position):
 
 
 def test_an_output_does_not_outgrow_a_finite_table():
-    model = build([{"scheme": "learned"}], max_length=9)
+    model = build(system="learned", max_length=9)
     with torch.no_grad():
         model.output.bias[EOS] = -50.0
     [[found, *_]] = translate_subwords([model], [[5, 6]], Decode(beam=2, max_ratio=9.0), CPU)
@@ -116,11 +116,11 @@ def test_an_output_does_not_outgrow_a_finite_table():
 
 
 def test_an_empty_source_gives_no_hypothesis():
-    assert translate_subwords([build([])], [[], [5]], Decode(beam=1, max_extra=2), CPU)[0] == []
+    assert translate_subwords([build()], [[], [5]], Decode(beam=1, max_extra=2), CPU)[0] == []
 
 
 def test_an_ensemble_means_probabilities():
-    models = [build([{"scheme": "relative"}], seed=seed) for seed in (1, 2)]
+    models = [build(system="relative", seed=seed) for seed in (1, 2)]
     source, target = [5, 6, 7], [8, 9]
     row, _ = pad([source], after=EOS)
     written, wanted = torch.tensor([[BOS, *target]]), [*target, EOS]
@@ -133,7 +133,7 @@ def test_an_ensemble_means_probabilities():
 
 
 def test_an_ensemble_of_one_model_twice_is_that_model():
-    model, texts = build([{"scheme": "relative"}]), sources(5)
+    model, texts = build(system="relative"), sources(5)
     decode = Decode(beam=3, max_extra=3)
     once, twice = (translate_subwords(models, texts, decode, CPU) for models in ([model], [model, model]))
     assert [[h.tokens for h in row] for row in once] == [[h.tokens for h in row] for row in twice]

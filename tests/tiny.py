@@ -8,43 +8,58 @@ import torch
 from torch import Tensor
 
 from posnmt.config import Config, Model, from_tree
-from posnmt.model.transformer import Transformer
-from posnmt.position.registry import SCHEMES
+from posnmt.model.base import TranslationModel
+from posnmt.model.registry import build_model
+from posnmt.systems import SYSTEMS
 
 VOCABULARY = 13
 
-STACKS: dict[str, list[dict[str, Any]]] = {
-    **{name: [{"scheme": name}] for name in SCHEMES},
-    "none": [],
-    "relative-key": [{"scheme": "relative", "values": False}],
-    "relative-near": [{"scheme": "relative", "distance": 2}],
-    "relative+absolute": [{"scheme": "sinusoidal"}, {"scheme": "relative", "distance": 3}],
+
+def both(*schemes: dict[str, Any]) -> dict[str, Any]:
+    """A part of the `model` section: these schemes in encoder and decoder."""
+    return {"encoder": {"position": list(schemes)}, "decoder": {"position": list(schemes)}}
+
+
+def encoder(*schemes: dict[str, Any]) -> dict[str, Any]:
+    """A part of the `model` section: these schemes in the encoder, none in the decoder."""
+    return {"encoder": {"position": list(schemes)}, "decoder": {"position": []}}
+
+
+def decoder(*schemes: dict[str, Any]) -> dict[str, Any]:
+    """A part of the `model` section: these schemes in the decoder, none in the encoder."""
+    return {"encoder": {"position": []}, "decoder": {"position": list(schemes)}}
+
+
+MODELS: dict[str, dict[str, Any]] = {
+    **{name: {"system": name} for name in SYSTEMS},
+    "relative-near": both({"scheme": "relative", "distance": 2}),
+    "relative-encoder": encoder({"scheme": "relative", "distance": 3}),
 }
-"""Lists of schemes that the properties must hold for: every registered scheme, its options, and mixtures."""
+"""Parts of the `model` section that the properties must hold for: every named system, options, mixtures."""
 
 
-def config(position: list[dict[str, Any]] | None = None, **model: Any) -> Config:
+def config(**model: Any) -> Config:
     """A configuration of a tiny model."""
-    stack = {"layers": 2} if position is None else {"layers": 2, "position": position}
-    sizes = {"d_model": 16, "feed_forward": 24, "heads": 4, "dropout": 0.0, "encoder": stack, "decoder": stack}
+    sides = {side: {"layers": 2, **model.pop(side, {})} for side in ("encoder", "decoder")}
+    sizes = {"d_model": 16, "feed_forward": 24, "heads": 4, "dropout": 0.0}
     return from_tree(
         {
             "data": {"train": {"source": "a", "target": "b"}},
-            "model": {**sizes, **model},
+            "model": {**sizes, **sides, **model},
             "train": {"steps": 1, "dev_bleu": False},
         }
     )
 
 
-def settings(position: list[dict[str, Any]] | None = None, **model: Any) -> Model:
+def settings(**model: Any) -> Model:
     """The `model` section of `config`."""
-    return config(position, **model).model
+    return config(**model).model
 
 
-def build(position: list[dict[str, Any]], seed: int = 0, **model: Any) -> Transformer:
+def build(seed: int = 0, **model: Any) -> TranslationModel:
     """A tiny model in float64, in evaluation mode."""
     torch.manual_seed(seed)
-    return Transformer(settings(position, **model), VOCABULARY, VOCABULARY).double().eval()
+    return build_model(settings(**model), VOCABULARY, VOCABULARY).double().eval()
 
 
 def tokens(rows: int, length: int, seed: int = 0) -> Tensor:

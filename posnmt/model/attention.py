@@ -52,6 +52,7 @@ class SelfAttention(nn.Module):
             weight = weight * reads.to(weight.dtype).repeat_interleave(width, dim=0).repeat(3, 1)
         mixed = functional.linear(x, weight, self.project.bias)  # [B,T,3d]
         q, k, v = mixed.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)  # 3 x [B,H,T,D]
+        q, k = view.rotate(q, k, span)
         if cache is not None:
             k, v = cache.append(k, v)
         causal = self.causal and span.length > 1
@@ -119,7 +120,7 @@ def attend(
     Returns:
         [B,H,Tq,D]
     """
-    q, k = view.rotate(q * q.shape[-1] ** -0.5, k, span)
+    q = q * q.shape[-1] ** -0.5
     bias = view.logits(q, k, span)
     mask = _both(mask, view.allows(span))
     if bias is None and mask is None and causal and span.start == 0 and not view.adds_values and not _is_small(q, k):

@@ -10,18 +10,18 @@ Shapes: B rows, J source tokens, T target tokens, V vocabulary entries, d model 
 from __future__ import annotations
 
 import math
+from typing import Any
 
-import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from posnmt.config import Model, Side
+from posnmt.config import Model
 from posnmt.model.attention import CrossAttention, SelfAttention
+from posnmt.model.base import Faults, TranslationModel, embeddings, output_projection, stacks
 from posnmt.model.dropout import Dropout
 from posnmt.model.layers import DecoderLayer, EncoderLayer, FeedForward
 from posnmt.model.state import DecoderState, LayerCache, padding_mask
-from posnmt.position.registry import build
-from posnmt.position.seam import Carry, Scheme, Span, Stack, join
+from posnmt.position.registry import build, check
+from posnmt.position.seam import Carry, Scheme, Span, join
 
 
 class OrderedEmbedding(nn.Module):
@@ -58,7 +58,7 @@ class OrderedEmbedding(nn.Module):
         self.schemes.extend(schemes)
 
 
-class Transformer(nn.Module):
+class Transformer(TranslationModel):
     """Encoder, decoder and output projection.
 
     Args:
@@ -67,11 +67,9 @@ class Transformer(nn.Module):
     """
 
     def __init__(self, config: Model, source_size: int, target_size: int) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         d = config.d_model
-        source = _embedding(source_size, d)
-        target = source if config.tie_embeddings == "all" else _embedding(target_size, d)
+        source, target = embeddings(config, source_size, target_size)
         self.source = OrderedEmbedding(source, config.dropout)
         self.target = OrderedEmbedding(target, config.dropout)
         self.encoder = nn.ModuleList(
@@ -88,16 +86,22 @@ class Transformer(nn.Module):
             )
             for _ in range(config.decoder.layers)
         )
-        self.output = nn.Linear(d, target_size)
-        nn.init.zeros_(self.output.bias)
-        if config.tie_embeddings == "none":
-            nn.init.normal_(self.output.weight, std=d**-0.5)
-        else:
-            self.output.weight = target.weight
-        self.source.attach(_schemes(config.encoder, config, causal=False))
-        self.target.attach(_schemes(config.decoder, config, causal=True))
+        self.output = output_projection(config, target)
+        for side, embedding in (("encoder", self.source), ("decoder", self.target)):
+            stack = stacks(config)[side]
+            embedding.attach([build(choice, stack) for choice in getattr(config, side).position])
         self.encoder_views = join(self.source.position_schemes(), config.encoder.layers)
         self.decoder_views = join(self.target.position_schemes(), config.decoder.layers)
+
+    @classmethod
+    def refuses(cls, config: Model, settings: Any) -> Faults:
+        """What the position schemes of either side have against their stack."""
+        faults: Faults = []
+        for side, stack in stacks(config).items():
+            for index, fault in check(getattr(config, side).position, stack):
+                place = () if index is None else (str(index),)
+                faults.append(((side, "position", *place), fault))
+        return faults
 
     def encode(self, source: Tensor, lengths: Tensor | None) -> Tensor:
         """Source tokens [B,J], right-padded, with real lengths [B] (None: no padding) -> [B,J,d]."""
@@ -130,13 +134,12 @@ class Transformer(nn.Module):
         state.length += tokens.shape[1]
         return x
 
-    def forward(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor:
-        """Source [B,J] and target input [B,T] (bos first) -> [B,T,d]; `project` gives logits."""
-        return self.advance(target, self.start(self.encode(source, lengths), lengths))
-
-    def project(self, hidden: Tensor) -> Tensor:
-        """[.., d] -> logits [.., V]."""
-        return functional.linear(hidden, self.output.weight, self.output.bias)
+    def interpolate(self, factor: float) -> bool:
+        """Divide every position by `factor`, in both stacks, where a scheme has such a thing."""
+        known = False
+        for scheme in (*self.source.position_schemes(), *self.target.position_schemes()):
+            known = scheme.interpolate(factor) or known
+        return known
 
     @property
     def longest_source(self) -> int | None:
@@ -147,24 +150,6 @@ class Transformer(nn.Module):
     def longest_target(self) -> int | None:
         """Most target tokens the decoder can place, the begin-of-sentence symbol included; None: no limit."""
         return self.target.longest
-
-
-def count_parameters(config: Model, source_size: int, target_size: int) -> int:
-    """Trained numbers of a model of this configuration, shared matrices once; nothing is allocated."""
-    with torch.device("meta"):
-        model = Transformer(config, source_size, target_size)
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
-def _schemes(side: Side, config: Model, causal: bool) -> list[Scheme]:
-    stack = Stack(config.d_model, config.heads, side.layers, causal, config.max_length)
-    return [build(choice, stack) for choice in side.position]
-
-
-def _embedding(size: int, width: int) -> nn.Embedding:
-    table = nn.Embedding(size, width)
-    nn.init.normal_(table.weight, std=width**-0.5)
-    return table
 
 
 def _self_attention(config: Model, causal: bool) -> SelfAttention:

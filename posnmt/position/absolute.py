@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from posnmt.errors import UserError
-from posnmt.position.registry import Options
-from posnmt.position.seam import Carry, Scheme, Span, Stack
-
-if TYPE_CHECKING:
-    from posnmt.config import Model
+from posnmt.position.seam import Carry, Options, Scheme, Span, Stack
 
 
 def sinusoids(positions: Tensor, width: int) -> Tensor:
@@ -50,9 +46,9 @@ class Sinusoidal(Scheme):
         self._table = torch.empty(0, self.width)
 
     @classmethod
-    def refuses(cls, model: Model) -> list[str]:
+    def refuses(cls, stack: Stack, settings: Any) -> list[str]:
         """A sine and a cosine come in pairs."""
-        return [f"needs an even d_model; {model.d_model} is odd"] if model.d_model % 2 else []
+        return [f"needs an even d_model; {stack.d_model} is odd"] if stack.d_model % 2 else []
 
     def embed(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:
         """`x` [B,T,d] plus the vectors of positions start .. start + T - 1."""

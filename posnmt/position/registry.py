@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from posnmt.errors import UserError, nearest
 
 if TYPE_CHECKING:
-    from posnmt.config import Model, SchemeChoice
-    from posnmt.position.seam import Scheme, Stack
+    from posnmt.config import SchemeChoice
+    from posnmt.position.seam import Options, Scheme, Stack
 
 SCHEMES = {
     "sinusoidal": "absolute:Sinusoidal",
@@ -19,12 +19,6 @@ SCHEMES = {
     "relative": "relative:Relative",
 }
 """Scheme name → module and class inside posnmt.position; a class has `Settings`, and takes (stack, settings)."""
-
-
-class Options(BaseModel):
-    """A scheme's own options: frozen, and an unknown one is an error."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def scheme_class(name: str) -> type[Scheme]:
@@ -45,38 +39,42 @@ def scheme_class(name: str) -> type[Scheme]:
 def build(choice: SchemeChoice, stack: Stack) -> Scheme:
     """A scheme for a stack, from its configuration."""
     kind = scheme_class(choice.scheme)
-    made: Scheme = kind(stack, kind.Settings.model_validate(choice.options))  # type: ignore[attr-defined,call-arg]
+    made: Scheme = kind(stack, kind.Settings.model_validate(choice.options))  # type: ignore[call-arg]
     return made
 
 
-def check(choices: list[SchemeChoice], model: Model, causal: bool) -> list[tuple[int | None, str]]:
+def check(choices: list[SchemeChoice], stack: Stack) -> list[tuple[int | None, str]]:
     """What is wrong with a stack's list of schemes: (index in the list, sentence) for each fault."""
     faults: list[tuple[int | None, str]] = []
+    names = [choice.scheme for choice in choices]
     for index, choice in enumerate(choices):
         try:
             kind = scheme_class(choice.scheme)
-            kind.Settings.model_validate(choice.options)  # type: ignore[attr-defined]
+            settings: Options = kind.Settings.model_validate(choice.options)
         except UserError as error:
             faults.append((index, error.line()))
             continue
         except ValidationError as error:
-            faults.extend((index, _option_fault(choice.scheme, kind, problem)) for problem in error.errors())
+            faults.extend((index, option_fault(choice.scheme, kind.Settings, problem)) for problem in error.errors())
             continue
-        if causal and kind.needs_future:
-            faults.append((index, f"{choice.scheme} reads words to the right, so it cannot serve the decoder"))
-        faults.extend((index, f"{choice.scheme} {fault}") for fault in kind.refuses(model))
-    names = [choice.scheme for choice in choices]
+        faults.extend((index, f"{choice.scheme} {fault}") for fault in kind.refuses(stack, settings))
+        faults.extend(
+            (index, f"{choice.scheme} cannot stand beside {name} in one stack; choose one of them")
+            for name in sorted(kind.excludes.intersection(names))
+        )
     faults.extend((None, f"{name} is listed twice") for name in sorted(set(names)) if names.count(name) > 1)
     return faults
 
 
-def _option_fault(name: str, kind: type[Scheme], problem: object) -> str:
-    """One of pydantic's problems with a scheme's options, as a sentence."""
+def option_fault(name: str, settings: type[Options], problem: object) -> str:
+    """One of pydantic's problems with the options of a scheme or an architecture, as a sentence."""
     assert isinstance(problem, dict)
     option = ".".join(str(part) for part in problem["loc"])
-    known = list(kind.Settings.model_fields)  # type: ignore[attr-defined]
     if problem["type"] == "extra_forbidden":
+        known = list(settings.model_fields)
         near = nearest(option, known)
         advice = f"did you mean {near!r}?" if near else f"its options: {', '.join(known) or 'none'}"
         return f"{name} has no option {option!r}; {advice}"
+    if problem["type"] == "value_error":
+        return f"{name}: {problem['ctx']['error']}"
     return f"{name}.{option}: {problem['msg']}, got {problem['input']!r}"

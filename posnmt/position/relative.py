@@ -7,8 +7,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from posnmt.position.diagonal import collect, spread
-from posnmt.position.registry import Options
-from posnmt.position.seam import LayerPosition, Scheme, Span, Stack
+from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
 
 
 class RelativeKeys(LayerPosition):

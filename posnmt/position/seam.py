@@ -13,16 +13,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
-
-if TYPE_CHECKING:
-    from posnmt.config import Model
 
 Carry = Any
 """What a recurrent scheme remembers between two calls: None, a tensor with rows first, or a tuple of them."""
+
+
+class Options(BaseModel):
+    """A scheme's own options: frozen, and an unknown one is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,10 @@ class LayerPosition(nn.Module):
         return None
 
     def rotate(self, q: Tensor, k: Tensor, span: Span) -> tuple[Tensor, Tensor]:
-        """Queries [B,H,Tq,D] and keys [B,H,Tk,D], turned according to their positions."""
+        """Queries and keys [B,H,Tq,D] of the tokens computed now, turned according to their positions.
+
+        Keys are turned once, before they are remembered, so a turn may depend on nothing but the key's own position.
+        """
         return q, k
 
     def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor | None:
@@ -107,18 +114,29 @@ class LayerPosition(nn.Module):
 class Scheme(nn.Module):
     """A position scheme for one stack; it owns all its parameters, shared by the layers or one set a layer.
 
+    A subclass takes (stack, settings) and has `Settings`, its options.
+
     Attributes:
         longest: most tokens that the scheme can place, or None where there is no limit.
-        needs_future: True where it reads tokens to the right, so that it cannot serve a causal stack.
+        excludes: names of schemes that make no sense beside it in one stack.
     """
 
+    Settings: type[Options] = Options
     longest: int | None = None
-    needs_future: bool = False
+    excludes: frozenset[str] = frozenset()
 
     @classmethod
-    def refuses(cls, model: Model) -> list[str]:
-        """Why it cannot serve a model of this configuration: the rule and the value; empty where it can."""
+    def refuses(cls, stack: Stack, settings: Any) -> list[str]:
+        """Why it cannot serve a stack: sentences that go on from its name, with rule and value; empty where it can."""
         return []
+
+    def interpolate(self, factor: float) -> bool:
+        """Divide every position by `factor` from now on, at inference; False where the scheme knows no such thing.
+
+        Position interpolation (Chen S. et al. 2023): a text `factor` times longer than the training texts then has
+        the positions that the model has seen.
+        """
+        return False
 
     def embed(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:
         """Word embeddings [B,T,d], already scaled by sqrt(d), with their order; and what to remember."""

@@ -22,7 +22,8 @@ from posnmt.config import Config
 from posnmt.data.batch import BatchPlan, collate
 from posnmt.data.prepare import prepare
 from posnmt.errors import UserError
-from posnmt.model.transformer import Transformer
+from posnmt.model.base import TranslationModel
+from posnmt.model.registry import build_model
 from posnmt.progress import Display, duration
 from posnmt.run import Run, refuse_existing, refuse_other_config
 from posnmt.train.checkpoint import (
@@ -74,7 +75,7 @@ def train(config: Config, out: Path, resume: bool = False, display: Display | No
 
     torch.manual_seed(config.train.seed)
     with fabric.init_module():
-        model = Transformer(config.model, store.text.source.size, store.text.target.size)
+        model = build_model(config.model, store.text.source.size, store.text.target.size)
     _refuse_too_long(model, store)
     optimizer = AdamW(
         model.parameters(), lr=config.train.learning_rate, betas=config.train.adam_betas,
@@ -274,7 +275,7 @@ def _first_record(config: Config, store: Store, parameters: int) -> dict[str, An
     return {**provenance(config.train.seed, store.manifest["key"], parameters), "training_lengths": spread}
 
 
-def _refuse_too_long(model: Transformer, store: Store) -> None:
+def _refuse_too_long(model: TranslationModel, store: Store) -> None:
     """A finite position table must hold every training and dev sentence and its end symbol."""
     for name in store.splits:
         split = store.split(name)

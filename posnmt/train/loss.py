@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posnmt.data.subword import PAD
-from posnmt.model.transformer import Transformer
+from posnmt.model.base import TranslationModel
 
 CHUNK = 1024
 """Tokens whose logits exist at a time: 1024 x 32,000 in float32 is 131 MB."""
@@ -25,7 +25,7 @@ CHUNK = 1024
 class TrainingLoss(nn.Module):
     """The model and its loss as one module, so that several GPUs can share the whole computation of a step."""
 
-    def __init__(self, model: Transformer, smoothing: float) -> None:
+    def __init__(self, model: TranslationModel, smoothing: float) -> None:
         super().__init__()
         self.model, self.smoothing = model, smoothing
 

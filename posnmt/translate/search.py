@@ -7,33 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from posnmt.data.subword import BOS, EOS, PAD
-from posnmt.model.state import DecoderState
-
-
-class Model(Protocol):
-    """What search asks of a translator."""
-
-    def encode(self, source: Tensor, lengths: Tensor | None) -> Tensor:
-        """Source [S,J] -> memory."""
-        ...
-
-    def start(self, encoded: Tensor, lengths: Tensor | None) -> DecoderState:
-        """The state before the first target token."""
-        ...
-
-    def advance(self, tokens: Tensor, state: DecoderState) -> Tensor:
-        """Read one more token of each row [N,1]; what predicts the next [N,1,d]."""
-        ...
-
-    def project(self, hidden: Tensor) -> Tensor:
-        """[N,1,d] -> logits [N,1,V]."""
-        ...
+from posnmt.model.base import State, TranslationModel
 
 
 @dataclass(frozen=True)
@@ -55,7 +34,7 @@ class Hypothesis:
 
 @torch.inference_mode()
 def search(
-    models: Sequence[Model],
+    models: Sequence[TranslationModel],
     source: Tensor,
     lengths: Tensor,
     limits: Sequence[int],
@@ -127,7 +106,7 @@ def search(
     return [sorted(found, key=lambda hypothesis: -hypothesis.score) for found in finished]
 
 
-def _next_log_probabilities(models: Sequence[Model], tokens: Tensor, states: Sequence[DecoderState]) -> Tensor:
+def _next_log_probabilities(models: Sequence[TranslationModel], tokens: Tensor, states: Sequence[State]) -> Tensor:
     """[N,V] in float32 or wider: the logarithm of the models' mean probability of each next subword."""
     each = []
     for model, state in zip(models, states, strict=True):

@@ -21,7 +21,7 @@ from posnmt.translate.search import Hypothesis, search
 
 if TYPE_CHECKING:
     from posnmt.data.text import TextPipeline
-    from posnmt.model.transformer import Transformer
+    from posnmt.model.base import TranslationModel
     from posnmt.run import Run
 
 WINDOW = 10_000
@@ -49,7 +49,9 @@ class Translation:
 class Translator:
     """One trained model, or several as an ensemble, with their text pipeline."""
 
-    def __init__(self, models: Sequence[Transformer], text: TextPipeline, device: torch.device | None = None) -> None:
+    def __init__(
+        self, models: Sequence[TranslationModel], text: TextPipeline, device: torch.device | None = None
+    ) -> None:
         self.device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.models = [model.to(self.device).eval() for model in models]
         self.text = text
@@ -122,7 +124,7 @@ class Translator:
 
 
 def translate_subwords(
-    models: Sequence[Transformer], sources: Sequence[Sequence[int]], decode: Decode, device: torch.device
+    models: Sequence[TranslationModel], sources: Sequence[Sequence[int]], decode: Decode, device: torch.device
 ) -> list[list[Hypothesis]]:
     """Search for each source (subwords without eos); an empty source gives no hypothesis."""
     found: list[list[Hypothesis]] = [[] for _ in sources]
@@ -143,7 +145,7 @@ def translate_subwords(
 
 @torch.inference_mode()
 def score_subwords(
-    models: Sequence[Transformer],
+    models: Sequence[TranslationModel],
     sources: Sequence[Sequence[int]],
     targets: Sequence[Sequence[int]],
     batch: int,

@@ -1,0 +1,116 @@
+"""What training, search and scoring ask of a translator, whatever its architecture; and what all architectures share.
+
+Shapes: B rows, J source tokens, T target tokens, V vocabulary entries, d model width; S sentences, N hypotheses.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from posnmt.config import Model
+from posnmt.position.seam import Options, Stack
+
+Faults = list[tuple[tuple[str, ...], str]]
+"""What is wrong with a `model` section: (keys inside it, sentence) for each fault."""
+
+
+class State(Protocol):
+    """What a decoder remembers between two steps."""
+
+    def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
+        """Keep hypotheses `rows` [N'] in this order, and `sentences` [S'] where some have left the batch."""
+        ...
+
+
+class TranslationModel(nn.Module):
+    """A translator: source and target subwords in, at each target token what predicts the next one out.
+
+    An architecture takes (config, source_size, target_size), fills `output`, and has `Settings`, its options.
+
+    Attributes:
+        output: the projection to the target vocabulary.
+    """
+
+    Settings: type[Options] = Options
+    output: nn.Linear
+
+    def __init__(self, config: Model) -> None:
+        super().__init__()
+        self.config = config
+
+    @classmethod
+    def refuses(cls, config: Model, settings: Any) -> Faults:
+        """What in a `model` section cannot work with this architecture: found before anything is built."""
+        return []
+
+    def encode(self, source: Tensor, lengths: Tensor | None) -> Tensor:
+        """Source tokens [B,J], right-padded, with real lengths [B] (None: no padding) -> [B,J,d]."""
+        raise NotImplementedError
+
+    def start(self, encoded: Tensor, lengths: Tensor | None) -> Any:
+        """The decoder's `State` before the first target token, from the encoder output [S,J,d]."""
+        raise NotImplementedError
+
+    def advance(self, tokens: Tensor, state: Any, lengths: Tensor | None = None) -> Tensor:
+        """Read target tokens [N,T] after those already in `state`; the state moves on.
+
+        Returns:
+            [N,T,d]: at each token, what predicts the next one.
+        """
+        raise NotImplementedError
+
+    def forward(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor:
+        """Source [B,J] and target input [B,T] (bos first) -> [B,T,d]; `project` gives logits."""
+        return self.advance(target, self.start(self.encode(source, lengths), lengths))
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """[.., d] -> logits [.., V]."""
+        return functional.linear(hidden, self.output.weight, self.output.bias)
+
+    def interpolate(self, factor: float) -> bool:
+        """Divide every position by `factor` from now on; False where nothing in the model knows such a thing."""
+        return False
+
+    @property
+    def longest_source(self) -> int | None:
+        """Most source tokens the encoder can place, the end-of-sentence symbol included; None: no limit."""
+        return None
+
+    @property
+    def longest_target(self) -> int | None:
+        """Most target tokens the decoder can place, the begin-of-sentence symbol included; None: no limit."""
+        return None
+
+
+def embeddings(config: Model, source_size: int, target_size: int) -> tuple[nn.Embedding, nn.Embedding]:
+    """Source and target word embeddings, one matrix where `model.tie_embeddings` says so."""
+    source = _embedding(source_size, config.d_model)
+    return source, source if config.tie_embeddings == "all" else _embedding(target_size, config.d_model)
+
+
+def output_projection(config: Model, target: nn.Embedding) -> nn.Linear:
+    """The projection [d] -> [V] with a bias; its matrix is the target embedding where the configuration ties them."""
+    output = nn.Linear(config.d_model, target.num_embeddings)
+    nn.init.zeros_(output.bias)
+    if config.tie_embeddings == "none":
+        nn.init.normal_(output.weight, std=config.d_model**-0.5)
+    else:
+        output.weight = target.weight
+    return output
+
+
+def stacks(config: Model) -> dict[str, Stack]:
+    """What the position schemes of each side may know of their stack."""
+    return {
+        side: Stack(config.d_model, config.heads, getattr(config, side).layers, side == "decoder", config.max_length)
+        for side in ("encoder", "decoder")
+    }
+
+
+def _embedding(size: int, width: int) -> nn.Embedding:
+    table = nn.Embedding(size, width)
+    nn.init.normal_(table.weight, std=width**-0.5)
+    return table

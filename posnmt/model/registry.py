@@ -1,0 +1,62 @@
+"""The architectures: name → class, one line each; and the check of a `model` section before anything is built."""
+
+from __future__ import annotations
+
+import importlib
+
+import torch
+from pydantic import ValidationError
+
+from posnmt.config import Model
+from posnmt.errors import UserError, nearest
+from posnmt.model.base import Faults, TranslationModel
+from posnmt.position.registry import option_fault
+
+ARCHITECTURES = {
+    "transformer": "transformer:Transformer",
+}
+"""Architecture name → module and class inside posnmt.model."""
+
+
+def build_model(config: Model, source_size: int, target_size: int) -> TranslationModel:
+    """A translator from the `model` section of a checked configuration.
+
+    Args:
+        source_size, target_size: vocabulary entries of each side, the four special symbols included.
+    """
+    made: TranslationModel = architecture(config.architecture)(config, source_size, target_size)  # type: ignore[call-arg,arg-type]
+    return made
+
+
+def count_parameters(config: Model, source_size: int, target_size: int) -> int:
+    """Trained numbers of a model of this configuration, shared matrices once; nothing is allocated."""
+    with torch.device("meta"):
+        model = build_model(config, source_size, target_size)
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def architecture(name: str) -> type[TranslationModel]:
+    """The class of a registered architecture.
+
+    Raises:
+        UserError: no architecture has this name.
+    """
+    if name not in ARCHITECTURES:
+        near = nearest(name, ARCHITECTURES)
+        hint = f"did you mean {near!r}? " if near else ""
+        raise UserError(f"no architecture is called {name!r}", None, f"{hint}there are: {', '.join(ARCHITECTURES)}")
+    module, attribute = ARCHITECTURES[name].split(":")
+    found: type[TranslationModel] = getattr(importlib.import_module(f"posnmt.model.{module}"), attribute)
+    return found
+
+
+def check(config: Model) -> Faults:
+    """What in a `model` section its architecture, or a position scheme, cannot work with."""
+    try:
+        kind = architecture(config.architecture)
+        settings = kind.Settings.model_validate(config.options)
+    except UserError as error:
+        return [(("architecture",), error.line())]
+    except ValidationError as error:
+        return [(("options",), option_fault(config.architecture, kind.Settings, fault)) for fault in error.errors()]
+    return kind.refuses(config, settings)
