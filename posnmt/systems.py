@@ -56,10 +56,47 @@ SYSTEMS: dict[str, System] = {
         "R19, gamma^K alone",
         _both({"scheme": "relative", "values": False}),
     ),
+    "relative-sinusoidal": System(
+        "as relative, with fixed sinusoids of the distance as the vectors",
+        "R19 eq. 8-9",
+        _both({"scheme": "relative", "vectors": "sinusoidal"}),
+    ),
     "relative+absolute": System(
         "relative vectors and sinusoids together",
         "R19 Table 4",
         _both({"scheme": "sinusoidal"}, {"scheme": "relative"}),
+    ),
+    "additional-pe": System(
+        "sinusoids at the input and again after the self-attention of every layer",
+        "C19a section 6.2, control",
+        _both({"scheme": "sinusoidal"}, {"scheme": "additional"}),
+    ),
+    "re-encoder": System(
+        "sinusoids, and reordering embeddings after the self-attention of every encoder layer",
+        "C19a eq. 6-9",
+        {
+            "encoder": {"position": [{"scheme": "sinusoidal"}, {"scheme": "reordering"}]},
+            "decoder": {"position": [{"scheme": "sinusoidal"}]},
+        },
+    ),
+    "re-decoder": System(
+        "the same in the decoder alone",
+        "C19a eq. 6-9",
+        {
+            "encoder": {"position": [{"scheme": "sinusoidal"}]},
+            "decoder": {"position": [{"scheme": "sinusoidal"}, {"scheme": "reordering"}]},
+        },
+    ),
+    "re-both": System(
+        "the same in encoder and decoder", "C19a eq. 6-9", _both({"scheme": "sinusoidal"}, {"scheme": "reordering"})
+    ),
+    "disan": System(
+        "sinusoids; half of the encoder's heads look left, half look right",
+        "Shen et al. 2018; C19b Table 1",
+        {
+            "encoder": {"position": [{"scheme": "sinusoidal"}, {"scheme": "directional"}]},
+            "decoder": {"position": [{"scheme": "sinusoidal"}]},
+        },
     ),
     "none": System("no position information but the decoder's causal mask", "control", _both()),
 }

@@ -50,13 +50,18 @@ class Sinusoidal(Scheme):
         """A sine and a cosine come in pairs."""
         return [f"needs an even d_model; {stack.d_model} is odd"] if stack.d_model % 2 else []
 
+    def vectors(self, span: Span, like: Tensor) -> Tensor:
+        """[T,d] the sinusoids of the positions start .. start + T - 1, in the type and on the device of `like`."""
+        end = span.start + span.length
+        if len(self._table) < end or self._table.device != like.device or self._table.dtype != like.dtype:
+            size = max(64, 1 << (end - 1).bit_length())
+            with torch.inference_mode(False):  # kept for training too
+                self._table = sinusoids(torch.arange(size, device=like.device), self.width).to(like.dtype)
+        return self._table[span.start : end]
+
     def embed(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:
         """`x` [B,T,d] plus the vectors of positions start .. start + T - 1."""
-        end = span.start + span.length
-        if len(self._table) < end or self._table.device != x.device or self._table.dtype != x.dtype:
-            size = max(64, 1 << (end - 1).bit_length())
-            self._table = sinusoids(torch.arange(size, device=x.device), self.width).to(x.dtype)
-        return x + self._table[span.start : end], carry
+        return x + self.vectors(span, x), carry
 
 
 class Learned(Scheme):

@@ -17,6 +17,9 @@ SCHEMES = {
     "sinusoidal": "absolute:Sinusoidal",
     "learned": "absolute:Learned",
     "relative": "relative:Relative",
+    "additional": "reordering:Additional",
+    "reordering": "reordering:Reordering",
+    "directional": "directional:Directional",
 }
 """Scheme name → module and class inside posnmt.position; a class has `Settings`, and takes (stack, settings)."""
 

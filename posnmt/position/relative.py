@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from posnmt.position.absolute import sinusoids
 from posnmt.position.diagonal import collect, spread
 from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
 
@@ -16,9 +19,11 @@ class RelativeKeys(LayerPosition):
     `q . w^K_r` is taken once for the 2k+1 vectors and then laid along the diagonals; no Tq x Tk x D tensor exists.
     """
 
-    def __init__(self, distance: int, width: int) -> None:
+    keys: Tensor
+
+    def __init__(self, distance: int, width: int, trained: bool) -> None:
         super().__init__()
-        self.keys = nn.Parameter(_vectors(distance, width))
+        _set_vectors(self, "keys", distance, width, trained)
 
     def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
         """[B,H,Tq,Tk] from the scaled queries [B,H,Tq,D]."""
@@ -28,10 +33,12 @@ class RelativeKeys(LayerPosition):
 class RelativeKeysAndValues(RelativeKeys):
     """The key term and the value term `z_i = sum_j a_ij (x_j W^V + w^V_r)` (N19 eq. 4, R19 eq. 7)."""
 
-    def __init__(self, distance: int, width: int) -> None:
-        super().__init__(distance, width)
+    additions: Tensor
+
+    def __init__(self, distance: int, width: int, trained: bool) -> None:
+        super().__init__(distance, width, trained)
         self.distance = distance
-        self.additions = nn.Parameter(_vectors(distance, width))
+        _set_vectors(self, "additions", distance, width, trained)
 
     def values(self, weights: Tensor, span: Span) -> Tensor:
         """[B,H,Tq,D] from the attention weights [B,H,Tq,Tk], summed by clipped distance."""
@@ -39,18 +46,32 @@ class RelativeKeysAndValues(RelativeKeys):
 
 
 class Relative(Scheme):
-    """Trained vectors for the clipped distance from query to key, shared by the heads of a layer, not by the layers."""
+    """Vectors for the clipped distance from query to key, shared by the heads of a layer, not by the layers.
+
+    They are trained, or the sinusoids of the distance (R19 eq. 8-9: `gamma^K_r = gamma^V_r = PE(r)`, of the width of a
+    head), which have no parameters.
+    """
 
     class Settings(Options):
         """Options of `relative`."""
 
         distance: int = Field(16, ge=1, description="clipping distance k: 2k+1 vectors")
         values: bool = Field(True, description="vectors on the values as well as on the keys (R19: gamma^V)")
+        vectors: Literal["trained", "sinusoidal"] = Field("trained", description="sinusoidal: fixed (R19 eq. 8-9)")
 
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__()
         view = RelativeKeysAndValues if settings.values else RelativeKeys
-        self.layers = nn.ModuleList(view(settings.distance, stack.d_head) for _ in range(stack.layers))
+        self.layers = nn.ModuleList(
+            view(settings.distance, stack.d_head, settings.vectors == "trained") for _ in range(stack.layers)
+        )
+
+    @classmethod
+    def refuses(cls, stack: Stack, settings: Any) -> list[str]:
+        """A sine and a cosine come in pairs."""
+        if settings.vectors == "sinusoidal" and stack.d_head % 2:
+            return [f"needs an even width of a head for sinusoidal vectors; d_model / heads = {stack.d_head} is odd"]
+        return []
 
     def layer(self, index: int) -> LayerPosition:
         """The vectors of one layer."""
@@ -59,6 +80,9 @@ class Relative(Scheme):
         return view
 
 
-def _vectors(distance: int, width: int) -> Tensor:
-    """[2k+1, D] start values."""
-    return nn.init.xavier_uniform_(torch.empty(2 * distance + 1, width))
+def _set_vectors(view: nn.Module, name: str, distance: int, width: int, trained: bool) -> None:
+    """Give a view [2k+1,D] vectors under a name: parameters, or a buffer of sinusoids that no checkpoint holds."""
+    if trained:
+        setattr(view, name, nn.Parameter(nn.init.xavier_uniform_(torch.empty(2 * distance + 1, width))))
+    else:
+        view.register_buffer(name, sinusoids(torch.arange(-distance, distance + 1), width), persistent=False)

@@ -1,0 +1,56 @@
+"""Directional self-attention: some heads see what comes before, others what comes after (Shen et al. 2018)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
+
+
+class DirectionalHeads(LayerPosition):
+    """Head h of the first half sees the keys j <= i, of the second half j >= i."""
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+
+    def allows(self, span: Span) -> Tensor:
+        """[H,Tq,Tk] bool, or [B,H,Tq,Tk] where rows are padded."""
+        forward = (torch.arange(self.heads, device=span.device) < self.heads // 2)[:, None, None]
+        allowed = torch.where(forward, span.offsets <= 0, span.offsets >= 0)
+        if span.lengths is None:
+            return allowed
+        # what follows padding is padding, which no query may see; a padding query sees the sentence instead of nothing
+        return allowed | (span.queries >= span.lengths[:, None])[:, None, :, None]
+
+
+class Directional(Scheme):
+    """Forward and backward masks on the heads of an encoder, as DiSAN's (Shen et al. 2018; a baseline of C19b).
+
+    The mask of DiSAN hides the token itself from itself; here each token sees itself, so that the first and the last
+    of a sentence see something. It tells before from after and no more, so the sinusoids stay.
+    """
+
+    class Settings(Options):
+        """No options."""
+
+    def __init__(self, stack: Stack, settings: Settings) -> None:
+        super().__init__()
+        self.view = DirectionalHeads(stack.heads)
+
+    @classmethod
+    def refuses(cls, stack: Stack, settings: Any) -> list[str]:
+        """Half of the heads look right."""
+        faults = []
+        if stack.causal:
+            faults.append("reads words to the right, so it cannot serve the decoder")
+        if stack.heads % 2:
+            faults.append(f"needs an even number of heads, half for each direction; {stack.heads} is odd")
+        return faults
+
+    def layer(self, index: int) -> LayerPosition:
+        """The masks, the same in every layer."""
+        return self.view

@@ -1,0 +1,77 @@
+"""Order put in again after the self-attention of every layer: additional positions and reordering embeddings (C19a)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from posnmt.position.absolute import Sinusoidal
+from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
+
+
+class AdditionalPositions(LayerPosition):
+    """`C = LN(H' + PE)`; the feed-forward network, or attention to the source, reads C and the residual stays H'."""
+
+    def __init__(self, d_model: int, positions: Sinusoidal) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(d_model)
+        self.positions = positions
+
+    def refine(self, before: Tensor, after: Tensor, span: Span) -> Tensor:
+        """C [B,T,d] from H' [B,T,d]."""
+        return self.norm(after + self.positions.vectors(span, after))
+
+
+class ReorderingEmbeddings(AdditionalPositions):
+    """`C = LN(H' + PE * PP)`, `PP = sigmoid(V tanh(W H + W' H'))` (C19a eq. 6-8).
+
+    W (`word`), W' (`context`) and V (`penalty`) are d x d without bias, one set a layer.
+    """
+
+    def __init__(self, d_model: int, positions: Sinusoidal) -> None:
+        super().__init__(d_model, positions)
+        self.word, self.context, self.penalty = (nn.Linear(d_model, d_model, bias=False) for _ in range(3))
+        for linear in (self.word, self.context, self.penalty):
+            nn.init.xavier_uniform_(linear.weight)
+
+    def refine(self, before: Tensor, after: Tensor, span: Span) -> Tensor:
+        """C [B,T,d] from the layer's input H and its normalised self-attention output H', both [B,T,d]."""
+        penalties = self.penalty((self.word(before) + self.context(after)).tanh()).sigmoid()
+        return self.norm(after + self.positions.vectors(span, after) * penalties)
+
+
+class Additional(Scheme):
+    """Sinusoids once more after the self-attention of every layer: `C = LN(H' + PE)` (C19a section 6.2, a control)."""
+
+    view: type[AdditionalPositions] = AdditionalPositions
+
+    class Settings(Options):
+        """No options."""
+
+    def __init__(self, stack: Stack, settings: Settings) -> None:
+        super().__init__()
+        positions = Sinusoidal(stack, Sinusoidal.Settings())
+        self.layers = nn.ModuleList(self.view(stack.d_model, positions) for _ in range(stack.layers))
+
+    @classmethod
+    def refuses(cls, stack: Stack, settings: Any) -> list[str]:
+        """As the sinusoids."""
+        return Sinusoidal.refuses(stack, Sinusoidal.Settings())
+
+    def layer(self, index: int) -> LayerPosition:
+        """The refinement of one layer."""
+        view = self.layers[index]
+        assert isinstance(view, LayerPosition)
+        return view
+
+
+class Reordering(Additional):
+    """Reordering embeddings `RE = PE * PP` added after the self-attention of every layer (C19a eq. 6-9).
+
+    PP is a penalty between 0 and 1 for each feature of each position, from what the layer read and what its
+    self-attention made of it. In a decoder it stands after the masked self-attention, and attention to the source
+    reads C.
+    """
+
+    view = ReorderingEmbeddings

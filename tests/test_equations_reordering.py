@@ -1,0 +1,165 @@
+"""Reordering embeddings, additional positions and directional heads against plain loops, in float64."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from posnmt.errors import UserError
+from posnmt.model.attention import attend
+from posnmt.position.absolute import sinusoids
+from posnmt.position.directional import Directional
+from posnmt.position.relative import Relative
+from posnmt.position.reordering import Additional, Reordering
+from posnmt.position.seam import LayerPositions, Span, Stack
+from tiny import build, config, decoder, encoder, tokens
+
+STACK = Stack(d_model=6, heads=3, layers=2, causal=False, max_length=32)
+
+
+def normalised(x, norm):
+    mean = sum(x) / len(x)
+    variance = sum((feature - mean) ** 2 for feature in x) / len(x)
+    return torch.stack([(f - mean) / torch.sqrt(variance + norm.eps) for f in x]) * norm.weight + norm.bias
+
+
+def penalties_by_loops(view, h, h_dash):
+    """C19a eq. 6 for one token: h, h_dash [d]."""
+    d = len(h)
+    inner = [
+        torch.tanh(sum(view.word.weight[a, b] * h[b] + view.context.weight[a, b] * h_dash[b] for b in range(d)))
+        for a in range(d)
+    ]
+    return torch.stack([torch.sigmoid(sum(view.penalty.weight[a, b] * inner[b] for b in range(d))) for a in range(d)])
+
+
+def same_with_gradients(got, want, inputs):
+    torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
+    upstream = torch.randn_like(got)
+    ours, theirs = (torch.autograd.grad(each, inputs, upstream, allow_unused=True) for each in (got, want))
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("start", [0, 5])
+@pytest.mark.parametrize("kind", [Reordering, Additional])
+def test_refinement_is_c19a(kind, start):
+    torch.manual_seed(3)
+    view = kind(STACK, kind.Settings()).double().layer(1)
+    h, h_dash = (torch.randn(2, 4, 6, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    torch.nn.init.normal_(view.norm.weight)
+    got = view.refine(h, h_dash, Span(start, 4, h.device))
+    rows = []
+    for b in range(2):
+        for j in range(4):
+            position = torch.tensor(
+                [(math.sin if i % 2 == 0 else math.cos)((start + j) / 10000 ** (2 * (i // 2) / 6)) for i in range(6)],
+                dtype=torch.float64,
+            )
+            embedding = position
+            if kind is Reordering:  # eq. 7
+                embedding = position * penalties_by_loops(view, h[b, j], h_dash[b, j])
+            rows.append(normalised(h_dash[b, j] + embedding, view.norm))  # eq. 8
+    want = torch.stack(rows).reshape(2, 4, 6)
+    same_with_gradients(got, want, [h, h_dash, *view.parameters()])
+
+
+def test_a_layer_reads_c_and_keeps_h_dash():
+    """C19a eq. 9, the whole encoder layer: the feed-forward network reads C, and its residual is H'."""
+    model = build(system="re-both")
+    layer, joined = model.encoder[1], model.encoder_views[1]
+    [view] = joined.refining
+    x, span = torch.randn(2, 5, 16, dtype=torch.float64), Span(0, 5, torch.device("cpu"))
+    h_dash = layer.attention_norm(x + layer.attention(x, joined, span, None))
+    pp = torch.sigmoid(torch.tanh(x @ view.word.weight.T + h_dash @ view.context.weight.T) @ view.penalty.weight.T)
+    c = view.norm(h_dash + sinusoids(torch.arange(5), 16) * pp)
+    want = layer.feed_forward_norm(layer.feed_forward(c) + h_dash)
+    torch.testing.assert_close(layer(x, joined, span, None), want, rtol=0, atol=1e-12)
+
+
+def test_in_the_decoder_attention_to_the_source_reads_c():
+    model = build(system="re-decoder")
+    layer, joined = model.decoder[0], model.decoder_views[0]
+    [view] = joined.refining
+    encoded = torch.randn(2, 3, 16, dtype=torch.float64)
+    state = model.start(encoded, None)
+    x, span = torch.randn(2, 5, 16, dtype=torch.float64), Span(0, 5, torch.device("cpu"))
+    got = layer(x, joined, span, state.caches[0], state.memory[0], None)
+    h_dash = layer.attention_norm(x + layer.attention(x, joined, span, None))
+    c = view.refine(x, h_dash, span)
+    h = layer.cross_norm(h_dash + layer.cross(c, state.memory[0], None))
+    torch.testing.assert_close(got, layer.feed_forward_norm(h + layer.feed_forward(h)), rtol=0, atol=1e-12)
+
+
+def test_directional_heads_see_one_side():
+    """Shen et al. 2018's masks, with each token seeing itself: 4 heads, one query and one key at a time."""
+    torch.manual_seed(1)
+    stack = Stack(d_model=8, heads=4, layers=1, causal=False, max_length=8)
+    view = Directional(stack, Directional.Settings()).layer(0)
+    q, k, v = (torch.randn(2, 4, 6, 2, dtype=torch.float64, requires_grad=True) for _ in range(3))
+    lengths = torch.tensor([6, 4])
+    span = Span(0, 6, q.device, lengths)
+    mask = (torch.arange(6) < lengths[:, None])[:, None, None]
+    got = attend(q, k, v, LayerPositions([view]), span, mask, False, 0.0)
+    for b in range(2):
+        for head in range(4):
+            for i in range(lengths[b]):
+                seen = [j for j in range(lengths[b]) if (j <= i if head < 2 else j >= i)]
+                weights = torch.stack([q[b, head, i] @ k[b, head, j] / math.sqrt(2) for j in seen]).softmax(0)
+                want = sum(w * v[b, head, j] for w, j in zip(weights, seen, strict=True))
+                torch.testing.assert_close(got[b, head, i], want, rtol=0, atol=1e-12)
+    assert got.isfinite().all()  # padding queries too: what they give must not become NaN further up
+    got.sum().backward()
+    assert q.grad.isfinite().all()
+
+
+def test_relative_sinusoidal_has_fixed_vectors():
+    """R19 eq. 8-9: both vectors of a distance are its sinusoids, of the width of a head, and nothing is trained."""
+    stack = Stack(d_model=12, heads=3, layers=1, causal=False, max_length=8)
+    scheme = Relative(stack, Relative.Settings(distance=5, vectors="sinusoidal"))
+    view = scheme.layer(0)
+    assert list(scheme.parameters()) == []
+    assert scheme.state_dict() == {}
+    for r in range(-5, 6):
+        for beta in range(2):
+            angle = r / 10000 ** (2 * beta / 4)
+            for table in (view.keys, view.additions):
+                assert table[r + 5, 2 * beta].item() == pytest.approx(math.sin(angle), abs=1e-12)
+                assert table[r + 5, 2 * beta + 1].item() == pytest.approx(math.cos(angle), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "part", "sentence"),
+    [
+        (
+            {},
+            decoder({"scheme": "directional"}),
+            "directional reads words to the right, so it cannot serve the decoder",
+        ),
+        (
+            {"heads": 1},
+            encoder({"scheme": "directional"}),
+            "directional needs an even number of heads, half for each direction; 1 is odd",
+        ),
+        ({"d_model": 15, "heads": 3}, encoder({"scheme": "reordering"}), "reordering needs an even d_model; 15 is odd"),
+        ({"d_model": 15, "heads": 3}, decoder({"scheme": "additional"}), "additional needs an even d_model; 15 is odd"),
+        (
+            {"d_model": 12},
+            encoder({"scheme": "relative", "vectors": "sinusoidal"}),
+            "relative needs an even width of a head for sinusoidal vectors; d_model / heads = 3 is odd",
+        ),
+    ],
+)
+def test_refusals(sizes, part, sentence):
+    with pytest.raises(UserError, match=sentence):
+        config(**sizes, **part)
+
+
+def test_an_evaluation_does_not_spoil_training():
+    """Tables that were made while translating serve training after it."""
+    model = build(system="re-both")
+    with torch.inference_mode():
+        model(tokens(1, 70), None, tokens(1, 70))
+    model(tokens(1, 70), None, tokens(1, 70)).sum().backward()
