@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test test-slow bench lint format clean
+.PHONY: setup demo test test-slow test-peers bench lint format clean
 
 setup: $(READY)
 
@@ -22,6 +22,13 @@ test: $(READY)
 # Minutes of training on real corpora from ../shared/data (skipped where they are absent).
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow
+
+# Schemes against other people's implementations, with copied weights. OpenNMT-py is installed alone: it asks for an old
+# PyTorch, and its attention runs with a new one.
+test-peers: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,peers]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps OpenNMT-py==3.5.1
+	$(BIN)/python -m pytest tests/peers -rs
 
 # Speed of every system against the sinusoidal one, as ratios in one run; on an idle machine.
 bench: $(READY)

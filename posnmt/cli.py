@@ -226,6 +226,12 @@ def train(config: Path | None, out: Path | None, settings: tuple[str, ...], resu
 @click.option(
     "--checkpoint", type=click.Choice(["model", "best", "average", "last"]), default="model", show_default=True
 )
+@click.option(
+    "--interpolate",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="FACTOR",
+    help="divide positions by FACTOR, for texts that much longer than the training texts (rope, xpos, sinusoidal)",
+)
 def translate(
     runs: tuple[Path, ...],
     source: Path | None,
@@ -233,6 +239,7 @@ def translate(
     nbest: int,
     form: str,
     checkpoint: str,
+    interpolate: float | None,
     **search: Any,
 ) -> None:
     """One line in, one line out, in order. Several RUNS translate together, as an ensemble.
@@ -253,6 +260,7 @@ def translate(
         form,
         checkpoint,
         {key: value for key, value in search.items() if value is not None},
+        interpolate,
     )
 
 
@@ -263,7 +271,13 @@ def translate(
 @click.option(
     "--checkpoint", type=click.Choice(["model", "best", "average", "last"]), default="model", show_default=True
 )
-def score(run: Path, source: Path, target: Path, checkpoint: str) -> None:
+@click.option(
+    "--interpolate",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="FACTOR",
+    help="divide positions by FACTOR, for texts that much longer than the training texts (rope, xpos, sinusoidal)",
+)
+def score(run: Path, source: Path, target: Path, checkpoint: str, interpolate: float | None) -> None:
     """Print the natural log-probability of each target line given its source line, by the full forward pass.
 
     \b
@@ -271,7 +285,7 @@ def score(run: Path, source: Path, target: Path, checkpoint: str) -> None:
     """
     from posnmt.translate.command import score_files
 
-    score_files(run, source, target, checkpoint)
+    score_files(run, source, target, checkpoint, interpolate)
 
 
 @main.command(context_settings=COMMAND)

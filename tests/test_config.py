@@ -107,6 +107,27 @@ def test_all_faults_at_once_each_with_its_line(tmp_path):
             "{system: transformer, d_model: 15, heads: 3}",
             "model.encoder.position: sinusoidal needs an even d_model; 15 is odd",
         ),
+        (
+            "system: relative",
+            "architecture: tranformer",
+            "model.architecture: no architecture is called 'tranformer'; did you mean 'transformer'?",
+        ),
+        (
+            "system: relative",
+            "options: {depth: 3}",
+            "model.options: transformer has no option 'depth'; its options: none",
+        ),
+        (
+            "system: relative",
+            "system: relative\n  without: encoder\n  encoder: {position: []}",
+            "model.without: encoder takes away what a named system gives, and model.encoder.position is the",
+        ),
+        ("system: relative", "without: both", "model.without needs model.system (config.yaml:5)"),
+        (
+            "system: relative",
+            "without: left",
+            "model.without: input should be 'encoder', 'decoder' or 'both', got 'left'",
+        ),
         ("system: relative", "tie_embeddings: all\nsubword: {shared: false}", "needs one vocabulary for both sides"),
         ("  train: {", "  truecase: true\n  train: {", "truecase works on tokenised text: set tokenise: moses as well"),
         ("system: relative", "dropout: 1.0", "model.dropout: input should be less than 1, got 1.0 (config.yaml:5)"),
@@ -130,6 +151,14 @@ def test_files_that_are_no_config(tmp_path):
     path.write_bytes(b"data: \xff\n")
     with pytest.raises(UserError, match="config is not UTF-8 at byte 6"):
         load(path)
+
+
+@pytest.mark.parametrize(("without", "left"), [("encoder", (0, 1)), ("decoder", (1, 0)), ("both", (0, 0))])
+def test_an_ablation_takes_a_side_of_the_system_away(tmp_path, without, left):
+    path = tmp_path / "config.yaml"
+    path.write_text(GOOD.replace("system: relative", f"system: relative\n  without: {without}"))
+    model = load(path).model
+    assert (len(model.encoder.position), len(model.decoder.position)) == left
 
 
 def test_overrides(tmp_path):

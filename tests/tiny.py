@@ -32,6 +32,8 @@ def decoder(*schemes: dict[str, Any]) -> dict[str, Any]:
 
 MODELS: dict[str, dict[str, Any]] = {
     **{name: {"system": name} for name in SYSTEMS},
+    "transformer-without-encoder": {"system": "transformer", "without": "encoder"},
+    "re-both-without-decoder": {"system": "re-both", "without": "decoder"},
     "relative-near": both({"scheme": "relative", "distance": 2}),
     "relative-encoder": encoder({"scheme": "relative", "distance": 3}),
 }

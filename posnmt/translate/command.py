@@ -26,6 +26,7 @@ def translate_file(
     form: str,
     checkpoint: str,
     search: dict[str, Any],
+    interpolate: float | None = None,
 ) -> None:
     """Translate a file or standard input, window by window.
 
@@ -36,6 +37,7 @@ def translate_file(
         form: `text` or `jsonl`.
         checkpoint: see `Run.weights`.
         search: settings of `decode` that win over the run's.
+        interpolate: what positions are divided by; see `Scheme.interpolate`.
 
     Raises:
         UserError: bad text (a file is checked whole before anything is translated), nbest above the beam, a line too
@@ -52,7 +54,7 @@ def translate_file(
     total = sum(1 for _ in read_lines(file, findings)) if source is not None else None
     findings = Findings(accept=("empty", "crlf"), stop=True)
     lines = read_lines(file, findings) if source is not None else decode_lines(sys.stdin.buffer, file, findings)
-    translator = Translator.load(runs, checkpoint)
+    translator = Translator.load(runs, checkpoint, interpolate)
     pieces = translator.text.target.subwords.pieces
     done = at_limit = 0
     with Display() as display, _output(output) as stream:
@@ -76,7 +78,7 @@ def translate_file(
             )
 
 
-def score_files(folder: Path, source: Path, target: Path, checkpoint: str) -> None:
+def score_files(folder: Path, source: Path, target: Path, checkpoint: str, interpolate: float | None) -> None:
     """Print the log-probability of each pair of lines.
 
     Raises:
@@ -89,7 +91,7 @@ def score_files(folder: Path, source: Path, target: Path, checkpoint: str) -> No
     if len(sources) != len(targets):
         findings.misaligned(files, [len(sources), len(targets)])
     findings.raise_all()
-    translator = Translator.load([run], checkpoint)
+    translator = Translator.load([run], checkpoint, interpolate)
     for value in translator.score(sources, targets, names=(str(source), str(target))):
         print(f"{value:.6f}")
 

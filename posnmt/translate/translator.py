@@ -57,11 +57,21 @@ class Translator:
         self.text = text
 
     @classmethod
-    def load(cls, runs: Sequence[Run], checkpoint: str = "model", device: torch.device | None = None) -> Translator:
+    def load(
+        cls,
+        runs: Sequence[Run],
+        checkpoint: str = "model",
+        interpolate: float | None = None,
+        device: torch.device | None = None,
+    ) -> Translator:
         """The translator of one run, or the ensemble of several that share their vocabularies.
 
+        Args:
+            checkpoint: see `Run.weights`.
+            interpolate: what positions are divided by, None or 1 for as they were trained; see `Scheme.interpolate`.
+
         Raises:
-            UserError: runs whose subword models differ.
+            UserError: runs whose subword models differ; a model whose positions cannot be interpolated.
         """
         for run in runs[1:]:
             if run.text_hash() != runs[0].text_hash():
@@ -70,7 +80,15 @@ class Translator:
                     run.folder,
                     "train them from one prepared store",
                 )
-        return cls([run.model(checkpoint) for run in runs], runs[0].text(), device)
+        models = [run.model(checkpoint) for run in runs]
+        for run, model in zip(runs, models, strict=True):
+            if interpolate is not None and not model.interpolate(interpolate):
+                raise UserError(
+                    "no position scheme of this run can be interpolated",
+                    run.folder,
+                    "leave --interpolate out; sinusoidal, rope and xpos know it",
+                )
+        return cls(models, runs[0].text(), device)
 
     def translate(
         self, lines: Sequence[str], decode: Decode, nbest: int = 1, first_line: int = 1, name: str = "input"
