@@ -149,6 +149,9 @@ class Train(Section):
     minutes: float | None = Field(None, gt=0, description="stop after so many minutes of training, resumes included")
     batch: Positive = Field(4096, description="most padded tokens of a batch on either side, or sentences")
     batch_unit: Literal["tokens", "sentences"] = "tokens"
+    concatenate: float = Field(
+        0.0, ge=0, description="joined pairs added for each training pair, of two drawn at random; 1 doubles the corpus"
+    )
     accumulate: Positive = Field(1, description="batches added up, on each device, for one update")
     learning_rate: float = Field(5e-4, gt=0, description="peak rate; noam: factor in front of the formula")
     schedule: Schedule = Schedule()

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posnmt.data.batch import BatchPlan, Cursor, collate, fit, pad
+from posnmt.data.concatenate import Concatenated
 from posnmt.data.subword import BOS, EOS, PAD
 
 
@@ -17,6 +18,9 @@ class Corpus:
     def __init__(self, lengths):
         self.source_lengths = np.array([source for source, _ in lengths], dtype=np.int32)
         self.target_lengths = np.array([target for _, target in lengths], dtype=np.int32)
+
+    def __len__(self):
+        return len(self.source_lengths)
 
     def pair(self, index):
         return tuple(
@@ -111,3 +115,22 @@ def test_pad_of_an_empty_row():
     rows, lengths = pad([[], [5, 6]], after=EOS)
     assert rows.tolist() == [[EOS, PAD, PAD], [5, 6, EOS]]
     assert lengths.tolist() == [1, 3]
+
+
+def test_joined_pairs_are_two_pairs_of_the_corpus_in_a_row():
+    corpus = Corpus([(3, 2), (5, 4), (1, 7), (2, 2)])
+    joined = Concatenated(corpus, 2.5, seed=1)
+    assert len(joined) == 4 + 10
+    for index in range(4):
+        assert all(
+            np.array_equal(one, other) for one, other in zip(joined.pair(index), corpus.pair(index), strict=True)
+        )
+    for index in range(4, 14):
+        first, second = joined.drawn[index - 4]
+        for side, lengths in enumerate((joined.source_lengths, joined.target_lengths)):
+            want = np.concatenate([corpus.pair(first)[side], corpus.pair(second)[side]])
+            assert np.array_equal(joined.pair(index)[side], want)
+            assert lengths[index] == len(want)
+    assert len({tuple(pair) for pair in joined.drawn.tolist()}) > 5
+    assert np.array_equal(Concatenated(corpus, 2.5, seed=1).drawn, joined.drawn)
+    assert not np.array_equal(Concatenated(corpus, 2.5, seed=2).drawn, joined.drawn)

@@ -56,9 +56,9 @@ class StopAt:
 
 
 @pytest.mark.parametrize("stop", [3, 4, 9])
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_stopped_run_goes_on_bit_for_bit(config_path, tmp_path, monkeypatch, stop, precision):
-    config = load(config_path, [f"train.precision={precision}", "model.dropout=0.2"])
+@pytest.mark.parametrize("setting", ["train.precision=fp32", "train.precision=bf16", "train.concatenate=0.5"])
+def test_a_stopped_run_goes_on_bit_for_bit(config_path, tmp_path, monkeypatch, stop, setting):
+    config = load(config_path, [setting, "model.dropout=0.2"])
     train(config, tmp_path / "whole")
     with monkeypatch.context() as patch:
         StopAt(stop, patch)
@@ -217,6 +217,16 @@ def test_refusals(config_path, tmp_path):
     ):
         train(load(config_path, ["model.system=learned", "model.max_length=5"]), tmp_path / "short")
     assert not (tmp_path / "short").exists()
+
+
+def test_joined_pairs_count_among_the_training_lengths(config_path, tmp_path):
+    plain = train(load(config_path), tmp_path / "plain").record["training_lengths"]["source"]["longest"]
+    joined = train(load(config_path, ["train.concatenate=1"]), tmp_path / "joined").record
+    assert plain < joined["training_lengths"]["source"]["longest"] <= 2 * plain
+    fits = plain + 1  # every sentence of the corpus, but not two of them
+    config = load(config_path, ["model.system=learned", f"model.max_length={fits}", "train.concatenate=1"])
+    with pytest.raises(UserError, match=r"a train source sentence has \d+ subwords .*line \d+ joined with line \d+"):
+        train(config, tmp_path / "short")
 
 
 def test_a_checkpoint_from_another_config_is_refused(config_path, tmp_path):

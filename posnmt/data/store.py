@@ -121,6 +121,10 @@ class Split:
         target, target_starts = self._target[batch]
         return source[starts[row] : starts[row + 1]], target[target_starts[row] : target_starts[row + 1]]
 
+    def where(self, index: int) -> str:
+        """Where a pair comes from, for errors."""
+        return f"line {self.lines[index]}"
+
     def document(self, index: int) -> str | None:
         """The document id of pair `index`, if it has one."""
         batch, row = self._place(index)

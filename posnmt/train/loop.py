@@ -20,6 +20,7 @@ from torch.optim import AdamW
 
 from posnmt.config import Config
 from posnmt.data.batch import BatchPlan, collate
+from posnmt.data.concatenate import Concatenated
 from posnmt.data.prepare import prepare
 from posnmt.errors import UserError
 from posnmt.model.base import TranslationModel
@@ -44,7 +45,9 @@ from posnmt.train.schedule import learning_rate
 from posnmt.train.stop import INTERRUPTED, Interrupted, StopSignal, agreed, why_stop
 
 if TYPE_CHECKING:
-    from posnmt.data.store import Store
+    from posnmt.data.store import Split, Store
+
+    Corpus = Split | Concatenated
 
 
 def train(config: Config, out: Path, resume: bool = False, display: Display | None = None) -> Run:
@@ -76,7 +79,8 @@ def train(config: Config, out: Path, resume: bool = False, display: Display | No
     torch.manual_seed(config.train.seed)
     with fabric.init_module():
         model = build_model(config.model, store.text.source.size, store.text.target.size)
-    _refuse_too_long(model, store)
+    corpus = _training_pairs(config, store)
+    _refuse_too_long(model, {name: store.split(name) for name in store.splits} | {"train": corpus})
     optimizer = AdamW(
         model.parameters(), lr=config.train.learning_rate, betas=config.train.adam_betas,
         eps=config.train.adam_epsilon, weight_decay=config.train.weight_decay, fused=True,
@@ -91,15 +95,15 @@ def train(config: Config, out: Path, resume: bool = False, display: Display | No
         progress = Progress.from_json(load_checkpoint(newest[0], model, optimizer))
     parameters = sum(parameter.numel() for parameter in model.parameters())
     if fabric.is_global_zero and not resume:
-        Run.create(out, config, store.text, _first_record(config, store, parameters))
+        Run.create(out, config, store.text, _first_record(config, store, corpus, parameters))
     fabric.barrier()
     run = Run.open(out)
-    size = f"{parameters:,} parameters, {len(store.split('train')):,} pairs"
+    size = f"{parameters:,} parameters, {len(corpus):,} pairs"
     place = f"{fabric._precision.precision} on {fabric.device}"
     display.say(f"{size}, {place}" + (f", going on after step {progress.step:,}" if resume else ""))
     if config.data.dev is None:
         display.say("no data.dev is given: nothing to choose a checkpoint by, so the last one is the model")
-    training = Training(fabric, config, run, store, loss_of, optimizer, progress, display)
+    training = Training(fabric, config, run, store, corpus, loss_of, optimizer, progress, display)
     with StopSignal() as stop:
         reason = training.loop(shared_loss, shared_optimizer, stop)
     if reason == INTERRUPTED:
@@ -115,6 +119,7 @@ class Training:
     config: Config
     run: Run
     store: Store
+    corpus: Corpus
     loss_of: TrainingLoss
     optimizer: AdamW
     progress: Progress
@@ -127,8 +132,7 @@ class Training:
             shared_loss, shared_optimizer: the loss module and the optimizer as Fabric wraps them for its devices.
         """
         fabric, settings, progress = self.fabric, self.config.train, self.progress
-        corpus = self.store.split("train")
-        plan = BatchPlan(corpus, settings.batch, settings.batch_unit, settings.seed)
+        plan = BatchPlan(self.corpus, settings.batch, settings.batch_unit, settings.seed)
         self.metrics = Metrics(self.run.folder, progress.step) if fabric.is_global_zero else None
         shared_loss.train()
         self.clock = time.monotonic()
@@ -145,7 +149,7 @@ class Training:
 
             sums = torch.zeros(2, dtype=torch.float64, device=fabric.device)  # loss and likelihood
             for index, numbers in enumerate(mine):
-                batch = collate([corpus.pair(int(number)) for number in numbers]).to(fabric.device)
+                batch = collate([self.corpus.pair(int(number)) for number in numbers]).to(fabric.device)
                 with fabric.no_backward_sync(shared_loss, enabled=index + 1 < len(mine)):
                     loss, likelihood = shared_loss(*batch.tensors)
                     # gradients are averaged over processes, so this is the mean over all tokens of the update
@@ -267,28 +271,32 @@ def _prepared(config: Config, fabric: Fabric, display: Display) -> Store:
     return store or prepare(config)
 
 
-def _first_record(config: Config, store: Store, parameters: int) -> dict[str, Any]:
+def _training_pairs(config: Config, store: Store) -> Corpus:
+    """The training corpus, with joined pairs where the configuration asks for them."""
+    corpus, share = store.split("train"), config.train.concatenate
+    return Concatenated(corpus, share, config.train.seed) if share else corpus
+
+
+def _first_record(config: Config, store: Store, corpus: Corpus, parameters: int) -> dict[str, Any]:
     """The record of a run that begins."""
-    corpus = store.split("train")
     lengths = {"source": corpus.source_lengths, "target": corpus.target_lengths}
     spread = {side: {"shortest": int(each.min()), "longest": int(each.max())} for side, each in lengths.items()}
     return {**provenance(config.train.seed, store.manifest["key"], parameters), "training_lengths": spread}
 
 
-def _refuse_too_long(model: TranslationModel, store: Store) -> None:
+def _refuse_too_long(model: TranslationModel, corpora: dict[str, Corpus]) -> None:
     """A finite position table must hold every training and dev sentence and its end symbol."""
-    for name in store.splits:
-        split = store.split(name)
+    for name, corpus in corpora.items():
         for side, longest, lengths in (
-            ("source", model.longest_source, split.source_lengths),
-            ("target", model.longest_target, split.target_lengths),
+            ("source", model.longest_source, corpus.source_lengths),
+            ("target", model.longest_target, corpus.target_lengths),
         ):
             over = int(np.argmax(lengths))
             if longest is not None and lengths[over] + 1 > longest:
                 raise UserError(
                     f"a {name} {side} sentence has {lengths[over]} subwords and an end symbol, and this model's"
                     f" position table has {longest} entries",
-                    f"line {split.lines[over]}",
+                    corpus.where(over),
                     "raise model.max_length, lower data.max_length, or use a system without a finite table",
                 )
 

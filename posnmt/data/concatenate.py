@@ -1,0 +1,51 @@
+"""Concatenated-pair augmentation: longer training sentences, made of two (a control for any position scheme)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posnmt.data.store import Split
+
+
+class Concatenated:
+    """A split and, after its own pairs, pairs that are two of them joined, source to source and target to target.
+
+    Kondo et al. 2021 ("Sentence Concatenation Approach to Data Augmentation for Neural Machine Translation"), without a
+    separator: subwords mark where a word begins, so the ids of two sentences in a row are those of the joined text.
+
+    Args:
+        split: the corpus.
+        share: joined pairs for each pair of the corpus; 1 doubles the number of pairs.
+        seed: of the draw; the same pairs in every pass.
+    """
+
+    def __init__(self, split: Split, share: float, seed: int) -> None:
+        self.split = split
+        generator = np.random.default_rng([seed, len(split)])
+        self.drawn: NDArray[np.int64] = generator.integers(len(split), size=(round(share * len(split)), 2))
+        self.source_lengths, self.target_lengths = (
+            np.concatenate([lengths, lengths[self.drawn].sum(1, dtype=np.int32)])
+            for lengths in (split.source_lengths, split.target_lengths)
+        )
+
+    def __len__(self) -> int:
+        """The number of pairs, the joined ones included."""
+        return len(self.source_lengths)
+
+    def pair(self, index: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Source and target subwords, without bos and eos."""
+        if index < len(self.split):
+            return self.split.pair(index)
+        (source, target), (more_source, more_target) = (self.split.pair(int(each)) for each in self._parts(index))
+        return np.concatenate([source, more_source]), np.concatenate([target, more_target])
+
+    def where(self, index: int) -> str:
+        """Where a pair comes from, for errors."""
+        if index < len(self.split):
+            return self.split.where(index)
+        return " joined with ".join(self.split.where(int(each)) for each in self._parts(index))
+
+    def _parts(self, index: int) -> NDArray[np.int64]:
+        parts: NDArray[np.int64] = self.drawn[index - len(self.split)]
+        return parts
