@@ -107,34 +107,41 @@ def demo(out: Path, minutes: float, seed: int) -> None:
     help="entries a side, special symbols included",
 )
 @click.option("--size", type=click.Choice(["small", "base", "big"]), default="base", show_default=True)
+@click.option("--parts", is_flag=True, help="instead: the position schemes and architectures that compose systems")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
-def systems(system: str | None, vocabulary: int, size: str, as_json: bool) -> None:
+def systems(system: str | None, vocabulary: int, size: str, parts: bool, as_json: bool) -> None:
     """The named systems; with SYSTEM its parts, source and parameter count.
+
+    Each can be trained by its name, `model.system: NAME`, and without its order information on one side or both,
+    `model.without: encoder`. What they are made of composes others: see --parts.
 
     \b
     Example: posnmt systems relative --vocabulary 16004
     """
     from posnmt.systems import SYSTEMS, describe
+    from posnmt.systems import parts as all_parts
 
-    if system is None:
-        if as_json:
-            click.echo(
-                json.dumps({name: {"summary": each.summary, "source": each.source} for name, each in SYSTEMS.items()})
-            )
-        else:
-            width = max(map(len, SYSTEMS))
-            click.echo("\n".join(f"{name:{width}}  {each.summary} ({each.source})" for name, each in SYSTEMS.items()))
-        return
-    description = describe(system, vocabulary, size)
-    if as_json:
-        click.echo(json.dumps(description))
-    else:
-        click.echo(
-            "\n".join(
-                f"{key:11} {value:,}" if isinstance(value, int) else f"{key:11} {value}"
-                for key, value in description.items()
-            )
+    if system is not None:
+        shown: Any = describe(system, vocabulary, size)
+        text = "\n".join(
+            f"{key:11} {value:,}" if isinstance(value, int) else f"{key:11} {value}" for key, value in shown.items()
         )
+    elif parts:
+        shown = all_parts()
+        text = "\n".join(_part(part) for part in shown)
+    else:
+        shown = {name: {"summary": each.summary, "source": each.source} for name, each in SYSTEMS.items()}
+        width = max(map(len, SYSTEMS))
+        text = "\n".join(f"{name:{width}}  {each.summary} ({each.source})" for name, each in SYSTEMS.items())
+    click.echo(json.dumps(shown) if as_json else text)
+
+
+def _part(part: dict[str, Any]) -> str:
+    """A scheme or an architecture with its options, each on a line."""
+    options = [
+        f"    {name}: {json.dumps(option['default'])}  {option['about']}" for name, option in part["options"].items()
+    ]
+    return "\n".join([f"{part['kind']} {part['name']}: {part['about']}", *options])
 
 
 @main.command(context_settings=COMMAND)

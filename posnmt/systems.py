@@ -5,6 +5,7 @@ A system fills in `model.encoder` and `model.decoder`; any setting that a config
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,6 +138,27 @@ def describe(name: str, vocabulary: int, size: str) -> dict[str, Any]:
         "vocabulary": vocabulary,
         "parameters": count_parameters(model, vocabulary, vocabulary),
     }
+
+
+def parts() -> list[dict[str, Any]]:
+    """Every position scheme and every architecture that a configuration may name: what it is, and its options."""
+    from posnmt.model.registry import ARCHITECTURES, architecture
+    from posnmt.position.registry import SCHEMES, scheme_class
+
+    kinds: list[tuple[str, str, Any]] = [("scheme", name, scheme_class(name)) for name in SCHEMES]
+    kinds += [("architecture", name, architecture(name)) for name in ARCHITECTURES]
+    return [
+        {
+            "kind": kind,
+            "name": name,
+            "about": " ".join(str(inspect.getdoc(made)).split("\n\n")[0].split()),
+            "options": {
+                option: {"default": field.default, "about": field.description}
+                for option, field in made.Settings.model_fields.items()
+            },
+        }
+        for kind, name, made in kinds
+    ]
 
 
 def _shown(scheme: str, options: dict[str, Any]) -> str:

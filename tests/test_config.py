@@ -10,7 +10,7 @@ import yaml
 
 from posnmt.config import Config, dump, from_tree, json_schema, load
 from posnmt.errors import UserError
-from posnmt.systems import SYSTEMS, describe
+from posnmt.systems import SYSTEMS, describe, parts
 
 ROOT = Path(__file__).parent.parent
 GOOD = """\
@@ -208,6 +208,12 @@ def test_every_named_system_builds_and_describes_itself(name):
     assert description["parameters"] > 5_000_000
     assert description["encoder"].startswith("3 layers, ")
     assert SYSTEMS[name].summary in description.values()
+
+
+def test_every_part_and_option_says_what_it_is():
+    for part in parts():
+        assert part["about"].endswith(".") or part["about"].endswith(")."), part
+        assert all(option["about"] for option in part["options"].values()), part
 
 
 def test_the_schema_describes_every_section():

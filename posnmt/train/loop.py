@@ -80,7 +80,7 @@ def train(config: Config, out: Path, resume: bool = False, display: Display | No
     with fabric.init_module():
         model = build_model(config.model, store.text.source.size, store.text.target.size)
     corpus = _training_pairs(config, store)
-    _refuse_too_long(model, {name: store.split(name) for name in store.splits} | {"train": corpus})
+    _refuse_too_long(model, {**{name: store.split(name) for name in store.splits}, "train": corpus})
     optimizer = AdamW(
         model.parameters(), lr=config.train.learning_rate, betas=config.train.adam_betas,
         eps=config.train.adam_epsilon, weight_decay=config.train.weight_decay, fused=True,

@@ -203,6 +203,9 @@ def test_systems():
     assert "68,787,332" in out
     out, _ = posnmt("systems", "transformer", "--vocabulary", 40004, "--json")
     assert json.loads(out)["parameters"] == 105_624_644
+    out, _ = posnmt("systems", "--parts")
+    assert "scheme relative: " in out
+    assert "    distance: 16  clipping distance k: 2k+1 vectors" in out
     [error] = refused("systems", "realtive")
     assert "did you mean 'relative'?" in error
 
