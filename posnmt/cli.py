@@ -124,7 +124,7 @@ def systems(system: str | None, vocabulary: int, size: str, parts: bool, as_json
     if system is not None:
         shown: Any = describe(system, vocabulary, size)
         text = "\n".join(
-            f"{key:11} {value:,}" if isinstance(value, int) else f"{key:11} {value}" for key, value in shown.items()
+            f"{key:12} {value:,}" if isinstance(value, int) else f"{key:12} {value}" for key, value in shown.items()
         )
     elif parts:
         shown = all_parts()

@@ -312,18 +312,26 @@ def _with_defaults_of_names(
             ) from None
         merged = _merge(merged, system.over(merged))
     for side in _ABLATED.get(str(model.get("without")), ()):
-        written = model.get(side)
-        if not isinstance(name, str) or (isinstance(written, dict) and "position" in written):
-            raise UserError(
-                f"model.without: {model['without']} takes away what a named system gives, and model.{side}.position is"
-                " the config's own"
-                if isinstance(name, str)
-                else "model.without needs model.system",
-                _place(("model", "without"), path, lines),
-                f"leave one of them out; no order information is model.{side}.position: []",
-            )
+        fault = _why_not_without(side, merged, model)
+        if fault is not None:
+            what, todo = fault
+            raise UserError(what, _place(("model", "without"), path, lines), todo)
         merged = _merge(merged, {side: {"position": []}})
     return {**tree, "model": _merge(merged, model)}
+
+
+def _why_not_without(side: str, named: dict[str, Any], model: dict[str, Any]) -> tuple[str, str] | None:
+    """Why `model.without` cannot take order information away from a side: what is wrong, and what to do."""
+    if not isinstance(model.get("system"), str):
+        return "model.without needs model.system", f"no order information is model.{side}.position: []"
+    written = model.get(side)
+    if isinstance(written, dict) and "position" in written:
+        what = f"model.without: {model['without']} takes away what a named system gives"
+        return f"{what}, and model.{side}.position is the config's own", "leave one of them out"
+    if not named.get(side, {}).get("position"):
+        what = f"model.without: {model['system']} has no order information in its {side} that could be left out"
+        return what, "leave model.without out"
+    return None
 
 
 def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:

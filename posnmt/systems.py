@@ -99,6 +99,51 @@ SYSTEMS: dict[str, System] = {
             "decoder": {"position": [{"scheme": "sinusoidal"}]},
         },
     ),
+    "rnn-nmt": System(
+        "no Transformer: a bidirectional LSTM reads, an LSTM with attention and input feeding writes",
+        "N19 section 5; Luong et al. 2015",
+        {"architecture": "rnn-nmt", "encoder": {"layers": 4}, "decoder": {"layers": 3}},
+    ),
+    "rnnsearch+distortion": System(
+        "no Transformer: bidirectional GRU, and a GRU whose attention is drawn to places near its last one",
+        "Bahdanau et al. 2015; Zhang et al. 2017",
+        {"architecture": "rnnsearch+distortion", "encoder": {"layers": 1}, "decoder": {"layers": 1}},
+    ),
+    "alibi": System(
+        "a word counts less with its distance, at a fixed slope a head; left and right are the same to the encoder",
+        "Press et al. 2022",
+        _both({"scheme": "alibi"}),
+    ),
+    "alibi-asymmetric": System(
+        "as alibi, with half of the encoder's heads looking left and half looking right",
+        "Press et al. 2022, and the form its author gives for encoders",
+        _both({"scheme": "alibi", "encoder": "asymmetric"}),
+    ),
+    "t5-bias": System(
+        "a trained number for each head and bucket of distances, shared by all layers of a side",
+        "Raffel et al. 2020",
+        _both({"scheme": "t5-bias"}),
+    ),
+    "kerple": System(
+        "as alibi-asymmetric, with a logarithm of the distance whose steepness is trained in place of the fixed slope",
+        "Chi et al. 2022",
+        _both({"scheme": "kerple", "encoder": "asymmetric"}),
+    ),
+    "sandwich": System(
+        "as alibi-asymmetric, with the inner products of sinusoids in place of the fixed slope",
+        "Chi et al. 2023",
+        _both({"scheme": "sandwich", "encoder": "asymmetric"}),
+    ),
+    "fire": System(
+        "a small network a layer makes a number for each head of the distance, relative to the sentence's length",
+        "Li S. et al. 2023",
+        _both({"scheme": "fire"}),
+    ),
+    "cope": System(
+        "trained vectors for how many of the words between two words count, which attention itself decides",
+        "Golovneva et al. 2024",
+        _both({"scheme": "cope"}),
+    ),
     "none": System("no position information but the decoder's causal mask", "control", _both()),
 }
 
@@ -126,14 +171,15 @@ def describe(name: str, vocabulary: int, size: str) -> dict[str, Any]:
     tree = {"data": {"train": corpus}, "model": {"system": name, "size": size}}
     model = from_tree({**tree, "train": {"steps": 1, "dev_bleu": False}}).model
     parts = {
-        side: f"{stack.layers} layers, "
-        + (", ".join(_shown(choice.scheme, choice.options) for choice in stack.position) or "no position information")
+        side: f"{stack.layers} layer{'' if stack.layers == 1 else 's'}, "
+        + (", ".join(_shown(choice.scheme, choice.options) for choice in stack.position) or "no position scheme")
         for side, stack in (("encoder", model.encoder), ("decoder", model.decoder))
     }
     return {
         "system": name,
         "summary": system.summary,
         "source": system.source,
+        "architecture": _shown(model.architecture, model.options),
         **parts,
         "vocabulary": vocabulary,
         "parameters": count_parameters(model, vocabulary, vocabulary),
@@ -161,7 +207,7 @@ def parts() -> list[dict[str, Any]]:
     ]
 
 
-def _shown(scheme: str, options: dict[str, Any]) -> str:
-    """A scheme and its options in words."""
+def _shown(name: str, options: dict[str, Any]) -> str:
+    """A scheme or an architecture and its options in words."""
     settings = ", ".join(f"{key} {str(value).lower()}" for key, value in options.items())
-    return f"{scheme} ({settings})" if settings else scheme
+    return f"{name} ({settings})" if settings else name

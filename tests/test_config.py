@@ -205,8 +205,9 @@ def test_every_shipped_config_loads(path, monkeypatch):
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_every_named_system_builds_and_describes_itself(name):
     description = describe(name, 104, "small")
-    assert description["parameters"] > 5_000_000
-    assert description["encoder"].startswith("3 layers, ")
+    assert description["parameters"] > 1_000_000
+    layers = SYSTEMS[name].model.get("encoder", {}).get("layers", 3)
+    assert description["encoder"].startswith(f"{layers} layer{'' if layers == 1 else 's'}, ")
     assert SYSTEMS[name].summary in description.values()
 
 

@@ -35,7 +35,15 @@ MODELS: dict[str, dict[str, Any]] = {
     "transformer-without-encoder": {"system": "transformer", "without": "encoder"},
     "re-both-without-decoder": {"system": "re-both", "without": "decoder"},
     "relative-near": both({"scheme": "relative", "distance": 2}),
+    **{
+        f"rnnsearch-{context}": {"system": "rnnsearch+distortion", "options": {"context": context, "jump": 2}}
+        for context in ("source", "target", "none")
+    },
     "relative-encoder": encoder({"scheme": "relative", "distance": 3}),
+    "t5-bias-near": both({"scheme": "t5-bias", "buckets": 8, "distance": 5}),
+    "kerple-power": both({"scheme": "kerple", "form": "power", "encoder": "asymmetric"}),
+    "fire-shared": both({"scheme": "fire", "shared": True, "width": 4, "threshold": 5}),
+    "cope-near": both({"scheme": "cope", "positions": 3}),
 }
 """Parts of the `model` section that the properties must hold for: every named system, options, mixtures."""
 

@@ -14,6 +14,8 @@ from posnmt.position.registry import option_fault
 
 ARCHITECTURES = {
     "transformer": "transformer:Transformer",
+    "rnn-nmt": "rnn:RecurrentTranslator",
+    "rnnsearch+distortion": "rnnsearch:RecurrentSearch",
 }
 """Architecture name → module and class inside posnmt.model."""
 

@@ -36,6 +36,23 @@ def spread(by_distance: Tensor, start: int, keys: int) -> Tensor:
     return skewed.unflatten(-1, (queries, width - 1))[..., :keys]
 
 
+def lay(by_offset: Tensor, queries: int) -> Tensor:
+    """Out[.., i, j] = by_offset[.., j - i + Tq - 1]: one value for each diagonal.
+
+    Args:
+        by_offset: [.., Tq + Tk - 1] values of the offsets in rising order, as `Span.diagonals` lists them.
+        queries: Tq.
+
+    Returns:
+        [.., Tq, Tk]
+    """
+    keys = by_offset.shape[-1] - queries + 1
+    if torch.compiler.is_compiling():  # unfolding would be compiled anew for every length
+        last = torch.arange(queries, device=by_offset.device).flip(0)[:, None]
+        return by_offset[..., last + torch.arange(keys, device=by_offset.device)]
+    return by_offset.unfold(-1, keys, 1).flip(-2)
+
+
 def collect(weights: Tensor, start: int, reach: int) -> Tensor:
     """Out[.., i, r + k] = the sum of weights[.., i, j] over the keys j with clip(j - (start + i), -k, k) = r.
 

@@ -20,6 +20,12 @@ SCHEMES = {
     "additional": "reordering:Additional",
     "reordering": "reordering:Reordering",
     "directional": "directional:Directional",
+    "alibi": "bias:Alibi",
+    "t5-bias": "bias:T5Bias",
+    "kerple": "bias:Kerple",
+    "sandwich": "bias:Sandwich",
+    "fire": "fire:Fire",
+    "cope": "cope:Cope",
 }
 """Scheme name → module and class inside posnmt.position; a class has `Settings`, and takes (stack, settings)."""
 

@@ -10,10 +10,9 @@ Shapes: B rows, T tokens, Tq queries, Tk keys, H heads, D width of a head, d mod
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from pydantic import BaseModel, ConfigDict
@@ -45,6 +44,26 @@ class Stack:
         return self.d_model // self.heads
 
 
+Found = TypeVar("Found")
+
+
+class once(Generic[Found]):
+    """A property that is computed once for each object: functools.cached_property without the lock that it takes before
+    Python 3.12, which torch.compile cannot follow.
+    """
+
+    def __init__(self, compute: Callable[[Any], Found]) -> None:
+        self.compute, self.name = compute, compute.__name__
+        self.__doc__ = compute.__doc__
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Found:
+        if owner is None:
+            return self  # type: ignore[return-value]
+        found = self.compute(owner)
+        owner.__dict__[self.name] = found  # found there before the property from now on
+        return found
+
+
 @dataclass(frozen=True)
 class Span:
     """The tokens computed now: `length` of them, after `start` that are already consumed.
@@ -61,20 +80,30 @@ class Span:
     device: torch.device
     lengths: Tensor | None = None
 
-    @cached_property
+    @once
     def queries(self) -> Tensor:
         """[Tq] positions of the tokens computed now: start .. start + length - 1."""
         return torch.arange(self.start, self.start + self.length, device=self.device)
 
-    @cached_property
+    @once
     def keys(self) -> Tensor:
         """[Tk] positions of all tokens so far: 0 .. start + length - 1."""
         return torch.arange(self.start + self.length, device=self.device)
 
-    @cached_property
+    @once
     def offsets(self) -> Tensor:
         """[Tq, Tk] key position minus query position: the one sign convention."""
         return self.keys[None, :] - self.queries[:, None]
+
+    @once
+    def diagonals(self) -> Tensor:
+        """[Tq + Tk - 1] the offsets that occur, in rising order."""
+        return torch.arange(1 - self.start - self.length, self.length, device=self.device)
+
+    @once
+    def shared(self) -> dict[LayerPosition, Tensor]:
+        """What a view computed once for these tokens and several layers read; it goes when the span goes."""
+        return {}
 
 
 class LayerPosition(nn.Module):

@@ -1,0 +1,291 @@
+"""Biases on the attention logits that depend on the distance between query and key: ALiBi, T5, KERPLE, Sandwich.
+
+Each is one view for all layers of a stack. Its values are taken once for the offsets that occur and laid along the
+diagonals; the layers share the result.
+
+Shapes: B rows, Tq queries, Tk keys, H heads, W = Tq + Tk - 1 offsets (key position minus query position).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional
+
+from posnmt.position.absolute import sinusoids
+from posnmt.position.diagonal import lay
+from posnmt.position.directional import DirectionalHeads
+from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
+
+
+class PositionBias(LayerPosition):
+    """A logit term that depends on positions and not on words: computed once for a span, whatever layers read it."""
+
+    def bias(self, span: Span) -> Tensor:
+        """[H,Tq,Tk], or [B,H,Tq,Tk] where rows differ, finite, in the type of the parameters or wider."""
+        raise NotImplementedError
+
+    def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
+        """The bias in the type of the queries."""
+        if self not in span.shared:
+            span.shared[self] = self.bias(span).to(q.dtype)
+        return span.shared[self]
+
+
+class DistanceBias(PositionBias):
+    """A bias that is one function a head of the offset j - i."""
+
+    def by_offset(self, offsets: Tensor) -> Tensor:
+        """[H,W] from the offsets [W], integers."""
+        raise NotImplementedError
+
+    def bias(self, span: Span) -> Tensor:
+        """[H,Tq,Tk]."""
+        return lay(self.by_offset(span.diagonals), span.length)
+
+
+class OneSidedHeads(DirectionalHeads):
+    """A bias under which the first half of the heads sees the keys j <= i, the second half j >= i."""
+
+    def __init__(self, bias: DistanceBias, heads: int) -> None:
+        super().__init__(heads)
+        self.bias = bias
+
+    def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
+        """[H,Tq,Tk]."""
+        return self.bias.logits(q, k, span)
+
+
+class EncoderForm(Options):
+    """The option that all biases of the bare distance |i - j| have."""
+
+    encoder: Literal["symmetric", "asymmetric"] = Field(
+        "symmetric",
+        description="asymmetric: in an encoder, half of the heads see what is left of the query, half what is right",
+    )
+
+
+class BareDistance(Scheme):
+    """A scheme whose bias depends on |i - j|, made for causal attention.
+
+    An encoder has two forms of it, the first two that the author of ALiBi gives (issue 5 of his repository,
+    ofirpress/attention_with_linear_biases): `symmetric`, the bias as it is, under which a sentence and its mirror image
+    are one and the same to the encoder; and `asymmetric`, in which one half of the heads sees the keys j <= i and the
+    other half j >= i, with the same constants in both halves. In a causal stack the two are the same.
+    """
+
+    def __init__(self, stack: Stack, settings: EncoderForm) -> None:
+        super().__init__()
+        one_sided = settings.encoder == "asymmetric" and not stack.causal
+        bias = self.build_bias(stack.heads, 2 if one_sided else 1, settings)
+        self.view = OneSidedHeads(bias, stack.heads) if one_sided else bias
+
+    def build_bias(self, heads: int, groups: int, settings: Any) -> DistanceBias:
+        """The bias of all heads, which stand in groups that have the same constants."""
+        raise NotImplementedError
+
+    @classmethod
+    def refuses(cls, stack: Stack, settings: Any) -> list[str]:
+        """Half of the heads look right."""
+        if settings.encoder == "asymmetric" and not stack.causal and stack.heads % 2:
+            return [
+                f"needs an even number of heads for an asymmetric encoder, half for each side; {stack.heads} is odd"
+            ]
+        return []
+
+    def layer(self, index: int) -> LayerPosition:
+        """The bias, the same in every layer."""
+        return self.view
+
+
+def slopes(heads: int) -> list[float]:
+    """ALiBi's slope of each head, as its published code has them (`get_slopes`).
+
+    For a power of two the geometric sequence from 2^(-8/H) with that same ratio; for another number the slopes of the
+    next smaller power of two, then every other slope of twice that power.
+    """
+    exponent = math.floor(math.log2(heads))
+    power = 2**exponent
+    first = 2 ** (-(2 ** -(exponent - 3)))
+    sequence = [first * first**index for index in range(power)]
+    return sequence if power == heads else sequence + slopes(2 * power)[0::2][: heads - power]
+
+
+class LinearBias(DistanceBias):
+    """`-m_h |i - j|` with the fixed slopes m [H]."""
+
+    slopes: Tensor
+
+    def __init__(self, heads: int, groups: int) -> None:
+        super().__init__()
+        values = torch.tensor(slopes(heads // groups) * groups, dtype=torch.float64)
+        self.register_buffer("slopes", values, persistent=False)
+
+    def by_offset(self, offsets: Tensor) -> Tensor:
+        """[H,W]."""
+        return -self.slopes[:, None] * offsets.abs()
+
+
+class Alibi(BareDistance):
+    """`e_ij = q_i k_j - m_h |i - j|`, m_h a fixed slope a head (Press et al. 2022, section 3); no parameters."""
+
+    class Settings(EncoderForm):
+        """Options of `alibi`."""
+
+    def build_bias(self, heads: int, groups: int, settings: Any) -> DistanceBias:
+        """Linear in the distance."""
+        return LinearBias(heads, groups)
+
+
+class KernelBias(DistanceBias):
+    """A kernel of |i - j| with two trained positive numbers r1, r2 a head (Chi et al. 2022: ParallelKerpleLog, -Power).
+
+    `log`: `-r1 log(1 + r2 |i - j|)`, r1, r2 > 0. `power`: `-r1 |i - j|^r2`, r1 > 0, 0 < r2 <= 2.
+
+    The published code cuts the numbers off at 0.01; here they are softplus, and twice the sigmoid for the bounded r2,
+    of what is trained, so that no gradient is lost at an edge. They begin as published: uniform, r1 below 2 and r2
+    below 1 for `log`, the other way round for `power`.
+    """
+
+    def __init__(self, heads: int, form: Literal["log", "power"]) -> None:
+        super().__init__()
+        self.form = form
+        one, two = (torch.rand(heads).clamp(0.01, 0.99) for _ in range(2))
+        r1 = 2 * one if form == "log" else one
+        self.r1_trained = nn.Parameter(r1.expm1().log())  # softplus(log(e^r - 1)) = r
+        self.r2_trained = nn.Parameter(two.expm1().log() if form == "log" else two.logit())
+
+    def by_offset(self, offsets: Tensor) -> Tensor:
+        """[H,W]."""
+        distances = offsets.abs().to(self.r1_trained.dtype)
+        r1 = functional.softplus(self.r1_trained)[:, None]
+        if self.form == "log":
+            return -r1 * torch.log1p(functional.softplus(self.r2_trained)[:, None] * distances)
+        return -r1 * distances.pow(2 * self.r2_trained.sigmoid()[:, None])
+
+
+class Kerple(BareDistance):
+    """`e_ij = q_i k_j` minus a kernel of |i - j| with trained positive numbers for each head (Chi et al. 2022).
+
+    One set for all layers of the stack, as published. In an asymmetric encoder every head still has its own.
+    """
+
+    class Settings(EncoderForm):
+        """Options of `kerple`."""
+
+        form: Literal["log", "power"] = Field("log", description="log: -r1 log(1 + r2 |i-j|); power: -r1 |i-j|^r2")
+
+    def build_bias(self, heads: int, groups: int, settings: Any) -> DistanceBias:
+        """A logarithm or a power of the distance."""
+        return KernelBias(heads, settings.form)
+
+
+class SinusoidBias(DistanceBias):
+    """`(p_i . p_j - w/2) / (h 8/H)`, h = 1 .. H, with the sinusoids p of width w of the two positions.
+
+    `p_i . p_j = sum_{n < w/2} cos((i - j) / 10000^(2n/w))`, which is w/2 at distance 0 and decays about as a logarithm.
+    """
+
+    divisors: Tensor
+
+    def __init__(self, heads: int, groups: int, width: int) -> None:
+        super().__init__()
+        self.width = width
+        count = heads // groups
+        divisors = (torch.arange(count, dtype=torch.float64) + 1) * 8 / count
+        self.register_buffer("divisors", divisors.repeat(groups), persistent=False)
+
+    def by_offset(self, offsets: Tensor) -> Tensor:
+        """[H,W]."""
+        products = sinusoids(offsets, self.width)[:, 1::2].sum(-1)
+        return (products - self.width / 2) / self.divisors[:, None]
+
+
+class Sandwich(BareDistance):
+    """The inner products of sinusoids as a bias, divided by a constant a head (Chi et al. 2023, section 5).
+
+    No parameters. Unlike ALiBi's line, the curve is steep near the query and nearly flat far from it.
+    """
+
+    class Settings(EncoderForm):
+        """Options of `sandwich`."""
+
+        width: int = Field(128, ge=2, multiple_of=2, description="width of the sinusoids, an even number")
+
+    def build_bias(self, heads: int, groups: int, settings: Any) -> DistanceBias:
+        """Inner products of sinusoids."""
+        return SinusoidBias(heads, groups, settings.width)
+
+
+def bucket(offset: int, buckets: int, distance: int, causal: bool) -> int:
+    """T5's bucket of an offset j - i (Raffel et al. 2020, section 2.1; `_relative_position_bucket` of its code).
+
+    An encoder gives half of the buckets to each direction. Of a direction's n buckets the first n/2 hold one distance
+    each, the others grow as a logarithm up to `distance`, and the last takes all that is further.
+    """
+    if causal:
+        first, count, length = 0, buckets, max(-offset, 0)
+    else:
+        first, count, length = buckets // 2 * (offset > 0), buckets // 2, abs(offset)
+    exact = count // 2
+    if length < exact:
+        return first + length
+    share = math.log(length / exact) / math.log(distance / exact)
+    return first + min(exact + int(share * (count - exact)), count - 1)
+
+
+class BucketBias(DistanceBias):
+    """A trained number for each bucket of the offset and each head, in a table [buckets,H]."""
+
+    buckets: Tensor
+
+    def __init__(self, stack: Stack, buckets: int, distance: int) -> None:
+        super().__init__()
+        self.distance = distance
+        self.table = nn.Parameter(torch.empty(buckets, stack.heads))
+        nn.init.normal_(self.table, std=stack.d_model**-0.5)
+        found = [bucket(offset, buckets, distance, stack.causal) for offset in range(-distance, distance + 1)]
+        self.register_buffer("buckets", torch.tensor(found), persistent=False)
+
+    def by_offset(self, offsets: Tensor) -> Tensor:
+        """[H,W]."""
+        found = self.buckets[offsets.clamp(-self.distance, self.distance) + self.distance]
+        return functional.embedding(found, self.table).transpose(0, 1)
+
+
+class T5Bias(Scheme):
+    """`e_ij = q_i k_j + b_h(j - i)`, a trained number for each head and bucket of offsets (Raffel et al. 2020).
+
+    One table for all layers of the stack. T5 leaves queries unscaled; here they are scaled, as everywhere.
+    """
+
+    class Settings(Options):
+        """Options of `t5-bias`."""
+
+        buckets: int = Field(32, ge=2, description="buckets of offsets; an encoder gives half to each direction")
+        distance: int = Field(128, ge=2, description="offsets from here on share one bucket a direction")
+
+    def __init__(self, stack: Stack, settings: Settings) -> None:
+        super().__init__()
+        self.view = BucketBias(stack, settings.buckets, settings.distance)
+
+    @classmethod
+    def refuses(cls, stack: Stack, settings: Any) -> list[str]:
+        """Each direction needs exact and logarithmic buckets."""
+        if not stack.causal and (settings.buckets % 2 or settings.buckets < 4):
+            return [f"needs an even number of buckets in the encoder, at least 4; got {settings.buckets}"]
+        exact = settings.buckets // (2 if stack.causal else 4)
+        if settings.distance <= exact:
+            return [
+                f"needs a distance above {exact}, the offsets a direction that have a bucket each; "
+                f"got {settings.distance}"
+            ]
+        return []
+
+    def layer(self, index: int) -> LayerPosition:
+        """The bias, the same in every layer."""
+        return self.view

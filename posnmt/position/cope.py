@@ -1,0 +1,66 @@
+"""CoPE: how far a key is from a query, in tokens that the query counts (Golovneva et al. 2024)."""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
+
+
+class ContextualPositions(LayerPosition):
+    """The logit term `q_i . e[p_ij]`, where p_ij adds up gates (Golovneva et al. 2024, section 4).
+
+    `g_ij = sigmoid(q_i . k_j)` and `p_ij = sum_{k=j}^{i} g_ik`, at most P - 1; between two integers e is interpolated.
+    q is scaled by 1/sqrt(D), in the gates and in the term, as in the published code. That code begins with e = 0; here
+    e begins at random, so that order is there from the first update.
+
+    In an encoder a key to the right has `p_ij = sum_{k=i}^{j} g_ik`, and vectors of its own: `vectors` is [1,P,D] in a
+    decoder and [2,P,D], left and right, in an encoder. Only what stands between query and key is counted, so padding,
+    which stands behind, changes nothing.
+    """
+
+    def __init__(self, positions: int, width: int, causal: bool) -> None:
+        super().__init__()
+        self.positions, self.causal = positions, causal
+        self.vectors = nn.Parameter(torch.empty(1 if causal else 2, positions, width))
+        nn.init.normal_(self.vectors, std=width**-0.5)
+
+    def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
+        """[B,H,Tq,Tk] from the scaled queries [B,H,Tq,D] and all keys [B,H,Tk,D]."""
+        wide = torch.promote_types(q.dtype, torch.float32)
+        right = span.offsets > 0
+        gates = (q @ k.transpose(-1, -2)).to(wide).sigmoid()
+        places = gates.masked_fill(right, 0).flip(-1).cumsum(-1).flip(-1)
+        if not self.causal:
+            places = torch.where(right, gates.masked_fill(span.offsets < 0, 0).cumsum(-1), places)
+        places = places.clamp(max=self.positions - 1)
+        below = places.detach().floor()
+        share, index = places - below, below.long()
+        after = (index + 1).clamp(max=self.positions - 1)
+        if not self.causal:
+            index, after = (found + self.positions * right for found in (index, after))
+        by_position = (q @ self.vectors.flatten(0, 1).to(q.dtype).transpose(0, 1)).to(wide)
+        return by_position.gather(-1, index).lerp(by_position.gather(-1, after), share).to(q.dtype)
+
+
+class Cope(Scheme):
+    """CoPE (Golovneva et al. 2024): see `ContextualPositions`. Vectors are shared by the heads of a layer."""
+
+    class Settings(Options):
+        """Options of `cope`."""
+
+        positions: int = Field(64, ge=2, description="vectors a direction, for positions 0 to positions - 1")
+
+    def __init__(self, stack: Stack, settings: Settings) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            ContextualPositions(settings.positions, stack.d_head, stack.causal) for _ in range(stack.layers)
+        )
+
+    def layer(self, index: int) -> LayerPosition:
+        """The vectors of one layer."""
+        view = self.layers[index]
+        assert isinstance(view, LayerPosition)
+        return view

@@ -1,0 +1,85 @@
+"""FIRE: a bias that a small network reads off the normalised distance (Li S. et al. 2023)."""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from posnmt.position.bias import PositionBias
+from posnmt.position.diagonal import lay
+from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
+
+_EPSILON = 1e-6  # as published: keeps the quotient finite where c or the normaliser is 0
+
+
+class InterpolatedBias(PositionBias):
+    """`b_h(i, j) = f_h( psi(i - j) / (psi(max(L, i)) + 1e-6) )`, `psi(x) = log(|c x| + 1)` (published code).
+
+    f is `W relu(w x + v)`, `width` units wide, with an output a head; c and L are trained, L as a multiple of its first
+    value. i counts from 0, so that the normaliser is the largest distance that a query can have, or L if that is more,
+    and x stays within 0 .. 1. The published network adds a constant a head, which no softmax sees; it is left out.
+
+    In an encoder the largest distance of a sentence of J tokens is J - 1, for each of its queries the same:
+    `x = sign(i - j) psi(|i - j|) / (psi(max(L, J - 1)) + 1e-6)`, within -1 .. 1, where left is positive as above. J is
+    the sentence's own length, so padding changes nothing.
+    """
+
+    def __init__(self, heads: int, causal: bool, width: int, threshold: float) -> None:
+        super().__init__()
+        self.causal, self.first_threshold = causal, threshold
+        self.c = nn.Parameter(torch.tensor(0.1))
+        self.threshold = nn.Parameter(torch.tensor(1.0))
+        self.rise, self.fall = nn.Linear(1, width), nn.Linear(width, heads, bias=False)
+
+    def bias(self, span: Span) -> Tensor:
+        """[H,Tq,Tk], or in an encoder with padded rows [B,H,Tq,Tk]."""
+        with torch.autocast(span.device.type, enabled=False):  # half precision cannot tell far distances apart
+            if self.causal:
+                distances = (-span.offsets).clamp(min=0)
+                return self._network(distances, span.queries[:, None])
+            farthest = torch.full((), span.length - 1, device=span.device)
+            if span.lengths is not None:
+                farthest = span.lengths[:, None] - 1
+            return lay(self._network(-span.diagonals, farthest), span.length)
+
+    def _network(self, offsets: Tensor, farthest: Tensor) -> Tensor:
+        """Integer offsets i - j [.., n] and largest distances that broadcast to them -> [.., H, .. n], heads first.
+
+        The network's hidden layer is [Tq,Tk,width] in a decoder, where no row differs from another, and [B,W,width]
+        in an encoder, where the offset decides.
+        """
+        kind = self.c.dtype
+        normaliser = self._psi(torch.maximum((self.threshold * self.first_threshold).abs(), farthest.to(kind)))
+        x = offsets.sign() * self._psi(offsets.to(kind)) / (normaliser + _EPSILON)
+        hidden = (x[..., None] * self.rise.weight[:, 0] + self.rise.bias).relu()
+        found: Tensor = self.fall(hidden)
+        return found.movedim(-1, 0) if self.causal else found.transpose(-1, -2)
+
+    def _psi(self, x: Tensor) -> Tensor:
+        """Distances on a scale that is fine near 0."""
+        return (self.c * x).abs().log1p()
+
+
+class Fire(Scheme):
+    """FIRE, functional interpolation for relative positions (Li S. et al. 2023): see `InterpolatedBias`."""
+
+    class Settings(Options):
+        """Options of `fire`."""
+
+        width: int = Field(32, ge=1, description="hidden units of the network")
+        threshold: float = Field(512.0, gt=0, description="L at first: distances up to it are not squeezed; trained")
+        shared: bool = Field(False, description="one network for all layers of a stack instead of one a layer")
+
+    def __init__(self, stack: Stack, settings: Settings) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList(
+            InterpolatedBias(stack.heads, stack.causal, settings.width, settings.threshold)
+            for _ in range(1 if settings.shared else stack.layers)
+        )
+
+    def layer(self, index: int) -> LayerPosition:
+        """The bias of one layer, or that of all."""
+        view = self.networks[index % len(self.networks)]
+        assert isinstance(view, LayerPosition)
+        return view
