@@ -67,6 +67,36 @@ SYSTEMS: dict[str, System] = {
         "R19 Table 4",
         _both({"scheme": "sinusoidal"}, {"scheme": "relative"}),
     ),
+    "rnn": System(
+        "a GRU over the word embeddings, in encoder and decoder; one decoder layer less",
+        "N19 eq. 8-9",
+        _both({"scheme": "recurrent"}),
+        fewer_decoder_layers=1,
+    ),
+    "rr": System(
+        "the GRUs of rnn and the vectors of relative; one decoder layer less",
+        "N19 section 4",
+        _both({"scheme": "recurrent"}, {"scheme": "relative"}),
+        fewer_decoder_layers=1,
+    ),
+    "lstm": System(
+        "a bidirectional LSTM over the word embeddings of the encoder, a forward one in the decoder",
+        "R19 section 3.3",
+        {
+            "encoder": {"position": [{"scheme": "recurrent", "cell": "lstm", "bidirectional": True}]},
+            "decoder": {"position": [{"scheme": "recurrent", "cell": "lstm"}]},
+        },
+    ),
+    "rpe-head": System(
+        "5/8 of each word embedding goes through a recurrent network, as heads of their own; the rest has sinusoids",
+        "C19b section 4.1",
+        _both({"scheme": "recurrent-heads", "layout": "rpe"}),
+    ),
+    "mpr-head": System(
+        "half of each word embedding goes through a recurrent network, a part of every head; the rest has sinusoids",
+        "C19b section 4.2",
+        _both({"scheme": "recurrent-heads", "layout": "mpr"}),
+    ),
     "additional-pe": System(
         "sinusoids at the input and again after the self-attention of every layer",
         "C19a section 6.2, control",

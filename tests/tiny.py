@@ -34,6 +34,11 @@ MODELS: dict[str, dict[str, Any]] = {
     **{name: {"system": name} for name in SYSTEMS},
     "transformer-without-encoder": {"system": "transformer", "without": "encoder"},
     "re-both-without-decoder": {"system": "re-both", "without": "decoder"},
+    "rnn-layers": both({"scheme": "recurrent", "layers": 2, "cell": "elman"}),
+    "rnn-sru": both({"scheme": "recurrent", "cell": "sru"}),
+    "rpe-head-full": both({"scheme": "recurrent-heads", "layout": "rpe", "cell": "gru", "head_projection": "full"}),
+    "mpr-head-sru": both({"scheme": "recurrent-heads", "width": 12, "cell": "sru"}),
+    "mpr-head-lstm": both({"scheme": "recurrent-heads", "cell": "lstm"}),
     "relative-near": both({"scheme": "relative", "distance": 2}),
     **{
         f"rnnsearch-{context}": {"system": "rnnsearch+distortion", "options": {"context": context, "jump": 2}}

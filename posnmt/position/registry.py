@@ -17,6 +17,8 @@ SCHEMES = {
     "sinusoidal": "absolute:Sinusoidal",
     "learned": "absolute:Learned",
     "relative": "relative:Relative",
+    "recurrent": "recurrent:Recurrent",
+    "recurrent-heads": "split:RecurrentHeads",
     "additional": "reordering:Additional",
     "reordering": "reordering:Reordering",
     "directional": "directional:Directional",

@@ -1,0 +1,102 @@
+"""Recurrent networks over the tokens of a stack: one direction with a memory, or both over right-padded rows.
+
+Shapes: B rows, T tokens, i input width, d output width.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from posnmt.position.seam import Carry, Span
+
+Cell = Literal["gru", "lstm", "elman", "sru"]
+"""The kinds of recurrent network that options may name."""
+
+
+class SimpleRecurrentUnit(nn.Module):
+    """SRU (Lei et al. 2018, "Simple Recurrent Units for Highly Parallelizable Recurrence", eq. 1-4).
+
+        f_t = sigmoid(W_f x_t + v_f * c_{t-1} + b_f)
+        c_t = f_t * c_{t-1} + (1 - f_t) * (W x_t)
+        r_t = sigmoid(W_r x_t + v_r * c_{t-1} + b_r)
+        h_t = r_t * c_t + (1 - r_t) * x_t
+
+    All products with matrices are taken at once for all tokens; what is left to the loop over time is element-wise.
+    Where the input is not as wide as the output, the highway term is `W_x x_t`.
+    """
+
+    def __init__(self, width_in: int, width: int) -> None:
+        super().__init__()
+        self.project = nn.Linear(width_in, (3 if width_in == width else 4) * width, bias=False)
+        self.peephole = nn.Parameter(torch.empty(2, width))  # v_f and v_r
+        self.bias = nn.Parameter(torch.zeros(2, width))
+        nn.init.xavier_uniform_(self.project.weight)
+        nn.init.uniform_(self.peephole, -(width**-0.5), width**-0.5)
+
+    def forward(self, x: Tensor, carry: Tensor | None) -> tuple[Tensor, Tensor]:
+        """[B,T,i] -> [B,T,d], and the last c [1,B,d], as PyTorch's networks give theirs."""
+        new, forget, reset, *rest = self.project(x).chunk(self.project.out_features // self.bias.shape[1], dim=-1)
+        forget, reset = forget + self.bias[0], reset + self.bias[1]
+        c = torch.zeros_like(forget[:, 0]) if carry is None else carry[0]
+        states, memories = [], []
+        for each_new, each_forget in zip(new.unbind(1), forget.unbind(1), strict=True):
+            memories.append(c)
+            gate = (each_forget + self.peephole[0] * c).sigmoid()
+            c = gate * c + (1 - gate) * each_new
+            states.append(c)
+        # the reset gate looks back as well but feeds nothing forward, so it needs no loop
+        gate = (reset + self.peephole[1] * torch.stack(memories, dim=1)).sigmoid()
+        highway = rest[0] if rest else x
+        return gate * torch.stack(states, dim=1) + (1 - gate) * highway, c[None]
+
+
+class Recurrence(nn.Module):
+    """One layer, forward or in both directions; from the zero state, or from a carry where it is forward.
+
+    In both directions each is half as wide, and the backward one begins at each row's last real token.
+    """
+
+    def __init__(self, cell: Cell, width_in: int, width: int, bidirectional: bool) -> None:
+        super().__init__()
+        self.forward_network = _network(cell, width_in, width // 2 if bidirectional else width)
+        self.backward_network = _network(cell, width_in, width // 2) if bidirectional else None
+
+    def forward(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:
+        """[B,T,i] -> [B,T,d], and what to remember (None in both directions)."""
+        output, after = self.forward_network(x, _unfold(carry))
+        if self.backward_network is None:
+            return output, _fold(after)
+        turned = span.length - 1 - span.queries
+        if span.lengths is None:
+            backward, _ = self.backward_network(x[:, turned], None)
+            return torch.cat([output, backward[:, turned]], dim=-1), None
+        # token t of a row of J stands at J - 1 - t; padding stays where it is
+        last = span.lengths[:, None] - 1
+        turned = torch.where(span.queries <= last, last - span.queries, span.queries)
+        rows = torch.arange(len(x), device=x.device)[:, None]
+        backward, _ = self.backward_network(x[rows, turned], None)
+        return torch.cat([output, backward[rows, turned]], dim=-1), None
+
+
+def _network(cell: Cell, width_in: int, width: int) -> nn.Module:
+    """A network that takes ([B,T,i], state or None) and gives ([B,T,d], state)."""
+    if cell == "sru":
+        return SimpleRecurrentUnit(width_in, width)
+    kind = {"gru": nn.GRU, "lstm": nn.LSTM, "elman": nn.RNN}[cell]
+    made: nn.Module = kind(width_in, width, batch_first=True)
+    return made
+
+
+def _fold(state: Carry) -> Carry:
+    """A network's state [1,B,d], or a pair of such, with rows first: [B,d]."""
+    return tuple(part[0] for part in state) if isinstance(state, tuple) else state[0]
+
+
+def _unfold(carry: Carry) -> Carry:
+    """The other way round."""
+    if carry is None:
+        return None
+    return tuple(part[None] for part in carry) if isinstance(carry, tuple) else carry[None]
