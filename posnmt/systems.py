@@ -139,6 +139,31 @@ SYSTEMS: dict[str, System] = {
         "Bahdanau et al. 2015; Zhang et al. 2017",
         {"architecture": "rnnsearch+distortion", "encoder": {"layers": 1}, "decoder": {"layers": 1}},
     ),
+    "rope": System(
+        "queries and keys turned by angles that grow with their positions; products know distances alone",
+        "Su et al. 2021",
+        _both({"scheme": "rope"}),
+    ),
+    "xpos": System(
+        "as rope, with products in the decoder that fall off with the distance",
+        "Sun et al. 2022",
+        {"encoder": {"position": [{"scheme": "rope"}]}, "decoder": {"position": [{"scheme": "xpos"}]}},
+    ),
+    "shape": System(
+        "sinusoids; in training each sentence begins at a random position",
+        "Kiyono et al. 2021",
+        _both({"scheme": "shape"}),
+    ),
+    "cape": System(
+        "sinusoids; in training each sentence is shifted and stretched, each word moved a little, at random",
+        "Likhomanenko et al. 2021",
+        _both({"scheme": "cape"}),
+    ),
+    "randomised": System(
+        "sinusoids; in training the words of a sentence stand at random positions, in order",
+        "Ruoss et al. 2023",
+        _both({"scheme": "randomised"}),
+    ),
     "alibi": System(
         "a word counts less with its distance, at a fixed slope a head; left and right are the same to the encoder",
         "Press et al. 2022",

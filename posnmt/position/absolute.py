@@ -17,14 +17,14 @@ def sinusoids(positions: Tensor, width: int) -> Tensor:
     `PE(p, 2i) = sin(p / 10000^(2i/width))`, `PE(p, 2i+1) = cos(p / 10000^(2i/width))`, computed in float64.
 
     Args:
-        positions: [T] positions, negative ones allowed.
+        positions: [..] positions, negative and fractional ones allowed.
         width: features, an even number.
 
     Returns:
-        [T, width] float64.
+        [.., width] float64.
     """
     rates = torch.exp(torch.arange(0, width, 2, device=positions.device, dtype=torch.float64) * (-_LOG_BASE / width))
-    angles = positions.to(torch.float64)[:, None] * rates
+    angles = positions.to(torch.float64)[..., None] * rates
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)
 
 
@@ -34,7 +34,7 @@ _LOG_BASE = 9.210340371976184  # log(10000)
 class Sinusoidal(Scheme):
     """`wv'_i = wv_i + pe(i)` (N19 eq. 7) with the sinusoids of Vaswani et al. 2017; no longest position.
 
-    The table is computed for the positions that turn up, and kept.
+    The table is computed for the positions that turn up, and kept. Positions can be interpolated at inference.
     """
 
     class Settings(Options):
@@ -43,6 +43,7 @@ class Sinusoidal(Scheme):
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__()
         self.width = stack.d_model
+        self.factor = 1.0
         self._table = torch.empty(0, self.width)
 
     @classmethod
@@ -50,13 +51,20 @@ class Sinusoidal(Scheme):
         """A sine and a cosine come in pairs."""
         return [f"needs an even d_model; {stack.d_model} is odd"] if stack.d_model % 2 else []
 
+    def interpolate(self, factor: float) -> bool:
+        """Divide every position by `factor` from now on."""
+        self.factor = factor
+        self._table = torch.empty(0, self.width)
+        return True
+
     def vectors(self, span: Span, like: Tensor) -> Tensor:
         """[T,d] the sinusoids of the positions start .. start + T - 1, in the type and on the device of `like`."""
         end = span.start + span.length
         if len(self._table) < end or self._table.device != like.device or self._table.dtype != like.dtype:
             size = max(64, 1 << (end - 1).bit_length())
             with torch.inference_mode(False):  # kept for training too
-                self._table = sinusoids(torch.arange(size, device=like.device), self.width).to(like.dtype)
+                positions = torch.arange(size, device=like.device) / self.factor
+                self._table = sinusoids(positions, self.width).to(like.dtype)
         return self._table[span.start : end]
 
     def embed(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:

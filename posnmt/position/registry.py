@@ -22,6 +22,11 @@ SCHEMES = {
     "additional": "reordering:Additional",
     "reordering": "reordering:Reordering",
     "directional": "directional:Directional",
+    "rope": "rotary:Rope",
+    "xpos": "rotary:Xpos",
+    "shape": "augmented:Shape",
+    "cape": "augmented:Cape",
+    "randomised": "augmented:Randomised",
     "alibi": "bias:Alibi",
     "t5-bias": "bias:T5Bias",
     "kerple": "bias:Kerple",
@@ -71,7 +76,7 @@ def check(choices: list[SchemeChoice], stack: Stack) -> list[tuple[int | None, s
         faults.extend((index, f"{choice.scheme} {fault}") for fault in kind.refuses(stack, settings))
         faults.extend(
             (index, f"{choice.scheme} cannot stand beside {name} in one stack; choose one of them")
-            for name in sorted(kind.excludes.intersection(names))
+            for name in sorted(kind.excludes.intersection(names) - {choice.scheme})
         )
     faults.extend((None, f"{name} is listed twice") for name in sorted(set(names)) if names.count(name) > 1)
     return faults

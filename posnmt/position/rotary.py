@@ -1,0 +1,127 @@
+"""Rotary positions: queries and keys are turned by angles that grow with their positions (RoPE, xPos).
+
+Shapes: B rows, T tokens, H heads, D width of a head.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
+
+
+class Rotation(LayerPosition):
+    """Features 2n and 2n+1 of a query or key at position p are turned by the angle `p / base^(2n/D)` (Su et al. 2021).
+
+    A turned query times a turned key depends on the distance of the two alone (eq. 16), so keys are turned once.
+    """
+
+    def __init__(self, width: int, base: float) -> None:
+        super().__init__()
+        self.width, self.base, self.factor = width, base, 1.0
+
+    def rotate(self, q: Tensor, k: Tensor, span: Span) -> tuple[Tensor, Tensor]:
+        """[B,H,T,D] each."""
+        if self not in span.shared:
+            angles = span.queries.to(torch.float64)[:, None] / self.factor * self._rates(span)
+            span.shared[self] = torch.stack([angles.cos(), angles.sin()]).to(
+                torch.promote_types(q.dtype, torch.float32)
+            )
+        cosines, sines = span.shared[self]
+        return _turned(q, cosines, sines), _turned(k, cosines, sines)
+
+    def _rates(self, span: Span) -> Tensor:
+        """[D/2] angles a position."""
+        places = torch.arange(0, self.width, 2, device=span.device, dtype=torch.float64)
+        return self.base ** (-places / self.width)
+
+
+class DecayingRotation(Rotation):
+    """RoPE, and `zeta_n^(p/512)` on queries and its inverse on keys, so that a distance r weighs `zeta_n^(r/512)`.
+
+    `zeta_n = (2n/D + 0.4) / 1.4` (Sun et al. 2022, eq. 17-18 and their code, which has the 512: `scale_base`).
+    """
+
+    def rotate(self, q: Tensor, k: Tensor, span: Span) -> tuple[Tensor, Tensor]:
+        """[B,H,T,D] each."""
+        q, k = super().rotate(q, k, span)
+        places = torch.arange(0, self.width, 2, device=span.device, dtype=torch.float64)
+        zeta = (places / self.width + 0.4) / 1.4
+        powers = span.queries.to(torch.float64)[:, None] / self.factor / SCALE_BASE
+        scales = (zeta**powers).repeat_interleave(2, dim=-1)
+        return q * scales.to(q.dtype), k * (1 / scales).to(k.dtype)
+
+
+SCALE_BASE = 512
+"""Distance at which xPos's decay is zeta."""
+
+LONGEST_XPOS = 32_768
+"""Positions up to which xPos's scales and their inverses are numbers in single precision and bfloat16."""
+
+
+class Rope(Scheme):
+    """RoPE: queries and keys are turned by their positions (Su et al. 2021, eq. 14-16, 34); no parameters.
+
+    `q_i . k_j` becomes `Re sum_n q_i,n conj(k_j,n) e^(i (p_i - p_j) theta_n)`, `theta_n = base^(-2n/D)`, with each pair
+    of features (2n, 2n+1) read as a complex number. Values are not turned. Positions can be interpolated at inference.
+    """
+
+    view_class: type[Rotation] = Rotation
+
+    class Settings(Options):
+        """Options of `rope` and `xpos`."""
+
+        base: float = Field(10_000.0, gt=1, description="the slowest pair of features turns once in 2 pi x base tokens")
+
+    excludes = frozenset({"rope", "xpos"})
+
+    def __init__(self, stack: Stack, settings: Settings) -> None:
+        super().__init__()
+        self.view = self.view_class(stack.d_head, settings.base)
+
+    @classmethod
+    def refuses(cls, stack: Stack, settings: Any) -> list[str]:
+        """Features turn in pairs."""
+        if stack.d_head % 2:
+            return [f"needs an even width of a head; d_model / heads = {stack.d_head} is odd"]
+        return []
+
+    def interpolate(self, factor: float) -> bool:
+        """Divide every position by `factor` from now on."""
+        self.view.factor = factor
+        return True
+
+    def layer(self, index: int) -> LayerPosition:
+        """The rotation, the same in every layer."""
+        return self.view
+
+
+class Xpos(Rope):
+    """xPos: RoPE whose products fall off with the distance to the left (Sun et al. 2022, section 3); no parameters.
+
+    The fall to the left is a rise to the right, so it serves a decoder alone.
+    """
+
+    view_class = DecayingRotation
+    longest = LONGEST_XPOS
+
+    @classmethod
+    def refuses(cls, stack: Stack, settings: Any) -> list[str]:
+        """Features turn in pairs, and all keys stand to the left."""
+        faults = super().refuses(stack, settings)
+        if not stack.causal:
+            faults.append(
+                "falls off to the left and grows to the right, so it cannot serve the encoder; choose rope there"
+            )
+        return faults
+
+
+def _turned(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+    """[B,H,T,D] turned pair by pair, by angles with these cosines and sines [T,D/2]; computed wide."""
+    even, odd = x.to(cosines.dtype).unflatten(-1, (-1, 2)).unbind(-1)
+    turned = torch.stack([even * cosines - odd * sines, even * sines + odd * cosines], dim=-1)
+    return turned.flatten(-2).to(x.dtype)

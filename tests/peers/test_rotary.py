@@ -1,0 +1,27 @@
+"""RoPE and xPos against x-transformers: the products of queries and keys."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from posnmt.position.rotary import Rope, Xpos
+from posnmt.position.seam import Span, Stack
+
+peer = pytest.importorskip("x_transformers.x_transformers", reason="x-transformers is not installed: make test-peers")
+
+
+@pytest.mark.parametrize("kind", [Rope, Xpos])
+def test_products_are_those_of_x_transformers(kind):
+    torch.manual_seed(0)
+    view = kind(Stack(32, 2, 1, True, 64), kind.Settings()).layer(0)
+    q, k = torch.randn(2, 1, 2, 40, 16, dtype=torch.float64)
+    ours_q, ours_k = view.rotate(q, k, Span(0, 40, q.device))
+    rotary = peer.RotaryEmbedding(16, use_xpos=kind is Xpos).double()
+    angles, scale = rotary.forward_from_seq_len(40)
+    theirs_q = peer.apply_rotary_pos_emb(q, angles, scale)
+    theirs_k = peer.apply_rotary_pos_emb(k, angles, 1 / scale if kind is Xpos else 1.0)
+    # the two place xPos's scales at other middles, so that only products compare; angles are single precision there
+    seen = torch.ones(40, 40).tril().bool()
+    ours, theirs = ours_q @ ours_k.transpose(-1, -2), theirs_q @ theirs_k.transpose(-1, -2)
+    torch.testing.assert_close(ours[..., seen], theirs[..., seen], rtol=1e-5, atol=1e-4)
