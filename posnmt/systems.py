@@ -129,6 +129,19 @@ SYSTEMS: dict[str, System] = {
             "decoder": {"position": [{"scheme": "sinusoidal"}]},
         },
     ),
+    "rnmt-cascade": System(
+        "six bidirectional LSTM layers under the encoder's self-attention; sinusoids in the decoder",
+        "Chen M. et al. 2018, cascaded encoder",
+        {
+            "encoder": {"position": [{"scheme": "recurrent", "cell": "lstm", "bidirectional": True, "layers": 6}]},
+            "decoder": {"position": [{"scheme": "sinusoidal"}]},
+        },
+    ),
+    "transformer-xl": System(
+        "projected sinusoids of the distance, and trained preferences for words and for distances, in the logits",
+        "Dai et al. 2019; future work of R19",
+        _both({"scheme": "transformer-xl"}),
+    ),
     "rnn-nmt": System(
         "no Transformer: a bidirectional LSTM reads, an LSTM with attention and input feeding writes",
         "N19 section 5; Luong et al. 2015",
@@ -198,6 +211,11 @@ SYSTEMS: dict[str, System] = {
         "trained vectors for how many of the words between two words count, which attention itself decides",
         "Golovneva et al. 2024",
         _both({"scheme": "cope"}),
+    ),
+    "pre-reordering": System(
+        "as transformer, on source text that `posnmt condition reorder` has put into the order of the target first",
+        "C19a section 6.2; the pre-orderer of Neubig et al. 2012",
+        _both({"scheme": "sinusoidal"}),
     ),
     "none": System("no position information but the decoder's causal mask", "control", _both()),
 }

@@ -95,7 +95,7 @@ def real(batch):
     return torch.cat([row[:length] for row, length in zip(batch, LENGTHS.tolist(), strict=True)])
 
 
-@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("layers", [1, 4])
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("cell", STEPS)
 def test_states_in_place_of_positions(cell, bidirectional, layers):
@@ -108,8 +108,9 @@ def test_states_in_place_of_positions(cell, bidirectional, layers):
     rows = []
     for row, length in zip(x, LENGTHS.tolist(), strict=True):
         states = row[:length]
-        for layer in scheme.networks:
-            states = layer_by_loops(cell, layer, states, 12)
+        for index, layer in enumerate(scheme.networks):
+            above = layer_by_loops(cell, layer, states, 12)
+            states = states + above if index >= 2 else above  # Chen M. et al. 2018
         rows.append(states)
     same_with_gradients(real(got), torch.cat(rows), [x, *scheme.parameters()])
 

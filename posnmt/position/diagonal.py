@@ -29,10 +29,27 @@ def spread(by_distance: Tensor, start: int, keys: int) -> Tensor:
         return by_distance.gather(-1, _columns(by_distance, start, keys, reach))
     if queries == 1:
         return _strip(by_distance, -start, keys, reach)
-    width = queries + keys - 1
-    # column m of the strip holds distance m - (start + queries - 1); row i reads it from m = queries - 1 - i
-    strip = _strip(by_distance, -(start + queries - 1), width, reach).flatten(-2)
-    skewed = strip[..., queries - 1 : queries - 1 + queries * (width - 1)]
+    return skew(_strip(by_distance, -(start + queries - 1), queries + keys - 1, reach))
+
+
+def skew(by_offset: Tensor) -> Tensor:
+    """Out[.., i, j] = by_offset[.., i, j - i + Tq - 1]: row i starts Tq - 1 - i places into its own values.
+
+    Args:
+        by_offset: [.., Tq, Tq + Tk - 1], in each row the values of the offsets in rising order.
+
+    Returns:
+        [.., Tq, Tk]
+    """
+    queries, width = by_offset.shape[-2:]
+    keys = width - queries + 1
+    if queries == 1:
+        return by_offset
+    if torch.compiler.is_compiling():
+        places = torch.arange(keys, device=by_offset.device) - torch.arange(queries, device=by_offset.device)[:, None]
+        return by_offset.gather(-1, (places + queries - 1).expand(*by_offset.shape[:-1], keys))
+    # without its first Tq - 1 values, the flattened matrix read in rows that are one value shorter is what is wanted
+    skewed = by_offset.flatten(-2)[..., queries - 1 : queries - 1 + queries * (width - 1)]
     return skewed.unflatten(-1, (queries, width - 1))[..., :keys]
 
 

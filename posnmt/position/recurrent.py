@@ -15,8 +15,9 @@ class Recurrent(Scheme):
     """`wv'_i = h_i`, `h_i = GRU(wv_i, h_{i-1})` (N19 eq. 8-9), or another recurrent network.
 
     The word embeddings are replaced by the network's states; it starts from zero. R19 section 3.3 has a bidirectional
-    LSTM in the encoder and a forward one in the decoder. Several layers make the cascade of Chen M. et al. 2018.
-    Parameters as PyTorch has them, with two bias vectors a gate; N19's counts need both.
+    LSTM in the encoder and a forward one in the decoder. Several layers make the cascade of Chen M. et al. 2018, with
+    its residual connections from the third layer on. Parameters are as PyTorch has them, with two bias vectors a gate;
+    N19's counts need both.
     """
 
     class Settings(Options):
@@ -49,7 +50,8 @@ class Recurrent(Scheme):
         """The states [B,T,d] after each word of x [B,T,d], and those to go on from, one for each layer."""
         before = [None] * len(self.networks) if carry is None else carry
         states, after = x, []
-        for network, state in zip(self.networks, before, strict=True):
-            states, state = network(states, span, state)
+        for index, (network, state) in enumerate(zip(self.networks, before, strict=True)):
+            above, state = network(states, span, state)
+            states = states + above if index >= 2 else above
             after.append(state)
         return states.to(x.dtype), tuple(after)  # some networks give bf16 under autocast

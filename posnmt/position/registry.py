@@ -22,6 +22,7 @@ SCHEMES = {
     "additional": "reordering:Additional",
     "reordering": "reordering:Reordering",
     "directional": "directional:Directional",
+    "transformer-xl": "xl:TransformerXL",
     "rope": "rotary:Rope",
     "xpos": "rotary:Xpos",
     "shape": "augmented:Shape",

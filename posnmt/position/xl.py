@@ -1,0 +1,63 @@
+"""The relative terms of Transformer-XL (Dai et al. 2019)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from posnmt.position.absolute import Sinusoidal, sinusoids
+from posnmt.position.diagonal import skew
+from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
+
+
+class DistanceProjection(LayerPosition):
+    """The terms (b), (c) and (d) of one layer (Dai et al. 2019, section 3.3), beside queries times keys, its (a):
+
+        e_ij = (q_i k_j^T + q_i W_R R_{i-j} + u k_j^T + v W_R R_{i-j}) / sqrt(D)
+
+    with R the sinusoids of the signed distance, of width d, never clipped. `W_R R` is taken once for the Tq + Tk - 1
+    distances that occur and laid along the diagonals. u and v [H,D] are those of the stack.
+    """
+
+    def __init__(self, stack: Stack, biases: nn.Parameter) -> None:
+        super().__init__()
+        self.width, self.biases = stack.d_model, biases
+        self.project = nn.Linear(stack.d_model, stack.d_model, bias=False)
+        nn.init.xavier_uniform_(self.project.weight)
+
+    def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
+        """[B,H,Tq,Tk] from the scaled queries [B,H,Tq,D] and all keys [B,H,Tk,D]."""
+        content, distance = (self.biases.to(q.dtype) * q.shape[-1] ** -0.5).unsqueeze(-2)  # u and v, [H,1,D]
+        found = sinusoids(-span.diagonals, self.width).to(self.project.weight.dtype)
+        rows = self.project(found).to(q.dtype).unflatten(-1, (self.biases.shape[1], -1)).permute(1, 2, 0)  # [H,D,W]
+        return skew((q + distance) @ rows) + content @ k.transpose(-1, -2)
+
+
+class TransformerXL(Scheme):
+    """Transformer-XL's relative terms in every layer (Dai et al. 2019, section 3.3), with no absolute position.
+
+    Each layer has its own W_R; u and v are shared by the layers, as in the published code. The recurrence over segments
+    of a long text is no part of it: a sentence is one segment. In an encoder the distances have both signs.
+    """
+
+    class Settings(Options):
+        """No options."""
+
+    def __init__(self, stack: Stack, settings: Settings) -> None:
+        super().__init__()
+        self.biases = nn.Parameter(torch.empty(2, stack.heads, stack.d_head))
+        nn.init.normal_(self.biases, std=0.02)
+        self.layers = nn.ModuleList(DistanceProjection(stack, self.biases) for _ in range(stack.layers))
+
+    @classmethod
+    def refuses(cls, stack: Stack, settings: Any) -> list[str]:
+        """As the sinusoids."""
+        return Sinusoidal.refuses(stack, Sinusoidal.Settings())
+
+    def layer(self, index: int) -> LayerPosition:
+        """The terms of one layer."""
+        view = self.layers[index]
+        assert isinstance(view, LayerPosition)
+        return view
