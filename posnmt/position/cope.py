@@ -6,7 +6,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
+from posnmt.position.seam import LayeredScheme, LayerPosition, Options, Span, Stack
 
 
 class ContextualPositions(LayerPosition):
@@ -45,7 +45,7 @@ class ContextualPositions(LayerPosition):
         return by_position.gather(-1, index).lerp(by_position.gather(-1, after), share).to(q.dtype)
 
 
-class Cope(Scheme):
+class Cope(LayeredScheme):
     """CoPE (Golovneva et al. 2024): see `ContextualPositions`. Vectors are shared by the heads of a layer."""
 
     class Settings(Options):
@@ -58,9 +58,3 @@ class Cope(Scheme):
         self.layers = nn.ModuleList(
             ContextualPositions(settings.positions, stack.d_head, stack.causal) for _ in range(stack.layers)
         )
-
-    def layer(self, index: int) -> LayerPosition:
-        """The vectors of one layer."""
-        view = self.layers[index]
-        assert isinstance(view, LayerPosition)
-        return view

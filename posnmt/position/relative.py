@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from posnmt.position.absolute import sinusoids
 from posnmt.position.diagonal import collect, spread
-from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
+from posnmt.position.seam import LayeredScheme, LayerPosition, Options, Span, Stack
 
 
 class RelativeKeys(LayerPosition):
@@ -45,7 +45,7 @@ class RelativeKeysAndValues(RelativeKeys):
         return collect(weights, span.start, self.distance) @ self.additions.to(weights.dtype)
 
 
-class Relative(Scheme):
+class Relative(LayeredScheme):
     """Vectors for the clipped distance from query to key, shared by the heads of a layer, not by the layers.
 
     They are trained, or the sinusoids of the distance (R19 eq. 8-9: `gamma^K_r = gamma^V_r = PE(r)`, of the width of a
@@ -72,12 +72,6 @@ class Relative(Scheme):
         if settings.vectors == "sinusoidal" and stack.d_head % 2:
             return [f"needs an even width of a head for sinusoidal vectors; d_model / heads = {stack.d_head} is odd"]
         return []
-
-    def layer(self, index: int) -> LayerPosition:
-        """The vectors of one layer."""
-        view = self.layers[index]
-        assert isinstance(view, LayerPosition)
-        return view
 
 
 def _set_vectors(view: nn.Module, name: str, distance: int, width: int, trained: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from posnmt.position.absolute import Sinusoidal
-from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
+from posnmt.position.seam import LayeredScheme, LayerPosition, Options, Span, Stack
 
 
 class AdditionalPositions(LayerPosition):
@@ -41,7 +41,7 @@ class ReorderingEmbeddings(AdditionalPositions):
         return self.norm(after + self.positions.vectors(span, after) * penalties)
 
 
-class Additional(Scheme):
+class Additional(LayeredScheme):
     """Sinusoids once more after the self-attention of every layer: `C = LN(H' + PE)` (C19a section 6.2, a control)."""
 
     view: type[AdditionalPositions] = AdditionalPositions
@@ -58,12 +58,6 @@ class Additional(Scheme):
     def refuses(cls, stack: Stack, settings: Any) -> list[str]:
         """As the sinusoids."""
         return Sinusoidal.refuses(stack, Sinusoidal.Settings())
-
-    def layer(self, index: int) -> LayerPosition:
-        """The refinement of one layer."""
-        view = self.layers[index]
-        assert isinstance(view, LayerPosition)
-        return view
 
 
 class Reordering(Additional):

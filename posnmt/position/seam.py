@@ -176,6 +176,18 @@ class Scheme(nn.Module):
         return None
 
 
+class LayeredScheme(Scheme):
+    """A scheme that has a view of its own for each layer, in `layers`."""
+
+    layers: nn.ModuleList
+
+    def layer(self, index: int) -> LayerPosition:
+        """The view of one layer."""
+        view = self.layers[index]
+        assert isinstance(view, LayerPosition)
+        return view
+
+
 class LayerPositions:
     """The views that all schemes of a stack have of one layer, joined. Not a module: the schemes own the parameters."""
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from posnmt.position.absolute import Sinusoidal, sinusoids
 from posnmt.position.diagonal import skew
-from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
+from posnmt.position.seam import LayeredScheme, LayerPosition, Options, Span, Stack
 
 
 class DistanceProjection(LayerPosition):
@@ -35,7 +35,7 @@ class DistanceProjection(LayerPosition):
         return skew((q + distance) @ rows) + content @ k.transpose(-1, -2)
 
 
-class TransformerXL(Scheme):
+class TransformerXL(LayeredScheme):
     """Transformer-XL's relative terms in every layer (Dai et al. 2019, section 3.3), with no absolute position.
 
     Each layer has its own W_R; u and v are shared by the layers, as in the published code. The recurrence over segments
@@ -55,9 +55,3 @@ class TransformerXL(Scheme):
     def refuses(cls, stack: Stack, settings: Any) -> list[str]:
         """As the sinusoids."""
         return Sinusoidal.refuses(stack, Sinusoidal.Settings())
-
-    def layer(self, index: int) -> LayerPosition:
-        """The terms of one layer."""
-        view = self.layers[index]
-        assert isinstance(view, LayerPosition)
-        return view
