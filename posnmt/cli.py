@@ -428,3 +428,45 @@ def artificial(out: Path, reordering: str, lexicon: int | None, **options: Any) 
     size = {} if lexicon is None else {"lexicon": lexicon}
     command(out, reordering=reordering, **options, **size)
     click.echo(str(out))
+
+
+@condition.command(context_settings=COMMAND)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="folder for the reordered texts")
+@click.option(
+    "--apply", "applied", multiple=True, required=True, metavar="NAME=FILE", help="text to reorder; once for each"
+)
+@click.option("--source", type=click.Path(path_type=Path), help="source text to learn the order from")
+@click.option("--target", type=click.Path(path_type=Path), help="its translations, line by line")
+@click.option(
+    "--alignment", type=click.Path(path_type=Path), help="their word alignments, lines `0-0 1-2`; default: by eflomal"
+)
+@click.option("--model", type=click.Path(path_type=Path), help="instead of learning: model.json of an earlier run")
+@click.option("--command", "program", metavar="CMD", help="instead: a shell command, lines in, reordered lines out")
+@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--passes", type=click.IntRange(min=1), default=3, show_default=True, help="over the pairs, in learning")
+def reorder(
+    out: Path,
+    applied: tuple[str, ...],
+    source: Path | None,
+    target: Path | None,
+    alignment: Path | None,
+    model: Path | None,
+    program: str | None,
+    seed: int,
+    passes: int,
+) -> None:
+    """Pre-reordering: source text with its words in the order of the target language.
+
+    Learns the order from a parallel text with word alignments, and reorders other texts, training, dev and test sources
+    alike. Words are what blanks separate: segment Japanese or Chinese first. docs/reorder.md says more.
+
+    \b
+    Example: posnmt condition reorder --source train.ja --target train.en --apply train.ja=train.ja
+             --apply dev.ja=dev.ja --apply test.ja=test.ja --out reordered
+    """
+    from posnmt.data.reorder import command
+    from posnmt.progress import Display
+
+    with Display() as display:
+        command(out, applied, source, target, alignment, model, program, seed, passes, display)
+    click.echo(str(out))

@@ -1,0 +1,193 @@
+"""Word alignments of a parallel corpus: read from a file, or made by eflomal; and what they say about word order.
+
+A link (i, j) joins source token i and target token j, both counted from 0. Tokens are what blanks and tabs separate, as
+in `tokens`; no other white space ends a token, so that positions are those of every common aligner.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posnmt.data.corpus import Findings, TextFile, read_lines
+from posnmt.errors import UserError
+
+Links = frozenset[tuple[int, int]]
+
+INSTALL = "pip install eflomal (it needs a C compiler), or give the alignments of another aligner as a file"
+_LINK = re.compile(r"(\d+)-(\d+)")
+_NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+
+
+def tokens(line: str) -> list[str]:
+    """The tokens of a line: what runs of blanks and tabs separate."""
+    return [token for token in re.split("[ \t]+", line) if token]
+
+
+def read_alignment(path: str | Path, pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Links]:
+    """Alignments in Pharaoh format (`0-0 1-2`), line n for pair n; an empty line is a pair without links.
+
+    Args:
+        pairs: source and target tokens of each pair.
+
+    Raises:
+        UserError: a line that is not in this format, a link outside its sentence, or another number of lines.
+    """
+    file = TextFile("alignment", Path(path))
+    findings = Findings()
+    alignment = []
+    for number, line in enumerate(read_lines(file, findings, blank_is_fault=False), start=1):
+        if number <= len(pairs):
+            source, target = pairs[number - 1]
+            alignment.append(_links(line, len(source), len(target), f"{path}:{number}"))
+    findings.raise_all()
+    if findings.lines[file] != len(pairs):
+        raise UserError(
+            f"{findings.lines[file]:,} lines of alignments for {len(pairs):,} sentence pairs",
+            path,
+            "line n must hold the links of pair n",
+        )
+    return alignment
+
+
+def pharaoh(links: Links) -> str:
+    """Links in Pharaoh format, sorted."""
+    return " ".join(f"{i}-{j}" for i, j in sorted(links))
+
+
+def align(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Links]:
+    """Alignments by eflomal (Östling and Tiedemann 2016) in both directions, symmetrised.
+
+    Case is ignored. A pair with 1,024 or more tokens on a side gets no links. eflomal takes its random numbers from the
+    system, so that two calls differ in a few links: keep the result where runs shall repeat exactly. It runs as a
+    program of its own.
+
+    Raises:
+        UserError: eflomal is not installed, or fails.
+    """
+    here = os.path.dirname(sys.executable)
+    program = shutil.which("eflomal-align", path=os.pathsep.join([here, os.environ.get("PATH", "")]))
+    if program is None:
+        raise UserError("word alignments are made by eflomal, which is not installed", None, INSTALL)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for side, texts in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
+            _write_numbers(folder / side, texts)
+        call = [program, "--overwrite"]
+        for option, file in (("-s", "source"), ("-t", "target"), ("-f", "forward"), ("-r", "reverse")):
+            call += [option, str(folder / file)]
+        done = subprocess.run(call, capture_output=True, text=True)
+        if done.returncode != 0:
+            reason = (done.stderr.strip() or f"status {done.returncode}").splitlines()[-1]
+            raise UserError(f"eflomal failed: {reason}", program, INSTALL)
+        forward, reverse = (read_alignment(folder / file, pairs) for file in ("forward", "reverse"))
+    return [symmetrise(one, other) for one, other in zip(forward, reverse, strict=True)]
+
+
+def symmetrise(forward: Iterable[tuple[int, int]], reverse: Iterable[tuple[int, int]]) -> Links:
+    """The links of two directions as one alignment: grow-diag-final-and (Koehn et al. 2005).
+
+    From the intersection, neighbours (diagonal ones too) in the union are added while one of their tokens has no link;
+    then all of the forward and of the reverse links of which both tokens have none.
+    """
+    first, second = set(forward), set(reverse)
+    union, links = first | second, first & second
+    rows, columns = {i for i, _ in links}, {j for _, j in links}
+
+    def add(link: tuple[int, int]) -> None:
+        links.add(link)
+        rows.add(link[0])
+        columns.add(link[1])
+
+    grown = sorted(links)
+    while grown:
+        seeds, grown = grown, []
+        for i, j in seeds:
+            for down, right in _NEIGHBOURS:
+                link = (i + down, j + right)
+                if link in union and link not in links and (link[0] not in rows or link[1] not in columns):
+                    add(link)
+                    grown.append(link)
+    for direction in (first, second):
+        for link in sorted(direction):
+            if link[0] not in rows and link[1] not in columns:
+                add(link)
+    return frozenset(links)
+
+
+def alignment_error_rate(guesses: Iterable[Links], gold: Iterable[Links]) -> float:
+    """1 - 2 |A and G| / (|A| + |G|) over a corpus (Och and Ney 2003, where all gold links are sure); 0 is perfect."""
+    common = total = 0
+    for guess, right in zip(guesses, gold, strict=True):
+        common += len(guess & right)
+        total += len(guess) + len(right)
+    return 1 - 2 * common / total
+
+
+def target_places(links: Links, length: int) -> NDArray[np.float64]:
+    """Where each source token stands in the target: the mean position of its links; NaN without a link.
+
+    Args:
+        length: source tokens.
+
+    Returns:
+        [length] positions.
+    """
+    sums, counts = np.zeros(length), np.zeros(length)
+    for i, j in links:
+        sums[i] += j
+        counts[i] += 1
+    with np.errstate(invalid="ignore"):
+        return sums / counts
+
+
+def kendall_tau(places: NDArray[np.float64]) -> float | None:
+    """Kendall's tau of tokens in some order against their target order: 1 the same order, -1 the reverse.
+
+    Pairs of tokens at the same place, or with a token without link, do not count.
+
+    Args:
+        places: target places of the tokens, in the order to be measured.
+
+    Returns:
+        (pairs in target order - pairs in reverse) / both; None when no pair counts.
+    """
+    later = np.triu(np.sign(places[None, :] - places[:, None]), 1)
+    ahead, behind = np.count_nonzero(later > 0), np.count_nonzero(later < 0)
+    return (ahead - behind) / (ahead + behind) if ahead + behind else None
+
+
+def _links(line: str, sources: int, targets: int, where: str) -> Links:
+    """One line in Pharaoh format, checked."""
+    links = set()
+    for link in line.split():
+        found = _LINK.fullmatch(link)
+        if found is None:
+            raise UserError(f"{link!r} is not a link", where, "write links as SOURCE-TARGET, counted from 0: 0-0 1-2")
+        i, j = int(found[1]), int(found[2])
+        for side, position, length in (("source", i, sources), ("target", j, targets)):
+            if position >= length:
+                raise UserError(
+                    f"link {link} is outside the {side} sentence, which has {length} tokens",
+                    where,
+                    "align the text as it is given here; tokens are counted from 0",
+                )
+        links.add((i, j))
+    return frozenset(links)
+
+
+def _write_numbers(path: Path, texts: Iterable[Sequence[str]]) -> None:
+    """Tokens as numbers, whatever their case: the aligner would split them at other white space inside."""
+    numbers: dict[str, int] = {}
+    with path.open("w", encoding="ascii", newline="\n") as file:
+        for text in texts:
+            file.write(" ".join(str(numbers.setdefault(token.lower(), len(numbers))) for token in text) + "\n")
