@@ -111,7 +111,7 @@ SYSTEMS: dict[str, System] = {
         },
     ),
     "re-decoder": System(
-        "the same in the decoder alone",
+        "as re-encoder, after the self-attention of every decoder layer instead",
         "C19a eq. 6-9",
         {
             "encoder": {"position": [{"scheme": "sinusoidal"}]},
@@ -119,7 +119,7 @@ SYSTEMS: dict[str, System] = {
         },
     ),
     "re-both": System(
-        "the same in encoder and decoder", "C19a eq. 6-9", _both({"scheme": "sinusoidal"}, {"scheme": "reordering"})
+        "re-encoder and re-decoder together", "C19a eq. 6-9", _both({"scheme": "sinusoidal"}, {"scheme": "reordering"})
     ),
     "disan": System(
         "sinusoids; half of the encoder's heads look left, half look right",
@@ -142,6 +142,11 @@ SYSTEMS: dict[str, System] = {
         "Dai et al. 2019; future work of R19",
         _both({"scheme": "transformer-xl"}),
     ),
+    "sru": System(
+        "sinusoids; every feed-forward layer is a simple recurrent unit, both ways in the encoder",
+        "Lei et al. 2018",
+        {"architecture": "sru", **_both({"scheme": "sinusoidal"})},
+    ),
     "rnn-nmt": System(
         "no Transformer: a bidirectional LSTM reads, an LSTM with attention and input feeding writes",
         "N19 section 5; Luong et al. 2015",
@@ -151,6 +156,20 @@ SYSTEMS: dict[str, System] = {
         "no Transformer: bidirectional GRU, and a GRU whose attention is drawn to places near its last one",
         "Bahdanau et al. 2015; Zhang et al. 2017",
         {"architecture": "rnnsearch+distortion", "encoder": {"layers": 1}, "decoder": {"layers": 1}},
+    ),
+    "convs2s": System(
+        "no Transformer: convolutions over words with learned positions, attention in every layer of the decoder",
+        "Gehring et al. 2017",
+        {"architecture": "convs2s", **_both({"scheme": "learned"})},
+    ),
+    "dtmt": System(
+        "no Transformer: recurrent networks with five cells from one word to the next, words with sinusoids, attention",
+        "Meng and Zhang 2019",
+        {
+            "architecture": "dtmt",
+            "encoder": {"layers": 5, "position": [{"scheme": "sinusoidal"}]},
+            "decoder": {"layers": 5, "position": [{"scheme": "sinusoidal"}]},
+        },
     ),
     "rope": System(
         "queries and keys turned by angles that grow with their positions; products know distances alone",

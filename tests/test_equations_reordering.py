@@ -75,7 +75,7 @@ def test_a_layer_reads_c_and_keeps_h_dash():
     h_dash = layer.attention_norm(x + layer.attention(x, joined, span, None))
     pp = torch.sigmoid(torch.tanh(x @ view.word.weight.T + h_dash @ view.context.weight.T) @ view.penalty.weight.T)
     c = view.norm(h_dash + sinusoids(torch.arange(5), 16) * pp)
-    want = layer.feed_forward_norm(layer.feed_forward(c) + h_dash)
+    want = layer.feed_forward_norm(layer.feed_forward(c, span) + h_dash)
     torch.testing.assert_close(layer(x, joined, span, None), want, rtol=0, atol=1e-12)
 
 
@@ -90,7 +90,7 @@ def test_in_the_decoder_attention_to_the_source_reads_c():
     h_dash = layer.attention_norm(x + layer.attention(x, joined, span, None))
     c = view.refine(x, h_dash, span)
     h = layer.cross_norm(h_dash + layer.cross(c, state.memory[0], None))
-    torch.testing.assert_close(got, layer.feed_forward_norm(h + layer.feed_forward(h)), rtol=0, atol=1e-12)
+    torch.testing.assert_close(got, layer.feed_forward_norm(h + layer.feed_forward(h, span)), rtol=0, atol=1e-12)
 
 
 def test_directional_heads_see_one_side():

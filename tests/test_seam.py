@@ -193,7 +193,7 @@ def test_every_hook_of_the_seam_reaches_the_layer():
             out[0, i] = sum(w * v[0, j] for w, j in zip(weights, allowed, strict=True)) + 1.0
         heads_out.append(out)
     h = layer.attention_norm(x + layer.attention.output(torch.cat(heads_out, -1)))
-    want = layer.feed_forward_norm(h + layer.feed_forward(h + 0.5 * x))
+    want = layer.feed_forward_norm(h + layer.feed_forward(h + 0.5 * x, Span(0, 5, x.device)))
     torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
 
 

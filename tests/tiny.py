@@ -39,6 +39,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "rpe-head-full": both({"scheme": "recurrent-heads", "layout": "rpe", "cell": "gru", "head_projection": "full"}),
     "mpr-head-sru": both({"scheme": "recurrent-heads", "width": 12, "cell": "sru"}),
     "mpr-head-lstm": both({"scheme": "recurrent-heads", "cell": "lstm"}),
+    "sru-forward": {"system": "sru", "options": {"bidirectional": False}},
     "relative-near": both({"scheme": "relative", "distance": 2}),
     **{
         f"rnnsearch-{context}": {"system": "rnnsearch+distortion", "options": {"context": context, "jump": 2}}

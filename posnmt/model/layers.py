@@ -25,15 +25,15 @@ class FeedForward(nn.Module):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """[B,T,d] -> [B,T,d]."""
+    def forward(self, x: Tensor, span: Span, cache: LayerCache | None = None) -> Tensor:
+        """[B,T,d] -> [B,T,d], each token by itself: span and cache are for layers that look around."""
         return self.fall(self.dropout(functional.relu(self.rise(x))))
 
 
 class EncoderLayer(nn.Module):
     """Self-attention and feed-forward."""
 
-    def __init__(self, attention: SelfAttention, feed_forward: FeedForward, d_model: int, dropout: float) -> None:
+    def __init__(self, attention: SelfAttention, feed_forward: nn.Module, d_model: int, dropout: float) -> None:
         super().__init__()
         self.attention, self.feed_forward = attention, feed_forward
         self.attention_norm, self.feed_forward_norm = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
@@ -43,7 +43,7 @@ class EncoderLayer(nn.Module):
         """[B,T,d] -> [B,T,d]; mask [B,1,1,T] is True at real tokens."""
         h = self.attention_norm(x + self.dropout(self.attention(x, view, span, mask)))
         refined = view.refine(x, h, span)
-        return self.feed_forward_norm(h + self.dropout(self.feed_forward(refined)))
+        return self.feed_forward_norm(h + self.dropout(self.feed_forward(refined, span)))
 
 
 class DecoderLayer(nn.Module):
@@ -53,7 +53,7 @@ class DecoderLayer(nn.Module):
         self,
         attention: SelfAttention,
         cross: CrossAttention,
-        feed_forward: FeedForward,
+        feed_forward: nn.Module,
         d_model: int,
         dropout: float,
     ) -> None:
@@ -76,4 +76,4 @@ class DecoderLayer(nn.Module):
         h = self.attention_norm(x + self.dropout(self.attention(x, view, span, None, cache)))
         refined = view.refine(x, h, span)
         h = self.cross_norm(h + self.dropout(self.cross(refined, memory, memory_mask)))
-        return self.feed_forward_norm(h + self.dropout(self.feed_forward(h)))
+        return self.feed_forward_norm(h + self.dropout(self.feed_forward(h, span, cache)))

@@ -14,8 +14,11 @@ from posnmt.position.registry import option_fault
 
 ARCHITECTURES = {
     "transformer": "transformer:Transformer",
+    "sru": "sru:RecurrentTransformer",
     "rnn-nmt": "rnn:RecurrentTranslator",
     "rnnsearch+distortion": "rnnsearch:RecurrentSearch",
+    "convs2s": "convs2s:ConvolutionalTranslator",
+    "dtmt": "dtmt:DeepTransitionTranslator",
 }
 """Architecture name → module and class inside posnmt.model."""
 

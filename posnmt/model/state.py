@@ -11,10 +11,15 @@ from posnmt.position.seam import Carry
 
 
 class LayerCache:
-    """Self-attention keys and values [N,H,T,D] of one decoder layer, in buffers that double when they are full."""
+    """Self-attention keys and values [N,H,T,D] of one decoder layer, in buffers that double when they are full.
+
+    Attributes:
+        feed_forward: what a recurrent feed-forward layer remembers.
+    """
 
     def __init__(self) -> None:
         self.length = 0
+        self.feed_forward: Carry = None
         self._keys: Tensor | None = None
         self._values: Tensor | None = None
 
@@ -36,6 +41,7 @@ class LayerCache:
         if self._keys is not None and self._values is not None:
             self._keys = self._keys[:, :, : self.length].index_select(0, rows)
             self._values = self._values[:, :, : self.length].index_select(0, rows)
+        self.feed_forward = select_rows(self.feed_forward, rows)
 
 
 @dataclass

@@ -73,14 +73,16 @@ class Transformer(TranslationModel):
         self.source = OrderedEmbedding(source, config.dropout)
         self.target = OrderedEmbedding(target, config.dropout)
         self.encoder = nn.ModuleList(
-            EncoderLayer(_self_attention(config, causal=False), _feed_forward(config), d, config.dropout)
+            EncoderLayer(
+                _self_attention(config, causal=False), self.build_feed_forward(config, causal=False), d, config.dropout
+            )
             for _ in range(config.encoder.layers)
         )
         self.decoder = nn.ModuleList(
             DecoderLayer(
                 _self_attention(config, causal=True),
                 CrossAttention(d, config.heads, config.attention_dropout),
-                _feed_forward(config),
+                self.build_feed_forward(config, causal=True),
                 d,
                 config.dropout,
             )
@@ -102,6 +104,10 @@ class Transformer(TranslationModel):
                 place = () if index is None else (str(index),)
                 faults.append(((side, "position", *place), fault))
         return faults
+
+    def build_feed_forward(self, config: Model, causal: bool) -> nn.Module:
+        """The feed-forward layer of one encoder or decoder layer; what takes its place has its signature."""
+        return FeedForward(config.d_model, config.feed_forward, config.feed_forward_dropout)
 
     def encode(self, source: Tensor, lengths: Tensor | None) -> Tensor:
         """Source tokens [B,J], right-padded, with real lengths [B] (None: no padding) -> [B,J,d]."""
@@ -154,7 +160,3 @@ class Transformer(TranslationModel):
 
 def _self_attention(config: Model, causal: bool) -> SelfAttention:
     return SelfAttention(config.d_model, config.heads, config.attention_dropout, causal)
-
-
-def _feed_forward(config: Model) -> FeedForward:
-    return FeedForward(config.d_model, config.feed_forward, config.feed_forward_dropout)

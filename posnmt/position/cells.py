@@ -25,12 +25,14 @@ class SimpleRecurrentUnit(nn.Module):
         h_t = r_t * c_t + (1 - r_t) * x_t
 
     All products with matrices are taken at once for all tokens; what is left to the loop over time is element-wise.
-    Where the input is not as wide as the output, the highway term is `W_x x_t`.
+    Where the input is not as wide as the output, the highway term has `W_x x_t`; without `highway` there is none, and
+    `h_t = r_t * c_t`.
     """
 
-    def __init__(self, width_in: int, width: int) -> None:
+    def __init__(self, width_in: int, width: int, highway: bool = True) -> None:
         super().__init__()
-        self.project = nn.Linear(width_in, (3 if width_in == width else 4) * width, bias=False)
+        self.highway = highway
+        self.project = nn.Linear(width_in, (4 if highway and width_in != width else 3) * width, bias=False)
         self.peephole = nn.Parameter(torch.empty(2, width))  # v_f and v_r
         self.bias = nn.Parameter(torch.zeros(2, width))
         nn.init.xavier_uniform_(self.project.weight)
@@ -49,8 +51,10 @@ class SimpleRecurrentUnit(nn.Module):
             states.append(c)
         # the reset gate looks back as well but feeds nothing forward, so it needs no loop
         gate = (reset + self.peephole[1] * torch.stack(memories, dim=1)).sigmoid()
-        highway = rest[0] if rest else x
-        return gate * torch.stack(states, dim=1) + (1 - gate) * highway, c[None]
+        output = gate * torch.stack(states, dim=1)
+        if self.highway:
+            output = output + (1 - gate) * (rest[0] if rest else x)
+        return output, c[None]
 
 
 class Recurrence(nn.Module):
@@ -59,10 +63,11 @@ class Recurrence(nn.Module):
     In both directions each is half as wide, and the backward one begins at each row's last real token.
     """
 
-    def __init__(self, cell: Cell, width_in: int, width: int, bidirectional: bool) -> None:
+    def __init__(self, cell: Cell, width_in: int, width: int, bidirectional: bool, highway: bool = True) -> None:
         super().__init__()
-        self.forward_network = _network(cell, width_in, width // 2 if bidirectional else width)
-        self.backward_network = _network(cell, width_in, width // 2) if bidirectional else None
+        each = width // 2 if bidirectional else width
+        self.forward_network = _network(cell, width_in, each, highway)
+        self.backward_network = _network(cell, width_in, each, highway) if bidirectional else None
 
     def forward(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:
         """[B,T,i] -> [B,T,d], and what to remember (None in both directions)."""
@@ -81,10 +86,10 @@ class Recurrence(nn.Module):
         return torch.cat([output, backward[rows, turned]], dim=-1), None
 
 
-def _network(cell: Cell, width_in: int, width: int) -> nn.Module:
-    """A network that takes ([B,T,i], state or None) and gives ([B,T,d], state)."""
+def _network(cell: Cell, width_in: int, width: int, highway: bool) -> nn.Module:
+    """A network that takes ([B,T,i], state or None) and gives ([B,T,d], state); `highway` is SRU's."""
     if cell == "sru":
-        return SimpleRecurrentUnit(width_in, width)
+        return SimpleRecurrentUnit(width_in, width, highway)
     kind = {"gru": nn.GRU, "lstm": nn.LSTM, "elman": nn.RNN}[cell]
     made: nn.Module = kind(width_in, width, batch_first=True)
     return made

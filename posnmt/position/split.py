@@ -35,7 +35,9 @@ class OwnSlice(LayerPosition):
 
 
 class RecurrentHeads(Scheme):
-    """Each word embedding x is split into x^p and x^r, of widths d_p and d_r (C19b section 3):
+    """Recurrent positional embeddings (C19b): a part of each word embedding goes through a recurrent network.
+
+    The embedding x is split into x^p and x^r, of widths d_p and d_r (section 3):
 
         P = x^p + PE,   r_j = tanh(RNN(x^r_j, r_{j-1}) W_r + b_r)   (C19b eq. 6)
 
