@@ -1,6 +1,6 @@
 """Training and greedy decoding speed of every named system, as ratios to `transformer`, on text made by formula.
 
-    python benchmarks/schemes.py [--repeats 5] [--size small]
+    python benchmarks/schemes.py [--repeats 5] [--size small] [--systems relative rnn ...]
 
 The systems take turns, one repeat of each after another, so that a machine that speeds up or slows down does so for
 all; a ratio is taken within a turn, and its median and range over the turns are printed.
@@ -98,14 +98,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--size", default="small", choices=["small", "base", "big"])
+    parser.add_argument("--systems", nargs="*", default=list(SYSTEMS), choices=SYSTEMS, metavar="ID")
     arguments = parser.parse_args()
+    systems = ["transformer", *(system for system in arguments.systems if system != "transformer")]
     versions = f"torch {torch.__version__}, Python {platform.python_version()}"
     print(f"{processor()}, {torch.get_num_threads()} threads, {versions}")
     for title, unit, kind in (("training", "target tokens/s", training), ("greedy decoding", "sentences/s", decoding)):
-        turns = {system: kind(system, arguments.size) for system in SYSTEMS}
+        turns = {system: kind(system, arguments.size) for system in systems}
         for turn in turns.values():
             turn()  # memory is allocated and kernels are chosen
-        speeds: dict[str, list[float]] = {system: [] for system in SYSTEMS}
+        speeds: dict[str, list[float]] = {system: [] for system in systems}
         for _ in range(arguments.repeats):
             for system, turn in turns.items():
                 speeds[system].append(turn())
@@ -113,7 +115,7 @@ def main() -> None:
         for system, found in speeds.items():
             ratios = [ours / base for ours, base in zip(found, speeds["transformer"], strict=True)]
             spread = f"{min(ratios):.2f}-{max(ratios):.2f}"
-            print(f"{system:18} {statistics.median(found):10,.0f}   {statistics.median(ratios):.2f}  {spread}")
+            print(f"{system:21} {statistics.median(found):10,.0f}   {statistics.median(ratios):.2f}  {spread}")
 
 
 if __name__ == "__main__":

@@ -45,6 +45,8 @@ MODELS: dict[str, dict[str, Any]] = {
         f"rnnsearch-{context}": {"system": "rnnsearch+distortion", "options": {"context": context, "jump": 2}}
         for context in ("source", "target", "none")
     },
+    "convs2s-widths": {"system": "convs2s", "options": {"widths": [8, 20], "kernels": [2, 1]}},
+    "dtmt-without-norm": {"system": "dtmt", "options": {"layer_norm": False}, "encoder": {"layers": 1}},
     "relative-encoder": encoder({"scheme": "relative", "distance": 3}),
     "t5-bias-near": both({"scheme": "t5-bias", "buckets": 8, "distance": 5}),
     "kerple-power": both({"scheme": "kerple", "form": "power", "encoder": "asymmetric"}),

@@ -110,6 +110,15 @@ def stacks(config: Model) -> dict[str, Stack]:
     }
 
 
+def foreign_dropouts(config: Model) -> Faults:
+    """Dropouts that a `model` section asks for and only a Transformer has a place for."""
+    return [
+        ((key,), f"{config.architecture} has no such part to drop from; set 0, got {getattr(config, key)}")
+        for key in ("attention_dropout", "feed_forward_dropout")
+        if getattr(config, key)
+    ]
+
+
 def _embedding(size: int, width: int) -> nn.Embedding:
     table = nn.Embedding(size, width)
     nn.init.normal_(table.weight, std=width**-0.5)

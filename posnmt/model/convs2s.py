@@ -23,7 +23,7 @@ from posnmt.model.state import padding_mask, select_rows
 from posnmt.position.seam import Carry, Options, Span
 
 HALF = math.sqrt(0.5)
-"""Factor on each sum of two terms, so that its variance is that of a term (section 3.5)."""
+"""Factor on each sum of two terms, so that its variance is that of a term (section 3.4)."""
 
 EMBEDDING = 0.1
 """Standard deviation of word embeddings at the start (section 3.5)."""
@@ -97,7 +97,7 @@ class ConvolutionState:
 
 
 class Convolution(nn.Module):
-    """`GLU(W [x_1; ..; x_k] + b)` over each k neighbours, dropout before it (section 3.2).
+    """`GLU(W [x_1; ..; x_k] + b)` over each k neighbours (section 3.2).
 
     One matrix product for all words: on a CPU quicker than a convolution, and the same for one word as for many.
     """
@@ -127,8 +127,12 @@ class EncoderLayer(Convolution):
 
 
 class DecoderLayer(Convolution):
-    """A causal convolution, then attention: `d = W h + b + g`, `a = softmax_j(d . z_j)`, `c = sum_j a_j (z_j + e_j)`
-    (eq. 1-2), `h + W_o c + b_o`."""
+    """A causal convolution, then attention (section 3.3):
+
+        d = W_d h + b_d + g,   a = softmax_j(d . z_j),   c = sum_j a_j (z_j + e_j),   h' = h + W_c c + b_c
+
+    Each sum of two terms, z + e among them, has a factor of sqrt(1/2) (section 3.4).
+    """
 
     def __init__(self, inputs: int, outputs: int, kernel: int, d_model: int, dropout: float) -> None:
         super().__init__(inputs, outputs, kernel, dropout)
@@ -175,7 +179,7 @@ class ConvolutionalTranslator(OrderedTranslator):
 
     Readings, from the authors' published code (fairseq's fconv): the residual of a layer that changes the width is
     mapped, too; the context is mapped from the width of the words to that of the layer; the gradient of z is divided by
-    twice the number of attentions, that of the source embeddings in z + e is not (section 3.5 says: by their number).
+    twice the number of attentions, that of the source embeddings in z + e is not (section 3.4 says: by their number).
     The projection to the vocabulary is a plain matrix here. The paper's networks have 15 or 20 layers a side, kernels
     of 3 and widths from 512 up; as many layers as `model` says are built.
     """

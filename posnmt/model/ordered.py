@@ -1,19 +1,58 @@
-"""What translators share that are no Transformers and whose word embeddings position schemes may change all the same.
+"""Word embeddings that position schemes may change, and what translators that have them share.
 
-A scheme may do everything here that it does before the first layer; one that acts inside Transformer layers is refused.
+A scheme may do in any of them what it does before the first layer; one that acts inside Transformer layers is refused
+where there are none.
+
+Shapes: B rows, T tokens, d model width.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, ClassVar
 
 import torch
+from torch import Tensor, nn
 
 from posnmt.config import Model
-from posnmt.model.base import Faults, TranslationModel, embeddings, stacks
-from posnmt.model.rnn import foreign_parts
-from posnmt.model.transformer import OrderedEmbedding, Transformer
-from posnmt.position.registry import build
+from posnmt.model.base import Faults, TranslationModel, embeddings, foreign_dropouts, stacks
+from posnmt.model.dropout import Dropout
+from posnmt.position.registry import build, check
+from posnmt.position.seam import Carry, Scheme, Span
+
+
+class OrderedEmbedding(nn.Module):
+    """Word embeddings times sqrt(d), then what the stack's position schemes make of them, then dropout."""
+
+    def __init__(self, table: nn.Embedding, dropout: float) -> None:
+        super().__init__()
+        self.table = table
+        self.scale = math.sqrt(table.embedding_dim)
+        self.dropout = Dropout(dropout)
+        self.schemes = nn.ModuleList()
+
+    def forward(self, tokens: Tensor, span: Span, carry: list[Carry]) -> tuple[Tensor, list[Carry]]:
+        """Tokens [B,T] -> [B,T,d], and what each scheme remembers."""
+        x = self.table(tokens) * self.scale
+        kept: list[Carry] = []
+        for scheme, remembered in zip(self.position_schemes(), carry, strict=True):
+            x, remembered = scheme.embed(x, span, remembered)
+            kept.append(remembered)
+        return self.dropout(x), kept
+
+    @property
+    def longest(self) -> int | None:
+        """Most tokens that every scheme can place; None where there is no limit."""
+        limits = [scheme.longest for scheme in self.position_schemes() if scheme.longest is not None]
+        return min(limits, default=None)
+
+    def position_schemes(self) -> list[Scheme]:
+        """The stack's schemes, in order."""
+        return [scheme for scheme in self.schemes if isinstance(scheme, Scheme)]
+
+    def attach(self, schemes: list[Scheme]) -> None:
+        """Give the stack its schemes. Last, so that one seed draws the same other weights under every scheme."""
+        self.schemes.extend(schemes)
 
 
 class OrderedTranslator(TranslationModel):
@@ -24,7 +63,10 @@ class OrderedTranslator(TranslationModel):
 
     Attributes:
         source, target: the word embeddings of each side, with order.
+        has_transformer_layers: whether schemes may act inside its layers.
     """
+
+    has_transformer_layers: ClassVar[bool] = False
 
     def __init__(self, config: Model, source_size: int, target_size: int) -> None:
         super().__init__(config)
@@ -40,26 +82,23 @@ class OrderedTranslator(TranslationModel):
 
     @classmethod
     def refuses(cls, config: Model, settings: Any) -> Faults:
-        """Schemes that cannot serve their stack or act inside layers, and dropouts of parts that it has not got."""
-        faults = Transformer.refuses(config, settings)
-        faults += [fault for fault in foreign_parts(config) if fault[0][-1] != "position"]
-        refused = {place for place, _ in faults}
+        """Schemes that cannot serve their stack or have no layers to act in, and dropouts of parts that it has not."""
+        faults: Faults = [] if cls.has_transformer_layers else foreign_dropouts(config)
         for side, stack in stacks(config).items():
-            for index, choice in enumerate(getattr(config, side).position):
-                place = (side, "position", str(index))
-                if place in refused:
-                    continue
+            choices = getattr(config, side).position
+            found = check(choices, stack)
+            faults += [((side, "position", *([] if index is None else [str(index)])), fault) for index, fault in found]
+            if cls.has_transformer_layers:
+                continue
+            for index in set(range(len(choices))).difference(index for index, _ in found if index is not None):
                 with torch.device("meta"):  # what a scheme does in layers may hang on its options: ask it
-                    scheme = build(choice, stack)
+                    scheme = build(choices[index], stack)
                 if any(scheme.layer(layer) is not None for layer in range(stack.layers)):
-                    name = config.architecture
-                    faults.append(
-                        (
-                            place,
-                            f"{choice.scheme} acts inside the layers of a Transformer, which {name} has not got; choose"
-                            " a scheme that changes the word embeddings, such as learned or sinusoidal",
-                        )
+                    fault = (
+                        f"{choices[index].scheme} acts inside the layers of a Transformer, which {config.architecture}"
+                        " has not got; choose a scheme that changes the word embeddings, such as learned or sinusoidal"
                     )
+                    faults.append(((side, "position", str(index)), fault))
         return faults
 
     def interpolate(self, factor: float) -> bool:

@@ -18,7 +18,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from posnmt.config import Model
-from posnmt.model.base import Faults, TranslationModel, embeddings, output_projection
+from posnmt.model.base import Faults, TranslationModel, embeddings, foreign_dropouts, output_projection
 from posnmt.model.dropout import Dropout
 from posnmt.model.state import padding_mask
 
@@ -217,13 +217,6 @@ def lstm_step(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
 
 def foreign_parts(config: Model) -> Faults:
     """What a `model` section asks of a recurrent translator that only a Transformer has."""
-    name = config.architecture
-    faults: Faults = [
-        ((side, "position"), f"{name} knows order by its recurrence, so position schemes cannot serve it; write []")
-        for side in ("encoder", "decoder")
-        if getattr(config, side).position
-    ]
-    for key in ("attention_dropout", "feed_forward_dropout"):
-        if getattr(config, key):
-            faults.append(((key,), f"{name} has no such part to drop from; set 0, got {getattr(config, key)}"))
-    return faults
+    what = f"{config.architecture} knows order by its recurrence, so position schemes cannot serve it; write []"
+    positions = [((side, "position"), what) for side in ("encoder", "decoder") if getattr(config, side).position]
+    return [*positions, *foreign_dropouts(config)]

@@ -9,56 +9,18 @@ Shapes: B rows, J source tokens, T target tokens, V vocabulary entries, d model 
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 from torch import Tensor, nn
 
 from posnmt.config import Model
 from posnmt.model.attention import CrossAttention, SelfAttention
-from posnmt.model.base import Faults, TranslationModel, embeddings, output_projection, stacks
-from posnmt.model.dropout import Dropout
+from posnmt.model.base import output_projection
 from posnmt.model.layers import DecoderLayer, EncoderLayer, FeedForward
+from posnmt.model.ordered import OrderedTranslator
 from posnmt.model.state import DecoderState, LayerCache, padding_mask
-from posnmt.position.registry import build, check
-from posnmt.position.seam import Carry, Scheme, Span, join
+from posnmt.position.seam import Span, join
 
 
-class OrderedEmbedding(nn.Module):
-    """Word embeddings times sqrt(d), then what the stack's position schemes make of them, then dropout."""
-
-    def __init__(self, table: nn.Embedding, dropout: float) -> None:
-        super().__init__()
-        self.table = table
-        self.scale = math.sqrt(table.embedding_dim)
-        self.dropout = Dropout(dropout)
-        self.schemes = nn.ModuleList()
-
-    def forward(self, tokens: Tensor, span: Span, carry: list[Carry]) -> tuple[Tensor, list[Carry]]:
-        """Tokens [B,T] -> [B,T,d], and what each scheme remembers."""
-        x = self.table(tokens) * self.scale
-        kept: list[Carry] = []
-        for scheme, remembered in zip(self.position_schemes(), carry, strict=True):
-            x, remembered = scheme.embed(x, span, remembered)
-            kept.append(remembered)
-        return self.dropout(x), kept
-
-    @property
-    def longest(self) -> int | None:
-        """Most tokens that every scheme can place; None where there is no limit."""
-        limits = [scheme.longest for scheme in self.position_schemes() if scheme.longest is not None]
-        return min(limits, default=None)
-
-    def position_schemes(self) -> list[Scheme]:
-        """The stack's schemes, in order."""
-        return [scheme for scheme in self.schemes if isinstance(scheme, Scheme)]
-
-    def attach(self, schemes: list[Scheme]) -> None:
-        """Give the stack its schemes. Last, so that one seed draws the same other weights under every scheme."""
-        self.schemes.extend(schemes)
-
-
-class Transformer(TranslationModel):
+class Transformer(OrderedTranslator):
     """Encoder, decoder and output projection.
 
     Args:
@@ -66,12 +28,11 @@ class Transformer(TranslationModel):
         source_size, target_size: vocabulary entries of each side, the four special symbols included.
     """
 
+    has_transformer_layers = True
+
     def __init__(self, config: Model, source_size: int, target_size: int) -> None:
-        super().__init__(config)
+        super().__init__(config, source_size, target_size)
         d = config.d_model
-        source, target = embeddings(config, source_size, target_size)
-        self.source = OrderedEmbedding(source, config.dropout)
-        self.target = OrderedEmbedding(target, config.dropout)
         self.encoder = nn.ModuleList(
             EncoderLayer(
                 _self_attention(config, causal=False), self.build_feed_forward(config, causal=False), d, config.dropout
@@ -88,22 +49,10 @@ class Transformer(TranslationModel):
             )
             for _ in range(config.decoder.layers)
         )
-        self.output = output_projection(config, target)
-        for side, embedding in (("encoder", self.source), ("decoder", self.target)):
-            stack = stacks(config)[side]
-            embedding.attach([build(choice, stack) for choice in getattr(config, side).position])
+        self.output = output_projection(config, self.target.table)
+        self.attach_schemes()
         self.encoder_views = join(self.source.position_schemes(), config.encoder.layers)
         self.decoder_views = join(self.target.position_schemes(), config.decoder.layers)
-
-    @classmethod
-    def refuses(cls, config: Model, settings: Any) -> Faults:
-        """What the position schemes of either side have against their stack."""
-        faults: Faults = []
-        for side, stack in stacks(config).items():
-            for index, fault in check(getattr(config, side).position, stack):
-                place = () if index is None else (str(index),)
-                faults.append(((side, "position", *place), fault))
-        return faults
 
     def build_feed_forward(self, config: Model, causal: bool) -> nn.Module:
         """The feed-forward layer of one encoder or decoder layer; what takes its place has its signature."""
@@ -139,23 +88,6 @@ class Transformer(TranslationModel):
             x = layer(x, view, span, cache, memory, state.memory_mask)
         state.length += tokens.shape[1]
         return x
-
-    def interpolate(self, factor: float) -> bool:
-        """Divide every position by `factor`, in both stacks, where a scheme has such a thing."""
-        known = False
-        for scheme in (*self.source.position_schemes(), *self.target.position_schemes()):
-            known = scheme.interpolate(factor) or known
-        return known
-
-    @property
-    def longest_source(self) -> int | None:
-        """Most source tokens the encoder can place, the end-of-sentence symbol included; None: no limit."""
-        return self.source.longest
-
-    @property
-    def longest_target(self) -> int | None:
-        """Most target tokens the decoder can place, the begin-of-sentence symbol included; None: no limit."""
-        return self.target.longest
 
 
 def _self_attention(config: Model, causal: bool) -> SelfAttention:
