@@ -40,21 +40,21 @@ class SimpleRecurrentUnit(nn.Module):
 
     def forward(self, x: Tensor, carry: Tensor | None) -> tuple[Tensor, Tensor]:
         """[B,T,i] -> [B,T,d], and the last c [1,B,d], as PyTorch's networks give theirs."""
-        new, forget, reset, *rest = self.project(x).chunk(self.project.out_features // self.bias.shape[1], dim=-1)
-        forget, reset = forget + self.bias[0], reset + self.bias[1]
+        parts = self.project(x).to(self.bias.dtype)  # sums over many words stay wide under autocast
+        new, forget, reset, *rest = parts.chunk(self.project.out_features // self.bias.shape[1], dim=-1)
+        (v_f, v_r), (b_f, b_r) = self.peephole, self.bias
+        forget = forget + b_f
         c = torch.zeros_like(forget[:, 0]) if carry is None else carry[0]
-        states, memories = [], []
+        memories = [c]
         for each_new, each_forget in zip(new.unbind(1), forget.unbind(1), strict=True):
+            c = torch.lerp(each_new, c, torch.addcmul(each_forget, v_f, c).sigmoid())
             memories.append(c)
-            gate = (each_forget + self.peephole[0] * c).sigmoid()
-            c = gate * c + (1 - gate) * each_new
-            states.append(c)
+        states = torch.stack(memories, dim=1)  # [B,T+1,d]
         # the reset gate looks back as well but feeds nothing forward, so it needs no loop
-        gate = (reset + self.peephole[1] * torch.stack(memories, dim=1)).sigmoid()
-        output = gate * torch.stack(states, dim=1)
-        if self.highway:
-            output = output + (1 - gate) * (rest[0] if rest else x)
-        return output, c[None]
+        gate = torch.addcmul(reset + b_r, v_r, states[:, :-1]).sigmoid()
+        if not self.highway:
+            return gate * states[:, 1:], c[None]
+        return torch.lerp(rest[0] if rest else x.to(gate.dtype), states[:, 1:], gate), c[None]
 
 
 class Recurrence(nn.Module):
