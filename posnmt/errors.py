@@ -63,6 +63,15 @@ def nearest(word: str, words: Iterable[str]) -> str | None:
     return found[0] if found else None
 
 
+def refuse_unknown(name: str, known: Iterable[str], kind: str) -> None:
+    """Raise the error that names the nearest, or all, of the known names, unless `name` is one of them."""
+    names = list(known)
+    if name not in names:
+        near = nearest(name, names)
+        hint = f"did you mean {near!r}? " if near else ""
+        raise UserError(f"no {kind} is called {name!r}", None, f"{hint}there are: {', '.join(names)}")
+
+
 def existing_file(path: str | Path, role: str) -> Path:
     """`path` as a readable file, or the error that says which input is missing or is a folder."""
     path = Path(path)

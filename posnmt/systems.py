@@ -9,7 +9,7 @@ import inspect
 from dataclasses import dataclass
 from typing import Any
 
-from posnmt.errors import UserError, nearest
+from posnmt.errors import refuse_unknown
 
 
 @dataclass(frozen=True)
@@ -246,10 +246,7 @@ def named(name: str) -> System:
     Raises:
         UserError: no system has this id; names the nearest.
     """
-    if name not in SYSTEMS:
-        near = nearest(name, SYSTEMS)
-        hint = f"did you mean {near!r}? " if near else ""
-        raise UserError(f"no system is called {name!r}", None, f"{hint}there are: {', '.join(SYSTEMS)}")
+    refuse_unknown(name, SYSTEMS, "system")
     return SYSTEMS[name]
 
 

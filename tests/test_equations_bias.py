@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.nn.functional import softplus
 
+from loops import same_with_gradients
 from posnmt.errors import UserError
 from posnmt.model.attention import attend
 from posnmt.position.bias import Alibi, Kerple, Sandwich, T5Bias, slopes
@@ -86,14 +87,6 @@ def attention_by_loops(q, k, v, bias, sees, start):
         e = torch.stack([q[i] @ k[j] / math.sqrt(q.shape[1]) + bias(j - (start + i)) for j in visible])
         rows.append(sum(a * v[j] for a, j in zip(e.softmax(0), visible, strict=True)))
     return torch.stack(rows)
-
-
-def same_with_gradients(got, want, inputs):
-    torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
-    upstream = torch.randn_like(got)
-    ours, theirs = (torch.autograd.grad(each, inputs, upstream) for each in (got, want))
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize(("causal", "start", "queries"), [(False, 0, 9), (True, 0, 9), (True, 11, 1), (True, 5, 4)])

@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from loops import same_with_gradients
 from posnmt.errors import UserError
 from posnmt.model.attention import attend
 from posnmt.position.cope import Cope
@@ -39,14 +40,6 @@ def row_by_loops(q, k, v, vectors, i, visible):
             place = torch.tensor(float(limit), dtype=torch.float64)
         e.append(scale * (q @ (k[j] + interpolated(vectors[0 if j <= i else 1], place))))
     return sum(a * v[j] for a, j in zip(torch.stack(e).softmax(0), visible, strict=True))
-
-
-def same_with_gradients(got, want, inputs):
-    torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
-    upstream = torch.randn_like(got)
-    ours, theirs = (torch.autograd.grad(each, inputs, upstream) for each in (got, want))
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("positions", [2, 4, 64])  # few: most places are clamped

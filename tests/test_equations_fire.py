@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from loops import same_with_gradients
 from posnmt.errors import UserError
 from posnmt.model.attention import attend
 from posnmt.position.fire import Fire
@@ -39,14 +40,6 @@ def bias_by_loops(view, h, i, j, farthest, first_threshold):
 def attention_by_loops(q, k, v, bias, visible):
     e = torch.stack([q @ k[j] / math.sqrt(len(q)) + bias(j) for j in visible]).softmax(0)
     return sum(a * v[j] for a, j in zip(e, visible, strict=True))
-
-
-def same_with_gradients(got, want, inputs):
-    torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
-    upstream = torch.randn_like(got)
-    ours, theirs = (torch.autograd.grad(each, inputs, upstream, materialize_grads=True) for each in (got, want))
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("threshold", [4.5, 512.0])  # 4.5: later queries are past it

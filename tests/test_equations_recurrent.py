@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from loops import same_with_gradients
 from posnmt.errors import UserError
 from posnmt.position.cells import Recurrence, SimpleRecurrentUnit
 from posnmt.position.recurrent import Recurrent
@@ -80,14 +81,6 @@ def layer_by_loops(cell, layer, row, width):
         return run(cell, layer.forward_network, row, width)
     backward = run(cell, layer.backward_network, row.flip(0), width // 2).flip(0)
     return torch.cat([run(cell, layer.forward_network, row, width // 2), backward], dim=-1)
-
-
-def same_with_gradients(got, want, inputs):
-    torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
-    upstream = torch.randn_like(got)
-    ours, theirs = (torch.autograd.grad(each, inputs, upstream) for each in (got, want))
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-11)
 
 
 def real(batch):

@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from loops import same_with_gradients
 from posnmt.errors import UserError
 from posnmt.model.attention import attend
 from posnmt.position.absolute import sinusoids
@@ -33,14 +34,6 @@ def penalties_by_loops(view, h, h_dash):
         for a in range(d)
     ]
     return torch.stack([torch.sigmoid(sum(view.penalty.weight[a, b] * inner[b] for b in range(d))) for a in range(d)])
-
-
-def same_with_gradients(got, want, inputs):
-    torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
-    upstream = torch.randn_like(got)
-    ours, theirs = (torch.autograd.grad(each, inputs, upstream, allow_unused=True) for each in (got, want))
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("start", [0, 5])

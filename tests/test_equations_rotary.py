@@ -8,6 +8,7 @@ import math
 import pytest
 import torch
 
+from loops import same_with_gradients
 from posnmt.errors import UserError
 from posnmt.model.attention import SelfAttention
 from posnmt.position.absolute import sinusoids
@@ -60,11 +61,7 @@ def test_products_know_distances(kind, causal, base, factor):
     x = torch.randn(LENGTH, D, dtype=torch.float64, requires_grad=True)
     got = attention(x[None], LayerPositions([scheme.layer(0)]), Span(0, LENGTH, x.device), None)[0]
     want = attention_by_loops(x, attention, causal, base, 1 / 512 if kind is Xpos else 0, factor)
-    torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
-    upstream, inputs = torch.randn_like(got), [x, *attention.parameters()]
-    ours, theirs = (torch.autograd.grad(each, inputs, upstream) for each in (got, want))
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-11)
+    same_with_gradients(got, want, [x, *attention.parameters()])
 
 
 @pytest.mark.parametrize("system", ["rope", "xpos"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from loops import same_with_gradients
 from posnmt.config import from_tree
 from posnmt.errors import UserError
 from posnmt.model.registry import count_parameters
@@ -44,11 +45,7 @@ def test_the_layer_is_that_of_the_paper(bidirectional):
         ours.append(output[:length])
         theirs.append(states @ layer.fall.weight.T + layer.fall.bias)
     one, other = torch.cat(ours), torch.cat(theirs)
-    torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
-    inputs, upstream = [x, *layer.parameters()], torch.randn_like(one)
-    gradients = (torch.autograd.grad(each, inputs, upstream) for each in (one, other))
-    for mine, loops in zip(*gradients, strict=True):
-        torch.testing.assert_close(mine, loops, rtol=0, atol=1e-11)
+    same_with_gradients(one, other, [x, *layer.parameters()])
 
 
 def test_the_state_lives_in_the_cache_of_the_layer():

@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from loops import same_with_gradients
 from posnmt.errors import UserError
 from posnmt.model.attention import attend
 from posnmt.position.diagonal import skew
@@ -55,11 +56,7 @@ def test_the_four_terms(causal, start, queries):
             for b in range(2)
         ]
     )
-    torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
-    inputs, upstream = [q, k, v, *view.parameters()], torch.randn_like(got)
-    ours, theirs = (torch.autograd.grad(each, inputs, upstream) for each in (got, want))
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-11)
+    same_with_gradients(got, want, [q, k, v, *view.parameters()])
 
 
 def test_u_and_v_are_those_of_all_layers():

@@ -8,7 +8,7 @@ import torch
 from pydantic import ValidationError
 
 from posnmt.config import Model
-from posnmt.errors import UserError, nearest
+from posnmt.errors import UserError, refuse_unknown
 from posnmt.model.base import Faults, TranslationModel
 from posnmt.position.registry import option_fault
 
@@ -46,10 +46,7 @@ def architecture(name: str) -> type[TranslationModel]:
     Raises:
         UserError: no architecture has this name.
     """
-    if name not in ARCHITECTURES:
-        near = nearest(name, ARCHITECTURES)
-        hint = f"did you mean {near!r}? " if near else ""
-        raise UserError(f"no architecture is called {name!r}", None, f"{hint}there are: {', '.join(ARCHITECTURES)}")
+    refuse_unknown(name, ARCHITECTURES, "architecture")
     module, attribute = ARCHITECTURES[name].split(":")
     found: type[TranslationModel] = getattr(importlib.import_module(f"posnmt.model.{module}"), attribute)
     return found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from posnmt.errors import UserError, nearest
+from posnmt.errors import UserError, nearest, refuse_unknown
 
 if TYPE_CHECKING:
     from posnmt.config import SchemeChoice
@@ -44,10 +44,7 @@ def scheme_class(name: str) -> type[Scheme]:
     Raises:
         UserError: no scheme has this name.
     """
-    if name not in SCHEMES:
-        near = nearest(name, SCHEMES)
-        hint = f"did you mean {near!r}? " if near else ""
-        raise UserError(f"no position scheme is called {name!r}", None, f"{hint}there are: {', '.join(SCHEMES)}")
+    refuse_unknown(name, SCHEMES, "position scheme")
     module, attribute = SCHEMES[name].split(":")
     found: type[Scheme] = getattr(importlib.import_module(f"posnmt.position.{module}"), attribute)
     return found
