@@ -15,51 +15,9 @@ from typing import Any
 import click
 
 from posnmt import __version__
+from posnmt.cli_condition import condition
+from posnmt.cli_group import COMMAND, Group
 from posnmt.errors import UserError
-
-COMMAND = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
-
-
-class Group(click.Group):
-    """The command group: mistakes end as `error: …` with status 2, an interruption with 130."""
-
-    def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run a command and turn what a user can cause into an exit status."""
-        try:
-            super().main(*args, **{**kwargs, "standalone_mode": False})
-        except UserError as error:
-            for line in error.lines:
-                print(f"error: {line}", file=sys.stderr)
-            sys.exit(2)
-        except click.ClickException as error:
-            advice = (
-                f"; see `{error.ctx.command_path} --help`" if isinstance(error, click.UsageError) and error.ctx else ""
-            )
-            print(f"error: {error.format_message().rstrip('.')}{advice}", file=sys.stderr)
-            sys.exit(2)
-        except OSError as error:  # a folder that may not be written, a full disk
-            if error.errno is None or error.strerror is None:
-                raise
-            place = f" ({error.filename})" if error.filename else ""
-            print(
-                f"error: {error.strerror}{place}; check the path, its permissions and the free space", file=sys.stderr
-            )
-            sys.exit(2)
-        except (KeyboardInterrupt, click.Abort):
-            print("interrupted", file=sys.stderr)
-            sys.exit(130)
-        sys.exit(0)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; a reader of our output that goes away, as `head` does, ends it quietly."""
-        try:
-            return super().invoke(ctx)
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order in which a user meets them."""
-        return list(self.commands)
 
 
 @click.group(cls=Group, context_settings=COMMAND)
@@ -397,76 +355,4 @@ def analyse(
     click.echo(str(out / "report.html"))
 
 
-@main.group(context_settings=COMMAND)
-def condition() -> None:
-    """Text made for a purpose: training and test conditions, and the artificial language pair."""
-
-
-@condition.command(context_settings=COMMAND)
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="a new folder")
-@click.option("--train", type=click.IntRange(min=1), default=20_000, show_default=True, help="pairs")
-@click.option("--dev", type=click.IntRange(min=1), default=500, show_default=True, help="pairs")
-@click.option(
-    "--test", type=click.IntRange(min=1), default=1_000, show_default=True, help="pairs in test, and in test-long"
-)
-@click.option("--min-length", type=int, default=3, show_default=True, help="shortest source sentence, in words")
-@click.option("--max-length", type=int, default=14, show_default=True, help="longest in training and dev")
-@click.option("--test-max-length", type=int, default=42, show_default=True, help="longest in test")
-@click.option("--reordering", default="mixed", show_default=True, help="short, long, mixed, or a share from 0 to 1")
-@click.option("--lexicon", type=int, default=None, help="stems of the dictionary")
-@click.option("--seed", type=int, default=1, show_default=True)
-def artificial(out: Path, reordering: str, lexicon: int | None, **options: Any) -> None:
-    """An artificial language pair: subject-verb-object to verb-final with inflection, any length, exact references.
-
-    Writes train, dev, test and test-long (.source, .target, .align) and manifest.json; one seed, the same bytes.
-
-    \b
-    Example: posnmt condition artificial --out corpus --train 20000 --max-length 14 --test-max-length 42
-    """
-    from posnmt.data.artificial import command
-
-    size = {} if lexicon is None else {"lexicon": lexicon}
-    command(out, reordering=reordering, **options, **size)
-    click.echo(str(out))
-
-
-@condition.command(context_settings=COMMAND)
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="folder for the reordered texts")
-@click.option(
-    "--apply", "applied", multiple=True, required=True, metavar="NAME=FILE", help="text to reorder; once for each"
-)
-@click.option("--source", type=click.Path(path_type=Path), help="source text to learn the order from")
-@click.option("--target", type=click.Path(path_type=Path), help="its translations, line by line")
-@click.option(
-    "--alignment", type=click.Path(path_type=Path), help="their word alignments, lines `0-0 1-2`; default: by eflomal"
-)
-@click.option("--model", type=click.Path(path_type=Path), help="instead of learning: model.json of an earlier run")
-@click.option("--command", "program", metavar="CMD", help="instead: a shell command, lines in, reordered lines out")
-@click.option("--seed", type=int, default=1, show_default=True)
-@click.option("--passes", type=click.IntRange(min=1), default=3, show_default=True, help="over the pairs, in learning")
-def reorder(
-    out: Path,
-    applied: tuple[str, ...],
-    source: Path | None,
-    target: Path | None,
-    alignment: Path | None,
-    model: Path | None,
-    program: str | None,
-    seed: int,
-    passes: int,
-) -> None:
-    """Pre-reordering: source text with its words in the order of the target language.
-
-    Learns the order from a parallel text with word alignments, and reorders other texts, training, dev and test sources
-    alike. Words are what blanks separate: segment Japanese or Chinese first. docs/reorder.md says more.
-
-    \b
-    Example: posnmt condition reorder --source train.ja --target train.en --apply train.ja=train.ja
-             --apply dev.ja=dev.ja --apply test.ja=test.ja --out reordered
-    """
-    from posnmt.data.reorder import command
-    from posnmt.progress import Display
-
-    with Display() as display:
-        command(out, applied, source, target, alignment, model, program, seed, passes, display)
-    click.echo(str(out))
+main.add_command(condition)
