@@ -13,6 +13,7 @@ from typing import Any
 
 from posnmt.data.alignment import Links, align, kendall_tau, pharaoh, read_alignment, target_places, tokens
 from posnmt.data.conditions import MANIFEST, PlainFiles
+from posnmt.data.conditions_text import unsegmented
 from posnmt.data.corpus import Findings, TextFile, read_lines, read_pairs
 from posnmt.data.preorder import LONGEST, PASSES, SHORTEST, Preorderer, learn
 from posnmt.errors import UserError, raise_all
@@ -261,9 +262,9 @@ def _read(path: Path) -> Sentences:
 
 
 def _unsegmented(sentences: Sentences) -> bool:
-    """Whether 9 in 10 lines that are not blank are one token."""
+    """Whether nearly every line that is not blank is one token."""
     lengths = [len(sentence) for sentence in sentences if sentence]
-    return bool(lengths) and sum(length == 1 for length in lengths) >= 0.9 * len(lengths)
+    return unsegmented(lengths.count(1), len(lengths))
 
 
 def _applications(pairs: Sequence[str], out: Path) -> dict[str, Path]:
