@@ -42,6 +42,8 @@ def test_inference_draws_nothing(kind, step):
     for _ in range(2):
         got, _ = scheme.embed(x, SPAN, None)
         torch.testing.assert_close(got[0], sinusoids(torch.arange(10) * step, 8), rtol=0, atol=1e-12)
+    alone, _ = scheme.embed(x[:, :1], Span(9, 1, x.device), None)  # the last word after the others
+    torch.testing.assert_close(alone, got[:, 9:], rtol=0, atol=0)
 
 
 def test_shape_shifts_each_sentence_as_a_whole():

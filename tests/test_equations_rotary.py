@@ -11,7 +11,8 @@ import torch
 from loops import same_with_gradients
 from posnmt.errors import UserError
 from posnmt.model.attention import SelfAttention
-from posnmt.position.absolute import sinusoids
+from posnmt.model.state import LayerCache
+from posnmt.position.absolute import Sinusoidal, sinusoids
 from posnmt.position.rotary import Rope, Xpos
 from posnmt.position.seam import LayerPositions, Span, Stack
 from tiny import build, config, decoder, encoder, tokens
@@ -64,6 +65,35 @@ def test_products_know_distances(kind, causal, base, factor):
     same_with_gradients(got, want, [x, *attention.parameters()])
 
 
+@pytest.mark.parametrize("kind", [Rope, Xpos])
+@pytest.mark.parametrize("factor", [1.0, 2.5])
+def test_the_last_query_alone_meets_the_keys_that_were_remembered(kind, factor):
+    torch.manual_seed(0)
+    scheme = scheme_of(kind, True, base=50.0)
+    scheme.interpolate(factor)
+    views = LayerPositions([scheme.layer(0)])
+    attention = SelfAttention(D, HEADS, 0.0, True).double()
+    x = torch.randn(LENGTH, D, dtype=torch.float64, requires_grad=True)
+    cache, before = LayerCache(), LENGTH - 1
+    attention(x[None, :before], views, Span(0, before, x.device), None, cache)
+    got = attention(x[None, before:], views, Span(before, 1, x.device), None, cache)[0]
+    want = attention_by_loops(x, attention, True, 50.0, 1 / 512 if kind is Xpos else 0, factor)[before:]
+    same_with_gradients(got, want, [x, *attention.parameters()])
+
+
+@pytest.mark.parametrize("kind", [Rope, Xpos])
+def test_twice_the_factor_at_twice_the_place(kind):
+    """Chen S. et al. 2023: divided by 2, position 2p is what position p was."""
+    q, k = torch.randn(2, 1, 1, 1, 6, dtype=torch.float64)
+    plain, halved = scheme_of(kind, True), scheme_of(kind, True)
+    assert halved.interpolate(2.0)
+    for place in (0, 1, 7, 100):
+        near = plain.layer(0).rotate(q, k, Span(place, 1, q.device))
+        far = halved.layer(0).rotate(q, k, Span(2 * place, 1, q.device))
+        for one, other in zip(near, far, strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("system", ["rope", "xpos"])
 def test_moving_a_sentence_changes_nothing(system):
     """What makes them relative: the same encoder layer at positions 0.. and 1000.. gives the same."""
@@ -83,18 +113,27 @@ def _placed(start):
     return span
 
 
-def test_xpos_scales_are_numbers_up_to_its_longest():
-    view, end = scheme_of(Xpos, True).layer(0), Xpos.longest
-    ones = torch.ones(1, 1, 1, D // HEADS)
-    q, k = view.rotate(ones, ones, Span(end - 1, 1, torch.device("cpu")))
-    assert q.isfinite().all()
-    assert k.isfinite().all()
-    assert (q.abs().amax() > 0) & (k.abs().amin() > 0)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_xpos_scales_are_numbers_up_to_its_longest(dtype):
+    scheme, ones = scheme_of(Xpos, True), torch.ones(1, 1, 1, D // HEADS, dtype=dtype)
+    end = scheme.longest
+    q, k = scheme.layer(0).rotate(ones, ones, Span(end - 1, 1, ones.device))
+    pairs = (each.double().unflatten(-1, (-1, 2)).norm(dim=-1) for each in (q, k))  # a turn changes no pair's norm
+    for of_pairs in pairs:
+        assert of_pairs.isfinite().all()
+        assert of_pairs.all()
+    torch.testing.assert_close((q.double() * k.double()).sum(), torch.tensor(D / HEADS).double(), rtol=0.01, atol=0)
+    sentence = f"xpos positions end at {end}, and position {end + 1} was asked for; translate shorter texts"
+    with pytest.raises(UserError, match=sentence):
+        scheme.layer(0).rotate(ones, ones, Span(end, 1, ones.device))
+    scheme.interpolate(2.0)
+    assert scheme.longest == 2 * end
+    assert scheme.layer(0).rotate(ones, ones, Span(2 * end - 1, 1, ones.device))[1].isfinite().all()
 
 
 @pytest.mark.parametrize("system", ["rope", "xpos", "transformer", "randomised"])
 def test_interpolated_positions(system):
-    """Twice the factor at twice the place; and steps still equal the whole."""
+    """Another function, whose steps still equal the whole; and divided by 1 again, the old one."""
     model, source, target = build(system=system), tokens(2, 6), tokens(2, 9, seed=1)
     before = model(source, None, target)
     assert model.interpolate(2.0)
@@ -105,6 +144,15 @@ def test_interpolated_positions(system):
     torch.testing.assert_close(steps, whole, rtol=0, atol=1e-12)
     assert model.interpolate(1.0)
     torch.testing.assert_close(model(source, None, target), before, rtol=0, atol=0)
+
+
+def test_interpolated_sinusoids():
+    x = torch.zeros(1, 9, D, dtype=torch.float64)
+    plain, halved = scheme_of(Sinusoidal, False), scheme_of(Sinusoidal, False)
+    halved.interpolate(2.0)
+    near, _ = plain.embed(x, Span(0, 9, x.device), None)
+    far, _ = halved.embed(torch.zeros(1, 17, D, dtype=torch.float64), Span(0, 17, x.device), None)
+    torch.testing.assert_close(far[:, ::2], near, rtol=0, atol=0)
 
 
 def test_interpolated_sinusoids_stand_between():

@@ -84,7 +84,9 @@ class Randomised(MovedSinusoids):
 
     Those are drawn from 0 .. L-1 without replacement and sorted (section 3), so that the model meets every position and
     many gaps whatever the length. The paper draws at inference too; a translation should not change from run to run,
-    and a decoder does not know its length, so here word i stands at `step * i` at inference.
+    and a decoder does not know its length, so here word i stands at `step * i` at inference: a place that training has
+    met up to L / step words (256 unless told), and unseen positions beyond. A padded target in training draws as many
+    positions as its batch is wide, which matters little where sentences of like length stand together.
     """
 
     class Settings(Options):

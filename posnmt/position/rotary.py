@@ -11,6 +11,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from posnmt.errors import UserError
 from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
 
 
@@ -27,17 +28,17 @@ class Rotation(LayerPosition):
     def rotate(self, q: Tensor, k: Tensor, span: Span) -> tuple[Tensor, Tensor]:
         """[B,H,T,D] each."""
         if self not in span.shared:
-            angles = span.queries.to(torch.float64)[:, None] / self.factor * self._rates(span)
-            span.shared[self] = torch.stack([angles.cos(), angles.sin()]).to(
-                torch.promote_types(q.dtype, torch.float32)
-            )
-        cosines, sines = span.shared[self]
-        return _turned(q, cosines, sines), _turned(k, cosines, sines)
+            positions = span.queries.to(torch.float64)[:, None] / self.factor
+            places = torch.arange(0, self.width, 2, device=span.device, dtype=torch.float64) / self.width
+            wide = torch.promote_types(q.dtype, torch.float32)
+            span.shared[self] = self.turns(positions, places).to(wide)
+        of_queries, of_keys = span.shared[self]
+        return _turned(q, *of_queries), _turned(k, *of_keys)
 
-    def _rates(self, span: Span) -> Tensor:
-        """[D/2] angles a position."""
-        places = torch.arange(0, self.width, 2, device=span.device, dtype=torch.float64)
-        return self.base ** (-places / self.width)
+    def turns(self, positions: Tensor, places: Tensor) -> Tensor:
+        """[2,2,T,D/2]: for queries and for keys, cosines and sines, from positions [T,1] and places 2n/D [D/2]."""
+        angles = positions * self.base**-places
+        return torch.stack([angles.cos(), angles.sin()]).expand(2, -1, -1, -1)
 
 
 class DecayingRotation(Rotation):
@@ -47,13 +48,23 @@ class DecayingRotation(Rotation):
     """
 
     def rotate(self, q: Tensor, k: Tensor, span: Span) -> tuple[Tensor, Tensor]:
-        """[B,H,T,D] each."""
-        q, k = super().rotate(q, k, span)
-        places = torch.arange(0, self.width, 2, device=span.device, dtype=torch.float64)
-        zeta = (places / self.width + 0.4) / 1.4
-        powers = span.queries.to(torch.float64)[:, None] / self.factor / SCALE_BASE
-        scales = (zeta**powers).repeat_interleave(2, dim=-1)
-        return q * scales.to(q.dtype), k * (1 / scales).to(k.dtype)
+        """[B,H,T,D] each.
+
+        Raises:
+            UserError: a position whose scale is no number in single precision.
+        """
+        end, longest = span.start + span.length, longest_xpos(self.factor)
+        if end > longest:
+            raise UserError(
+                f"xpos positions end at {longest}, and position {end} was asked for",
+                todo="translate shorter texts, or choose a system without a longest sentence, such as rope",
+            )
+        return super().rotate(q, k, span)
+
+    def turns(self, positions: Tensor, places: Tensor) -> Tensor:
+        """[2,2,T,D/2]: for queries and for keys, cosines and sines with their scales."""
+        scales = ((places + 0.4) / 1.4) ** (positions / SCALE_BASE)
+        return super().turns(positions, places) * torch.stack([scales, 1 / scales])[:, None]
 
 
 SCALE_BASE = 512
@@ -61,6 +72,11 @@ SCALE_BASE = 512
 
 LONGEST_XPOS = 32_768
 """Positions up to which xPos's scales and their inverses are numbers in single precision and bfloat16."""
+
+
+def longest_xpos(factor: float) -> int:
+    """Tokens that xPos can place when positions are divided by `factor`."""
+    return int(LONGEST_XPOS * factor)
 
 
 class Rope(Scheme):
@@ -118,6 +134,11 @@ class Xpos(Rope):
                 "falls off to the left and grows to the right, so it cannot serve the encoder; choose rope there"
             )
         return faults
+
+    def interpolate(self, factor: float) -> bool:
+        """Divide every position by `factor` from now on; so many times more tokens can be placed."""
+        self.longest = longest_xpos(factor)
+        return super().interpolate(factor)
 
 
 def _turned(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:

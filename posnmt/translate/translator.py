@@ -86,7 +86,7 @@ class Translator:
                 raise UserError(
                     "no position scheme of this run can be interpolated",
                     run.folder,
-                    "leave --interpolate out; sinusoidal, rope and xpos know it",
+                    "leave --interpolate out; sinusoids, rope and xpos know it, and shape, cape and randomised",
                 )
         return cls(models, runs[0].text(), device)
 
