@@ -295,12 +295,34 @@ def score(run: Path, source: Path, target: Path, checkpoint: str, interpolate: f
     "--metrics",
     "metrics",
     multiple=True,
-    type=click.Choice(["bleu", "chrf", "ter"]),
+    type=click.Choice(["bleu", "chrf", "ter", "multi-bleu"]),
     default=("bleu", "chrf", "ter"),
     show_default=True,
+    help="multi-bleu is for tokenised text",
 )
 @click.option(
     "--bleu-tokenizer", default="13a", show_default=True, help="sacreBLEU's: 13a, none, zh, ja-mecab, char, intl, …"
+)
+@click.option(
+    "--swapped",
+    multiple=True,
+    metavar="NAME:SHARE=FILE",
+    help="output NAME's translation of the source with a SHARE of its words swapped (0.1 is 10 %)",
+)
+@click.option(
+    "--samples", type=click.IntRange(min=0), default=10_000, show_default=True, help="bootstrap samples; 0: none"
+)
+@click.option("--significance/--no-significance", default=True, show_default=True, help="test every pair of outputs")
+@click.option(
+    "--correction",
+    type=click.Choice(["none", "holm", "bonferroni"]),
+    default="none",
+    show_default=True,
+    help="of the tests for the number of pairs",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="of the samples")
+@click.option(
+    "--processes", type=click.IntRange(min=1), default=os.cpu_count() or 1, help="to count with; default: one a core"
 )
 def analyse(
     source: Path,
@@ -313,15 +335,25 @@ def analyse(
     target_subword_model: Path | None,
     bin_edges: str | None,
     max_trained_length: int | None,
+    swapped: tuple[str, ...],
+    samples: int,
+    significance: bool,
+    correction: str,
+    seed: int,
     **options: Any,
 ) -> None:
     """BLEU, chrF and TER of any systems' outputs, overall and by source length; prints the report's path.
+
+    Every figure has a 95 % interval, and every pair of outputs is tested for significance. Several seeds of one system
+    are written NAME:SEED=FILE.
 
     \b
     Example: posnmt analyse --source test.en --reference test.de --output mine=out.de --output other=other.de
     """
     from posnmt.analyse.analyse import analyse as measure
-    from posnmt.analyse.analyse import parse_outputs
+    from posnmt.analyse.inputs import parse_outputs
+    from posnmt.analyse.measure import Resampling
+    from posnmt.analyse.swap import parse_swapped
     from posnmt.progress import Display
 
     if run is not None:
@@ -338,11 +370,14 @@ def analyse(
         raise UserError(
             f"bin edges are whole numbers with commas; got {bin_edges!r}", "--bin-edges", "for example 10,20,40"
         ) from None
+    systems = parse_outputs(outputs)
     with Display() as display:
         measure(
             source,
             reference,
-            parse_outputs(outputs),
+            systems,
+            swapped=parse_swapped(swapped, systems),
+            resampling=Resampling(samples, seed, significance, correction),
             unit=unit or ("subwords" if subword_model else "words"),
             subword_model=subword_model,
             target_subword_model=target_subword_model,

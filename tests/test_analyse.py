@@ -5,15 +5,21 @@ import hashlib
 import json
 import re
 from html.parser import HTMLParser
+from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 import pytest
 import sacrebleu
+from click.testing import CliRunner
 from sentencepiece import SentencePieceTrainer
 
-from posnmt.analyse.analyse import analyse, parse_outputs
-from posnmt.analyse.length import length_unit
+from posnmt.analyse.analyse import analyse
+from posnmt.analyse.inputs import parse_outputs
+from posnmt.analyse.length import MOST_CLASSES, length_distribution, length_unit
+from posnmt.analyse.measure import Resampling
 from posnmt.analyse.metrics import METRICS
+from posnmt.cli import main
 from posnmt.errors import UserError
 
 SOURCE = [
@@ -93,6 +99,142 @@ def test_json_and_csv_agree(run, tmp_path):
             assert (row["system"], row["bin"]) == (system["name"], label)
             for name, value in scores.items():
                 assert (float(row[name]) if row[name] else None) == value
+
+
+def test_intervals_hold_the_scores_and_are_in_the_table(run, tmp_path):
+    results = run({"ours": OUTPUT, "theirs": REFERENCE}, bin_edges=[3, 8, 10, 50], metrics=METRICS)
+    with (tmp_path / "out/scores.csv").open(encoding="utf-8", newline="") as file:
+        table = iter(list(csv.DictReader(file)))
+    for system in results["systems"]:
+        intervals = system["intervals"]
+        cases = [(system["overall"], intervals["overall"]), *zip(system["bins"], intervals["bins"], strict=True)]
+        for scores, ends in cases:
+            row = next(table)
+            assert set(ends) == set(scores) - {"n"}
+            for name, interval in ends.items():
+                written = [row[f"{name}_low"], row[f"{name}_high"]]
+                if scores[name] is None:
+                    assert interval is None
+                    assert written == ["", ""]
+                else:
+                    assert interval[0] <= scores[name] + 1e-9
+                    assert scores[name] <= interval[1] + 1e-9
+                    assert [float(end) for end in written] == interval
+    lower, upper = results["systems"][0]["intervals"]["overall"]["chrf"]
+    assert lower < upper
+
+
+def test_significance_and_what_was_used_are_recorded(run):
+    options = {"resampling": Resampling(samples=300, seed=4, correction="holm"), "metrics": ["bleu", "ter"]}
+    results = run({"ours": OUTPUT, "theirs": REFERENCE}, **options)
+    settings = results["settings"]
+    assert [settings[key] for key in ("samples", "seed", "significance", "correction")] == [300, 4, True, "holm"]
+    assert settings["interval"] == 0.95
+    assert set(results["significance"]["metrics"]) == {"bleu", "ter"}
+    tests = results["significance"]["metrics"]["bleu"]["tests"]
+    assert set(tests) == {"paired_bootstrap", "sign_test", "approximate_randomisation"}
+    assert tests["sign_test"]["sentences"] == [[0, 0], [5, 0]]  # five outputs differ, each for the worse
+    assert tests["sign_test"]["p"][0][1] == 2 / 2**5
+    assert results["ter_search"] == {"band": 25, "shift_size": 10, "shift_distance": 50, "shift_candidates": 1000}
+    assert run(**options)["significance"] is None, "one system has nobody to differ from"
+
+
+def test_without_samples_there_are_neither_intervals_nor_tests(run, tmp_path):
+    results = run({"ours": OUTPUT, "theirs": REFERENCE}, resampling=Resampling(samples=0))
+    assert results["significance"] is None
+    assert [system["intervals"] for system in results["systems"]] == [None, None]
+    assert "_low" not in (tmp_path / "out/scores.csv").read_text(encoding="utf-8")
+    without = run({"ours": OUTPUT, "theirs": REFERENCE}, resampling=Resampling(samples=50, significance=False))
+    assert without["significance"] is None
+    assert without["systems"][0]["intervals"]["overall"]["bleu"]
+
+
+def test_the_seed_is_that_of_the_samples(run):
+    one, same, other = (
+        run(resampling=Resampling(samples=100, seed=seed))["systems"][0]["intervals"] for seed in (1, 1, 2)
+    )
+    assert one == same
+    assert one != other
+
+
+def test_processes_do_not_change_results(run, monkeypatch):
+    monkeypatch.setattr("posnmt.analyse.extract.SLICE", 3)
+    one, two = (run(metrics=METRICS, processes=processes) for processes in (1, 2))
+    assert one == two
+
+
+def test_seeds_of_a_system(run):
+    results = run({"a:1": OUTPUT, "a:2": REFERENCE, "b": OUTPUT})
+    (system,) = results["seeds"]["systems"]
+    scores = [each["overall"]["bleu"] for each in results["systems"][:2]]
+    assert system["outputs"] == ["a:1", "a:2"]
+    assert system["overall"]["bleu"]["mean"] == pytest.approx(sum(scores) / 2)
+    assert results["seeds"]["welch"]["bleu"]["marks"] == [[""]]
+    assert run()["seeds"] is None
+
+
+def test_length_distributions(run):
+    results = run({"ours": OUTPUT, "theirs": REFERENCE}, bin_edges=[3, 8, 10, 50])
+    short, middle, none, last, _ = results["length_distributions"]
+    assert none is None
+    assert short == {"first": [0, 1, 2], "width": 1, "reference": [0, 1, 1], "systems": [[1, 0, 1], [0, 1, 1]]}
+    assert sum(middle["reference"]) == sum(middle["systems"][0]) == 4
+    assert last["first"] == [6, 7, 8, 9, 10, 11, 12]
+    assert last["systems"] == [[1, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 1]]
+
+
+def test_a_wide_length_distribution_has_few_classes():
+    output, reference = np.array([3, 999, 100_007]), np.array([5, 6, 7])
+    found = length_distribution([output], reference, np.arange(3))
+    assert len(found["first"]) <= MOST_CLASSES + 1
+    for lengths, counts in ((output, found["systems"][0]), (reference, found["reference"])):
+        ends = [*found["first"], found["first"][-1] + found["width"]]
+        assert counts == np.histogram(lengths, ends)[0].tolist()
+
+
+def test_positions_in_results(run):
+    positions = run({"ours": OUTPUT, "theirs": REFERENCE})["positions"]
+    assert positions["tokenizer"] == "13a"
+    assert [each["name"] for each in positions["systems"]] == ["ours", "theirs"]
+    assert positions["systems"][1]["relative"]["recall"][5] == pytest.approx(100)
+    assert len(positions["places"]["absolute"]) == len(positions["systems"][0]["absolute"]["precision"])
+
+
+def test_ter_of_lines_too_far_from_the_reference_is_told(run):
+    long = " ".join(f"w{number}" for number in range(60))
+    results = run({"cut": [long[:80]]}, source=[long], reference=[long], metrics=["ter"])
+    assert results["warnings"][0] == (
+        "output cut: 1 of 1 lines are more than 25 words longer or shorter than the reference; sacreBLEU searches "
+        "TER's edits too narrowly for them, and may find too many."
+    )
+
+
+def test_the_command_s_options(files, tmp_path):
+    texts = {"s": SOURCE, "r": REFERENCE, "one": OUTPUT, "two": REFERENCE, "swapped": OUTPUT}
+    paths = {name: str(files(name, lines)) for name, lines in texts.items()}
+    command = ["analyse", "--source", paths["s"], "--reference", paths["r"], "--out", str(tmp_path / "out")]
+    options = ["--output", f"a:1={paths['one']}", "--output", f"a:2={paths['two']}", "--metrics", "multi-bleu"]
+    options += ["--swapped", f"a:1:0.1={paths['swapped']}", "--samples", "60", "--seed", "5", "--correction", "holm"]
+    done = CliRunner().invoke(main, [*command, *options])
+    assert done.exit_code == 0, done.output
+    results = json.loads((tmp_path / "out/results.json").read_text(encoding="utf-8"))
+    settings = results["settings"]
+    assert [settings[key] for key in ("samples", "seed", "significance", "correction")] == [60, 5, True, "holm"]
+    assert results["swap"][0]["shares"] == [0, 0.1]
+    assert results["seeds"]["systems"][0]["name"] == "a"
+    assert results["signatures"]["multi-bleu"].endswith(f"version:posnmt-{version('posnmt')}")
+    assert CliRunner().invoke(main, [*command, *options, "--no-significance"]).exit_code == 0
+    results = json.loads((tmp_path / "out/results.json").read_text(encoding="utf-8"))
+    assert results["significance"] is None
+    refused = CliRunner().invoke(main, [*command, *options, "--swapped", "b:0.1=x"])
+    assert refused.exit_code == 2
+    assert "no output is called 'b'" in refused.output
+
+
+def test_references_all_empty(run):
+    results = run({"ours": ["a", "b"], "theirs": ["", ""]}, source=["x", "y"], reference=["", ""], metrics=METRICS)
+    assert results["systems"][0]["overall"]["length_ratio"] is None
+    assert results["systems"][0]["intervals"]["overall"]["length_ratio"] is None
 
 
 def test_an_empty_bin_is_kept_with_null_scores(run):

@@ -1,14 +1,14 @@
-"""Lengths of lines in words, characters or subwords, and how output lengths compare with the reference's.
+"""Lengths of lines in words, characters or subwords, and how the lengths of outputs are distributed.
 
 Lengths are those of the text as given: no begin or end symbol is counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from posnmt.analyse.bins import TrainedLengths
 from posnmt.errors import UserError
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 UNITS = ("words", "subwords", "characters")
+# More classes than these make a distribution that nobody can read.
+MOST_CLASSES = 60
 CountLengths = Callable[[list[str]], list[int]]
 
 
@@ -70,15 +72,29 @@ def _lengths(lines: Iterable[str], count: CountLengths, step: int = 10_000) -> I
         yield from count(part)
 
 
-def length_measures(output: np.ndarray, reference: np.ndarray) -> dict[str, float | None]:
-    """How long n outputs are beside their references, both `[n]` in one unit.
+def length_distribution(
+    output_lengths: Sequence[np.ndarray], reference_lengths: np.ndarray, rows: np.ndarray
+) -> dict[str, Any] | None:
+    """How long the outputs of some sentences are, as Neishi and Yoshinaga (2019, Figure 5) show it for a range.
+
+    Args:
+        output_lengths: for each system `[N]`.
+        reference_lengths: `[N]`.
+        rows: the sentences, such as those of a bin.
 
     Returns:
-        `length_difference`: mean of output minus reference; `length_ratio`: summed output by summed reference. None
-        where there is no sentence, or no reference to divide by.
+        `first`: the first length of each class, all equally wide, at most `MOST_CLASSES` of them; `reference` and, in
+        `systems`, each system: the number of sentences in each class. None when there is no sentence.
     """
-    total = int(reference.sum())
-    return {
-        "length_difference": float((output - reference).mean()) if len(output) else None,
-        "length_ratio": float(output.sum()) / total if total else None,
-    }
+    import numpy as np
+
+    if not len(rows):
+        return None
+    chosen = [lengths[rows] for lengths in (reference_lengths, *output_lengths)]
+    shortest, longest = min(each.min() for each in chosen), max(each.max() for each in chosen)
+    width = int(longest - shortest) // MOST_CLASSES + 1
+    shortest -= shortest % width
+    classes = int(longest - shortest) // width + 1
+    counts = [np.bincount((each - shortest) // width, minlength=classes).tolist() for each in chosen]
+    first = [int(shortest) + width * number for number in range(classes)]
+    return {"first": first, "width": width, "reference": counts[0], "systems": counts[1:]}

@@ -1,8 +1,8 @@
-"""BLEU, chrF and TER as sums of per-sentence statistics, counted by sacreBLEU.
+"""BLEU, chrF and TER as sums of per-sentence statistics, as sacreBLEU counts them; and multi-bleu's tokenised BLEU.
 
-Each of the three is a function of counts that add up over sentences. So a corpus is scored once, sentence by sentence,
-into an array `[N, K]`; the score of any part of it, be it a bin of lengths or a resample, is the score of the sum of
-those rows, and equals what sacreBLEU gives for that part alone.
+Each of them is a function of counts that add up over sentences. So a corpus is counted once, sentence by sentence, into
+an array `[N, K]`; the score of any part of it, be it a bin of lengths or a resample, is the score of the sum of those
+rows, and equals what sacreBLEU gives for that part alone.
 
 Legend: N sentences, K statistics (BLEU 10: two lengths, matches and totals of orders 1-4; chrF 18: output, reference
 and common n-grams of orders 1-6; TER 2: edits and reference length).
@@ -10,48 +10,89 @@ and common n-grams of orders 1-6; TER 2: edits and reference length).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
+from posnmt import __version__
+from posnmt.analyse.ngrams import Sentence, bleu_statistics, chrf_statistics
+from posnmt.analyse.scores import BLEU_ORDER, CHRF_ORDER, corpus_scores
 from posnmt.errors import UserError, nearest
 
 if TYPE_CHECKING:
     import numpy as np
     from sacrebleu.metrics.base import Metric
 
-METRICS = ("bleu", "chrf", "ter")
+METRICS = ("bleu", "chrf", "ter", "multi-bleu")
+# multi-bleu is for text that is tokenised already, so it is measured only when asked for.
+DEFAULT_METRICS = ("bleu", "chrf", "ter")
+MULTI_BLEU_SIGNATURE = (
+    f"nrefs:1|case:mixed|eff:no|tok:blanks|smooth:none|like:multi-bleu.perl|version:posnmt-{__version__}"
+)
 
 
 class Scorer:
     """One metric with one set of references, which are prepared once for every system.
 
     Args:
-        metric: `bleu`, `chrf` or `ter`, each with sacreBLEU's default settings.
+        metric: `bleu`, `chrf` or `ter`, each with sacreBLEU's default settings; or `multi-bleu`, what Moses's
+            multi-bleu.perl gives: words are what ASCII blanks separate, case counts, nothing is smoothed.
         references: N lines, one reference a sentence.
-        bleu_tokenizer: sacreBLEU's tokeniser for BLEU; the other two metrics take no notice of it.
+        bleu_tokenizer: sacreBLEU's tokeniser for BLEU; the other metrics take no notice of it.
 
     Attributes:
-        signature: sacreBLEU's signature, which says how the score was made.
+        signature: sacreBLEU's signature, which says how the score was made; for multi-bleu one like it.
 
     Raises:
         UserError: an unknown metric or tokeniser, or one whose own software is not installed.
     """
 
     def __init__(self, metric: str, references: list[str], bleu_tokenizer: str = "13a") -> None:
-        self._metric = _metric(metric, references, bleu_tokenizer)
-        self.signature = str(self._metric.get_signature())
+        self.metric, self._references = metric, references
+        self._words: Callable[[str], Sentence] | None = None
+        if metric == "multi-bleu":
+            self.signature, self._words = MULTI_BLEU_SIGNATURE, _ascii_words
+        else:
+            # What is counted here, and not by sacreBLEU, needs a metric of its for the signature alone.
+            self._counter = _metric(metric, references if metric == "ter" else [""], bleu_tokenizer)
+            self.signature = str(self._counter.get_signature())
+            if metric == "bleu":
+                self._words = bleu_words(bleu_tokenizer)
+        if self._words is not None:
+            self._reference_words = [self._words(line) for line in references]
 
     def statistics(self, outputs: list[str]) -> np.ndarray:
-        """The additive statistics `[N, K]` of N output lines, in the order of the references."""
+        """The additive statistics `[N, K]` of N output lines, in the order of the references.
+
+        n-grams are counted by `posnmt.analyse.ngrams`, several times as fast as by sacreBLEU and with the same result.
+        """
         import numpy as np
 
-        # sacreBLEU's own significance tests stand on these two methods; its public interface only gives whole corpora.
-        return np.array(self._metric._extract_corpus_statistics(outputs, None))
+        if self._words is not None:
+            return bleu_statistics([self._words(line) for line in outputs], self._reference_words, BLEU_ORDER)
+        if self.metric == "chrf" and (counted := chrf_statistics(outputs, self._references, CHRF_ORDER)) is not None:
+            return counted
+        # sacreBLEU's own significance tests stand on this method; its public interface only gives whole corpora.
+        references = None if self.metric == "ter" else [self._references]
+        return np.array(self._counter._extract_corpus_statistics(outputs, references))
 
     def score(self, statistics: np.ndarray) -> float | None:
         """The corpus score, 0 to 100 (TER may be higher), of rows `[n, K]`; None when there are none."""
-        if not len(statistics):
-            return None
-        return float(self._metric._compute_score_from_stats(statistics.sum(axis=0).tolist()).score)
+        return float(corpus_scores(self.metric, statistics.sum(axis=0))) if len(statistics) else None
+
+
+def _ascii_words(line: str) -> list[bytes]:
+    """The words between ASCII blanks: Perl, which reads bytes, does not part words at U+00A0 or U+3000."""
+    return line.encode("utf-8").split()
+
+
+def bleu_words(tokenizer: str) -> Callable[[str], list[str]]:
+    """The function that gives the words of a line as BLEU counts them with one of sacreBLEU's tokenisers.
+
+    Raises:
+        UserError: an unknown tokeniser, or one whose own software is not installed.
+    """
+    tokenise: Any = _metric("bleu", [""], tokenizer)
+    return lambda line: tokenise._preprocess_segment(line).split()
 
 
 def _metric(name: str, references: list[str], bleu_tokenizer: str) -> Metric:
@@ -82,3 +123,15 @@ def _metric(name: str, references: list[str], bleu_tokenizer: str) -> Metric:
             "--bleu-tokenizer",
             "install what it needs or choose another one",
         ) from None
+
+
+def ter_search_limits() -> dict[str, int]:
+    """The limits of sacreBLEU's search for TER's edits, in words; docs/analyse.md says what they do to long lines."""
+    from sacrebleu.metrics import lib_ter
+
+    return {
+        "band": lib_ter._BEAM_WIDTH,
+        "shift_size": lib_ter._MAX_SHIFT_SIZE,
+        "shift_distance": lib_ter._MAX_SHIFT_DIST,
+        "shift_candidates": lib_ter._MAX_SHIFT_CANDIDATES,
+    }

@@ -1,0 +1,93 @@
+"""Everything measured of several systems as one table of counts that add up over sentences.
+
+A measure of any set of sentences, overall, a bin or a resample, is a function of the set's sum; all measures of all
+systems are taken from one sum at once.
+
+Legend: N sentences, M systems, K statistics of all measures side by side, `...` any shape.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from posnmt.analyse.scores import HIGHER_IS_BETTER, corpus_scores
+
+if TYPE_CHECKING:
+    import numpy as np
+
+# How long outputs are beside their references: mean difference, and summed output by summed reference.
+LENGTH_MEASURES = ("length_difference", "length_ratio")
+
+
+@dataclass(frozen=True)
+class Additive:
+    """The table and which of its columns belong to what.
+
+    Attributes:
+        rows: `[N, M, K]` float64; counts, so that sums are exact up to 2^53.
+        columns: metric → its columns; the last three columns are sentences, output length and reference length.
+    """
+
+    rows: np.ndarray
+    columns: dict[str, slice]
+
+    @classmethod
+    def of(
+        cls, statistics: dict[str, list[np.ndarray]], output_lengths: list[np.ndarray], reference_lengths: np.ndarray
+    ) -> Additive:
+        """The table of M systems.
+
+        Args:
+            statistics: metric → for each system its statistics `[N, K of the metric]`.
+            output_lengths: for each system the lengths of its outputs `[N]`.
+            reference_lengths: `[N]`, in the same unit.
+        """
+        import numpy as np
+
+        columns, first = {}, 0
+        for metric, of_systems in statistics.items():
+            last = first + of_systems[0].shape[1]
+            columns[metric], first = slice(first, last), last
+        rows = np.empty((len(reference_lengths), len(output_lengths), first + 3))
+        for metric, of_systems in statistics.items():
+            rows[..., columns[metric]] = np.stack(of_systems, axis=1)
+        rows[..., -3] = 1
+        rows[..., -2] = np.stack(output_lengths, axis=1)
+        rows[..., -1] = reference_lengths[:, None]
+        return cls(rows, columns)
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The names of all measures: the metrics, then `LENGTH_MEASURES`."""
+        return (*self.columns, *LENGTH_MEASURES)
+
+    def score(self, metric: str, sums: np.ndarray) -> np.ndarray:
+        """One metric from sums `[..., K]` → `[...]`, as if there were a sentence."""
+        return corpus_scores(metric, sums[..., self.columns[metric]])
+
+    def measure(self, sums: np.ndarray) -> dict[str, np.ndarray]:
+        """Every measure from sums `[..., K]` → `[...]`; NaN where there is no sentence, or nothing to divide by."""
+        import numpy as np
+
+        count, output, reference = (sums[..., column] for column in (-3, -2, -1))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values = {metric: np.where(count > 0, self.score(metric, sums), np.nan) for metric in self.columns}
+            return values | {
+                "length_difference": (output - reference) / count,
+                "length_ratio": np.where(reference > 0, output / reference, np.nan),
+            }
+
+
+def plain(values: np.ndarray) -> list[Any]:
+    """An array as nested lists, with None for NaN, as JSON has it."""
+    import numpy as np
+
+    listed = values.astype(object)
+    listed[np.isnan(values)] = None
+    return listed.tolist()
+
+
+def better(metric: str, differences: np.ndarray) -> np.ndarray:
+    """Differences of scores turned so that more is better whatever the metric."""
+    return differences if HIGHER_IS_BETTER[metric] else -differences

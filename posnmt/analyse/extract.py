@@ -1,0 +1,116 @@
+"""Counting everything in the texts: sentence by sentence, in slices, by several processes where asked for.
+
+A slice is counted for all systems together, so that its references are prepared once, and forgotten with it: prepared
+references of a whole test set would take gigabytes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import TYPE_CHECKING
+
+from posnmt.analyse.metrics import Scorer, bleu_words
+from posnmt.analyse.positions import position_counts
+
+if TYPE_CHECKING:
+    import numpy as np
+
+SLICE = 500
+# The one thing counted that is no metric.
+POSITIONS = "positions"
+SECONDS_BETWEEN_LINES = 5
+# What to count, the tokeniser for BLEU, the references of a slice, and each system's outputs there.
+Job = tuple[tuple[str, ...], str, list[str], list[list[str]]]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The counts of all systems.
+
+    Attributes:
+        statistics: metric → for each system its additive statistics `[N, K]`.
+        positions: for each system what `posnmt.analyse.positions.position_counts` gives.
+        signatures: metric → how it was made.
+    """
+
+    statistics: dict[str, list[np.ndarray]]
+    positions: list[np.ndarray]
+    signatures: dict[str, str]
+
+
+def count_all(
+    references: list[str],
+    outputs: Sequence[list[str]],
+    metrics: Sequence[str],
+    bleu_tokenizer: str,
+    processes: int = 1,
+    say: Callable[[str], None] = lambda message: None,
+) -> Counted:
+    """Count every metric and the positions for every system.
+
+    Args:
+        references: N lines.
+        outputs: each system's N lines.
+        metrics: from `posnmt.analyse.metrics.METRICS`.
+        bleu_tokenizer: sacreBLEU's tokeniser for BLEU and for the positions.
+        processes: how many to work with; the counts are the same.
+        say: called with a line of progress now and then.
+
+    Raises:
+        UserError: an unknown metric or tokeniser, or one that cannot be used.
+    """
+    import numpy as np
+
+    wanted = (*dict.fromkeys(metrics), POSITIONS)
+    signatures = {metric: Scorer(metric, [""], bleu_tokenizer).signature for metric in wanted[:-1]}
+    firsts = range(0, len(references), SLICE)
+    jobs = (
+        (wanted, bleu_tokenizer, references[first : first + SLICE], [lines[first : first + SLICE] for lines in outputs])
+        for first in firsts
+    )
+    slices = []
+    told = time.monotonic()
+    for first, counted in zip(firsts, _work(jobs, min(processes, len(firsts))), strict=True):
+        slices.append(counted)
+        if time.monotonic() - told > SECONDS_BETWEEN_LINES:
+            told = time.monotonic()
+            say(f"counted {min(first + SLICE, len(references)):,} of {len(references):,} sentences")
+    *statistics, positions = (list(zip(*of_slices, strict=True)) for of_slices in zip(*slices, strict=True))
+    return Counted(
+        {
+            metric: [np.concatenate(of_system) for of_system in of_systems]
+            for metric, of_systems in zip(signatures, statistics, strict=True)
+        },
+        [np.sum(of_system, axis=0) for of_system in positions],
+        signatures,
+    )
+
+
+def _work(jobs: Iterator[Job], processes: int) -> Iterator[list[list[np.ndarray]]]:
+    """The jobs done, in their order."""
+    if processes <= 1:
+        yield from map(_count_slice, jobs)
+        return
+    # Started afresh, not forked: this process may have threads, whose locks a fork would keep for ever.
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(_count_slice, jobs)
+
+
+def _count_slice(job: Job) -> list[list[np.ndarray]]:
+    """For each thing wanted, the counts of every system in one slice."""
+    wanted, bleu_tokenizer, references, outputs = job
+    return [_count(what, bleu_tokenizer, references, outputs) for what in wanted]
+
+
+def _count(what: str, bleu_tokenizer: str, references: list[str], outputs: list[list[str]]) -> list[np.ndarray]:
+    """One thing counted for every system in one slice."""
+    if what == POSITIONS:
+        words = bleu_words(bleu_tokenizer)
+        reference_words = [words(line) for line in references]
+        return [position_counts([words(line) for line in lines], reference_words) for lines in outputs]
+    scorer = Scorer(what, references, bleu_tokenizer)
+    return [scorer.statistics(lines) for lines in outputs]

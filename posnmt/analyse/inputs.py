@@ -1,0 +1,124 @@
+"""The texts of an analysis: which there are, reading them aligned, and what a reader should know of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from posnmt.data.corpus import Findings, TextFile, read_lines
+from posnmt.errors import UserError, raise_all
+
+# From so many final full stops set off by a blank on, text counts as tokenised; sacreBLEU's own threshold.
+MANY_TOKENISED = 100
+
+
+@dataclass(frozen=True)
+class Text:
+    """One of the aligned text files: its lines, and the system that it is the output of, if it is one.
+
+    `share` is that of the swapped words in the source that the system translated.
+    """
+
+    file: TextFile
+    lines: list[str]
+    system: str | None = None
+    share: float = 0.0
+
+
+def parse_outputs(pairs: Sequence[str]) -> dict[str, Path]:
+    """`NAME=FILE` as on the command line, one for each system, in order.
+
+    Raises:
+        UserError: a pair without name or file, an unprintable name, or one name twice; all at once.
+    """
+    outputs: dict[str, Path] = {}
+    faults = []
+    for pair in pairs:
+        name, sign, path = pair.partition("=")
+        name = name.strip()
+        if not (name and sign and path) or not name.isprintable():
+            faults.append(UserError(f"an output is written NAME=FILE; got {pair!r}", "--output"))
+        elif name in outputs:
+            todo = f"give each system its own name, and several seeds of one names like {name}:1 and {name}:2"
+            faults.append(UserError(f"two outputs are called {name!r}", "--output", todo))
+        else:
+            outputs[name] = Path(path)
+    raise_all(faults)
+    return outputs
+
+
+def read_aligned(
+    source: Path,
+    reference: Path,
+    outputs: dict[str, Path],
+    swapped: dict[tuple[str, float], Path],
+    findings: Findings,
+) -> list[Text]:
+    """Source, reference, outputs and outputs of swapped sources, in this order, with the same number of lines.
+
+    Raises:
+        UserError: every fault of the files at once.
+    """
+    wanted: list[tuple[TextFile, str | None, float]] = [
+        (TextFile("source", source), None, 0.0),
+        (TextFile("reference", reference), None, 0.0),
+        *((TextFile(f"output {name}", path), name, 0.0) for name, path in outputs.items()),
+        *((TextFile(f"output {name} at {share:g}", path), name, share) for (name, share), path in swapped.items()),
+    ]
+    texts = [Text(file, list(read_lines(file, findings)), system, share) for file, system, share in wanted]
+    counts = [len(text.lines) for text in texts]
+    if len(set(counts)) > 1:
+        findings.misaligned([text.file for text in texts], counts)
+    findings.raise_all()
+    return texts
+
+
+def warnings_of(texts: list[Text], findings: Findings, ter_band: int | None) -> list[str]:
+    """What a reader should know before trusting the figures.
+
+    Args:
+        texts: from `read_aligned`.
+        findings: of the reading.
+        ter_band: the band of TER's search, if TER was measured.
+    """
+    warnings = []
+    reference = texts[1].lines
+    for text in texts:
+        role, count = text.file.role, len(text.lines)
+        if empty := findings.count(text.file, "empty"):
+            warnings.append(f"{role}: {empty} of {count} lines are empty; they are kept and count.")
+        if crlf := findings.count(text.file, "crlf"):
+            warnings.append(f"{role}: {crlf} of {count} lines ended in CRLF; the CR was removed.")
+        if text.system and sum(line.endswith(" .") for line in text.lines) >= MANY_TOKENISED:
+            warnings.append(f"{role}: looks tokenised; scores of tokenised text do not compare with published ones.")
+        if text.system and ter_band is not None:
+            far = sum(
+                abs(len(one.split()) - len(other.split())) > ter_band
+                for one, other in zip(text.lines, reference, strict=True)
+            )
+            if far:
+                warnings.append(
+                    f"{role}: {far} of {count} lines are more than {ter_band} words longer or shorter than the "
+                    "reference; sacreBLEU searches TER's edits too narrowly for them, and may find too many."
+                )
+    for number, text in enumerate(texts):
+        for other in texts[:number]:
+            if text.lines == other.lines:
+                warnings.append(f"{text.file.role}: the same text as {other.file.role}.")
+    return warnings
+
+
+def input_record(file: TextFile, text: Text | None = None, lines: int | None = None) -> dict[str, Any]:
+    """What is recorded of an input file; `text` if it is one of the aligned ones."""
+    with file.path.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    role, system = file.role, None
+    if text is not None:
+        lines = len(text.lines)
+        if text.system is not None:
+            role = f"output at {text.share:g}" if text.share else "output"
+            system = text.system
+    return {"role": role, "system": system, "path": str(file.path), "sha256": digest, "lines": lines}

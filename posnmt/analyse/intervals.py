@@ -1,0 +1,70 @@
+"""Bootstrap percentile intervals of every measure, overall and by bin, from shared resamples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from posnmt.analyse.resample import bootstrap_sums
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from posnmt.analyse.additive import Additive
+
+LEVEL = 0.95
+
+
+def resampled_measures(
+    additive: Additive, groups: np.ndarray, count: int, samples: int, seed: int
+) -> dict[str, np.ndarray]:
+    """Every measure in every bootstrap sample.
+
+    Args:
+        additive: N sentences of M systems.
+        groups: `[N]` the bin of each sentence, 0 to `count` - 1.
+        count: the number of bins, G.
+        samples: the number of samples, S.
+        seed: one seed, the same samples.
+
+    Returns:
+        Measure → `[S, 1 + G, M]`: overall, then each bin; NaN where a sample holds no sentence of a bin. Two systems
+        at the same place were measured on the same sentences.
+    """
+    import numpy as np
+
+    shape = (samples, 1 + count, additive.rows.shape[1])
+    values = {measure: np.empty(shape) for measure in additive.measures}
+    done = 0
+    for sums in bootstrap_sums(additive.rows, groups, count, samples, seed):
+        for measure, found in additive.measure(sums).items():
+            values[measure][done : done + len(sums)] = found
+        done += len(sums)
+    return values
+
+
+def percentile_interval(values: np.ndarray, level: float = LEVEL) -> tuple[np.ndarray, np.ndarray]:
+    """The interval that leaves out (1 - level) / 2 of the samples at each end, linear between samples.
+
+    Args:
+        values: `[S, ...]`, NaN where a sample has no value: it does not count.
+        level: the share of the samples in the interval.
+
+    Returns:
+        Lower and upper ends, both `[...]`; NaN where no sample has a value.
+    """
+    import numpy as np
+
+    ordered = np.sort(values, axis=0)  # NaN come last
+    last = np.isfinite(ordered).sum(axis=0) - 1
+    lower, upper = (_at(ordered, share * np.maximum(last, 0)) for share in ((1 - level) / 2, (1 + level) / 2))
+    return lower, upper
+
+
+def _at(ordered: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """The values at places `[...]`, which may lie between two samples, of sorted values `[S, ...]`."""
+    import numpy as np
+
+    below = np.floor(places).astype(int)
+    above = np.ceil(places).astype(int)
+    low, high = (np.take_along_axis(ordered, index[None], axis=0)[0] for index in (below, above))
+    return low + (high - low) * (places - below)

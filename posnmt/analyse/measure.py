@@ -1,0 +1,120 @@
+"""From counts to the measures of every system, overall and by bin, with intervals and tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from posnmt.analyse.additive import Additive, plain
+from posnmt.analyse.bins import Bin, TrainedLengths, mark
+from posnmt.analyse.inputs import Text
+from posnmt.analyse.intervals import percentile_interval, resampled_measures
+from posnmt.analyse.significance import CORRECTIONS, significance
+from posnmt.analyse.swap import swap_curves
+from posnmt.errors import UserError, raise_all
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """How intervals and significance are found.
+
+    Attributes:
+        samples: of the bootstrap and of the randomisation; 0: neither intervals nor significance.
+        seed: of the samples.
+        significance: whether to test every pair of systems.
+        correction: of the tests for the number of pairs: `none`, `holm` or `bonferroni`.
+
+    Raises:
+        UserError: a negative number, or an unknown correction; all at once.
+    """
+
+    samples: int = 10_000
+    seed: int = 1
+    significance: bool = True
+    correction: str = "none"
+
+    def __post_init__(self) -> None:
+        faults = []
+        for option, value in (("samples", self.samples), ("seed", self.seed)):
+            if value < 0:
+                faults.append(UserError(f"a number of 0 or more is needed; got {value}", f"--{option}"))
+        if self.correction not in CORRECTIONS:
+            todo = f"choose from {', '.join(CORRECTIONS)}"
+            faults.append(UserError(f"no correction is called {self.correction!r}", "--correction", todo))
+        raise_all(faults)
+
+
+DEFAULT_RESAMPLING = Resampling()
+
+
+def measure(
+    texts: Sequence[Text],
+    additive: Additive,
+    numbers: np.ndarray,
+    bins: Sequence[Bin],
+    trained: TrainedLengths,
+    resampling: Resampling,
+) -> dict[str, Any]:
+    """The parts of the results that come from the counts: `bins`, `systems`, `significance` and `swap`.
+
+    Args:
+        texts: the outputs, those of swapped sources last; the systems of `additive`, in its order.
+        additive: N sentences of all of them.
+        numbers: `[N]` the bin of each sentence.
+        bins: all bins.
+        trained: the lengths seen in training.
+        resampling: how to find intervals and significance.
+    """
+    import numpy as np
+
+    systems = [text for text in texts if not text.share]
+    parts = [additive.rows[numbers == number].sum(axis=0) for number in range(len(bins))]
+    sums = np.stack([additive.rows.sum(axis=0), *parts])
+    sizes = sums[:, 0, -3].astype(int).tolist()
+    values = {name: plain(found) for name, found in additive.measure(sums).items()}
+    ends: dict[str, Any] = {}
+    tested = None
+    if resampling.samples:
+        resampled = resampled_measures(additive, numbers, len(bins), resampling.samples, resampling.seed)
+        ends = {name: _pairs(*percentile_interval(found)) for name, found in resampled.items()}
+        if resampling.significance and len(systems) > 1:
+            of_systems = Additive(additive.rows[:, : len(systems)], additive.columns)
+            tested = significance(of_systems, resampled, resampling.samples, resampling.seed, resampling.correction)
+    return {
+        "bins": [
+            {"label": each.label, **asdict(each), "n": size, "training": mark(each, trained)}
+            for each, size in zip(bins, sizes[1:], strict=True)
+        ],
+        "systems": [_system(text, row, sizes, values, ends) for row, text in enumerate(systems)],
+        "significance": tested,
+        "swap": swap_curves([(text.system or "", text.share) for text in texts], values, ends) or None,
+    }
+
+
+def _system(
+    text: Text, row: int, sizes: list[int], values: dict[str, list[Any]], ends: dict[str, list[Any]]
+) -> dict[str, Any]:
+    """One system's measures and their intervals; sizes, values and ends begin with the whole, and bins follow."""
+    found = [
+        {"n": size, **{name: of_all[place][row] for name, of_all in values.items()}} for place, size in enumerate(sizes)
+    ]
+    intervals = [{name: of_all[place][row] for name, of_all in ends.items()} for place in range(len(sizes))]
+    return {
+        "name": text.system,
+        "empty_lines": sum(not line.strip() for line in text.lines),
+        "overall": found[0],
+        "bins": found[1:],
+        "intervals": {"overall": intervals[0], "bins": intervals[1:]} if ends else None,
+    }
+
+
+def _pairs(lows: np.ndarray, highs: np.ndarray) -> list[list[list[float] | None]]:
+    """Two arrays `[1 + G, M]` as lists of (lower, upper); None where there is no interval."""
+    return [
+        [None if low is None else [low, high] for low, high in zip(*of_place, strict=True)]
+        for of_place in zip(plain(lows), plain(highs), strict=True)
+    ]

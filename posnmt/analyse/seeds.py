@@ -1,0 +1,138 @@
+"""Several trainings of one system that differ in the seed alone: their mean and spread, and a test between systems.
+
+Outputs called NAME:SEED belong to the system NAME. The tests of `posnmt.analyse.significance` ask whether two outputs
+would differ on other sentences; the test here asks whether two systems would differ if they were trained anew, and
+takes the test set as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+from posnmt.analyse.additive import better
+from posnmt.analyse.significance import tested
+from posnmt.errors import UserError
+
+
+def seed_groups(names: Sequence[str]) -> dict[str, list[str]]:
+    """System → the names of its outputs, for every system that has at least two: `a:1`, `a:2` → `a`.
+
+    What follows the last colon is the seed; a name like `a:1` without a second one like it is a system of its own.
+
+    Raises:
+        UserError: there are seeds of a system, and another output has the system's own name.
+    """
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        system, colon, seed = name.rpartition(":")
+        if colon and system and seed:
+            groups.setdefault(system, []).append(name)
+    groups = {system: outputs for system, outputs in groups.items() if len(outputs) > 1}
+    for system, outputs in groups.items():
+        if system in names:
+            raise UserError(
+                f"{', '.join(outputs)} are seeds of {system!r}, and another output is called {system!r} itself",
+                "--output",
+                f"call it {system}:SEED if it is one of them, else by another name",
+            )
+    return groups
+
+
+def spread(values: Sequence[float | None]) -> dict[str, float | None]:
+    """`mean`, `deviation` (standard deviation, n - 1), `lowest` and `highest`; None where a value is missing."""
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return dict.fromkeys(("mean", "deviation", "lowest", "highest"))
+    mean, variance = _moments(known)
+    return {"mean": mean, "deviation": math.sqrt(variance), "lowest": min(known), "highest": max(known)}
+
+
+def welch(ones: Sequence[float], others: Sequence[float]) -> float | None:
+    """The two-sided p of Welch's (1947) t-test, which lets the two systems vary by different amounts.
+
+    A permutation of labels could not find anything with three seeds a side: its smallest p is 2 / 20.
+
+    Args:
+        ones, others: each at least two values.
+
+    Returns:
+        p; None where no value differs from the others of its side, so that nothing is known of chance.
+    """
+    (mean, variance), (other_mean, other_variance) = _moments(ones), _moments(others)
+    error, other_error = variance / len(ones), other_variance / len(others)
+    if error + other_error == 0:
+        return None
+    t = (mean - other_mean) / math.sqrt(error + other_error)
+    freedom = (error + other_error) ** 2 / (error**2 / (len(ones) - 1) + other_error**2 / (len(others) - 1))
+    return t_tails(t, freedom)
+
+
+def t_tails(t: float, freedom: float) -> float:
+    """The chance that Student's t with `freedom` >= 1 degrees of freedom is at least |t| away from 0.
+
+    With t = sqrt(freedom) cot(angle) the density is sin(angle)^(freedom - 1), to be summed from 0 to an angle; with
+    angle = s^4 it is smooth at 0, and Gauss's quadrature exact to some 12 digits.
+    """
+    import numpy as np
+
+    end = math.atan2(math.sqrt(freedom), abs(t)) ** 0.25
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    s = (nodes + 1) * end / 2
+    area = float((weights * end / 2 * 4 * s**3 * np.sin(s**4) ** (freedom - 1)).sum())
+    log_whole = math.log(math.pi) / 2 + math.lgamma(freedom / 2) - math.lgamma((freedom + 1) / 2)
+    return min(1.0, 2 * area / math.exp(log_whole))
+
+
+def seed_results(
+    groups: dict[str, list[str]], systems: list[dict[str, Any]], metrics: Sequence[str], correction: str
+) -> dict[str, Any] | None:
+    """Mean and spread of every system with several seeds, and Welch's test between any two; None if there is none.
+
+    Args:
+        groups: from `seed_groups`.
+        systems: each output's results: `name`, `overall` and `bins` as in `results.json`.
+        metrics: which measures to test.
+        correction: as in `posnmt.analyse.significance.corrected`, over the pairs within one metric.
+    """
+    import numpy as np
+
+    if not groups:
+        return None
+    by_name = {system["name"]: system for system in systems}
+    members = {system: [by_name[name] for name in outputs] for system, outputs in groups.items()}
+    tests = {}
+    for metric in metrics:
+        values = [[each["overall"][metric] for each in outputs] for outputs in members.values()]
+        means = np.array([sum(of_system) / len(of_system) for of_system in values])
+        p = np.full((len(values), len(values)), np.nan)
+        for a, b in combinations(range(len(values)), 2):
+            found = welch(values[a], values[b])
+            p[a, b] = p[b, a] = np.nan if found is None else found
+        differences = means[:, None] - means
+        tests[metric] = {"differences": differences.tolist(), **tested(p, better(metric, differences), correction)}
+    return {
+        "systems": [
+            {
+                "name": system,
+                "outputs": groups[system],
+                "overall": _spreads([each["overall"] for each in outputs]),
+                "bins": [_spreads(of_bin) for of_bin in zip(*(each["bins"] for each in outputs), strict=True)],
+            }
+            for system, outputs in members.items()
+        ],
+        "welch": tests,
+    }
+
+
+def _spreads(scores: Sequence[dict[str, float | None]]) -> dict[str, dict[str, float | None]]:
+    """The spread of every measure over the outputs of one system."""
+    return {measure: spread([each[measure] for each in scores]) for measure in scores[0] if measure != "n"}
+
+
+def _moments(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and variance (n - 1)."""
+    mean = math.fsum(values) / len(values)
+    return mean, math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
