@@ -39,7 +39,9 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=30_000)
     parser.add_argument("--systems", type=int, default=6)
     parser.add_argument("--samples", type=int, default=10_000)
-    parser.add_argument("--peer-samples", type=int, default=30)
+    parser.add_argument(
+        "--peer-samples", type=int, default=30, help="of compare-mt; its figure fails with few (%(default)s)"
+    )
     parser.add_argument("--ter", action="store_true", help="TER as well; minutes")
     parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args()

@@ -361,15 +361,35 @@ def test_the_page_stands_alone_and_escapes_names(run, tmp_path):
     used = set(re.findall(r'(?:href="|url\()#([^")]+)', text)) - {"y"}
     assert used <= set(page.ids), "a reference within a figure leads nowhere"
     words = "".join(page.words)
-    # in the title, the overall table, the files, and the table and the legend of each of five measures
-    assert words.count(HTML_NAME) == 13 + 1  # and in a warning
-    assert words.count('_#ffffff id="x" url(#y)') == 13 + 2  # and in two warnings
+    # in the title, the overall table, the files, and the table and the legend of each of six measures, and at the side
+    # and at the top of the matrices of three tests by four metrics
+    named = 3 + 2 * 6 + 2 * 3 * 4
+    assert words.count(HTML_NAME) == named + 1  # and in a warning
+    assert words.count('_#ffffff id="x" url(#y)') == named + 2  # and in two warnings
     drawn = {
         colour
         for _, attributes in page.elements
         for colour in re.findall("#[0-9a-f]{6}", attributes.get("style") or "")
     }
     assert not drawn, "colours that do not change with dark mode"
+
+
+def test_the_page_shows_intervals_and_what_is_more_than_chance(run, tmp_path):
+    results = run({"ours": OUTPUT, "perfect": REFERENCE}, metrics=["chrf"])
+    text = "".join(Page((tmp_path / "out/report.html").read_text(encoding="utf-8")).words)
+    for system in results["systems"]:
+        low, high = (f"{end:.1f}" for end in system["intervals"]["overall"]["chrf"])
+        assert f"{low} to {high}" in text
+    marks = results["significance"]["metrics"]["chrf"]["tests"]["paired_bootstrap"]["marks"]
+    matrix = text.split("chrF, paired bootstrap")[1].split("chrF, sign test")[0]
+    assert re.sub(r"\s", "", matrix) == f"SystemoursperfectoursX{marks[0][1]}perfect{marks[1][0]}".replace("X", "")
+
+
+def test_without_samples_the_page_has_neither(run, tmp_path):
+    run({"ours": OUTPUT, "perfect": REFERENCE}, metrics=["chrf"], resampling=Resampling(0, 1, False, "none"))
+    text = "".join(Page((tmp_path / "out/report.html").read_text(encoding="utf-8")).words)
+    assert "95 % interval" not in text
+    assert "More than chance?" not in text
 
 
 def test_same_input_same_bytes(run, tmp_path):

@@ -14,16 +14,15 @@ from posnmt.errors import UserError
 
 def write(results: dict[str, Any], out: Path) -> None:
     """Draw everything, then write the files."""
-    from posnmt.report.figures import draw, measures_of
+    from posnmt.report.figures import draw
     from posnmt.report.page import render
 
     drawings = draw(results)
     # The page names a metric's signature by the metric's title, and so can only have those that it shows.
-    shown = {name: text for name, text in results["signatures"].items() if name in measures_of(results)}
     files = {
         "results.json": json.dumps(results, ensure_ascii=False, indent=2, allow_nan=False) + "\n",
         "scores.csv": table(results),
-        "report.html": render({**results, "signatures": shown}, drawings),
+        "report.html": render(results, drawings),
     }
     pages = {name: text.encode("utf-8") for name, text in files.items()}
     for name, drawing in drawings.items():

@@ -53,6 +53,7 @@ class Measure:
 MEASURES = {
     "bleu": Measure("BLEU", "higher is better", 1),
     "chrf": Measure("chrF", "higher is better", 1),
+    "multi-bleu": Measure("multi-bleu", "higher is better", 1),
     "ter": Measure("TER", "lower is better", 1),
     "length_difference": Measure("Length difference", "output minus reference, mean; 0 is best", 2, signed=True),
     "length_ratio": Measure("Length ratio", "output by reference; 1 is best", 3),
