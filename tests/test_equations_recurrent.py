@@ -215,6 +215,26 @@ def test_under_autocast_outputs_keep_the_type_of_the_embeddings(cell, bidirectio
     assert x.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("stack", [ENCODER, DECODER], ids=["encoder", "decoder"])
+@pytest.mark.parametrize("cell", STEPS)
+def test_recurrent_heads_train_and_go_on_under_autocast(cell, stack):
+    torch.manual_seed(6)
+    scheme = RecurrentHeads(stack, RecurrentHeads.Settings(cell=cell))
+    x = torch.randn(2, 6, 12, requires_grad=True)
+    wide, _ = scheme.embed(x, Span(0, 6, x.device), None)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        narrow, carry = scheme.embed(x[:, :4] if stack.causal else x, Span(0, 4 if stack.causal else 6, x.device), None)
+        if stack.causal:
+            then, _ = scheme.embed(x[:, 4:], Span(4, 2, x.device), carry)
+            narrow = torch.cat([narrow, then], dim=1)
+    assert narrow.dtype == torch.float32
+    torch.testing.assert_close(narrow, wide, rtol=0, atol=0.05)
+    narrow.square().sum().backward()
+    for weight in scheme.parameters():
+        assert weight.grad.dtype == torch.float32
+        assert weight.grad.isfinite().all()
+
+
 def test_the_backward_direction_of_a_layer_stands_in_its_second_half():
     layer = Recurrence("elman", 4, 6, bidirectional=True).double()
     x = torch.randn(1, 5, 4, dtype=torch.float64)

@@ -26,7 +26,8 @@ class SimpleRecurrentUnit(nn.Module):
 
     All products with matrices are taken at once for all tokens; what is left to the loop over time is element-wise.
     Where the input is not as wide as the output, the highway term has `W_x x_t`; without `highway` there is none, and
-    `h_t = r_t * c_t`.
+    `h_t = r_t * c_t`. So each of two directions, half as wide as its input, has a W_x; the authors' package has none
+    there, but gives one half of the input to each direction.
     """
 
     def __init__(self, width_in: int, width: int, highway: bool = True) -> None:

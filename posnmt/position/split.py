@@ -49,6 +49,9 @@ class RecurrentHeads(Scheme):
     "One type of head only contains RPE": in the first layer each head projects its own slice of the input
     (`head_projection: separate`). With `full`, dense projections as everywhere else, the two layouts with one d_r are
     the same model up to a permutation of the stack's features; the paper does not say so.
+
+    It has sinusoids of its own, so `sinusoidal` or `learned` beside it would place the same words twice; `recurrent`
+    replaces the word embeddings that it splits.
     """
 
     class Settings(Options):
