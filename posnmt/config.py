@@ -7,24 +7,17 @@ configuration; each fault names the file, the line, the rule and the value.
 
 from __future__ import annotations
 
-import os
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from posnmt.errors import UserError, existing_file, nearest, raise_all
+from posnmt.errors import UserError, raise_all
+from posnmt.yaml_file import Lines, Section, expand, faults, merge, override, place, read_yaml
 
 Positive = Annotated[int, Field(gt=0)]
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
-
-
-class Section(BaseModel):
-    """A group of settings: frozen, and an unknown key is an error."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Corpus(Section):
@@ -71,9 +64,14 @@ class Data(Section):
 class Subword(Section):
     """SentencePiece subwords. A model has 4 entries more than `vocabulary`: pad, unk, bos, eos."""
 
+    text: str | None = Field(
+        None,
+        description="instead of learning: the text/ folder of a run or a store, whose tokenisation and subwords are "
+        "used; shared must agree with it, the keys below do not count",
+    )
+    shared: bool = Field(True, description="one vocabulary for both sides, or one each")
     type: Literal["bpe", "unigram"] = "bpe"
     vocabulary: Positive = Field(8000, description="entries of each vocabulary, the 4 special symbols not counted")
-    shared: bool = Field(True, description="one vocabulary for both sides, or one each")
     character_coverage: float = Field(1.0, gt=0.9, le=1.0, description="share of characters kept; 0.9995 for ja, zh")
     normalisation: Literal["nmt_nfkc", "nfkc", "identity"] = Field(
         "nmt_nfkc", description="SentencePiece's; identity keeps full-width signs, which nfkc makes half-width"
@@ -230,35 +228,22 @@ def load(path: str | Path, overrides: list[str] | tuple[str, ...] = ()) -> Confi
     Raises:
         UserError: every fault of the file and of the overrides at once, each with its line.
     """
-    path = existing_file(path, "config")
-    try:
-        text = path.read_text(encoding="utf-8")
-        tree = yaml.safe_load(text)
-        lines = _key_lines(yaml.compose(text, Loader=yaml.SafeLoader))
-    except RecursionError:
-        raise UserError("a part of the YAML refers to itself", path, "write it without the alias") from None
-    except UnicodeDecodeError as error:
-        raise UserError(f"config is not UTF-8 at byte {error.start}", path, "save it as UTF-8") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f"{path}:{mark.line + 1}" if mark else str(path)
-        raise UserError(f"not valid YAML: {getattr(error, 'problem', error)}", place, "correct the YAML") from None
-    if not isinstance(tree, dict):
-        raise UserError("a config is a YAML mapping with the sections data, subword, model, train, decode", path)
+    path = Path(path)
+    tree, lines = read_yaml(
+        path, "config", "a config is a YAML mapping with the sections data, subword, model, train, decode"
+    )
     for setting in overrides:
-        tree = _override(tree, setting)
+        tree = override(tree, setting)
     return from_tree(tree, path, lines)
 
 
-def from_tree(
-    tree: dict[str, Any], path: Path | None = None, lines: dict[tuple[str, ...], int] | None = None
-) -> Config:
+def from_tree(tree: dict[str, Any], path: Path | None = None, lines: Lines | None = None) -> Config:
     """The configuration in a nested dictionary, checked; `path` and `lines` say where each key stands."""
     tree = _with_defaults_of_names(tree, path, lines or {})
     try:
         config = Config.model_validate(tree)
     except ValidationError as error:
-        raise_all([_fault(problem, path, lines or {}) for problem in error.errors()])
+        raise_all(faults(error, Config, path, lines or {}))
         raise AssertionError from error  # raise_all raised: a ValidationError holds at least one problem
     raise_all(_model_faults(config, path, lines or {}))
     if path is not None:
@@ -267,19 +252,6 @@ def from_tree(
             update={"data": config.data.model_copy(update={"root": str((path.parent / root).resolve())})}
         )
     return config
-
-
-def expand(text: str, where: str) -> str:
-    """`text` with ${NAME} and ${NAME:-default} replaced from the environment; an unset variable is an error."""
-
-    def value(match: re.Match[str]) -> str:
-        name, default = match["name"], match["default"]
-        found = os.environ.get(name, default)
-        if found is None:
-            raise UserError(f"environment variable {name} is not set", where, f"set {name}, or write the path")
-        return found
-
-    return os.path.expanduser(re.sub(r"\$\{(?P<name>\w+)(?::-(?P<default>[^}]*))?\}", value, text))
 
 
 def dump(config: Config) -> str:
@@ -292,9 +264,7 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Config.model_json_schema(), "title": "posnmt"}
 
 
-def _with_defaults_of_names(
-    tree: dict[str, Any], path: Path | None, lines: dict[tuple[str, ...], int]
-) -> dict[str, Any]:
+def _with_defaults_of_names(tree: dict[str, Any], path: Path | None, lines: Lines) -> dict[str, Any]:
     """Fill in what model.size and model.system stand for: size, then system, then what the file says."""
     from posnmt.systems import named
 
@@ -308,16 +278,16 @@ def _with_defaults_of_names(
             system = named(name)
         except UserError as error:
             raise UserError(
-                f"model.system: {error.what}", _place(("model", "system"), path, lines), error.todo
+                f"model.system: {error.what}", place(("model", "system"), path, lines), error.todo
             ) from None
-        merged = _merge(merged, system.over(merged))
+        merged = merge(merged, system.over(merged))
     for side in _ABLATED.get(str(model.get("without")), ()):
         fault = _why_not_without(side, merged, model)
         if fault is not None:
             what, todo = fault
-            raise UserError(what, _place(("model", "without"), path, lines), todo)
-        merged = _merge(merged, {side: {"position": []}})
-    return {**tree, "model": _merge(merged, model)}
+            raise UserError(what, place(("model", "without"), path, lines), todo)
+        merged = merge(merged, {side: {"position": []}})
+    return {**tree, "model": merge(merged, model)}
 
 
 def _why_not_without(side: str, named: dict[str, Any], model: dict[str, Any]) -> tuple[str, str] | None:
@@ -334,101 +304,14 @@ def _why_not_without(side: str, named: dict[str, Any], model: dict[str, Any]) ->
     return None
 
 
-def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """Two nested dictionaries as one; where both have a value, `above` wins."""
-    result = dict(below)
-    for key, value in above.items():
-        old = result.get(key)
-        result[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
-    return result
-
-
-def _override(tree: dict[str, Any], setting: str) -> dict[str, Any]:
-    """The tree with one `key.key=value` applied; a section that YAML aliases share changes in this one place alone."""
-    key, sign, value = setting.partition("=")
-    if not sign or not key:
-        raise UserError(f"a setting is written key.key=value; got {setting!r}", "--set", "for example train.steps=1000")
-    names = key.strip().split(".")
-    try:
-        change = yaml.safe_load(value)
-    except yaml.YAMLError:
-        raise UserError(f"the value of {key} is not valid YAML: {value!r}", "--set") from None
-    section: Any = tree
-    for name in names[:-1]:
-        section = section.get(name, {})
-        if not isinstance(section, dict):
-            raise UserError(f"{key} is not inside a section", "--set")
-    for name in reversed(names):
-        change = {name: change}
-    return _merge(tree, change)
-
-
-def _key_lines(node: Any, prefix: tuple[str, ...] = ()) -> dict[tuple[str, ...], int]:
-    """Key path → 1-based line, for every key of a composed YAML document."""
-    lines: dict[tuple[str, ...], int] = {}
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            here = (*prefix, str(key.value))
-            lines[here] = key.start_mark.line + 1
-            lines.update(_key_lines(value, here))
-    elif isinstance(node, yaml.SequenceNode):
-        for index, value in enumerate(node.value):
-            here = (*prefix, str(index))
-            lines[here] = value.start_mark.line + 1
-            lines.update(_key_lines(value, here))
-    return lines
-
-
-def _fault(problem: Any, path: Path | None, lines: dict[tuple[str, ...], int]) -> UserError:
-    """One of pydantic's problems as a sentence with key, rule, value and line."""
-    keys = tuple(str(part) for part in problem["loc"])
-    name = ".".join(keys) or "config"
-    value = problem.get("input")
-    shown = "" if isinstance(value, dict) else f", got {value!r}"
-    todo = None
-    if problem["type"] == "extra_forbidden":
-        known = _known_keys(keys[:-1])
-        near = nearest(keys[-1], known)
-        what = f"unknown key {name}"
-        todo = f"did you mean {near!r}?" if near else f"known keys here: {', '.join(known)}"
-    elif problem["type"] == "missing":
-        what, todo = f"{name} is missing", "add it"
-    elif problem["type"] == "value_error":
-        what = f"{name}: {problem['ctx']['error']}"
-    else:
-        what = f"{name}: {problem['msg'][0].lower()}{problem['msg'][1:]}{shown}"
-    return UserError(what, _place(keys, path, lines), todo)
-
-
-def _place(keys: tuple[str, ...], path: Path | None, lines: dict[tuple[str, ...], int]) -> str | None:
-    """`file:line` of a key, or of the nearest section around it."""
-    while keys and keys not in lines:
-        keys = keys[:-1]
-    if path is None:
-        return None
-    return f"{path}:{lines[keys]}" if keys else str(path)
-
-
-def _known_keys(keys: tuple[str, ...]) -> list[str]:
-    """The keys that the section at a key path may have."""
-    section: Any = Config
-    for key in keys:
-        field = section.model_fields.get(key) if isinstance(section, type) and issubclass(section, BaseModel) else None
-        if field is None:
-            return []
-        choices = [field.annotation, *getattr(field.annotation, "__args__", ())]
-        section = next((kind for kind in choices if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
-    return list(section.model_fields) if section is not None else []
-
-
-def _model_faults(config: Config, path: Path | None, lines: dict[tuple[str, ...], int]) -> list[UserError]:
+def _model_faults(config: Config, path: Path | None, lines: Lines) -> list[UserError]:
     """What the architecture and the position schemes have against the `model` section."""
     from posnmt.model.registry import check
 
     return [
         UserError(
             f"{'.'.join(('model', *(key for key in keys if not key.isdigit())))}: {fault}",
-            _place(("model", *keys), path, lines),
+            place(("model", *keys), path, lines),
         )
         for keys, fault in check(config.model)
     ]

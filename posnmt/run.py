@@ -11,7 +11,6 @@ best.safetensors, average.safetensors
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from dataclasses import dataclass
@@ -78,10 +77,9 @@ class Run:
 
     def text_hash(self) -> str:
         """The same for runs whose subword ids mean the same."""
-        digest = hashlib.sha256()
-        for path in sorted((self.folder / "text").iterdir()):
-            digest.update(path.name.encode() + path.read_bytes())
-        return digest.hexdigest()
+        from posnmt.data.text import text_hash
+
+        return text_hash(self.folder / "text")
 
     def model(self, checkpoint: str = "model") -> TranslationModel:
         """The trained model, in evaluation mode.

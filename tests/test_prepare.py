@@ -7,6 +7,7 @@ import json
 import lzma
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -174,6 +175,38 @@ def test_shared_and_separate_vocabularies(folder: Path, kind: str, shared: bool)
     assert text.source.size == text.target.size == 64
     known_to_source = "!" in "".join(text.source.subwords.pieces)
     assert known_to_source is shared, "only the target text has exclamation marks"
+
+
+def test_tokenisation_and_subwords_of_another_store(folder: Path) -> None:
+    first = prepare(configure(folder, tokenise="moses", truecase=True))
+    write(folder, "part.en", SOURCE[:20])
+    write(folder, "part.de", TARGET[:20])
+    part = {"train": {"source": "part.en", "target": "part.de"}, "tokenise": "moses", "truecase": True}
+    subword = {"text": str(first.folder / "text")}
+    store = prepare(configure(folder, subword, **part))
+    assert store.folder != first.folder
+    assert store.text.source.subwords.model == first.text.source.subwords.model
+    assert store.text.source.encode(SOURCE[:3]) == first.text.source.encode(SOURCE[:3])
+    assert store.text.shared
+    assert len(store.split("train")) == 20
+    # the folder's place is not its content, and the keys that do not count do not count
+    moved = folder / "moved"
+    shutil.copytree(first.folder / "text", moved)
+    assert prepare(configure(folder, {"text": "moved", "vocabulary": 7}, **part)).folder == store.folder
+    assert prepare(configure(folder, **part, subword=None)).folder != store.folder
+
+
+def test_another_stores_text_must_be_what_the_config_says(folder: Path) -> None:
+    first = prepare(configure(folder))
+    text = {"text": str(first.folder / "text"), "shared": False}
+    with pytest.raises(UserError) as raised:
+        prepare(configure(folder, text, tokenise="moses", source_language="fr"))
+    told = "\n".join(raised.value.lines)
+    assert "data.source_language is 'fr', but subword.text was made with 'en'" in told
+    assert "data.tokenise is 'moses', but subword.text was made with 'none'" in told
+    assert "subword.shared is False, but subword.text was made with True" in told
+    with pytest.raises(UserError, match="text settings"):
+        prepare(configure(folder, {"text": "nowhere"}))
 
 
 def test_too_large_vocabularies_of_both_sides_are_told_at_once(folder: Path) -> None:

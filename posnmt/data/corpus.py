@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from posnmt.config import Corpus, expand
+from posnmt.config import Corpus
 from posnmt.errors import UserError, existing_file, raise_all
+from posnmt.yaml_file import expand
 
 # kind of fault -> what to say, what to do
 _SENTENCES = {

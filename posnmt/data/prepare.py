@@ -21,13 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import posnmt
-from posnmt.config import Config, expand
+from posnmt.config import Config
 from posnmt.data.corpus import BYTE_ORDER_MARK, Findings, Pair, TextFile, corpus_files, read_pairs
 from posnmt.data.store import FORMAT, Row, SplitWriter, Store
 from posnmt.data.subword import UNK, Reservoir, Subwords
-from posnmt.data.text import SideText, TextPipeline
+from posnmt.data.text import SideText, TextPipeline, text_hash
 from posnmt.data.tokenise import TruecaseLearner, Words
 from posnmt.errors import UserError, existing_file, raise_all
+from posnmt.yaml_file import expand
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -168,7 +169,44 @@ def _settings(config: Config) -> dict[str, Any]:
     """The settings that a store depends on."""
     names = ("source_language", "target_language", "tokenise", "truecase", "max_length")
     data = {name: getattr(config.data, name) for name in names} | {"accept": sorted(set(config.data.accept))}
-    return {"data": data, "subword": config.subword.model_dump(mode="json")}
+    if config.subword.text is not None:
+        return {"data": data, "subword": {"text": text_hash(_text_folder(config))}}
+    return {"data": data, "subword": config.subword.model_dump(mode="json", exclude={"text"})}
+
+
+def _text_folder(config: Config) -> Path:
+    """The folder of `subword.text`, which is set."""
+    return Path(config.data.root) / expand(str(config.subword.text), "subword.text")
+
+
+def _given_text(config: Config) -> TextPipeline:
+    """The pipeline of `subword.text`; what the config says of text must be true of it.
+
+    Raises:
+        UserError: names every setting that is not.
+    """
+    data, folder = config.data, _text_folder(config)
+    text = TextPipeline.load(folder)
+    wanted: dict[str, Any] = {"subword.shared": config.subword.shared}
+    found: dict[str, Any] = {"subword.shared": text.shared}
+    for side, language in (("source", data.source_language), ("target", data.target_language)):
+        words: Words = getattr(text, side).words
+        wanted |= {f"data.{side}_language": language, "data.tokenise": data.tokenise, "data.truecase": data.truecase}
+        found |= {
+            f"data.{side}_language": words.language,
+            "data.tokenise": "moses" if words.tokenised else "none",
+            "data.truecase": words.truecaser is not None,
+        }
+    raise_all(
+        [
+            UserError(
+                f"{key} is {wanted[key]!r}, but subword.text was made with {found[key]!r}", folder, "make them equal"
+            )
+            for key in wanted
+            if wanted[key] != found[key]
+        ]
+    )
+    return text
 
 
 def _hash_file(file: TextFile) -> str:
@@ -194,8 +232,9 @@ def _learn(config: Config, files: Files, say: Report) -> tuple[TextPipeline, Fin
     data, settings = config.data, config.subword
     findings = Findings(data.accept)
     sample: Reservoir[tuple[str, str]] = Reservoir(settings.sample, SAMPLE_SEED)
+    given = None if settings.text is None else _given_text(config)
     sides = [Words(language, data.tokenise == "moses") for language in (data.source_language, data.target_language)]
-    learners = [TruecaseLearner() for _ in sides] if data.truecase else []
+    learners = [TruecaseLearner() for _ in sides] if data.truecase and given is None else []
     for pair in _told(read_pairs(files["train"], findings), "checking data.train", say):
         if pair.blank:
             continue
@@ -212,6 +251,9 @@ def _learn(config: Config, files: Files, say: Report) -> tuple[TextPipeline, Fin
     if not sample.items:
         raise UserError("no training pair is left: every one has an empty side", "data.train", "check the files")
 
+    if given is not None:
+        say(f"taking tokenisation and subwords from {_text_folder(config)}")
+        return given, findings
     for words, learner in zip(sides, learners, strict=False):
         words.truecaser = learner.truecaser()
     say(f"learning {settings.type} subwords from {len(sample.items):,} pairs")

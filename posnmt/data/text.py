@@ -6,6 +6,7 @@ truecasing, `source.truecase.json` and `target.truecase.json`. A shared vocabula
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -88,6 +89,19 @@ class TextPipeline:
         source = Subwords.load(folder / "source.model")
         target = source if shared else Subwords.load(folder / "target.model")
         return cls(SideText(sides[0], source), SideText(sides[1], target))
+
+
+def text_hash(folder: str | Path) -> str:
+    """SHA-256 of a saved pipeline: the same for those whose subword ids mean the same.
+
+    Raises:
+        UserError: no pipeline was saved there.
+    """
+    existing_file(Path(folder) / "text.json", "text settings")
+    digest = hashlib.sha256()
+    for path in sorted(Path(folder).iterdir()):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def _load_words(folder: Path, name: str, settings: dict[str, object]) -> Words:

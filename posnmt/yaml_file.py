@@ -1,0 +1,162 @@
+"""A YAML file that people write: read with the line of every key, checked by pydantic models, every fault at once."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from posnmt.errors import UserError, existing_file, nearest
+
+Lines = dict[tuple[str, ...], int]
+"""Key path -> 1-based line."""
+
+
+class Section(BaseModel):
+    """A group of settings: frozen, and an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def read_yaml(path: str | Path, role: str, form: str) -> tuple[dict[str, Any], Lines]:
+    """The mapping in a YAML file, and the line of each of its keys.
+
+    Args:
+        path: the file.
+        role: what it is, for messages: "config".
+        form: what it should hold, as a sentence, for one that holds no mapping.
+
+    Raises:
+        UserError: no such file, not UTF-8, not YAML, or no mapping.
+    """
+    path = existing_file(path, role)
+    try:
+        text = path.read_text(encoding="utf-8")
+        tree = yaml.safe_load(text)
+        lines = _key_lines(yaml.compose(text, Loader=yaml.SafeLoader))
+    except RecursionError:
+        raise UserError("a part of the YAML refers to itself", path, "write it without the alias") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{role} is not UTF-8 at byte {error.start}", path, "save it as UTF-8") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark else str(path)
+        raise UserError(f"not valid YAML: {getattr(error, 'problem', error)}", where, "correct the YAML") from None
+    if not isinstance(tree, dict):
+        raise UserError(form, path)
+    return tree, lines
+
+
+def override(tree: dict[str, Any], setting: str) -> dict[str, Any]:
+    """The tree with one `key.key=value` applied; a section that YAML aliases share changes in this one place alone."""
+    key, sign, value = setting.partition("=")
+    if not sign or not key:
+        raise UserError(f"a setting is written key.key=value; got {setting!r}", "--set", "for example train.steps=1000")
+    names = key.strip().split(".")
+    try:
+        change = yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise UserError(f"the value of {key} is not valid YAML: {value!r}", "--set") from None
+    section: Any = tree
+    for name in names[:-1]:
+        section = section.get(name, {})
+        if not isinstance(section, dict):
+            raise UserError(f"{key} is not inside a section", "--set")
+    for name in reversed(names):
+        change = {name: change}
+    return merge(tree, change)
+
+
+def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Two nested dictionaries as one; where both have a value, `above` wins."""
+    result = dict(below)
+    for key, value in above.items():
+        old = result.get(key)
+        result[key] = merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return result
+
+
+def expand(text: str, where: str) -> str:
+    """`text` with ${NAME} and ${NAME:-default} replaced from the environment; an unset variable is an error."""
+
+    def value(match: re.Match[str]) -> str:
+        name, default = match["name"], match["default"]
+        found = os.environ.get(name, default)
+        if found is None:
+            raise UserError(f"environment variable {name} is not set", where, f"set {name}, or write the path")
+        return found
+
+    return os.path.expanduser(re.sub(r"\$\{(?P<name>\w+)(?::-(?P<default>[^}]*))?\}", value, text))
+
+
+def faults(error: ValidationError, root: type[BaseModel], path: Path | None, lines: Lines) -> list[UserError]:
+    """Every one of pydantic's problems as a sentence with key, rule, value and line.
+
+    Args:
+        error: what the validation raised.
+        root: the model that was validated, for the names of known keys.
+        path, lines: where the keys stand.
+    """
+    return [_fault(problem, root, path, lines) for problem in error.errors()]
+
+
+def _fault(problem: Any, root: type[BaseModel], path: Path | None, lines: Lines) -> UserError:
+    """One of pydantic's problems as a sentence with key, rule, value and line."""
+    keys = tuple(str(part) for part in problem["loc"])
+    name = ".".join(keys) or "the file"
+    value = problem.get("input")
+    shown = "" if isinstance(value, dict) else f", got {value!r}"
+    todo = None
+    if problem["type"] == "extra_forbidden":
+        known = _known_keys(root, keys[:-1])
+        near = nearest(keys[-1], known)
+        what = f"unknown key {name}"
+        todo = f"did you mean {near!r}?" if near else f"known keys here: {', '.join(known)}"
+    elif problem["type"] == "missing":
+        what, todo = f"{name} is missing", "add it"
+    elif problem["type"] == "value_error":
+        what = f"{name}: {problem['ctx']['error']}"
+    else:
+        what = f"{name}: {problem['msg'][0].lower()}{problem['msg'][1:]}{shown}"
+    return UserError(what, place(keys, path, lines), todo)
+
+
+def place(keys: tuple[str, ...], path: Path | None, lines: Lines) -> str | None:
+    """`file:line` of a key, or of the nearest section around it."""
+    while keys and keys not in lines:
+        keys = keys[:-1]
+    if path is None:
+        return None
+    return f"{path}:{lines[keys]}" if keys else str(path)
+
+
+def _known_keys(root: type[BaseModel], keys: tuple[str, ...]) -> list[str]:
+    """The keys that the section at a key path may have."""
+    section: Any = root
+    for key in keys:
+        field = section.model_fields.get(key) if isinstance(section, type) and issubclass(section, BaseModel) else None
+        if field is None:
+            return []
+        choices = [field.annotation, *getattr(field.annotation, "__args__", ())]
+        section = next((kind for kind in choices if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
+    return list(section.model_fields) if section is not None else []
+
+
+def _key_lines(node: Any, prefix: tuple[str, ...] = ()) -> Lines:
+    """Key path → 1-based line, for every key of a composed YAML document."""
+    lines: Lines = {}
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            here = (*prefix, str(key.value))
+            lines[here] = key.start_mark.line + 1
+            lines.update(_key_lines(value, here))
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            here = (*prefix, str(index))
+            lines[here] = value.start_mark.line + 1
+            lines.update(_key_lines(value, here))
+    return lines
