@@ -64,7 +64,7 @@ def demo(out: Path, minutes: float, seed: int) -> None:
     show_default=True,
     help="entries a side, special symbols included",
 )
-@click.option("--size", type=click.Choice(["small", "base", "big"]), default="base", show_default=True)
+@click.option("--size", type=click.Choice(["tiny", "small", "base", "big"]), default="base", show_default=True)
 @click.option("--parts", is_flag=True, help="instead: the position schemes and architectures that compose systems")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def systems(system: str | None, vocabulary: int, size: str, parts: bool, as_json: bool) -> None:
@@ -278,8 +278,9 @@ def score(run: Path, source: Path, target: Path, checkpoint: str, interpolate: f
 )
 @click.option(
     "--unit",
-    type=click.Choice(["words", "subwords", "characters"]),
-    help="what lengths count; default: subwords with --run or --subword-model, else words",
+    type=click.Choice(["words", "tokens", "subwords", "characters"]),
+    help="what lengths count (tokens: words of text that is tokenised already); default: subwords with --run or"
+    " --subword-model, else words",
 )
 @click.option("--subword-model", type=click.Path(path_type=Path), help="SentencePiece model for --unit subwords")
 @click.option("--target-subword-model", type=click.Path(path_type=Path), help="where the target has another one")

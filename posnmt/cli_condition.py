@@ -102,7 +102,7 @@ _PARALLEL_TEXT = _options(
 _LENGTH_UNIT = _options(
     click.option(
         "--unit",
-        type=click.Choice(["words", "subwords", "characters"]),
+        type=click.Choice(["words", "tokens", "subwords", "characters"]),
         help="what lengths count; default: subwords with --subword-model, else words",
     ),
     click.option("--subword-model", type=click.Path(path_type=Path), help="SentencePiece model for --unit subwords"),

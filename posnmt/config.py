@@ -105,7 +105,9 @@ class Model(Section):
     without: Literal["encoder", "decoder", "both"] | None = Field(
         None, description="an ablation: leave the named system's order information out of this side (C19b Table 3)"
     )
-    size: Literal["small", "base", "big"] | None = Field(None, description="named sizes; single settings win over it")
+    size: Literal["tiny", "small", "base", "big"] | None = Field(
+        None, description="named sizes; single settings win over it"
+    )
     d_model: Positive = 512
     feed_forward: Positive = 2048
     heads: Positive = 8
@@ -206,6 +208,7 @@ class Config(Section):
 
 
 SIZES: dict[str, dict[str, Any]] = {
+    "tiny": {"d_model": 64, "feed_forward": 128, "heads": 4, "encoder": {"layers": 2}, "decoder": {"layers": 2}},
     "small": {"d_model": 256, "feed_forward": 1024, "heads": 4, "encoder": {"layers": 3}, "decoder": {"layers": 3}},
     "base": {"d_model": 512, "feed_forward": 2048, "heads": 8, "encoder": {"layers": 6}, "decoder": {"layers": 6}},
     "big": {
@@ -252,6 +255,16 @@ def from_tree(tree: dict[str, Any], path: Path | None = None, lines: Lines | Non
             update={"data": config.data.model_copy(update={"root": str((path.parent / root).resolve())})}
         )
     return config
+
+
+def with_names(model: dict[str, Any]) -> dict[str, Any]:
+    """A `model` section with all that its named size and system stand for; what it says itself wins.
+
+    Raises:
+        UserError: an unknown system, or nothing for `without` to take away.
+    """
+    filled: dict[str, Any] = _with_defaults_of_names({"model": model}, None, {})["model"]
+    return filled
 
 
 def dump(config: Config) -> str:

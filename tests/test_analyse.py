@@ -16,10 +16,11 @@ from sentencepiece import SentencePieceTrainer
 
 from posnmt.analyse.analyse import analyse
 from posnmt.analyse.inputs import parse_outputs
-from posnmt.analyse.length import MOST_CLASSES, length_distribution, length_unit
+from posnmt.analyse.length import MOST_CLASSES, length_distribution
 from posnmt.analyse.measure import Resampling
 from posnmt.analyse.metrics import METRICS
 from posnmt.cli import main
+from posnmt.data.length_unit import length_unit
 from posnmt.errors import UserError
 
 SOURCE = [

@@ -74,7 +74,7 @@ def test_all_faults_at_once_each_with_its_line(tmp_path):
             "model.system: no system is called 'relatve' (config.yaml:5); did you mean",
         ),
         ("system: relative", "heads: 7", "d_model must be a multiple of heads; 512 is not a multiple of 7"),
-        ("system: relative", "size: huge", "model.size: input should be 'small', 'base' or 'big', got 'huge'"),
+        ("system: relative", "size: huge", "model.size: input should be 'tiny', 'small', 'base' or 'big', got 'huge'"),
         (
             "{source: train.en, target: train.de}",
             "{source: train.en}",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from posnmt import __version__
 from posnmt.analyse.additive import Additive
@@ -25,7 +25,7 @@ from posnmt.analyse.bins import (
 from posnmt.analyse.extract import Counted, count_all
 from posnmt.analyse.inputs import Text, input_record, read_aligned, warnings_of
 from posnmt.analyse.intervals import LEVEL
-from posnmt.analyse.length import CountLengths, length_distribution, length_unit, trained_lengths
+from posnmt.analyse.length import length_distribution, trained_lengths
 from posnmt.analyse.measure import DEFAULT_RESAMPLING, Resampling, measure
 from posnmt.analyse.metrics import DEFAULT_METRICS, ter_search_limits
 from posnmt.analyse.positions import places, position_curves
@@ -33,7 +33,11 @@ from posnmt.analyse.seeds import seed_groups, seed_results
 from posnmt.analyse.swap import Swapped
 from posnmt.analyse.write import write
 from posnmt.data.corpus import Findings, TextFile, read_lines
+from posnmt.data.length_unit import CountLengths, length_unit
 from posnmt.errors import UserError, raise_all
+
+if TYPE_CHECKING:
+    import numpy as np
 
 FORMAT = "posnmt analysis 1"
 
@@ -58,6 +62,7 @@ def analyse(
     processes: int = 1,
     out: Path,
     say: Callable[[str], None] = lambda message: None,
+    counts: Callable[[Additive, np.ndarray], None] = lambda additive, source_lengths: None,
 ) -> dict[str, Any]:
     """Measure systems overall and by source length; write `results.json`, `scores.csv`, figures and `report.html`.
 
@@ -77,6 +82,7 @@ def analyse(
         processes: how many to count with; above 1, the calling script needs Python's `if __name__ == "__main__"` guard.
         out: the folder to write to, made if it is not there.
         say: called with a line of progress before each step that may take long.
+        counts: called with what every figure is a sum of (swapped sources last) and the source lengths `[N]`.
 
     Returns:
         What `results.json` holds; `docs/analyse.md` names the fields.
@@ -108,8 +114,10 @@ def analyse(
     lines = [text.lines for text in texts]
     counted = count_all(lines[1], lines[2:], metrics, bleu_tokenizer, processes, say)
     reference_lengths, *output_lengths = (np.array(count_target(each)) for each in lines[1:])
-    numbers = bin_numbers(np.array(count_source(lines[0])), bins)
+    source_lengths = np.array(count_source(lines[0]))
+    numbers = bin_numbers(source_lengths, bins)
     additive = Additive.of(counted.statistics, output_lengths, reference_lengths)
+    counts(additive, source_lengths)
     inputs = [input_record(text.file, text) for text in texts]
     if training_text is not None:
         inputs.append(input_record(training_text, lines=findings.lines[training_text]))

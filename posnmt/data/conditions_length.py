@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posnmt.analyse.length import CountLengths, length_unit
 from posnmt.data.conditions import PlainFiles
 from posnmt.data.conditions_text import InputText, unsegmented
 from posnmt.data.corpus import Pair
+from posnmt.data.length_unit import CountLengths, length_unit
 from posnmt.errors import UserError
 from posnmt.progress import warn
 

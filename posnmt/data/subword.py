@@ -72,6 +72,10 @@ class Subwords:
         """The ids of each text, without bos and eos; all cores."""
         return self._processor.encode(list(texts), num_threads=-1) if texts else []
 
+    def split(self, texts: Sequence[str]) -> list[list[str]]:
+        """The pieces of each text as SentencePiece writes them; one outside the vocabulary as its own characters."""
+        return self._processor.encode(list(texts), out_type=str, num_threads=-1) if texts else []
+
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         """The text of each row of ids; pad, bos and eos leave no trace, unk shows as ` ⁇ `."""
         return self._processor.decode([list(row) for row in rows], num_threads=-1) if rows else []

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -18,6 +20,21 @@ from posnmt.run import Run
 from posnmt.translate.translator import Translation, Translator, windows
 
 
+@dataclass(frozen=True)
+class Work:
+    """What a translation took.
+
+    Attributes:
+        lines: translated.
+        source_subwords: of these lines.
+        seconds: of search, text to text; reading the model is not in it.
+    """
+
+    lines: int
+    source_subwords: int
+    seconds: float
+
+
 def translate_file(
     folders: Sequence[Path],
     source: Path | None,
@@ -27,8 +44,8 @@ def translate_file(
     checkpoint: str,
     search: dict[str, Any],
     interpolate: float | None = None,
-) -> None:
-    """Translate a file or standard input, window by window.
+) -> Work:
+    """Translate a file or standard input, window by window; how much that was.
 
     Args:
         folders: one run, or the runs of an ensemble.
@@ -56,7 +73,8 @@ def translate_file(
     lines = read_lines(file, findings) if source is not None else decode_lines(sys.stdin.buffer, file, findings)
     translator = Translator.load(runs, checkpoint, interpolate)
     pieces = translator.text.target.subwords.pieces
-    done = at_limit = 0
+    done = at_limit = subwords = 0
+    started = time.monotonic()
     with Display() as display, _output(output) as stream:
         for window in windows(lines):
             found = translator.translate(window, decode, nbest, done + 1, str(file.path))
@@ -64,6 +82,7 @@ def translate_file(
                 stream.writelines(_shown(number, line, translation, nbest, form, pieces))
             done += len(window)
             at_limit += sum(translation.at_limit for translation in found)
+            subwords += sum(translation.source_length for translation in found)
             if total is not None:
                 display.show("translating", done / total, f"{done:,} of {total:,} lines")
         empty, crlf = findings.count(file, "empty"), findings.count(file, "crlf")
@@ -76,6 +95,7 @@ def translate_file(
                 f"warning: {at_limit:,} of {done:,} lines reached the output limit of"
                 f" {decode.max_ratio:g} x source + {decode.max_extra} subwords; see --max-ratio and --max-extra"
             )
+    return Work(done, subwords, time.monotonic() - started)
 
 
 def score_files(folder: Path, source: Path, target: Path, checkpoint: str, interpolate: float | None) -> None:

@@ -30,10 +30,15 @@ WINDOW = 10_000
 
 @dataclass(frozen=True)
 class Translation:
-    """The hypotheses of one line, best first; an empty line has one, empty, without a probability."""
+    """The hypotheses of one line, best first; an empty line has one, empty, without a probability.
+
+    Attributes:
+        source_length: subwords of the line.
+    """
 
     texts: list[str]
     hypotheses: list[Hypothesis]
+    source_length: int
 
     @property
     def text(self) -> str:
@@ -108,7 +113,10 @@ class Translator:
         found = translate_subwords(self.models, encoded, decode, self.device)
         best = [hypotheses[:nbest] for hypotheses in found]
         texts = iter(self.text.target.decode([h.tokens for hypotheses in best for h in hypotheses]))
-        return [Translation([next(texts) for _ in hypotheses] or [""], hypotheses) for hypotheses in best]
+        return [
+            Translation([next(texts) for _ in hypotheses] or [""], hypotheses, len(ids))
+            for hypotheses, ids in zip(best, encoded, strict=True)
+        ]
 
     def score(
         self,

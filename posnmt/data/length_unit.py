@@ -1,0 +1,48 @@
+"""What the length of a line counts: words, characters or subwords, of the text as given.
+
+No begin or end symbol is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from posnmt.errors import UserError
+
+UNITS = ("words", "tokens", "subwords", "characters")
+CountLengths = Callable[[list[str]], list[int]]
+
+
+def length_unit(unit: str, subword_model: Path | None = None) -> CountLengths:
+    """The function that gives the length of each line in a unit.
+
+    Args:
+        unit: `words` (separated by blanks), `tokens` (likewise, of text that is already tokenised or in subwords),
+            `characters` (Unicode code points, blanks included) or `subwords`.
+        subword_model: the SentencePiece `.model` file; for `subwords`, and only for them.
+
+    Raises:
+        UserError: an unknown unit, a subword model missing, unreadable or not wanted.
+    """
+    if unit not in UNITS:
+        raise UserError(f"no unit of length is called {unit!r}", "--unit", f"choose from {', '.join(UNITS)}")
+    if unit == "subwords":
+        if subword_model is None:
+            raise UserError("lengths in subwords need the subword model", "--subword-model", "give a .model file")
+        return _subword_lengths(subword_model)
+    if subword_model is not None:
+        raise UserError(
+            f"a subword model is given, but lengths are in {unit}", subword_model, "set the unit to subwords"
+        )
+    if unit in ("words", "tokens"):
+        return lambda lines: [len(line.split()) for line in lines]
+    return lambda lines: [len(line) for line in lines]
+
+
+def _subword_lengths(path: Path) -> CountLengths:
+    """Lengths in the subwords of one SentencePiece model."""
+    from posnmt.data.subword import Subwords
+
+    subwords = Subwords.load(path)
+    return lambda lines: [len(pieces) for pieces in subwords.encode(lines)]
