@@ -37,10 +37,11 @@ class UserError(Exception):
 
 
 class UserErrors(UserError):
-    """Several mistakes found at once, each on its own line."""
+    """Several mistakes found at once, each on its own line, and said once."""
 
     def __init__(self, faults: Iterable[UserError]) -> None:
-        self.faults = list(faults)
+        single = [each for fault in faults for each in (fault.faults if isinstance(fault, UserErrors) else [fault])]
+        self.faults = list({fault.line(): fault for fault in single}.values())
         Exception.__init__(self, "\n".join(fault.line() for fault in self.faults))
 
     @property
