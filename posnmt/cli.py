@@ -16,6 +16,7 @@ import click
 
 from posnmt import __version__
 from posnmt.cli_condition import condition
+from posnmt.cli_data import data
 from posnmt.cli_group import COMMAND, Group
 from posnmt.errors import UserError
 
@@ -392,3 +393,4 @@ def analyse(
 
 
 main.add_command(condition)
+main.add_command(data)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from posnmt.errors import UserError, existing_file, nearest
+from posnmt.errors import UserError, existing_file, nearest, raise_all
 
 Lines = dict[tuple[str, ...], int]
 """Key path -> 1-based line."""
@@ -37,7 +38,8 @@ def read_yaml(path: str | Path, role: str, form: str) -> tuple[dict[str, Any], L
     try:
         text = path.read_text(encoding="utf-8")
         tree = yaml.safe_load(text)
-        lines = _key_lines(yaml.compose(text, Loader=yaml.SafeLoader))
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        lines = _key_lines(node)
     except RecursionError:
         raise UserError("a part of the YAML refers to itself", path, "write it without the alias") from None
     except UnicodeDecodeError as error:
@@ -48,7 +50,24 @@ def read_yaml(path: str | Path, role: str, form: str) -> tuple[dict[str, Any], L
         raise UserError(f"not valid YAML: {getattr(error, 'problem', error)}", where, "correct the YAML") from None
     if not isinstance(tree, dict):
         raise UserError(form, path)
+    raise_all(list(_twice(node, path)))
     return tree, lines
+
+
+def _twice(node: Any, path: Path) -> Iterator[UserError]:
+    """A fault for every key that stands twice in one mapping, of which YAML would silently take the last."""
+    if isinstance(node, yaml.MappingNode):
+        seen: dict[str, int] = {}
+        for key, value in node.value:
+            line = key.start_mark.line + 1
+            first = seen.setdefault(str(key.value), line)
+            if first != line:
+                what = f"{key.value} stands twice, on lines {first} and {line}"
+                yield UserError(what, f"{path}:{line}", "leave one of them out, or give it another name")
+            yield from _twice(value, path)
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            yield from _twice(value, path)
 
 
 def override(tree: dict[str, Any], setting: str) -> dict[str, Any]:
