@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test test-slow test-peers bench lint format clean
+.PHONY: setup demo test test-slow test-peers test-browser test-slurm bench lint format clean
 
 setup: $(READY)
 
@@ -29,6 +29,18 @@ test-peers: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,peers]"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps OpenNMT-py==3.5.1
 	$(BIN)/python -m pytest tests/peers -rs
+
+# The report in a real browser: Debian's chromium (apt-get install chromium), or the one that CHROMIUM names. Pictures of
+# the page stay in build/browser.
+test-browser: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,browser]"
+	$(BIN)/python -m pytest tests/browser -rs
+
+# Jobs on a real Slurm of this machine, started for the tests and stopped after them; Debian's packages are installed where
+# they are missing, which needs root.
+test-slurm: $(READY)
+	$(BIN)/python tests/slurm/cluster.py install
+	$(BIN)/python tests/slurm/cluster.py --nodes 2 run $(BIN)/python -m pytest tests/slurm -rs
 
 # Speed of every system against the sinusoidal one, as ratios in one run; on an idle machine.
 bench: $(READY)

@@ -1,22 +1,29 @@
 """`posnmt analyse` at full size, and compare-mt 0.2.10 beside it on the same files: seconds and peak memory.
 
-    python benchmarks/analyse.py ENVIRONMENT [--text FILE] [--sentences 30000] [--systems 6] [--samples 10000]
+    python benchmarks/analyse.py ENVIRONMENT [--text FILE ...] [--sentences 30000] [--systems 6] [--samples 10000]
 
 Outputs are made from a reference text by formula: words changed, left out, moved, and some lines cut short; the text is
-FILE, one sentence a line, repeated until there are enough, or random words. Runs, each of them a process of its own:
+that of the files, one sentence a line, repeated until there are enough, or random words. Runs, each of them a process
+of its own:
 
-1. `posnmt analyse` with BLEU alone: all bins, intervals and the three tests with all samples.
-2. The same with BLEU and chrF; and, with --ter, with TER too.
+1. `posnmt analyse` with its default metrics, BLEU, chrF and TER: all bins, intervals and the three tests with all
+   samples.
+2. The same with BLEU alone.
 3. compare-mt with BLEU overall and by length, and its paired bootstrap, from the virtual environment ENVIRONMENT, which
    is made when missing. It resamples in Python, half the sentences a sample, so it is run with 0 and with PEER samples
    and its time for all samples is reckoned from the two as a straight line.
+
+Seconds are given by the clock and of processors (user and system, all processes of a run): other work on the machine
+lengthens the first much more than the second, and its load before each run is printed too. Ratios are of the second.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import random
+import resource
 import subprocess
 import sys
 import tempfile
@@ -25,7 +32,7 @@ import time
 import venv
 from collections.abc import Iterator
 from importlib.metadata import version
-from itertools import cycle, islice
+from itertools import chain, cycle, islice
 from pathlib import Path
 
 # six is compare-mt's too, but its package does not say so.
@@ -35,14 +42,13 @@ PEER_PACKAGES = ("compare-mt==0.2.10", "six")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("environment", type=Path, help="compare-mt's own virtual environment; made when missing")
-    parser.add_argument("--text", type=Path, help="reference text; default: random words")
+    parser.add_argument("--text", type=Path, nargs="+", help="reference texts, joined; default: random words")
     parser.add_argument("--sentences", type=int, default=30_000)
     parser.add_argument("--systems", type=int, default=6)
     parser.add_argument("--samples", type=int, default=10_000)
     parser.add_argument(
         "--peer-samples", type=int, default=30, help="of compare-mt; its figure fails with few (%(default)s)"
     )
-    parser.add_argument("--ter", action="store_true", help="TER as well; minutes")
     parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args()
     peer = peer_program(arguments.environment)
@@ -58,19 +64,16 @@ def main() -> None:
             *(part for output in outputs for part in ("--output", f"{output.stem}={output}")),
             "--samples", str(arguments.samples), "--processes", str(arguments.processes), "--out", folder / "report",
         ]  # fmt: skip
-        choices = [["bleu"], ["bleu", "chrf"], *([["bleu", "chrf", "ter"]] if arguments.ter else [])]
-        seconds = [
-            run(f"posnmt analyse, {' and '.join(metrics)}", [*ours, *(f"--metrics={metric}" for metric in metrics)])
-            for metrics in choices
-        ]
+        default = run("posnmt analyse, bleu, chrf and ter", ours)
+        alone = run("posnmt analyse, bleu", [*ours, "--metrics=bleu"])
         theirs = [
             run(f"compare-mt, bleu, {samples} samples", peer_command(peer, folder, outputs, samples))
             for samples in (0, arguments.peer_samples)
         ]
         reckoned = theirs[0] + (theirs[1] - theirs[0]) / arguments.peer_samples * arguments.samples
-        print(f"compare-mt, bleu, {arguments.samples} samples, reckoned: {reckoned:.0f} s")
-        alone = theirs[0] / seconds[0]
-        print(f"compare-mt by posnmt, bleu: {reckoned / seconds[0]:.0f}; with no samples on its side: {alone:.2f}")
+        print(f"compare-mt, bleu, {arguments.samples} samples, reckoned: {reckoned:.0f} s of processors")
+        print(f"compare-mt by posnmt, bleu: {reckoned / alone:.0f}; with no samples on its side: "
+              f"{theirs[0] / alone:.2f}; by posnmt with chrF and TER too: {reckoned / default:.0f}")  # fmt: skip
 
 
 def peer_program(environment: Path) -> Path:
@@ -105,10 +108,11 @@ def make_texts(folder: Path, arguments: argparse.Namespace) -> list[Path]:
     return outputs
 
 
-def sentences(text: Path | None) -> Iterator[str]:
-    """The lines of a text over and over, or random sentences without end, 5 to 60 words of a Zipf-like vocabulary."""
-    if text is not None:
-        yield from cycle(text.read_text(encoding="utf-8").removesuffix("\n").split("\n"))
+def sentences(texts: list[Path] | None) -> Iterator[str]:
+    """The lines of texts over and over, or random sentences without end, 5 to 60 words of a Zipf-like vocabulary."""
+    if texts is not None:
+        every = [text.read_text(encoding="utf-8").removesuffix("\n").split("\n") for text in texts]
+        yield from cycle(chain.from_iterable(every))
     draw = random.Random(0)
     while True:
         length = min(60, 5 + int(draw.expovariate(1 / 18)))
@@ -131,16 +135,23 @@ def write_lines(path: Path, lines: list[str]) -> None:
 
 
 def run(title: str, command: list[object]) -> float:
-    """Run a command; print and return its seconds, with the memory of all its processes at its highest."""
-    started = time.monotonic()
+    """Run a command; print its seconds and the memory of all its processes at its highest; return processor seconds."""
+    load, started, used = os.getloadavg()[0], time.monotonic(), processor_seconds()
     process = subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     peak = Peak(process.pid)
     _, errors = process.communicate()
-    seconds = time.monotonic() - started
+    seconds, used = time.monotonic() - started, processor_seconds() - used
     if process.returncode:
         sys.exit(f"error: {title} failed:\n{errors.decode()}")
-    print(f"{title}: {seconds:.1f} s, {peak.stop() / 2**20:.0f} MiB", flush=True)
-    return seconds
+    print(f"{title}: {seconds:.1f} s, {used:.1f} s of processors, {peak.stop() / 2**20:.0f} MiB (load {load:.1f})",
+          flush=True)  # fmt: skip
+    return used
+
+
+def processor_seconds() -> float:
+    """Of all processes that were started here and have ended, with theirs."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 class Peak(threading.Thread):

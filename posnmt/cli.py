@@ -150,9 +150,9 @@ def train(config: Path | None, out: Path | None, settings: tuple[str, ...], resu
         return
     if config is None:
         raise UserError("no config is named", None, "posnmt train CONFIG; `posnmt train --help` shows an example")
+    from posnmt.interrupt import Interrupted
     from posnmt.progress import Display
     from posnmt.train.loop import train as run_training
-    from posnmt.train.stop import Interrupted
 
     folder = out or Path("runs") / config.stem
     try:
@@ -326,6 +326,13 @@ def score(run: Path, source: Path, target: Path, checkpoint: str, interpolate: f
 @click.option(
     "--processes", type=click.IntRange(min=1), default=os.cpu_count() or 1, help="to count with; default: one a core"
 )
+@click.option(
+    "--examples",
+    default="all",
+    show_default=True,
+    metavar="all|N|none",
+    help="sentences that the report holds with all their texts; N at equal distances",
+)
 def analyse(
     source: Path,
     reference: Path,
@@ -342,6 +349,7 @@ def analyse(
     significance: bool,
     correction: str,
     seed: int,
+    examples: str,
     **options: Any,
 ) -> None:
     """BLEU, chrF and TER of any systems' outputs, overall and by source length; prints the report's path.
@@ -372,6 +380,12 @@ def analyse(
         raise UserError(
             f"bin edges are whole numbers with commas; got {bin_edges!r}", "--bin-edges", "for example 10,20,40"
         ) from None
+    try:
+        wanted = {"all": None, "none": 0}[examples] if examples in ("all", "none") else int(examples)
+    except ValueError:
+        wanted = -1
+    if wanted is not None and wanted < 0:
+        raise UserError(f"examples are all, none or a whole number; got {examples!r}", "--examples", "for example 500")
     systems = parse_outputs(outputs)
     with Display() as display:
         measure(
@@ -385,6 +399,7 @@ def analyse(
             target_subword_model=target_subword_model,
             bin_edges=edges,
             max_trained_length=max_trained_length,
+            examples=wanted,
             out=out,
             say=display.say,
             **options,

@@ -41,7 +41,7 @@ class UserErrors(UserError):
 
     def __init__(self, faults: Iterable[UserError]) -> None:
         single = [each for fault in faults for each in (fault.faults if isinstance(fault, UserErrors) else [fault])]
-        self.faults = list({fault.line(): fault for fault in single}.values())
+        self.faults: list[UserError] = list({fault.line(): fault for fault in single}.values())
         Exception.__init__(self, "\n".join(fault.line() for fault in self.faults))
 
     @property

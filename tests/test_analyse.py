@@ -1,10 +1,8 @@
-"""`analyse` from text files to results, table, figures and page."""
+"""`analyse` from text files to results and the table of scores; test_report*.py have the page and the figures."""
 
 import csv
 import hashlib
 import json
-import re
-from html.parser import HTMLParser
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import numpy as np
 import pytest
 import sacrebleu
 from click.testing import CliRunner
+from report_case import without_figures
 from sentencepiece import SentencePieceTrainer
 
 from posnmt.analyse.analyse import analyse
@@ -46,6 +45,13 @@ def files(tmp_path):
         return path
 
     return write
+
+
+@pytest.fixture(autouse=True)
+def no_figures():
+    """tests/test_report.py looks at figures."""
+    with without_figures():
+        yield
 
 
 @pytest.fixture
@@ -303,8 +309,8 @@ def test_tokenised_output_is_told(run):
 def test_metrics_can_be_chosen(run, tmp_path):
     results = run(metrics=["chrf"])
     assert set(results["systems"][0]["overall"]) == {"n", "chrf", "length_difference", "length_ratio"}
-    assert not (tmp_path / "out/figures/bleu.svg").exists()
-    assert (tmp_path / "out/figures/chrf.svg").exists()
+    assert not (tmp_path / "out/figures/bleu-by-length.svg").exists()
+    assert (tmp_path / "out/figures/chrf-by-length.svg").exists()
 
 
 def test_lengths_in_subwords(run, tmp_path):
@@ -323,92 +329,6 @@ def test_lengths_in_subwords(run, tmp_path):
 def test_words_and_characters():
     assert length_unit("words")(["a  b c ", "", "a\u2028b"]) == [3, 0, 2]
     assert length_unit("characters")(["a b", "", "日本語"]) == [3, 0, 3]
-
-
-class Page(HTMLParser):
-    """Collects the elements of a page, its ids, and its text outside of style."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.elements, self.ids, self.words = [], [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        self.elements.append((tag, dict(attributes)))
-        self.ids += [value for key, value in attributes if key == "id"]
-
-    def handle_data(self, data):
-        self.words.append(data)
-
-
-def test_the_page_stands_alone_and_escapes_names(run, tmp_path):
-    run(
-        {"ours": OUTPUT, HTML_NAME: REFERENCE, '_#ffffff id="x" url(#y)': OUTPUT},
-        bin_width=3,
-        max_trained_length=7,
-        metrics=METRICS,
-    )
-    text = (tmp_path / "out/report.html").read_text(encoding="utf-8")
-    page = Page(text)
-    tags = {tag for tag, _ in page.elements}
-    assert "script" not in tags
-    assert "link" not in tags
-    assert not re.search(r"https?:|//[a-z]|@import|file:", text)
-    for tag, attributes in page.elements:
-        assert attributes.get("src") is None, tag
-        for key in ("href", "xlink:href"):
-            assert attributes.get(key, "#").startswith("#"), tag
-    assert len(page.ids) == len(set(page.ids))
-    used = set(re.findall(r'(?:href="|url\()#([^")]+)', text)) - {"y"}
-    assert used <= set(page.ids), "a reference within a figure leads nowhere"
-    words = "".join(page.words)
-    # in the title, the overall table, the files, and the table and the legend of each of six measures, and at the side
-    # and at the top of the matrices of three tests by four metrics
-    named = 3 + 2 * 6 + 2 * 3 * 4
-    assert words.count(HTML_NAME) == named + 1  # and in a warning
-    assert words.count('_#ffffff id="x" url(#y)') == named + 2  # and in two warnings
-    drawn = {
-        colour
-        for _, attributes in page.elements
-        for colour in re.findall("#[0-9a-f]{6}", attributes.get("style") or "")
-    }
-    assert not drawn, "colours that do not change with dark mode"
-
-
-def test_the_page_shows_intervals_and_what_is_more_than_chance(run, tmp_path):
-    results = run({"ours": OUTPUT, "perfect": REFERENCE}, metrics=["chrf"])
-    text = "".join(Page((tmp_path / "out/report.html").read_text(encoding="utf-8")).words)
-    for system in results["systems"]:
-        low, high = (f"{end:.1f}" for end in system["intervals"]["overall"]["chrf"])
-        assert f"{low} to {high}" in text
-    marks = results["significance"]["metrics"]["chrf"]["tests"]["paired_bootstrap"]["marks"]
-    matrix = text.split("chrF, paired bootstrap")[1].split("chrF, sign test")[0]
-    assert re.sub(r"\s", "", matrix) == f"SystemoursperfectoursX{marks[0][1]}perfect{marks[1][0]}".replace("X", "")
-
-
-def test_without_samples_the_page_has_neither(run, tmp_path):
-    run({"ours": OUTPUT, "perfect": REFERENCE}, metrics=["chrf"], resampling=Resampling(0, 1, False, "none"))
-    text = "".join(Page((tmp_path / "out/report.html").read_text(encoding="utf-8")).words)
-    assert "95 % interval" not in text
-    assert "More than chance?" not in text
-
-
-def test_same_input_same_bytes(run, tmp_path):
-    run(out=tmp_path / "one", max_trained_length=7)
-    run(out=tmp_path / "two", max_trained_length=7)
-    names = [path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file()]
-    assert len(names) == 3 + 2 * 3
-    for name in names:
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
-
-
-def test_figures_show_names_bins_and_shade(run, tmp_path):
-    run({"ours": OUTPUT, "_theirs": REFERENCE}, bin_edges=[3, 6, 10], max_trained_length=7)
-    svg = (tmp_path / "out/figures/bleu.svg").read_text(encoding="utf-8")
-    for words in (">ours<", ">_theirs<", ">0-2<", ">10-<", ">n=1<", "length not in training", "partly in training"):
-        assert words in svg
-    assert "date" not in svg.lower()
-    assert (tmp_path / "out/figures/bleu.pdf").read_bytes().startswith(b"%PDF")
 
 
 def test_different_line_counts_are_one_error_with_every_file(run, tmp_path):

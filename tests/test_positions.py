@@ -6,13 +6,19 @@ import numpy as np
 import pytest
 import sacrebleu
 
+from posnmt.analyse.ngrams import matches
 from posnmt.analyse.positions import TENTHS, WINDOWS, places, position_counts, position_curves
 
 LONG = [f"w{number}" for number in range(40)]
 
 
+def counts_of(outputs, references):
+    (found,) = matches([outputs], references, 4)
+    return position_counts(found)
+
+
 def curves(outputs, references):
-    return position_curves(position_counts(outputs, references))
+    return position_curves(counts_of(outputs, references))
 
 
 def test_a_perfect_output_is_perfect_everywhere():
@@ -41,7 +47,7 @@ def test_a_garbled_middle_is_seen_where_it_is():
 def test_counts_add_up_to_bleu_s():
     draw = random.Random(1)
     lines = [[draw.choices("abcdefg", k=draw.randint(0, 30)) for _ in range(40)] for _ in range(2)]
-    counts = position_counts(*lines)
+    counts = counts_of(*lines)
     oracle = sacrebleu.corpus_bleu([" ".join(line) for line in lines[0]], [[" ".join(line) for line in lines[1]]],
                                    tokenize="none", force=True)  # fmt: skip
     for part in (slice(0, TENTHS), slice(TENTHS, None)):
@@ -53,7 +59,7 @@ def test_counts_add_up_to_bleu_s():
 
 def test_places_by_hand():
     """Of five words the middles are at 10, 30 … 90 %; a pair counts by halves at both of its words."""
-    counts = position_counts([list("abcde")], [list("abcde")])[0]
+    counts = counts_of([list("abcde")], [list("abcde")])[0]
     assert counts[0, :TENTHS, 1].tolist() == [0, 1, 0, 1, 0, 1, 0, 1, 0, 1]
     assert counts[1, :TENTHS, 1].tolist() == [0, 0.5, 0, 1, 0, 1, 0, 1, 0, 0.5]
     assert counts[3, TENTHS:, 1].tolist() == [2] + [0] * (WINDOWS - 1)
@@ -61,7 +67,7 @@ def test_places_by_hand():
 
 def test_the_last_window_is_open():
     long = list(range(250))
-    counts = position_counts([long], [long])[0, 0, TENTHS:, 1]
+    counts = counts_of([long], [long])[0, 0, TENTHS:, 1]
     assert counts.tolist() == [10] * 10 + [150]
     names = places()
     assert names["absolute"][::10] == ["0-9", "100-"]

@@ -15,11 +15,11 @@ from safetensors.torch import load_file
 import corpus
 from posnmt.config import load
 from posnmt.errors import UserError
+from posnmt.interrupt import Interrupted
 from posnmt.run import Run
 from posnmt.train import loop
 from posnmt.train.checkpoint import average, checkpoints
 from posnmt.train.loop import train
-from posnmt.train.stop import Interrupted
 
 
 @pytest.fixture(scope="module")

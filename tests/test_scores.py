@@ -7,8 +7,8 @@ import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 from test_metrics import texts
 
-from posnmt.analyse.metrics import Scorer
-from posnmt.analyse.ngrams import bleu_statistics, chrf_statistics, matches
+from posnmt.analyse.metrics import Scorer, bleu_words
+from posnmt.analyse.ngrams import bleu_statistics, matches
 from posnmt.analyse.scores import corpus_scores
 
 SACREBLEU = {"bleu": BLEU(), "chrf": CHRF(), "ter": TER()}
@@ -60,20 +60,48 @@ def test_bleu_is_counted_as_sacrebleu_counts_it(tokenizer):
 
 @pytest.mark.parametrize("alphabet", ["ab c", "äöü 日本語\u2028\U0001f600x", "".join(map(chr, range(0x4E00, 0x6E00)))])
 def test_chrf_is_counted_as_sacrebleu_counts_it(alphabet):
-    """Short lines, where orders are missing on one side; and many characters, which do not fit the fast counting."""
+    """Short lines, where orders are missing on one side; and so many characters that six do not fit in 64 bits."""
     draw = random.Random(14)
     references, outputs = (
         ["".join(draw.choices(alphabet, k=draw.randint(0, 40))) for _ in range(300)] for _ in range(2)
     )
     outputs[:20] = references[:20]
+    outputs[20:40] = [line[3:30] + line[:10] for line in references[20:40]]
     oracle = CHRF(references=[references])._extract_corpus_statistics(outputs, None)
     assert Scorer("chrf", references).statistics(outputs).tolist() == oracle
-    assert (chrf_statistics(outputs, references, 6) is None) == (len(alphabet) > 1000)
+
+
+def test_chrf_of_long_and_short_lines_together():
+    draw = random.Random(15)
+    references = ["".join(draw.choices("abcdef", k=2 ** draw.randint(0, 12))) for _ in range(60)]
+    outputs = [line[draw.randrange(len(line)) :] for line in references]
+    oracle = CHRF(references=[references])._extract_corpus_statistics(outputs, None)
+    assert Scorer("chrf", references).statistics(outputs).tolist() == oracle
+
+
+@pytest.mark.parametrize("metric", ["bleu", "chrf", "ter", "multi-bleu"])
+def test_systems_counted_together_count_as_alone(metric):
+    references, first = texts(30, seed=16)
+    systems = [first, texts(30, seed=17)[1], references]
+    scorer = Scorer(metric, references)
+    together = scorer.statistics_of(systems)
+    assert [found.tolist() for found in together] == [scorer.statistics(lines).tolist() for lines in systems]
+    assert together[0].tolist() != together[1].tolist()
+
+
+def test_words_of_13a_taken_piece_by_piece_are_sacrebleu_s():
+    draw = random.Random(18)
+    signs = [*".,-&<>()'\"@/\\", *"  019aé日", "\t", "\u00a0", "\u2028", "&quot;", "&amp;lt;", "<skipped>", "-", "."]
+    lines = ["".join(draw.choices(signs, k=draw.randint(0, 25))) for _ in range(3000)]
+    oracle = BLEU()
+    words = bleu_words("13a")
+    assert [words(line) for line in lines] == [oracle._preprocess_segment(line).split() for line in lines]
 
 
 def test_repeated_ngrams_share_their_matches():
     output, reference = list("abaab"), list("abca")
-    (ones, of_reference), (twos, _) = matches([output], [reference], 2)
+    (found,) = matches([[output]], [reference], 2)
+    (ones, of_reference), (twos, _) = found.orders
     shares = {0: 2 / 3, 1: 1 / 2, 2: 2 / 3, 3: 2 / 3, 4: 1 / 2}  # two of three a, one of two b
     assert dict(zip(ones.starts.tolist(), ones.matched.tolist(), strict=True)) == shares
     assert of_reference.matched.tolist() == [1, 1, 0, 1]
@@ -81,8 +109,8 @@ def test_repeated_ngrams_share_their_matches():
 
 
 def test_ngrams_do_not_reach_into_another_sentence():
-    counted = bleu_statistics([["a", "b"], ["c"], []], [["a"], ["b", "c"], ["c"]], 2)
-    assert counted.tolist() == [[2, 1, 1, 0, 2, 1], [1, 2, 1, 0, 1, 0], [0, 1, 0, 0, 0, 0]]
+    (found,) = matches([[["a", "b"], ["c"], []]], [["a"], ["b", "c"], ["c"]], 2)
+    assert bleu_statistics(found).tolist() == [[2, 1, 1, 0, 2, 1], [1, 2, 1, 0, 1, 0], [0, 1, 0, 0, 0, 0]]
 
 
 # What multi-bleu.perl of the Moses repository prints (scripts/generic, SHA-256 887238409e4e…, perl 5.36): BLEU, the

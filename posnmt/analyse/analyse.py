@@ -35,6 +35,7 @@ from posnmt.analyse.write import write
 from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.data.length_unit import CountLengths, length_unit
 from posnmt.errors import UserError, raise_all
+from posnmt.report.examples import Examples
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,6 +61,7 @@ def analyse(
     bleu_tokenizer: str = "13a",
     resampling: Resampling = DEFAULT_RESAMPLING,
     processes: int = 1,
+    examples: int | None = None,
     out: Path,
     say: Callable[[str], None] = lambda message: None,
     counts: Callable[[Additive, np.ndarray], None] = lambda additive, source_lengths: None,
@@ -80,6 +82,7 @@ def analyse(
         bleu_tokenizer: sacreBLEU's tokeniser for BLEU, and for BLEU against position.
         resampling: how many samples intervals and significance rest on, and which tests are made.
         processes: how many to count with; above 1, the calling script needs Python's `if __name__ == "__main__"` guard.
+        examples: how many sentences, at equal distances, the page shows with all their texts; None: all, 0: none.
         out: the folder to write to, made if it is not there.
         say: called with a line of progress before each step that may take long.
         counts: called with what every figure is a sum of (swapped sources last) and the source lengths `[N]`.
@@ -147,7 +150,7 @@ def analyse(
         "warnings": warnings_of(texts, findings, None if ter_search is None else ter_search["band"]),
     }  # fmt: skip
     say("drawing")
-    write(results, out)
+    write(results, out, Examples.of(texts, source_lengths, additive, trained, examples))
     return results
 
 

@@ -14,16 +14,16 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
 from posnmt.analyse.metrics import Scorer, bleu_words
+from posnmt.analyse.ngrams import bleu_statistics, matches
 from posnmt.analyse.positions import position_counts
+from posnmt.analyse.scores import BLEU_ORDER
 
 if TYPE_CHECKING:
     import numpy as np
 
 SLICE = 500
-# The one thing counted that is no metric.
-POSITIONS = "positions"
 SECONDS_BETWEEN_LINES = 5
-# What to count, the tokeniser for BLEU, the references of a slice, and each system's outputs there.
+# The metrics, the tokeniser for BLEU, the references of a slice, and each system's outputs there.
 Job = tuple[tuple[str, ...], str, list[str], list[list[str]]]
 
 
@@ -65,11 +65,15 @@ def count_all(
     """
     import numpy as np
 
-    wanted = (*dict.fromkeys(metrics), POSITIONS)
-    signatures = {metric: Scorer(metric, [""], bleu_tokenizer).signature for metric in wanted[:-1]}
+    signatures = {metric: Scorer(metric, [""], bleu_tokenizer).signature for metric in metrics}
     firsts = range(0, len(references), SLICE)
     jobs = (
-        (wanted, bleu_tokenizer, references[first : first + SLICE], [lines[first : first + SLICE] for lines in outputs])
+        (
+            tuple(signatures),
+            bleu_tokenizer,
+            references[first : first + SLICE],
+            [lines[first : first + SLICE] for lines in outputs],
+        )
         for first in firsts
     )
     slices = []
@@ -101,16 +105,16 @@ def _work(jobs: Iterator[Job], processes: int) -> Iterator[list[list[np.ndarray]
 
 
 def _count_slice(job: Job) -> list[list[np.ndarray]]:
-    """For each thing wanted, the counts of every system in one slice."""
-    wanted, bleu_tokenizer, references, outputs = job
-    return [_count(what, bleu_tokenizer, references, outputs) for what in wanted]
-
-
-def _count(what: str, bleu_tokenizer: str, references: list[str], outputs: list[list[str]]) -> list[np.ndarray]:
-    """One thing counted for every system in one slice."""
-    if what == POSITIONS:
-        words = bleu_words(bleu_tokenizer)
-        reference_words = [words(line) for line in references]
-        return [position_counts([words(line) for line in lines], reference_words) for lines in outputs]
-    scorer = Scorer(what, references, bleu_tokenizer)
-    return [scorer.statistics(lines) for lines in outputs]
+    """For each metric, and then for the positions, the counts of every system in one slice."""
+    metrics, bleu_tokenizer, references, outputs = job
+    words = bleu_words(bleu_tokenizer)
+    found = matches(
+        [[words(line) for line in lines] for lines in outputs], [words(line) for line in references], BLEU_ORDER
+    )
+    counted = [
+        [bleu_statistics(each) for each in found]
+        if metric == "bleu"
+        else Scorer(metric, references, bleu_tokenizer).statistics_of(outputs)
+        for metric in metrics
+    ]
+    return [*counted, [position_counts(each) for each in found]]

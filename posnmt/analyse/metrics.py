@@ -10,11 +10,14 @@ and common n-grams of orders 1-6; TER 2: edits and reference length).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from posnmt import __version__
-from posnmt.analyse.ngrams import Sentence, bleu_statistics, chrf_statistics
+from posnmt.analyse.chrf import chrf_statistics
+from posnmt.analyse.ngrams import Sentence, bleu_statistics, matches
 from posnmt.analyse.scores import BLEU_ORDER, CHRF_ORDER, corpus_scores
 from posnmt.errors import UserError, nearest
 
@@ -31,7 +34,7 @@ MULTI_BLEU_SIGNATURE = (
 
 
 class Scorer:
-    """One metric with one set of references, which are prepared once for every system.
+    """One metric with one set of references.
 
     Args:
         metric: `bleu`, `chrf` or `ter`, each with sacreBLEU's default settings; or `multi-bleu`, what Moses's
@@ -52,28 +55,32 @@ class Scorer:
         if metric == "multi-bleu":
             self.signature, self._words = MULTI_BLEU_SIGNATURE, _ascii_words
         else:
-            # What is counted here, and not by sacreBLEU, needs a metric of its for the signature alone.
-            self._counter = _metric(metric, references if metric == "ter" else [""], bleu_tokenizer)
-            self.signature = str(self._counter.get_signature())
+            self.signature = str(_metric(metric, bleu_tokenizer).get_signature())
             if metric == "bleu":
                 self._words = bleu_words(bleu_tokenizer)
-        if self._words is not None:
-            self._reference_words = [self._words(line) for line in references]
 
     def statistics(self, outputs: list[str]) -> np.ndarray:
-        """The additive statistics `[N, K]` of N output lines, in the order of the references.
+        """The additive statistics `[N, K]` of N output lines, in the order of the references."""
+        return self.statistics_of([outputs])[0]
 
-        n-grams are counted by `posnmt.analyse.ngrams`, several times as fast as by sacreBLEU and with the same result.
+    def statistics_of(self, systems: Sequence[list[str]]) -> list[np.ndarray]:
+        """The same of each of several systems, which is quicker together.
+
+        The counts are made by `posnmt.analyse`, many times as fast as by sacreBLEU and with the same result.
         """
+        if self._words is not None:
+            *of_systems, wanted = ([self._words(line) for line in lines] for lines in (*systems, self._references))
+            return [bleu_statistics(found) for found in matches(of_systems, wanted, BLEU_ORDER)]
         import numpy as np
 
-        if self._words is not None:
-            return bleu_statistics([self._words(line) for line in outputs], self._reference_words, BLEU_ORDER)
-        if self.metric == "chrf" and (counted := chrf_statistics(outputs, self._references, CHRF_ORDER)) is not None:
-            return counted
-        # sacreBLEU's own significance tests stand on this method; its public interface only gives whole corpora.
-        references = None if self.metric == "ter" else [self._references]
-        return np.array(self._counter._extract_corpus_statistics(outputs, references))
+        from posnmt.analyse.ter import ter_statistics
+
+        outputs, references = list(chain.from_iterable(systems)), self._references * len(systems)
+        if self.metric == "ter":
+            counted = ter_statistics(outputs, references)
+        else:
+            counted = chrf_statistics(outputs, references, CHRF_ORDER)
+        return np.split(counted, len(systems))
 
     def score(self, statistics: np.ndarray) -> float | None:
         """The corpus score, 0 to 100 (TER may be higher), of rows `[n, K]`; None when there are none."""
@@ -85,24 +92,36 @@ def _ascii_words(line: str) -> list[bytes]:
     return line.encode("utf-8").split()
 
 
+@cache
 def bleu_words(tokenizer: str) -> Callable[[str], list[str]]:
     """The function that gives the words of a line as BLEU counts them with one of sacreBLEU's tokenisers.
 
     Raises:
         UserError: an unknown tokeniser, or one whose own software is not installed.
     """
-    tokenise: Any = _metric("bleu", [""], tokenizer)
-    return lambda line: tokenise._preprocess_segment(line).split()
+    metric: Any = _metric("bleu", tokenizer)
+    if tokenizer != "13a":
+        return lambda line: metric._preprocess_segment(line).split()
+
+    # 13a looks no further than at the character beside it, and so can take what stands between blanks piece by piece;
+    # most pieces have been there before.
+    @lru_cache(maxsize=2**17)
+    def words(piece: str) -> list[str]:
+        return metric.tokenizer(piece).split()
+
+    return lambda line: list(chain.from_iterable(map(words, line.rstrip().split(" "))))
 
 
-def _metric(name: str, references: list[str], bleu_tokenizer: str) -> Metric:
-    """sacreBLEU's metric of that name."""
+def _metric(name: str, bleu_tokenizer: str) -> Metric:
+    """sacreBLEU's metric of that name, which has the signature."""
     from sacrebleu.metrics import BLEU, CHRF, TER
 
+    # A signature holds the number of references.
+    references = [[""]]
     if name == "chrf":
-        return CHRF(references=[references])
+        return CHRF(references=references)
     if name == "ter":
-        return TER(references=[references])
+        return TER(references=references)
     if name != "bleu":
         raise UserError(f"no metric is called {name!r}", "--metrics", f"choose from {', '.join(METRICS)}")
     if bleu_tokenizer not in BLEU.TOKENIZERS:
@@ -115,7 +134,7 @@ def _metric(name: str, references: list[str], bleu_tokenizer: str) -> Metric:
         )
     try:
         # force: sacreBLEU would only warn on standard error of text that looks tokenised; the analysis itself does.
-        return BLEU(tokenize=bleu_tokenizer, references=[references], force=True)
+        return BLEU(tokenize=bleu_tokenizer, references=references, force=True)
     except (RuntimeError, ImportError, OSError) as error:  # no MeCab; or a model that could not be downloaded
         reason = " ".join(str(error).split())
         raise UserError(
@@ -127,11 +146,11 @@ def _metric(name: str, references: list[str], bleu_tokenizer: str) -> Metric:
 
 def ter_search_limits() -> dict[str, int]:
     """The limits of sacreBLEU's search for TER's edits, in words; docs/analyse.md says what they do to long lines."""
-    from sacrebleu.metrics import lib_ter
+    from posnmt.analyse import ter
 
     return {
-        "band": lib_ter._BEAM_WIDTH,
-        "shift_size": lib_ter._MAX_SHIFT_SIZE,
-        "shift_distance": lib_ter._MAX_SHIFT_DIST,
-        "shift_candidates": lib_ter._MAX_SHIFT_CANDIDATES,
+        "band": ter.BAND,
+        "shift_size": ter.SHIFT_SIZE,
+        "shift_distance": ter.SHIFT_DISTANCE,
+        "shift_candidates": ter.SHIFT_CANDIDATES,
     }

@@ -1,4 +1,4 @@
-"""n-grams that outputs share with their references, counted for all sentences at once.
+"""n-grams that outputs share with their references, counted for all sentences of all systems at once.
 
 An n-gram that stands c times in an output and r times in its reference is matched min(c, r) times, as in BLEU. Which of
 the c are matched cannot be said, so each has an equal share, min(c, r) / c.
@@ -6,8 +6,9 @@ the c are matched cannot be said, so each has an equal share, min(c, r) / c.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,33 +32,52 @@ class Side:
     matched: np.ndarray
 
 
-def matches(outputs: Sequence[Sentence], references: Sequence[Sentence], order: int) -> Iterator[tuple[Side, Side]]:
-    """The n-grams of N outputs and those of their N references, for n = 1 … `order` in turn."""
+@dataclass(frozen=True)
+class Matches:
+    """What the N outputs of a system and their references have in common.
+
+    Attributes:
+        lengths: `[N]` tokens of the outputs, and of the references.
+        orders: for n = 1 … the n-grams of the outputs, and of the references.
+    """
+
+    lengths: tuple[np.ndarray, np.ndarray]
+    orders: list[tuple[Side, Side]]
+
+
+def matches(systems: Sequence[Sequence[Sentence]], references: Sequence[Sentence], order: int) -> list[Matches]:
+    """The n-grams of every system's N outputs and those of the N references, for n = 1 … `order`."""
     import numpy as np
 
-    both = [*outputs, *references]
-    lengths = np.array([len(sentence) for sentence in both], dtype=np.int64)
+    count = len(references)
+    sentences = [*chain.from_iterable(systems), *references]
+    lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
     numbers: dict[Hashable, int] = {}
-    tokens = np.array([numbers.setdefault(token, len(numbers)) for sentence in both for token in sentence], np.int64)
-    sentences = np.repeat(np.arange(len(both)), lengths)
+    tokens = np.array([numbers.setdefault(token, len(numbers)) for each in sentences for token in each], np.int64)
+    # The references are the last of the texts.
+    texts, lines = np.divmod(np.repeat(np.arange(len(sentences)), lengths), max(count, 1))
     starts = np.arange(len(tokens)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    left = lengths[sentences] - starts  # tokens from here to the end of the sentence
-    pair = sentences % max(len(outputs), 1)
-    # Two places have the same kind where the same n-gram of the same pair of sentences starts: so a kind of one token
-    # knows its pair, and a kind of n tokens is a kind of n - 1 and the token after it.
-    kinds = _numbered(pair * max(len(numbers), 1) + tokens)
+    left = np.repeat(lengths, lengths) - starts  # tokens from here to the end of the sentence
+    # Two places have the same kind where the same n-gram of the same line starts, in whatever text: so a kind of one
+    # token knows its line, and a kind of n tokens is a kind of n - 1 and the token after it.
+    kinds = _numbered(lines * max(len(numbers), 1) + tokens)
+    orders: list[list[tuple[Side, Side]]] = [[] for _ in systems]
     for n in range(1, order + 1):
         if n > 1:
             kinds = _numbered(kinds[:-1] * len(numbers) + tokens[n - 1 :])
         places = np.flatnonzero(left[: len(kinds)] >= n)
-        found = kinds[places]
-        of_output = sentences[places] < len(outputs)
-        counts = [np.bincount(found[side], minlength=len(tokens) + 1) for side in (of_output, ~of_output)]
-        common = np.minimum(*counts)
-        yield (
-            _side(places[of_output], sentences, starts, found[of_output], common, counts[0]),
-            _side(places[~of_output], sentences - len(outputs), starts, found[~of_output], common, counts[1]),
-        )
+        *outputs, reference = np.split(places, np.searchsorted(texts[places], np.arange(1, len(systems) + 1)))
+        wanted = np.bincount(kinds[reference], minlength=len(tokens) + 1)
+        for of_system, output in zip(orders, outputs, strict=True):
+            given = np.bincount(kinds[output], minlength=len(tokens) + 1)
+            common = np.minimum(given, wanted)
+            one, other = (
+                Side(lines[side], starts[side], common[kinds[side]] / times[kinds[side]])
+                for side, times in ((output, given), (reference, wanted))
+            )
+            of_system.append((one, other))
+    *of_outputs, of_references = np.split(lengths, count * np.arange(1, len(systems) + 1))
+    return [Matches((of_output, of_references), found) for of_output, found in zip(of_outputs, orders, strict=True)]
 
 
 def _numbered(keys: np.ndarray) -> np.ndarray:
@@ -67,61 +87,13 @@ def _numbered(keys: np.ndarray) -> np.ndarray:
     return np.unique(keys, return_inverse=True)[1]
 
 
-def _side(
-    places: np.ndarray,
-    sentences: np.ndarray,
-    starts: np.ndarray,
-    kinds: np.ndarray,
-    common: np.ndarray,
-    counts: np.ndarray,
-) -> Side:
-    return Side(sentences[places], starts[places], common[kinds] / counts[kinds])
-
-
-def bleu_statistics(outputs: Sequence[Sentence], references: Sequence[Sentence], order: int) -> np.ndarray:
+def bleu_statistics(found: Matches) -> np.ndarray:
     """sacreBLEU's statistics of BLEU for N outputs: `[N, 2 + 2 * order]`, two lengths, then matches, then totals."""
     import numpy as np
 
-    count = len(outputs)
-    lengths = [np.array([len(sentence) for sentence in side], dtype=np.int64) for side in (outputs, references)]
-    found, totals = [], []
-    for side, _ in matches(outputs, references, order):
-        # Shares of one n-gram add up to a whole number, but for rounding.
-        found.append(np.rint(np.bincount(side.sentences, side.matched, count)).astype(np.int64))
-        totals.append(np.bincount(side.sentences, minlength=count))
-    return np.stack([*lengths, *found, *totals], axis=1)
-
-
-def chrf_statistics(outputs: Sequence[str], references: Sequence[str], order: int) -> np.ndarray | None:
-    """sacreBLEU's statistics of chrF for N lines: `[N, 3 * order]`, output, reference and common n-grams of each order.
-
-    An n-gram and the pair of lines it is in are one number of 64 bits, so that counting is sorting. None where that is
-    too short: many lines in many different characters.
-    """
-    import numpy as np
-
-    count = len(outputs)
-    texts = ["".join(line.split()) for line in (*outputs, *references)]
-    lengths = np.array([len(text) for text in texts], dtype=np.int64)
-    points = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    alphabet, characters = np.unique(points, return_inverse=True)
-    if 2 * count * len(alphabet) ** order >= 2**63:
-        return None
-    lines = np.repeat(np.arange(2 * count), lengths)
-    left = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(characters))  # characters to the end of the line
-    side = (lines >= count).astype(np.int64)
-    keys = lines - count * side
-    statistics = []
-    for n in range(1, order + 1):
-        keys = keys[: max(len(characters) - n + 1, 0)] * len(alphabet) + characters[n - 1 :]
-        places = np.flatnonzero(left[: len(keys)] >= n)
-        # The side is the last bit, so that an n-gram of the output stands just before the same one of the reference.
-        kinds, times = np.unique(2 * keys[places] + side[places], return_counts=True)
-        pairs = kinds // (2 * len(alphabet) ** n)
-        totals = [np.bincount(pairs[which], times[which], count) for which in (kinds % 2 == 0, kinds % 2 == 1)]
-        both = np.flatnonzero(kinds[:-1] + 1 == kinds[1:])
-        both = both[kinds[both] % 2 == 0]
-        common = np.bincount(pairs[both], np.minimum(times[both], times[both + 1]), count)
-        # sacreBLEU counts no n-grams of an output whose reference has none of that order.
-        statistics += [np.where(totals[1] > 0, totals[0], 0), totals[1], common]
-    return np.stack(statistics, axis=1).astype(np.int64)
+    count = len(found.lengths[0])
+    outputs = [output for output, _ in found.orders]
+    # Shares of one n-gram add up to a whole number, but for rounding.
+    matched = [np.rint(np.bincount(side.sentences, side.matched, count)).astype(np.int64) for side in outputs]
+    totals = [np.bincount(side.sentences, minlength=count) for side in outputs]
+    return np.stack([*found.lengths, *matched, *totals], axis=1)

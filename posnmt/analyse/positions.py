@@ -13,10 +13,9 @@ Legend: N sentences, W places: first the tenths, then the windows.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from posnmt.analyse.ngrams import Sentence, matches
+from posnmt.analyse.ngrams import Matches
 from posnmt.analyse.scores import BLEU_ORDER
 
 if TYPE_CHECKING:
@@ -28,8 +27,11 @@ WINDOWS = 11
 SIDES = ("precision", "recall")
 
 
-def position_counts(outputs: Sequence[Sentence], references: Sequence[Sentence]) -> np.ndarray:
-    """What is matched where, summed over N outputs and their references; parts of a test set add up.
+def position_counts(found: Matches) -> np.ndarray:
+    """What is matched where, summed over the outputs of a system and their references; parts of a test set add up.
+
+    Args:
+        found: n-grams of the orders of BLEU.
 
     Returns:
         `[2 sides, 4 orders, W, 2]`: output side and reference side; n-grams matched, and all; in fractions.
@@ -37,14 +39,13 @@ def position_counts(outputs: Sequence[Sentence], references: Sequence[Sentence])
     import numpy as np
 
     counts = np.zeros((len(SIDES), BLEU_ORDER, TENTHS + WINDOWS, 2))
-    lengths = [np.array([len(sentence) for sentence in side]) for side in (outputs, references)]
-    for order, sides in enumerate(matches(outputs, references, BLEU_ORDER), start=1):
-        for number, (side, of_side) in enumerate(zip(sides, lengths, strict=True)):
+    for order, sides in enumerate(found.orders, start=1):
+        for number, (side, of_side) in enumerate(zip(sides, found.lengths, strict=True)):
             for word in range(order):
                 for places in _places(side.starts + word, of_side[side.sentences]):
                     for column, weights in enumerate((side.matched, None)):
-                        found = np.bincount(places, weights, TENTHS + WINDOWS)
-                        counts[number, order - 1, :, column] += found / order
+                        counted = np.bincount(places, weights, TENTHS + WINDOWS)
+                        counts[number, order - 1, :, column] += counted / order
     return counts
 
 

@@ -10,13 +10,16 @@ Legend: N sentences, M systems, K statistics, S samples, c samples computed at a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
 
-# Weights at a time: 4 million float64 are 32 MB, and the drawing needs some times as much.
+# Weights at a time: 4 million float32 are 16 MB.
 WEIGHTS = 4_000_000
+# Up to here float32 holds every whole number.
+EXACT = 2**24
 
 
 def bootstrap_sums(
@@ -43,16 +46,16 @@ def bootstrap_sums(
     generator = np.random.default_rng([seed, 0])
     total = len(rows)
     order = np.argsort(groups, kind="stable")
-    table = rows[order].reshape(total, -1)
     edges = np.searchsorted(groups[order], np.arange(count + 1))
+    parts = [slice(*ends) for ends in pairwise(edges.tolist())]
+    tables = [_Table(rows[order[part]].reshape(-1, rows[0].size)) for part in parts]
     for size in _steps(total, samples, weights):
-        drawn = generator.integers(0, total, size=(size, total))
-        drawn += np.arange(size)[:, None] * total
-        times = np.bincount(drawn.ravel(), minlength=size * total).reshape(size, total).astype(float)
-        sums = np.empty((size, 1 + count, table.shape[1]))
-        for group in range(count):
-            part = slice(edges[group], edges[group + 1])
-            sums[:, 1 + group] = times[:, part] @ table[part]
+        times = np.empty((size, total), np.float32)
+        for sample in times:
+            sample[:] = np.bincount(generator.integers(0, total, size=total), minlength=total)
+        sums = np.empty((size, 1 + count, rows[0].size))
+        for group, (part, table) in enumerate(zip(parts, tables, strict=True), start=1):
+            sums[:, group] = table.sums(times[:, part])
         sums[:, 0] = sums[:, 1:].sum(axis=1)
         yield sums.reshape(size, 1 + count, *rows.shape[1:])
 
@@ -70,11 +73,29 @@ def half_sums(rows: np.ndarray, samples: int, seed: int, weights: int = WEIGHTS)
 
     generator = np.random.default_rng([seed, 1])
     total = len(rows)
-    table = rows.reshape(total, -1)
+    table = _Table(rows.reshape(-1, rows[0].size))
     for size in _steps(total, samples, weights):
         words = generator.integers(0, 2**64, size=(size, -(-total // 64)), dtype=np.uint64)
-        taken = np.unpackbits(words.astype("<u8").view(np.uint8), axis=1, count=total).astype(float)
-        yield (taken @ table).reshape(size, *rows.shape[1:])
+        taken = np.unpackbits(words.astype("<u8").view(np.uint8), axis=1, count=total).astype(np.float32)
+        yield table.sums(taken).reshape(size, *rows.shape[1:])
+
+
+class _Table:
+    """Counts `[N, K]` to be summed with many weights.
+
+    Products of float32 take half the time. Neither counts nor weights are negative, so that no sum on the way is larger
+    than the last one: where that is below `EXACT`, none was rounded.
+    """
+
+    def __init__(self, counts: np.ndarray) -> None:
+        import numpy as np
+
+        self._counts, self._narrow = counts, counts.astype(np.float32)
+
+    def sums(self, weights: np.ndarray) -> np.ndarray:
+        """The exact sums `[c, K]` float64 with whole float32 weights `[c, N]`."""
+        found = weights @ self._narrow
+        return found.astype(float) if found.max(initial=0) < EXACT else weights.astype(float) @ self._counts
 
 
 def _steps(total: int, samples: int, weights: int) -> Iterator[int]:

@@ -32,19 +32,35 @@ def corpus_scores(metric: str, sums: np.ndarray) -> np.ndarray:
     return _bleu(sums, smooth=metric == "bleu")
 
 
-def _bleu(sums: np.ndarray, smooth: bool) -> np.ndarray:
-    """BLEU with sacreBLEU's `exp` smoothing, or with none as in multi-bleu.perl."""
+def sentence_scores(metric: str, statistics: np.ndarray) -> np.ndarray:
+    """The score of each sentence by itself: statistics `[..., K]` → scores `[...]`.
+
+    As sacreBLEU's `sentence_bleu`, `sentence_chrf` and `sentence_ter` have it: BLEU leaves out the orders for which an
+    output is too short, and is smoothed. multi-bleu, which has no measure of sentences, is treated likewise.
+    """
+    if metric in ("bleu", "multi-bleu"):
+        return _bleu(statistics, smooth=True, effective_order=True)
+    return corpus_scores(metric, statistics)
+
+
+def _bleu(sums: np.ndarray, smooth: bool, effective_order: bool = False) -> np.ndarray:
+    """BLEU with sacreBLEU's `exp` smoothing, or with none as in multi-bleu.perl.
+
+    An order without n-grams makes the score 0; with `effective_order` it is left out.
+    """
     import numpy as np
 
     output, reference = sums[..., 0], sums[..., 1]
     correct, total = np.split(sums[..., 2:], 2, axis=-1)
-    scored = (total > 0).all(axis=-1) & (correct > 0).any(axis=-1)
+    orders = (total > 0).sum(axis=-1)
+    scored = (orders >= (1 if effective_order else BLEU_ORDER)) & (correct > 0).any(axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
         penalty = np.where(output < reference, np.exp(1 - reference / output), 1.0)
         if smooth:  # each order without a match counts half as many matches as the one before it: 1/2, 1/4 ...
             missed = correct == 0
             correct = np.where(missed, 0.5 ** np.cumsum(missed, axis=-1), correct)
-        score = 100 * penalty * np.exp(np.log(correct / total).mean(axis=-1))
+        logarithms = np.where(total > 0, np.log(correct / total), 0).sum(axis=-1)
+        score = 100 * penalty * np.exp(logarithms / orders)
     return np.where(scored, score, 0.0)
 
 

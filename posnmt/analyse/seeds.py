@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from posnmt.analyse.additive import better
 from posnmt.analyse.significance import tested
 from posnmt.errors import UserError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def seed_groups(names: Sequence[str]) -> dict[str, list[str]]:
@@ -79,11 +83,19 @@ def t_tails(t: float, freedom: float) -> float:
     import numpy as np
 
     end = math.atan2(math.sqrt(freedom), abs(t)) ** 0.25
-    nodes, weights = np.polynomial.legendre.leggauss(200)
+    nodes, weights = _quadrature()
     s = (nodes + 1) * end / 2
     area = float((weights * end / 2 * 4 * s**3 * np.sin(s**4) ** (freedom - 1)).sum())
     log_whole = math.log(math.pi) / 2 + math.lgamma(freedom / 2) - math.lgamma((freedom + 1) / 2)
     return min(1.0, 2 * area / math.exp(log_whole))
+
+
+@cache
+def _quadrature() -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights, which take longer to find than a quantile's whole search."""
+    import numpy as np
+
+    return np.polynomial.legendre.leggauss(200)
 
 
 def seed_results(

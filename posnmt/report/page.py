@@ -3,41 +3,78 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from posnmt.report.figures import COLOURS, MEASURES, SERIES, Drawing, measures_of
+from posnmt.report.charts import Chart, families
+from posnmt.report.embed import interactive_parts
+from posnmt.report.examples import Examples
+from posnmt.report.figures import Drawing
+from posnmt.report.figures.canvas import COLOURS, SERIES
+from posnmt.report.figures.lines import MOST_BANDS
+from posnmt.report.measures import MEASURES, measures_of
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
 
 # The colours that figures are drawn with, by their names in the page's style sheet, which adds the dark values.
-_LIGHT = {**COLOURS, **{f"series-{number}": colour for number, colour in enumerate(SERIES, 1)}}
-_VARIABLES = {colour: f"var(--{name})" for name, colour in _LIGHT.items()}
+LIGHT = {**COLOURS, **{f"series-{number}": colour for number, colour in enumerate(SERIES, 1)}}
+_VARIABLES = {colour: f"var(--{name})" for name, colour in LIGHT.items()}
 
 
-def render(results: dict[str, Any], drawings: dict[str, Drawing]) -> str:
+def render(
+    results: dict[str, Any],
+    sections: dict[str, list[Chart]],
+    drawings: dict[str, Drawing],
+    files: Sequence[str],
+    results_text: str,
+    examples: Examples | None = None,
+) -> str:
     """The page as HTML text.
 
     Args:
         results: what `posnmt.analyse.analyse.analyse` gives.
-        drawings: the figure of each measure, from `posnmt.report.figures.draw`.
+        sections: from `posnmt.report.charts.charts`.
+        drawings: the figure of each chart, from `posnmt.report.figures.draw`.
+        files: the names of the other files that are written.
+        results_text: the text of results.json, which the page lets its reader save.
+        examples: the sentences to look through, if any.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
+    every = [chart for section in sections.values() for chart in section]
+    page = templates().get_template("report.html")
+    return page.render(
+        results=results,
+        colours=LIGHT,
+        measures={name: MEASURES[name] for name in measures_of(results)},
+        sections=sections,
+        figures=inline_figures(every, drawings),
+        bands=len(families(results)) <= MOST_BANDS,
+        ranges=_training_words(results["training"]),
+        files=files,
+        **interactive_parts(results, results_text, examples),
+    )
 
-    environment = Environment(
+
+def templates() -> Environment:
+    """The templates of all pages: what they are given is escaped, and what they are not given is an error."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
         loader=PackageLoader("posnmt.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    measures = measures_of(results)
-    return environment.get_template("report.html").render(
-        results=results,
-        colours=_LIGHT,
-        measures={name: MEASURES[name] for name in measures},
-        figures={name: Markup(inline_svg(drawings[name].svg, name, _alternative(name, results))) for name in measures},
-        ranges=_training_words(results["training"]),
-    )
+
+
+def inline_figures(charts: Iterable[Chart], drawings: Mapping[str, Drawing]) -> dict[str, Markup]:
+    """Chart -> its figure as an element inside a page."""
+    from markupsafe import Markup
+
+    return {chart.name: Markup(inline_svg(drawings[chart.name].svg, chart.name, chart.alternative)) for chart in charts}
 
 
 def inline_svg(svg: str, prefix: str, alternative: str) -> str:
@@ -66,13 +103,6 @@ def _inline_value(key: str, value: str, prefix: str) -> str:
     value = re.sub(r"^#(?=\w)", f"#{prefix}-", value) if key.endswith("href") else value
     value = value.replace("url(#", f"url(#{prefix}-")
     return re.sub(r"#[0-9a-f]{6}\b", lambda found: _VARIABLES.get(found[0], found[0]), value)
-
-
-def _alternative(measure: str, results: dict[str, Any]) -> str:
-    """What the figure of a measure shows, in a sentence."""
-    names = ", ".join(system["name"] for system in results["systems"])
-    unit = results["settings"]["unit"]
-    return f"Line chart: {MEASURES[measure].title} by source length in {unit}, one line each for {names}. Table below."
 
 
 def _training_words(training: dict[str, int | None] | None) -> str | None:

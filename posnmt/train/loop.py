@@ -23,6 +23,7 @@ from posnmt.data.batch import BatchPlan, collate
 from posnmt.data.concatenate import Concatenated
 from posnmt.data.prepare import prepare
 from posnmt.errors import UserError
+from posnmt.interrupt import Interrupted, StopSignal
 from posnmt.model.base import TranslationModel
 from posnmt.model.registry import build_model
 from posnmt.progress import Display, duration
@@ -42,7 +43,7 @@ from posnmt.train.loss import TrainingLoss
 from posnmt.train.progress import Progress, Window
 from posnmt.train.record import Metrics, provenance
 from posnmt.train.schedule import learning_rate
-from posnmt.train.stop import INTERRUPTED, Interrupted, StopSignal, agreed, why_stop
+from posnmt.train.stop import INTERRUPTED, agreed, why_stop
 
 if TYPE_CHECKING:
     from posnmt.data.store import Split, Store

@@ -2,46 +2,12 @@
 
 from __future__ import annotations
 
-import signal
-from types import FrameType, TracebackType
-from typing import Any
-
 import torch
 from lightning_fabric import Fabric
 
 from posnmt.config import Train
+from posnmt.interrupt import StopSignal
 from posnmt.train.progress import Progress
-
-
-class Interrupted(Exception):
-    """The run was told to stop (Ctrl-C, or a cluster's notice) and has saved its state."""
-
-
-class StopSignal:
-    """Hears SIGINT and SIGTERM, so that a run ends between two updates with its state saved; a second one is obeyed."""
-
-    def __init__(self) -> None:
-        self.heard = False
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> StopSignal:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            try:
-                self._before[number] = signal.signal(number, self._hear)
-            except ValueError:  # not the main thread: whoever owns the thread decides
-                break
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _hear(self, number: int, frame: FrameType | None) -> None:
-        if self.heard:
-            raise KeyboardInterrupt
-        self.heard = True
 
 
 def why_stop(train: Train, progress: Progress, stop: StopSignal) -> str:

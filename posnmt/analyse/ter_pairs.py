@@ -1,0 +1,123 @@
+"""Outputs and their references as numbers in flat arrays, for counting TER's edits.
+
+Legend: P pairs of an output and its reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Integers = NDArray[np.int64]
+    Bits = NDArray[np.uint64]
+    Booleans = NDArray[np.bool_]
+
+ONE = np.uint64(1)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs in which neither side is empty, the longest output first.
+
+    A table of a pair has a row for each output word and a column for each reference word, after a row 0 and a column 0.
+    The rows of all pairs are numbered on from pair to pair, row 0 of each included; and so are the columns. A number of
+    a word stands for that word of that reference; 0 for output words that are not in theirs.
+
+    Attributes:
+        rows, columns: `[P]` the numbers of each pair's row 0 and column 0.
+        heights, widths: `[P]` words of output and reference.
+        output: `[rows]` the word of each row, 0 for row 0.
+        reference: `[columns]` the word of each column, 0 for column 0.
+        least: `[P]` edits that no shifts can save: words of the longer side that the other one does not have.
+        masks: 64 columns in a number, from column 1 of a reference on: bits that are set where a word stands.
+        masks_at: `[words]` where in `masks` those of each word begin; the last one of each has no bits set.
+    """
+
+    rows: Integers
+    columns: Integers
+    heights: Integers
+    widths: Integers
+    output: Integers
+    reference: Integers
+    least: Integers
+    masks: Bits
+    masks_at: Integers
+
+    def take(self, chosen: Integers) -> Pairs:
+        """Some of the pairs, numbered anew in the order given."""
+        heights, widths = self.heights[chosen], self.widths[chosen]
+        return replace(
+            self,
+            rows=_firsts(heights),
+            columns=_firsts(widths),
+            heights=heights,
+            widths=widths,
+            output=self.output[spans(self.rows[chosen], heights + 1)],
+            reference=self.reference[spans(self.columns[chosen], widths + 1)],
+            least=self.least[chosen],
+        )
+
+    @property
+    def of_row(self) -> Integers:
+        """`[rows]` the pair of each row, 0 to P - 1."""
+        return np.repeat(np.arange(len(self.rows)), self.heights + 1)
+
+
+def pairs_of(outputs: Sequence[Sequence[int]], references: Sequence[Sequence[int]]) -> Pairs:
+    """P outputs and references, neither of them empty, as numbers of words from 0 on; the longest output first."""
+    sides = [np.array(list(chain.from_iterable(side)), np.int64) for side in (outputs, references)]
+    heights, widths = (np.array([len(words) for words in side], np.int64) for side in (outputs, references))
+    vocabulary = 1 + max(side.max() for side in sides)
+    # Which word of which pair.
+    written, wanted = (
+        np.repeat(np.arange(len(lengths)) * vocabulary, lengths) + side
+        for lengths, side in zip((heights, widths), sides, strict=True)
+    )
+    kinds, reference = np.unique(wanted, return_inverse=True)
+    found = np.minimum(np.searchsorted(kinds, written), len(kinds) - 1)
+    output = np.where(kinds[found] == written, found + 1, 0)
+    reference = reference + 1
+
+    pair_of_kind = kinds // vocabulary
+    times, wanted_times = (np.bincount(side, minlength=len(kinds) + 1)[1:] for side in (output, reference))
+    common = np.bincount(pair_of_kind, np.minimum(times, wanted_times), len(heights)).astype(np.int64)
+
+    sizes = np.concatenate([[widths.max()], widths[pair_of_kind]]) // 64 + 2
+    masks, masks_at = np.zeros(sizes.sum(), np.uint64), np.cumsum(sizes) - sizes
+    places = spans(np.zeros_like(widths), widths)
+    np.bitwise_or.at(masks, masks_at[reference] + places // 64, ONE << (places % 64).astype(np.uint64))
+    rows, columns = _firsts(heights), _firsts(widths)
+    return Pairs(
+        rows,
+        columns,
+        heights,
+        widths,
+        _with_zeros(output, rows),
+        _with_zeros(reference, columns),
+        np.maximum(heights, widths) - common,
+        masks,
+        masks_at,
+    )
+
+
+def spans(firsts: Integers, lengths: Integers) -> Integers:
+    """`first`, `first + 1` … of each of several spans, one span after the other."""
+    ends = np.cumsum(lengths)
+    return np.arange(lengths.sum()) + np.repeat(firsts - ends + lengths, lengths)
+
+
+def _firsts(lengths: Integers) -> Integers:
+    """Where each pair begins when it takes one more than its length."""
+    return np.cumsum(lengths + 1) - lengths - 1
+
+
+def _with_zeros(words: Integers, firsts: Integers) -> Integers:
+    """The words, with a 0 before those of each pair."""
+    return np.insert(words, firsts - np.arange(len(firsts)), 0)

@@ -1,0 +1,38 @@
+"""Told to stop: long work hears the signal, saves its state, and ends."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType, TracebackType
+from typing import Any
+
+
+class Interrupted(Exception):
+    """The work was told to stop (Ctrl-C, or a cluster's notice) and has saved its state."""
+
+
+class StopSignal:
+    """Hears SIGINT and SIGTERM, so that work ends where its state can be saved; a second one is obeyed."""
+
+    def __init__(self) -> None:
+        self.heard = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> StopSignal:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            try:
+                self._before[number] = signal.signal(number, self._hear)
+            except ValueError:  # not the main thread: whoever owns the thread decides
+                break
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        if self.heard:
+            raise KeyboardInterrupt
+        self.heard = True

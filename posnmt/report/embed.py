@@ -1,0 +1,71 @@
+"""What makes the page work by itself: its script, the policy that lets that script alone run, and data inside it."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+from importlib.resources import files
+from typing import Any
+
+from posnmt.report.charts import families
+from posnmt.report.examples import Examples
+from posnmt.report.figures.canvas import SERIES
+from posnmt.report.measures import MEASURES, metrics_of
+
+# Parts of the one script, in the order in which they are joined.
+SCRIPTS = ("report.js", "tables.js", "difference.js", "examples.js", "browser.js")
+# zlib's own default: the highest level takes several times as long for a twentieth less.
+LEVEL = 6
+
+
+def page_script() -> str:
+    """The text of the page's script."""
+    templates = files("posnmt.report") / "templates"
+    # Without the line ends around it the text is what stands between the tags, which is what the policy's hash is of.
+    return "\n".join((templates / name).read_text(encoding="utf-8") for name in SCRIPTS).strip()
+
+
+def content_security_policy(script: str) -> str:
+    """The Content-Security-Policy of a page that loads nothing and runs this script alone.
+
+    Styles are free: figures have them in attributes, for which a policy knows no practical hash.
+    """
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    return (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def packed(text: str) -> str:
+    """Text as base64 of gzip of UTF-8, which the page unpacks; the same bytes for the same text."""
+    return base64.b64encode(gzip.compress(text.encode("utf-8"), LEVEL, mtime=0)).decode("ascii")
+
+
+def interactive_parts(results: dict[str, Any], results_text: str, examples: Examples | None) -> dict[str, Any]:
+    """What the templates need for all that takes a script.
+
+    Args:
+        results: what `posnmt.analyse.analyse.analyse` gives.
+        results_text: the text of results.json.
+        examples: the sentences to look through; None or empty: the page has none.
+    """
+    from markupsafe import Markup
+
+    script = page_script()
+    metrics = metrics_of(results)
+    numbers = {row: number for number, rows in enumerate(families(results).values()) for row in rows}
+    systems = [
+        {"name": system["name"], "colour": numbers[row] % len(SERIES) + 1}
+        for row, system in enumerate(results["systems"])
+    ]
+    titles = [{"name": name, "title": MEASURES[name].title} for name in metrics]
+    return {
+        "script": Markup(script),
+        "policy": content_security_policy(script),
+        "packed_results": packed(results_text),
+        "examples": examples,
+        "sentence_metrics": metrics,
+        "packed_examples": packed(examples.text(systems, titles)) if examples and examples.numbers else "",
+    }

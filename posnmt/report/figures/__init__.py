@@ -1,0 +1,15 @@
+"""Figures drawn with matplotlib, as wide as a column of a paper: the same charts give the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from posnmt.report.charts import Chart
+from posnmt.report.figures.canvas import Drawing
+from posnmt.report.figures.histogram import draw_histogram
+from posnmt.report.figures.lines import draw_lines
+
+
+def draw(charts: Iterable[Chart]) -> dict[str, Drawing]:
+    """The figure of every chart, by its name."""
+    return {chart.name: (draw_lines if chart.width is None else draw_histogram)(chart) for chart in charts}

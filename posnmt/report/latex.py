@@ -1,0 +1,127 @@
+"""Text and tables as LaTeX: any name stays the text that it is, and every file is plain ASCII that any engine reads."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# `[` and `*` would be read as options of the `\\` before them.
+_SPECIAL = {
+    "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\char34{}", "`": r"\textasciigrave{}",
+    "[": "{[}", "]": "{]}", "*": "{*}", "-": "{-}", "'": "{'}",
+    "\N{EN DASH}": "--", "\N{EM DASH}": "---", "\N{MINUS SIGN}": "$-$", "\N{NO-BREAK SPACE}": "~",
+    "ß": r"\ss{}", "æ": r"\ae{}", "Æ": r"\AE{}", "œ": r"\oe{}", "Œ": r"\OE{}", "ø": r"\o{}", "Ø": r"\O{}",
+    "ł": r"\l{}", "Ł": r"\L{}", "ı": r"\i{}",
+}  # fmt: skip
+# Marks above and below letters that every font encoding of LaTeX has.
+_ACCENTS = {
+    "\u0300": "`", "\u0301": "'", "\u0302": "^", "\u0303": "~", "\u0304": "=", "\u0306": "u", "\u0307": ".",
+    "\u0308": '"', "\u030a": "r", "\u030b": "H", "\u030c": "v", "\u0323": "d", "\u0327": "c",
+}  # fmt: skip
+_OTHER = r"\posnmtletter"
+# XeLaTeX and LuaLaTeX print such a letter in the font that is set; pdfLaTeX has no font for it, and prints its number.
+_DEFINE_OTHER = rf"\providecommand{{{_OTHER}}}[2]{{\ifdefined\Umathcode\char#2\relax\else U+#1\fi\allowbreak}}"
+# Columns beyond which a table needs both columns of a page.
+WIDE = 5
+# Letters of LaTeX beyond which a name may be broken into lines.
+LONGEST = 45
+NEEDS = r"% needs \usepackage{booktabs}"
+
+
+def escape(text: str) -> str:
+    """A text as LaTeX that prints it: special characters, accents, and letters of any script."""
+    return "".join(map(_letter, unicodedata.normalize("NFC", text)))
+
+
+def _letter(letter: str) -> str:
+    """One letter as LaTeX."""
+    if letter in _SPECIAL:
+        return _SPECIAL[letter]
+    if " " <= letter <= "~":
+        return letter
+    base, *marks = list(unicodedata.normalize("NFD", letter))
+    if base.isascii() and base.isalpha() and len(marks) == 1 and marks[0] in _ACCENTS:
+        return rf"\{_ACCENTS[marks[0]]}{{{base}}}"
+    return rf"{_OTHER}{{{ord(letter):04X}}}{{{ord(letter)}}}"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell that spans columns; `text` is LaTeX."""
+
+    text: str
+    span: int = 1
+
+
+@dataclass(frozen=True)
+class Block:
+    """One tabular: `heading` rows of cells, whose spanning ones are underlined, and the body; all of it LaTeX.
+
+    The first column is text, on the left, in several lines where it is long; the others are figures, on the right.
+    """
+
+    heading: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[str]]
+    align: str = "r"
+
+    @property
+    def columns(self) -> int:
+        """How many columns it has."""
+        return sum(cell.span for cell in self.heading[0])
+
+    def lines(self) -> list[str]:
+        """Its lines."""
+        first = "l" if max(len(row[0]) for row in self.rows) <= LONGEST else r"p{0.4\linewidth}"
+        return [
+            rf"\begin{{tabular}}{{@{{}}{first}{self.align * (self.columns - 1)}@{{}}}}",
+            r"\toprule",
+            *self._heading(),
+            r"\midrule",
+            *(f"{' & '.join(row)} \\\\" for row in self.rows),
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+
+    def _heading(self) -> list[str]:
+        """The rows of the heading, and lines under the spanning cells of the last row that has them."""
+        rules, column = [], 1
+        for cell in self.heading[0]:
+            if cell.span > 1:
+                rules.append(rf"\cmidrule(lr){{{column}-{column + cell.span - 1}}}")
+            column += cell.span
+        rows = [f"{' & '.join(map(_spanning, row))} \\\\" for row in self.heading]
+        if rules:
+            spanning = sum(any(cell.span > 1 for cell in row) for row in self.heading)
+            rows.insert(spanning, "".join(rules))
+        return rows
+
+
+def _spanning(cell: Cell) -> str:
+    """A cell of the heading."""
+    return cell.text if cell.span == 1 else rf"\multicolumn{{{cell.span}}}{{c}}{{{cell.text}}}"
+
+
+def table(blocks: Sequence[Block], caption: str, label: str) -> str:
+    """A file with a `table` environment, across both columns of a page where its tabulars are wide.
+
+    Args:
+        blocks: tabulars, one under the other.
+        caption: LaTeX.
+        label: what follows `tab:` in the label.
+    """
+    environment = "table*" if max(block.columns for block in blocks) > WIDE else "table"
+    inner = r"\\[\medskipamount]".join("\n".join(block.lines()) + "\n" for block in blocks).splitlines()
+    body = [
+        rf"\begin{{{environment}}}[t]",
+        r"\centering\small",
+        r"\setlength{\tabcolsep}{4pt}",
+        *inner,
+        rf"\caption{{{caption}}}",
+        rf"\label{{tab:{label}}}",
+        rf"\end{{{environment}}}",
+    ]
+    defined = [_DEFINE_OTHER] if any(_OTHER in line for line in body) else []
+    return "\n".join([NEEDS, *defined, *body]) + "\n"

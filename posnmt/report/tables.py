@@ -1,0 +1,128 @@
+"""The results as CSV files, in full precision: one row for each figure's place, empty cells where there is nothing."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+Rows = Iterable[Sequence[Any]]
+
+
+def csv_tables(results: dict[str, Any]) -> dict[str, str]:
+    """The CSV files by name; those that would hold nothing are left out.
+
+    Args:
+        results: what `posnmt.analyse.analyse.analyse` gives.
+    """
+    measures = [name for name in results["systems"][0]["overall"] if name != "n"]
+    ends = [f"{name}_{end}" for name in measures for end in ("low", "high")] if results["settings"]["samples"] else []
+    tables: dict[str, tuple[list[str], Rows]] = {
+        "scores.csv": (
+            ["system", "bin", "first", "last", "training", "n", *measures, *ends], _scores(results, measures, ends),
+        ),
+        "significance.csv": (
+            ["metric", "test", "system", "other", "difference", "p", "corrected", "mark"], _tests(results),
+        ),
+        "seeds.csv": (
+            ["system", "bin", "measure", "seeds", "mean", "deviation", "lowest", "highest"], _seeds(results),
+        ),
+        "swap.csv": (["system", "share", *measures, *ends], _swap(results, measures, ends)),
+        "positions.csv": (
+            ["system", "kind", "place", "precision", "output_words", "recall", "reference_words"], _positions(results),
+        ),
+        "lengths.csv": (["bin", "text", "system", "first", "last", "sentences"], _lengths(results)),
+    }  # fmt: skip
+    texts = {}
+    for name, (heading, rows) in tables.items():
+        listed = list(rows)
+        if listed:
+            texts[name] = _csv([heading, *listed])
+    return texts
+
+
+def _csv(rows: Rows) -> str:
+    """Rows as CSV text."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def _limits(intervals: dict[str, Any], measures: Sequence[str], ends: Sequence[str]) -> Iterator[float | None]:
+    """Lower and upper end of each measure's interval side by side; nothing without intervals."""
+    return chain.from_iterable(intervals.get(name) or (None, None) for name in measures if ends)
+
+
+def _scores(results: dict[str, Any], measures: Sequence[str], ends: Sequence[str]) -> Rows:
+    """A row for each output and bin, `all` for the whole test set."""
+    whole = {"label": "all", "first": None, "last": None, "training": None}
+    for system in results["systems"]:
+        values = [system["overall"], *system["bins"]]
+        intervals = system["intervals"] or {"overall": {}, "bins": [{}] * len(results["bins"])}
+        of_values = [intervals["overall"], *intervals["bins"]]
+        for each, scores, interval in zip([whole, *results["bins"]], values, of_values, strict=True):
+            about = [each[key] for key in ("label", "first", "last", "training")]
+            figures = [scores[name] for name in measures]
+            yield [system["name"], *about, scores["n"], *figures, *_limits(interval, measures, ends)]
+
+
+def _tests(results: dict[str, Any]) -> Rows:
+    """A row for each metric, test and ordered pair: of outputs, and by Welch's test of systems with several seeds."""
+    names = [system["name"] for system in results["systems"]]
+    for metric, found in (results["significance"] or {"metrics": {}})["metrics"].items():
+        for test, matrices in found["tests"].items():
+            yield from _pairs(metric, test, names, found["differences"], matrices)
+    if results["seeds"]:
+        names = [system["name"] for system in results["seeds"]["systems"]]
+        for metric, found in results["seeds"]["welch"].items():
+            yield from _pairs(metric, "welch", names, found["differences"], found)
+
+
+def _pairs(metric: str, test: str, names: Sequence[str], differences: Any, matrices: dict[str, Any]) -> Rows:
+    """A row for each ordered pair of systems."""
+    for row, name in enumerate(names):
+        for column, other in enumerate(names):
+            if row != column:
+                figures = [matrices[key][row][column] for key in ("p", "corrected", "marks")]
+                yield [metric, test, name, other, differences[row][column], *figures]
+
+
+def _seeds(results: dict[str, Any]) -> Rows:
+    """A row for each system with several seeds, bin and measure."""
+    labels = ["all", *(each["label"] for each in results["bins"])]
+    for system in (results["seeds"] or {"systems": []})["systems"]:
+        for label, measures in zip(labels, [system["overall"], *system["bins"]], strict=True):
+            for measure, found in measures.items():
+                figures = [found[key] for key in ("mean", "deviation", "lowest", "highest")]
+                yield [system["name"], label, measure, len(system["outputs"]), *figures]
+
+
+def _swap(results: dict[str, Any], measures: Sequence[str], ends: Sequence[str]) -> Rows:
+    """A row for each output and share of swapped words."""
+    for curve in results["swap"] or []:
+        for place, share in enumerate(curve["shares"]):
+            interval = {name: found[place] for name, found in (curve["intervals"] or {}).items()}
+            figures = [curve[name][place] for name in measures]
+            yield [curve["name"], share, *figures, *_limits(interval, measures, ends)]
+
+
+def _positions(results: dict[str, Any]) -> Rows:
+    """A row for each output and place in the sentence, relative ones first."""
+    for system in results["positions"]["systems"]:
+        for kind, places in results["positions"]["places"].items():
+            found = system[kind]
+            columns = [found["precision"], found["n"]["precision"], found["recall"], found["n"]["recall"]]
+            for place, *figures in zip(places, *columns, strict=True):
+                yield [system["name"], kind, place, *figures]
+
+
+def _lengths(results: dict[str, Any]) -> Rows:
+    """A row for each bin, text (the reference, every output) and class of lengths."""
+    for each, found in zip(results["bins"], results["length_distributions"], strict=True):
+        if found:
+            names = [("reference", ""), *(("output", system["name"]) for system in results["systems"])]
+            for (text, name), counts in zip(names, [found["reference"], *found["systems"]], strict=True):
+                for first, count in zip(found["first"], counts, strict=True):
+                    yield [each["label"], text, name, first, first + found["width"] - 1, count]

@@ -1,0 +1,57 @@
+// The page's script: the parts of it are joined into one module. This part: what the others share, and downloads.
+
+/** An element with properties and children. Text is never read as HTML. */
+function element(tag, properties, ...children) {
+  const made = Object.assign(document.createElement(tag), properties);
+  made.append(...children);
+  return made;
+}
+
+/** The text packed into the element with this id: base64 of gzip of UTF-8. */
+async function unpacked(id) {
+  const letters = atob(document.getElementById(id).textContent);
+  const bytes = new Uint8Array(letters.length);
+  for (let place = 0; place < letters.length; place++) bytes[place] = letters.charCodeAt(place);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).text();
+}
+
+/** Let the browser save a text as a file. */
+function save(name, type, text) {
+  const address = URL.createObjectURL(new Blob([text], { type: `${type};charset=utf-8` }));
+  element("a", { href: address, download: name }).click();
+  // Some browsers begin to read only after the click is over.
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
+}
+
+/** A button that saves something; screen readers hear of what. */
+function saveButton(words, what, press) {
+  const button = element("button", { type: "button", className: "save", ariaLabel: `${words}: ${what}` }, words);
+  button.addEventListener("click", press);
+  return button;
+}
+
+/** A figure as an SVG file by itself, in the page's light colours. */
+function figureFile(svg) {
+  const light = [...document.styleSheets[0].cssRules].find((rule) => rule.selectorText === ":root").style;
+  const copy = svg.cloneNode(true);
+  const [, , width, height] = copy.getAttribute("viewBox").split(/\s+/);
+  copy.setAttribute("width", `${width}pt`);
+  copy.setAttribute("height", `${height}pt`);
+  const text = new XMLSerializer().serializeToString(copy);
+  const plain = text.replace(/var\((--[\w-]+)\)/g, (_, name) => light.getPropertyValue(name).trim());
+  return `<?xml version="1.0" encoding="utf-8"?>\n${plain}\n`;
+}
+
+for (const figure of document.querySelectorAll("figure[data-name]")) {
+  const svg = figure.querySelector("svg");
+  const press = () => save(`${figure.dataset.name}.svg`, "image/svg+xml", figureFile(svg));
+  figure.append(element("p", { className: "tools" }, saveButton("SVG", figure.dataset.name, press)));
+}
+
+const everything = document.getElementById("save-results");
+everything.append(
+  saveButton("Save all results", "results.json", async () => {
+    save("results.json", "application/json", await unpacked("packed-results"));
+  }),
+);

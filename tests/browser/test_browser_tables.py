@@ -1,0 +1,130 @@
+"""Tables are sorted and saved, figures and results are saved, in a real browser."""
+
+import csv
+import io
+import json
+from xml.etree import ElementTree
+
+import pytest
+
+TABLE = 'table[data-name="bleu-by-length"]'
+
+
+def column(page, table, number):
+    """The first line of each cell of a column, from top to bottom."""
+    return page.eval_on_selector_all(
+        f"{table} tbody tr", "(rows, n) => rows.map((row) => row.cells[n].innerText.split('\\n')[0].trim())", number
+    )
+
+
+def saved(page, button):
+    """What pressing a button saves: the file's name, and its bytes."""
+    with page.expect_download() as download:
+        button.click()
+    return download.value.suggested_filename, download.value.path().read_bytes()
+
+
+def test_a_column_is_sorted_up_down_and_as_it_was(open_page, report):
+    page = open_page(report)
+    before = column(page, TABLE, 1)
+    heading = page.locator(f"{TABLE} thead th").nth(1)
+    rising = sorted(before, key=int)
+    assert before not in (rising, rising[::-1])
+    for state, expected in (("ascending", rising), ("descending", rising[::-1]), ("none", before)):
+        heading.get_by_role("button").click()
+        assert heading.get_attribute("aria-sort") == state
+        assert [int(value) for value in column(page, TABLE, 1)] == [int(value) for value in expected]
+
+
+def test_sorting_is_stable_and_cells_with_nothing_stay_last(open_page, report):
+    page = open_page(report)
+    heading = page.locator(f"{TABLE} thead th").nth(3)
+    for state in ("ascending", "descending"):
+        heading.get_by_role("button").click()
+        assert heading.get_attribute("aria-sort") == state
+        values = column(page, TABLE, 3)
+        figures = [float(value) for value in values if value != "–"]
+        assert figures == sorted(figures, reverse=state == "descending")
+        # bins of 50 words and more have no sentence but the one very long one
+        assert values.count("–") == 1
+        assert values[-1] == "–"
+    training = page.locator(f"{TABLE} thead th").nth(2)
+    training.get_by_role("button").click()
+    bins = dict(zip(column(page, TABLE, 0), column(page, TABLE, 2), strict=True))
+    assert [name for name, seen in bins.items() if seen == "no"] == ["30–39", "40–49", "50–59", "60–"]
+    assert heading.get_attribute("aria-sort") == "none"
+
+
+def test_the_keyboard_sorts(open_page, report):
+    page = open_page(report)
+    heading = page.locator('table[data-name="overall"] thead th').nth(1)
+    heading.get_by_role("button").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Space")
+    assert heading.get_attribute("aria-sort") == "descending"
+    values = [float(value) for value in column(page, 'table[data-name="overall"]', 1)]
+    assert values == sorted(values, reverse=True)
+    assert len(set(values)) == 3
+
+
+def test_every_table_sorts_by_every_column_and_comes_back(open_page, report):
+    page = open_page(report)
+    names = page.eval_on_selector_all("table[data-name]", "tables => tables.map((table) => table.dataset.name)")
+    assert len(names) == len(set(names)) > 10
+    for name in names:
+        failed = page.eval_on_selector(
+            f'table[data-name="{name}"]',
+            """(table) => {
+                const first = table.tBodies[0].innerText;
+                const failed = [];
+                for (const button of table.tHead.querySelectorAll("button")) {
+                    for (let press = 0; press < 3; press++) button.click();
+                    if (table.tBodies[0].innerText !== first) failed.push(button.textContent);
+                }
+                return failed;
+            }""",
+        )
+        assert failed == [], name
+
+
+def test_a_table_is_saved_in_full_precision(open_page, report):
+    page = open_page(report)
+    results = json.loads(report.with_name("results.json").read_text(encoding="utf-8"))
+    name, content = saved(page, page.get_by_role("button", name="CSV: BLEU by source length"))
+    assert name == "bleu-by-length.csv"
+    heading, *rows = csv.reader(io.StringIO(content.decode("utf-8")))
+    first = results["systems"][0]
+    assert heading[3:6] == [first["name"], f"{first['name']} low", f"{first['name']} high"]
+    assert [row[1] for row in rows] == [str(each["n"]) for each in results["bins"]]
+    values = [None if row[3] == "" else float(row[3]) for row in rows]
+    assert values == [each["bleu"] for each in first["bins"]]
+    intervals = [each["bleu"] for each in first["intervals"]["bins"]]
+    assert [[float(row[4]), float(row[5])] if row[4] else None for row in rows] == intervals
+    name, content = saved(page, page.get_by_role("button", name="CSV: BLEU, paired bootstrap"))
+    heading, *rows = csv.reader(io.StringIO(content.decode("utf-8")))
+    tested = results["significance"]["metrics"]["bleu"]["tests"]["paired_bootstrap"]
+    assert float(rows[0][heading.index("seeds:1")]) == tested["corrected"][0][1]
+    assert rows[0][heading.index("seeds:1 mark")] == tested["marks"][0][1]
+
+
+def test_the_results_are_saved_as_they_are(open_page, report):
+    page = open_page(report)
+    name, content = saved(page, page.get_by_role("button", name="results.json"))
+    assert name == "results.json"
+    assert content == report.with_name("results.json").read_bytes()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_figure_is_saved_in_light_colours(open_page, report, scheme):
+    page = open_page(report, color_scheme=scheme)
+    name, content = saved(page, page.get_by_role("button", name="SVG: bleu-by-length"))
+    assert name == "bleu-by-length.svg"
+    root = ElementTree.fromstring(content)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert root.get("width", "").endswith("pt")
+    text = content.decode("utf-8")
+    assert "var(" not in text
+    original = report.with_name("figures") / "bleu-by-length.svg"
+    colours = {"#0072b2", "#ffffff", "#1b1f24"}
+    assert colours <= {colour for colour in colours if colour in original.read_text(encoding="utf-8")}
+    assert all(colour in text for colour in colours)
