@@ -18,6 +18,7 @@ from posnmt import __version__
 from posnmt.cli_condition import condition
 from posnmt.cli_data import data
 from posnmt.cli_group import COMMAND, Group
+from posnmt.cli_study import study
 from posnmt.errors import UserError
 
 
@@ -409,3 +410,4 @@ def analyse(
 
 main.add_command(condition)
 main.add_command(data)
+main.add_command(study)

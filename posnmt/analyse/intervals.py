@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from threadpoolctl import threadpool_limits
+
 from posnmt.analyse.resample import bootstrap_sums
 
 if TYPE_CHECKING:
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 LEVEL = 0.95
 
 
+@threadpool_limits.wrap(limits=1, user_api="blas")  # see posnmt.analyse.resample
 def resampled_measures(
     additive: Additive, groups: np.ndarray, count: int, samples: int, seed: int
 ) -> dict[str, np.ndarray]:

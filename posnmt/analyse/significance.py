@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from threadpoolctl import threadpool_limits
+
 from posnmt.analyse.additive import Additive, better, plain
 from posnmt.analyse.resample import half_sums
 from posnmt.analyse.scores import corpus_scores
@@ -56,6 +58,7 @@ def paired_bootstrap(scores: np.ndarray, metric: str, sentences: int) -> tuple[n
     return p, wins
 
 
+@threadpool_limits.wrap(limits=1, user_api="blas")  # see posnmt.analyse.resample
 def approximate_randomisation(additive: Additive, samples: int, seed: int) -> dict[str, np.ndarray]:
     """Approximate randomisation (Riezler and Maxwell 2005): would any split of the outputs differ as much?
 

@@ -1,0 +1,1 @@
+"""Studies: many systems trained and measured alike, from a recipe to a report."""

@@ -1,0 +1,90 @@
+"""What a study's report has beyond the paper's own tables: every seed with its interval, and what all of it cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from posnmt.report.measures import MEASURES, measures_of
+from posnmt.study.grid import Cell, Grid, Head, Row, Sheet
+from posnmt.study.measured import OF_RUNS, Measured, StudyResults, interval_of
+from posnmt.study.published import show
+
+Run = dict[str, Any]
+
+
+def every_output(results: StudyResults) -> list[Sheet]:
+    """For each analysis a table with a row for every output."""
+    return [_outputs(results, name, measured) for name, measured in results.measured.items()]
+
+
+def _outputs(results: StudyResults, name: str, measured: Measured) -> Sheet:
+    """Every output of one analysis on the whole test set."""
+    measures = measures_of(measured.results)
+    rows = []
+    for variant, places in measured.places.items():
+        for seed, place in places.items():
+            system = measured.results["systems"][place]
+            cells = []
+            for measure in measures:
+                value, interval = system["overall"][measure], interval_of(system, measure)
+                low, high = interval or (None, None)
+                about = MEASURES[measure]
+                between = f"{about.show(low)} to {about.show(high)}" if interval else ""
+                cells.append(Cell(own=about.show(value), spread=between, mean=value, seeds=1, low=low, high=high))
+            rows.append(Row(f"{results.recipe.label(variant)}, seed {seed}", cells))
+    n = sum(each["n"] for each in measured.results["bins"])
+    samples = measured.results["settings"]["samples"]
+    legend = [f"95 % intervals over sentences, from {samples:,} bootstrap samples."] if samples else []
+    legend += [f"{MEASURES[metric].title}: {signature}" for metric, signature in measured.results["signatures"].items()]
+    title = results.recipe.analyses[name].title or name
+    heads = [Head(MEASURES[measure].title) for measure in measures]
+    return Sheet(f"outputs-{name}", title, f"Every output, {n:,} sentences", [Grid(heads, rows)], legend)
+
+
+def cost(results: StudyResults) -> list[Sheet]:
+    """What each training took, and how fast its system trains and translates; nothing without trainings."""
+    if not results.runs:
+        return []
+    tests = list(dict.fromkeys(test for run in results.runs for test in run["decoding_speed"]))
+    heads = [
+        Head("State"), Head("Parameters"), Head("Updates"), Head("Time"), Head("Training", "Source tokens a second"),
+        *(Head(f"Decoding {test}", "Source tokens a second") for test in tests),
+    ]  # fmt: skip
+    rows = [
+        Row(
+            f"{results.recipe.label((run['system'], run['training']))}, seed {run['seed']}",
+            [
+                Cell(own=run["state"], absent=run["state"] != "done", note=_error(run)),
+                _count(run["parameters"], "parameters"),
+                Cell() if run["updates"] is None else Cell(own=f"{run['updates']:,}", mean=run["updates"], seeds=1),
+                Cell() if run["seconds"] is None else Cell(own=duration(run["seconds"]), mean=run["seconds"], seeds=1),
+                _count(run["training_speed"], "training_speed"),
+                *(_count(run["decoding_speed"].get(test), "decoding_speed") for test in tests),
+            ],
+        )
+        for run in results.runs
+    ]
+    legend = [f"All trainings together: {duration(results.cost)}."]
+    return [Sheet("cost", "Cost", "Every training, and what it took", [Grid(heads, rows, corner="Training")], legend)]
+
+
+def _error(run: Run) -> str:
+    """Why a training is not done, as a sentence."""
+    return f"{run['error'].rstrip('.')}." if run["error"] else ""
+
+
+def _count(figure: float | None, measure: str) -> Cell:
+    """One figure that a run has by itself."""
+    assert measure in OF_RUNS
+    return Cell() if figure is None else Cell(own=show(figure, measure), mean=figure, seeds=1)
+
+
+def duration(seconds: float) -> str:
+    """Hours, minutes and seconds, the two largest of them."""
+    whole = round(seconds)
+    days, hours, minutes = whole // 86400, whole % 86400 // 3600, whole % 3600 // 60
+    if days:
+        return f"{days} d {hours} h"
+    if hours:
+        return f"{hours} h {minutes:02} min"
+    return f"{minutes} min {whole % 60:02} s" if minutes else f"{whole} s"

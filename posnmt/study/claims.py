@@ -1,0 +1,101 @@
+"""What a paper claims, as comparisons of figures that a study measures; posnmt.study.verdict decides them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from posnmt.yaml_file import Section
+
+Scale = Literal["smoke", "small", "paper"]
+Lengths = Literal["all", "seen", "longer", "shorter"]
+Measure = Literal[
+    "bleu", "chrf", "ter", "multi-bleu", "length_difference", "length_ratio", "training_speed", "decoding_speed"
+]
+# Of a run, not of sentences: source tokens a second.
+SPEEDS = ("training_speed", "decoding_speed")
+
+
+def _in_order(ends: list[int | None]) -> list[int | None]:
+    first, last = ends
+    if first is not None and last is not None and first > last:
+        raise ValueError(f"a range of lengths is [first, last]; {last} is less than {first}")
+    return ends
+
+
+Range = Annotated[list[int | None], Field(min_length=2, max_length=2), AfterValidator(_in_order)]
+
+
+class Figures(Section):
+    """A figure of one system, or the difference of two: `system` minus `minus`.
+
+    `lengths` says on which sentences: `seen`, `longer` and `shorter` go by the source lengths in the training of
+    `system`; [first, last] are source lengths themselves, null for no end.
+    """
+
+    system: str = Field(description="system, or system/training")
+    minus: str | None = Field(None, description="another one, to be subtracted")
+    lengths: Lengths | Range | dict[Scale, Range] = "all"
+    share: float = Field(0, ge=0, le=1, description="of swapped source words")
+
+    def lengths_at(self, scale: Scale) -> Lengths | Range | None:
+        """The lengths at a scale; None where they are given by scale, and not for this one."""
+        return self.lengths.get(scale) if isinstance(self.lengths, dict) else self.lengths
+
+    @property
+    def variants(self) -> list[str]:
+        """The systems whose outputs it needs."""
+        return [self.system, *([self.minus] if self.minus else [])]
+
+
+class Comparison(Section):
+    """One thing that must be so for the claim to hold.
+
+    `higher` and `lower` compare `of` with `than` (or with 0), by more than `by`; `equal` asks that they differ by less
+    than `within`. With `relative: true` `by` and `within` are shares of `than`, as for speeds.
+    """
+
+    analysis: str
+    measure: Measure = "bleu"
+    of: Figures
+    is_: Literal["higher", "lower", "equal"] = Field(alias="is")
+    than: Figures | None = None
+    by: float = Field(0.0, ge=0)
+    within: float | None = Field(None, gt=0)
+    relative: bool = False
+
+    @model_validator(mode="after")
+    def _margins(self) -> Comparison:
+        if (self.is_ == "equal") != (self.within is not None):
+            raise ValueError("`within` belongs to `is: equal`, which needs it")
+        if self.is_ == "equal" and self.by:
+            raise ValueError("`by` belongs to `is: higher` or `is: lower`; `is: equal` has `within`")
+        if self.relative and self.than is None:
+            raise ValueError("`relative` needs `than`: a share of what?")
+        if self.measure in SPEEDS and any(side.lengths != "all" for side in self.sides):
+            raise ValueError(f"{self.measure} is of a whole run: it has no `lengths`")
+        return self
+
+    @property
+    def sides(self) -> list[Figures]:
+        """`of`, and `than` if there is one."""
+        return [self.of, self.than] if self.than else [self.of]
+
+
+class Claim(Section):
+    """A claim of the paper, and what must hold of our figures for it to be supported."""
+
+    claim: int | str
+    says: str
+    published: str | None = Field(None, description="the paper's own figures, in words")
+    holds_if: list[Comparison] = Field(min_length=1)
+
+    def analyses(self) -> list[str]:
+        """The analyses that it needs."""
+        return [comparison.analysis for comparison in self.holds_if]
+
+    def variants(self) -> list[str]:
+        """The systems that it compares."""
+        sides = [side for comparison in self.holds_if for side in comparison.sides]
+        return list(dict.fromkeys(variant for side in sides for variant in side.variants))

@@ -1,0 +1,209 @@
+"""All figures of a study in one SQLite file, which pandas, DuckDB and Python's own sqlite3 read.
+
+`results` has a row for each run, condition, bin and measure; `runs` a row for each training, finished or not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from posnmt.errors import UserError, existing_file
+
+FILE = "results.sqlite"
+# Column -> its type and what it holds.
+RESULTS = {
+    "recipe": ("TEXT", "name of the recipe"),
+    "scale": ("TEXT", "smoke, small or paper"),
+    "run": ("TEXT", "key of the training's step; the same in `runs`"),
+    "system": ("TEXT", "as the recipe calls it"),
+    "seed": ("INTEGER", "of the training"),
+    "training_condition": ("TEXT", "how the training text was made, as the recipe calls it"),
+    "test_condition": ("TEXT", "the analysis; of decoding_speed the test, as the recipe calls them"),
+    "swapped": ("REAL", "share of the words of the source that were swapped: 0 to 1"),
+    "unit": (
+        "TEXT",
+        "what the bin counts: the unit of source lengths, or `tenths` or `words` for places in a sentence",
+    ),
+    "bin": ("TEXT", "label of a bin of source lengths, or of a place in a sentence; `all`: the whole test"),
+    "first": ("INTEGER", "least source length of the bin; null: of all, or a place"),
+    "last": ("INTEGER", "greatest source length of the bin; null likewise, or the bin is open"),
+    "n": ("INTEGER", "sentences in the bin; for places the words there"),
+    "measure": (
+        "TEXT",
+        "bleu, chrf, ter, length_ratio, precision, recall, decoding_speed (source tokens a second) ...",
+    ),
+    "value": ("REAL", "null where there is nothing to measure"),
+    "low": ("REAL", "lower end of the 95 % interval over sentences; null without one"),
+    "high": ("REAL", "its upper end"),
+}
+RUNS = {
+    "run": ("TEXT", "key of the training's step"),
+    "recipe": ("TEXT", "name of the recipe"),
+    "scale": ("TEXT", "smoke, small or paper"),
+    "system": ("TEXT", "as the recipe calls it"),
+    "seed": ("INTEGER", "of the training"),
+    "training_condition": ("TEXT", "how the training text was made"),
+    "state": ("TEXT", "done, or why it is not: failed, blocked, altered, waiting, running"),
+    "error": ("TEXT", "what went wrong, and what to do about it"),
+    "parameters": ("INTEGER", "of the model"),
+    "seconds": ("REAL", "of training"),
+    "training_speed": ("REAL", "source tokens a second"),
+    "updates": ("INTEGER", "of the weights"),
+    "shortest": ("INTEGER", "source length in training"),
+    "longest": ("INTEGER", "source length in training"),
+    "config": ("TEXT", "SHA-256 of the run's config.yaml"),
+    "posnmt": ("TEXT", "version that trained it"),
+}
+TABLES = {"results": RESULTS, "runs": RUNS}
+Row = Mapping[str, Any]
+
+
+def write(out: Path, recipe: str, scale: str, runs: Iterable[Mapping[str, Any]], analyses: Mapping[str, Path]) -> Path:
+    """Write, or replace, the file of a study; its path.
+
+    Args:
+        out: the study's folder.
+        recipe, scale: what was run.
+        runs: for each training `run` (the key of its step), `system`, `training`, `seed`, `state`, `error`,
+            `parameters`, `seconds`, `training_speed`, `updates`, `source_lengths` ([shortest, longest] or None),
+            `decoding_speed` (test -> source tokens a second), and `config` and `posnmt` where they are known.
+        analyses: name -> folder with results.json (docs/analyse.md) and outputs.json.
+    """
+    trainings = list(runs)
+    keys = {(run["system"], run["training"], run["seed"]): run["run"] for run in trainings}
+    study = {"recipe": recipe, "scale": scale}
+    results = [{**study, **_of(run), **row} for run in trainings for row in _speeds(run)]
+    for name, folder in analyses.items():
+        results += [{**study, **row} for row in _analysis(name, folder, keys)]
+    return write_tables(out / FILE, {"results": results, "runs": [{**study, **_training(run)} for run in trainings]})
+
+
+def write_tables(path: Path, tables: Mapping[str, Iterable[Row]]) -> Path:
+    """Write a file of tables, in place only when complete; its path.
+
+    Args:
+        path: the file.
+        tables: `results` and `runs` -> rows; a column that a row does not have is null.
+    """
+    partial = path.with_name(path.name + ".partial")
+    partial.unlink(missing_ok=True)
+    with closing(sqlite3.connect(partial)) as database:
+        for name, columns in TABLES.items():
+            declared = ", ".join(f"{column} {kind}" for column, (kind, _) in columns.items())
+            database.execute(f"CREATE TABLE {name} ({declared})")
+            rows = [[row.get(column) for column in columns] for row in tables.get(name, ())]
+            database.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(columns))})", rows)
+        database.commit()
+    os.replace(partial, path)
+    return path
+
+
+def read(out: Path, query: str = "SELECT * FROM results", values: Sequence[Any] = ()) -> list[dict[str, Any]]:
+    """Rows of a study's file, column -> value.
+
+    Args:
+        out: the study's folder.
+        query: in SQL, with `?` for each of `values`.
+
+    Raises:
+        UserError: the study has no results yet, or the query is not understood.
+    """
+    path = existing_file(out / FILE, "the study's results")
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            found = database.execute(query, values)
+            names = [column[0] for column in found.description]
+            return [dict(zip(names, row, strict=True)) for row in found]
+    except sqlite3.Error as error:
+        raise UserError(f"the results cannot be read: {error}", path, "correct the query") from None
+
+
+def _of(run: Row) -> dict[str, Any]:
+    """Which training a row is of."""
+    named = {"run": run["run"], "system": run["system"], "seed": run["seed"]}
+    return {**named, "training_condition": run["training"]}
+
+
+def _training(run: Row) -> dict[str, Any]:
+    """A row of `runs`."""
+    shortest, longest = run.get("source_lengths") or (None, None)
+    return {**{name: run.get(name) for name in RUNS}, **_of(run), "shortest": shortest, "longest": longest}
+
+
+def _speeds(run: Row) -> Iterator[dict[str, Any]]:
+    """A row for each test that was translated."""
+    for test, speed in (run.get("decoding_speed") or {}).items():
+        measured = {"measure": "decoding_speed", "value": speed}
+        yield {"test_condition": test, "swapped": 0.0, "bin": "all", **measured}
+
+
+def _analysis(name: str, folder: Path, keys: Mapping[tuple[str, str, int], str]) -> Iterator[dict[str, Any]]:
+    """The rows of an analysis: each output overall, by bin of source length and by place, and of swapped sources."""
+    results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    outputs = json.loads((folder / "outputs.json").read_text(encoding="utf-8"))
+    unit = results["settings"]["unit"]
+    whole = {"unit": unit, "bin": "all"}
+    bins = [
+        {"unit": unit, "bin": each["label"], "first": each["first"], "last": each["last"]} for each in results["bins"]
+    ]
+    places = {system["name"]: place for place, system in enumerate(results["systems"])}
+    curves = {curve["name"]: curve for curve in results["swap"] or []}
+    for output in outputs:
+        run = {**output, "run": keys.get((output["system"], output["training"], output["seed"]))}
+        about = {**_of(run), "test_condition": name, "swapped": float(output["share"])}
+        if output["share"]:
+            curve = curves[output["name"]]
+            rows = _swapped(curve, curve["shares"].index(output["share"]), whole)
+        else:
+            system = results["systems"][places[output["name"]]]
+            spread = system["intervals"] or {"overall": {}, "bins": [{}] * len(bins)}
+            rows = _measures(system["overall"], spread["overall"], whole)
+            for place, found, ends in zip(bins, system["bins"], spread["bins"], strict=True):
+                rows += _measures(found, ends, place)
+            rows += _places(results["positions"], places[output["name"]])
+        yield from ({**about, **row} for row in rows)
+
+
+def _measures(found: Row, ends: Row, place: Row) -> list[dict[str, Any]]:
+    """A row for each measure of an output in one bin."""
+    return [
+        {**place, "n": found["n"], "measure": measure, "value": value, **_interval(ends.get(measure))}
+        for measure, value in found.items()
+        if measure != "n"
+    ]
+
+
+def _swapped(curve: Row, number: int, place: Row) -> list[dict[str, Any]]:
+    """A row for each measure of a swap curve at one share."""
+    ends = curve["intervals"] or {}
+    return [
+        {
+            **place,
+            "measure": measure,
+            "value": values[number],
+            **_interval(ends[measure][number] if ends.get(measure) else None),
+        }
+        for measure, values in curve.items()
+        if measure not in ("name", "shares", "intervals")
+    ]
+
+
+def _places(positions: Row, number: int) -> Iterator[dict[str, Any]]:
+    """A row for each place in a sentence: precision and recall there."""
+    for way, unit in (("relative", "tenths"), ("absolute", "words")):
+        curves = positions["systems"][number][way]
+        for side, words in curves["n"].items():
+            for label, count, value in zip(positions["places"][way], words, curves[side], strict=True):
+                yield {"unit": unit, "bin": label, "n": count, "measure": side, "value": value}
+
+
+def _interval(ends: Sequence[float] | None) -> dict[str, float | None]:
+    """The two ends of an interval, where there is one."""
+    low, high = ends or (None, None)
+    return {"low": low, "high": high}

@@ -1,0 +1,164 @@
+"""The tables and figures of a study's report, in the layout of the paper, beside the paper's own figures."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from posnmt.yaml_file import Section
+
+Published = float | str | None
+TestName = Literal["paired_bootstrap", "sign_test", "approximate_randomisation"]
+OutputMeasure = Literal["bleu", "chrf", "ter", "multi-bleu", "length_difference", "length_ratio"]
+RunMeasure = Literal["parameters", "training_speed", "decoding_speed"]
+# Columns of ours in tables of these kinds.
+PARTS = ("Shortest", "Longest", "Pairs", "Source tokens")
+CORPORA = ("Pairs", "Source tokens", "Target tokens")
+
+
+class Column(Section):
+    """One column: a measure of every row's system.
+
+    Measures of outputs need an analysis; `parameters`, `training_speed` and `decoding_speed` (source tokens a second;
+    of the decoding of the analysis' test, if one is named) are of the system itself.
+    """
+
+    title: str
+    measure: OutputMeasure | RunMeasure = "bleu"
+    analysis: str | None = None
+    published: list[Published] = Field([], description="the paper's figure of each row, null where it has none")
+    published_unit: float = Field(1, gt=0, description="what a published figure counts: 1000 for K, 1000000 for M")
+
+
+class Marks(Section):
+    """Signs after a figure that differs from that of a baseline by more than chance."""
+
+    baseline: str = Field(description="a row; rows below it, up to the next baseline, are compared with it")
+    analysis: str
+    test: TestName = "sign_test"
+    signs: dict[str, float] = Field({"++": 0.01, "+": 0.05}, description="sign -> p below which it stands")
+
+
+class Table(Section):
+    """A table.
+
+    `scores`: a row a system, a column a measure. `by-length`: a row a system, and for each bin of the analysis one
+    column a measure. `significance`: the matrix of one test. `parts`: the length-controlled training texts.
+    `corpora`: pairs and tokens of every corpus.
+
+    A published figure stands beside ours where the headings agree; the others have columns of their own. A column of
+    `scores`, or a whole table, without an analysis shows what was published alone.
+    """
+
+    table: int | str = Field(description="its number or name in the paper")
+    caption: str
+    kind: Literal["scores", "by-length", "significance", "parts", "corpora"] = "scores"
+    rows: list[str] = Field(
+        [], description="systems: system, or system/training; of `parts` trainings, of `corpora` corpora: default all"
+    )
+    groups: dict[str, int] = Field({}, description="heading -> the number of the row, from 0, that it stands above")
+    columns: list[Column] = Field([], description="of `scores`")
+    cited: dict[str, list[Published]] = Field({}, description="rows that the paper cites: name -> figure by column")
+    marks: list[Marks] = Field([])
+    analysis: str | None = Field(None, description="of `by-length` and `significance`")
+    measures: list[OutputMeasure] = Field(
+        ["bleu"], min_length=1, description="of `by-length`; of `significance` the first"
+    )
+    test: TestName = Field("paired_bootstrap", description="of `significance`")
+    published_columns: list[str] = Field(
+        [],
+        description="headings of the published matrix, as ours are: `0-25 BLEU` (a bin, a measure), or a row of the "
+        "matrix; of `parts` and `corpora` default: ours",
+    )
+    published_n: dict[str, int] = Field({}, description="of `by-length`: bin of the paper -> sentences in it")
+    published: list[list[Published]] = Field([], description="of all kinds but `scores`: the paper's figures, by row")
+    note: str | None = Field(None, description="a sentence below it")
+
+    @model_validator(mode="after")
+    def _complete(self) -> Table:
+        if self.kind in ("by-length", "significance") and self.analysis is None and not self.published:
+            raise ValueError(f"a table of kind {self.kind} needs an analysis, or published figures")
+        if self.kind in ("by-length", "significance") and not self.rows:
+            raise ValueError(f"a table of kind {self.kind} needs rows")
+        if self.kind == "by-length" and self.published and not self.published_columns:
+            raise ValueError("published figures by length need published_columns: the paper's bins may not be ours")
+        width = len(self.published_columns or {"parts": PARTS, "corpora": CORPORA}.get(self.kind, self.rows))
+        if any(len(row) != width for row in self.published):
+            raise ValueError(f"every row of `published` needs {width} figures, one a heading")
+        for marks in self.marks:
+            if marks.baseline not in self.rows:
+                raise ValueError(f"the baseline {marks.baseline!r} is not one of the rows")
+        for name, figures in self.cited.items():
+            if len(figures) != len(self.columns):
+                raise ValueError(f"cited {name!r} has {len(figures)} figures for {len(self.columns)} columns")
+        if self.kind == "scores" and not self.columns:
+            raise ValueError("a table of kind scores needs columns")
+        for column in self.columns:
+            if column.published and len(column.published) != len(self.rows):
+                raise ValueError(
+                    f"column {column.title!r} has {len(column.published)} published figures for {len(self.rows)} rows"
+                )
+        if self.published and len(self.published) != len(self.rows):
+            raise ValueError(f"there are {len(self.published)} rows of published figures for {len(self.rows)} rows")
+        return self
+
+    def analyses(self) -> list[str]:
+        """The analyses that it needs."""
+        named = [
+            self.analysis,
+            *(column.analysis for column in self.columns),
+            *(marks.analysis for marks in self.marks),
+        ]
+        return [name for name in dict.fromkeys(named) if name]
+
+    def variants(self) -> list[str]:
+        """The systems that it shows."""
+        rows = self.rows if self.kind in ("scores", "by-length", "significance") else []
+        return [*rows, *(marks.baseline for marks in self.marks)]
+
+
+class Panel(Section):
+    """One plot of a figure."""
+
+    analysis: str
+    title: str | None = None
+    systems: list[str] | None = Field(None, description="default: all of the analysis")
+    lengths: list[int | None] | dict[Literal["smoke", "small", "paper"], list[int | None]] | None = Field(
+        None, description="of `length-distribution`: first and last source length of a bin of the analysis"
+    )
+
+
+class Figure(Section):
+    """A figure of one or more panels.
+
+    `length-curve`: a measure over source length. `length-distribution`: how long outputs are, of sources of some
+    lengths. `swap`: a measure over the share of swapped words. `sweep`: a measure over a number that the systems
+    differ in. `corpus-lengths`: the source lengths of the training and test texts.
+    """
+
+    figure: int | str
+    caption: str
+    kind: Literal["length-curve", "length-distribution", "swap", "sweep", "corpus-lengths"] = "length-curve"
+    measure: OutputMeasure = "bleu"
+    panels: list[Panel] = Field([])
+    lines: dict[str, dict[str, float]] = Field({}, description="of `sweep`: line -> system -> the number it stands at")
+    axis: str | None = Field(None, description="of `sweep`: what the number is")
+    published: str | None = Field(None, description="what the paper's figure shows, in words")
+
+    @model_validator(mode="after")
+    def _complete(self) -> Figure:
+        if not self.panels and self.kind != "corpus-lengths":
+            raise ValueError(f"a figure of kind {self.kind} needs panels")
+        if (self.kind == "sweep") != bool(self.lines):
+            raise ValueError("`lines` belong to a figure of kind sweep, which needs them")
+        return self
+
+    def analyses(self) -> list[str]:
+        """The analyses that it needs."""
+        return [panel.analysis for panel in self.panels]
+
+    def variants(self) -> list[str]:
+        """The systems that it shows."""
+        named = [system for panel in self.panels for system in panel.systems or []]
+        return [*named, *(system for line in self.lines.values() for system in line)]

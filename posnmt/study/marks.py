@@ -1,0 +1,96 @@
+"""Signs of significance over several seeds: one stands only if it holds for every seed against every other's.
+
+The tests of an analysis compare outputs (docs/analyse.md). Of systems trained with several seeds each there are as many
+comparisons as pairs of seeds; a sign that held in some of them only would tell of the seeds that were chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from posnmt.analyse.additive import HIGHER_IS_BETTER
+from posnmt.study.layout import Marks, Table
+from posnmt.study.measured import Measured, StudyResults, Variant
+
+
+def agreed(measured: Measured, metric: str, test: str, one: Variant, other: Variant) -> str | None:
+    """How one system stands to another, `>>`, `>`, `~`, `<` or `<<`, as far as all pairs of seeds agree.
+
+    Returns:
+        None where the analysis has no such test, or not both systems.
+    """
+    found = _tests(measured, metric)
+    if found is None:
+        return None
+    marks = {found["tests"][test]["marks"][row][column] for row, column in _pairs(measured, one, other)}
+    if not marks:
+        return None
+    for strong, weak in ((">>", ">"), ("<<", "<")):
+        if marks <= {strong, weak}:
+            return strong if marks == {strong} else weak
+    return "~"
+
+
+def signs(results: StudyResults, table: Table) -> tuple[dict[tuple[int, int], str], list[str]]:
+    """The signs of a table of scores, by row and column, and the sentences that explain them."""
+    found: dict[tuple[int, int], str] = {}
+    variants = [results.variant(row) for row in table.rows]
+    for number, column in enumerate(table.columns):
+        baselines = {table.rows.index(each.baseline): each for each in table.marks if each.analysis == column.analysis}
+        for row in range(len(table.rows)):
+            above = [place for place in baselines if place < row]
+            if row in baselines or not above:
+                continue
+            marks = baselines[max(above)]
+            measured = results.measured.get(marks.analysis)
+            if measured is not None:
+                sign = _sign(measured, column.measure, marks, variants[row], variants[max(above)])
+                if sign:
+                    found[row, number] = sign
+    return found, list(_legend(results, table))
+
+
+def _sign(measured: Measured, metric: str, marks: Marks, variant: Variant, baseline: Variant) -> str:
+    """The sign of the lowest p at which every seed is better than every seed of the baseline; else nothing."""
+    found = _tests(measured, metric)
+    pairs = list(_pairs(measured, variant, baseline))
+    if found is None or not pairs:
+        return ""
+    tested = found["tests"][marks.test]
+    # The sign test speaks of sentences, the others of the score.
+    ahead = tested["sentences"] if marks.test == "sign_test" else found["differences"]
+    direction = 1 if marks.test == "sign_test" or HIGHER_IS_BETTER[metric] else -1
+    for row, column in pairs:
+        if direction * (ahead[row][column] - ahead[column][row]) <= 0:
+            return ""
+    worst = max(tested["corrected"][row][column] for row, column in pairs)
+    return next((sign for sign, level in sorted(marks.signs.items(), key=lambda each: each[1]) if worst < level), "")
+
+
+def _tests(measured: Measured, metric: str) -> dict[str, Any] | None:
+    """What the analysis has of one metric's tests; None if it made none."""
+    significance = measured.results["significance"]
+    return None if significance is None else significance["metrics"].get(metric)
+
+
+def _pairs(measured: Measured, one: Variant, other: Variant) -> Iterator[tuple[int, int]]:
+    """The places of every seed of one system with every seed of another."""
+    for row in measured.places.get(one, {}).values():
+        for column in measured.places.get(other, {}).values():
+            yield row, column
+
+
+def _legend(results: StudyResults, table: Table) -> Iterator[str]:
+    """What the signs mean; baselines with the same signs in one sentence."""
+    labels = dict(zip(table.rows, results.labels([results.variant(row) for row in table.rows]), strict=True))
+    baselines: dict[tuple[str, str], list[str]] = {}
+    for marks in table.marks:
+        meaning = ", ".join(f"{sign} p < {level:g}" for sign, level in marks.signs.items())
+        baselines.setdefault((meaning, marks.test.replace("_", " ")), []).append(labels[marks.baseline])
+    analyses = [results.measured.get(marks.analysis) for marks in table.marks]
+    several = any(len(seeds) > 1 for measured in analyses if measured for seeds in measured.places.values())
+    pairs = ", in every pair of a seed of one and a seed of the other" if several else ""
+    for (meaning, test), names in baselines.items():
+        which = " or ".join(dict.fromkeys(names)) + (", whichever stands next above," if len(names) > 1 else "")
+        yield f"{meaning}: better than {which} by the {test}{pairs}."

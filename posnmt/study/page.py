@@ -1,0 +1,119 @@
+"""The report of a study: a page with the paper's own tables and figures, and the same as files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from posnmt.errors import UserError
+from posnmt.report.figures import Drawing, draw
+from posnmt.report.page import LIGHT, inline_figures, templates
+from posnmt.study.beyond import cost, duration, every_output
+from posnmt.study.figures import Plate, data, plates
+from posnmt.study.grid import Sheet, to_csv
+from posnmt.study.latex import to_latex
+from posnmt.study.measured import Recommendation, StudyResults
+from posnmt.study.tables import sheets
+
+__all__ = ["Recommendation", "StudyResults", "render"]
+
+WHAT_SCALES_ARE = {
+    "smoke": "A few updates on a small text show that all of it runs. Nothing is learned, no figure means anything.",
+    "small": "A small model, trained for hours on a processor: its figures are no match for the paper's, but its "
+    "systems can be compared with each other.",
+    "paper": "The settings of the paper.",
+}
+
+
+def render(results: StudyResults, out: Path) -> None:
+    """Write report.html, tables/*.csv and *.tex, figures/*.svg, *.pdf and *.csv.
+
+    The same results give the same bytes.
+
+    Args:
+        results: of the study.
+        out: the folder to write to, made if it is not there; links to analyses are relative to it.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    of_paper, beyond, figures = sheets(results), [*every_output(results), *cost(results)], plates(results)
+    charts = [chart for plate in figures for chart in plate.charts]
+    drawings = draw(charts)
+    files: dict[str, bytes] = {}
+    for sheet in filter(lambda sheet: sheet.grids, [*of_paper, *beyond]):
+        files[f"tables/{sheet.name}.csv"] = to_csv(sheet.grids).encode("utf-8")
+        files[f"tables/{sheet.name}.tex"] = to_latex(sheet).encode("utf-8")
+    for chart in charts:
+        files[f"figures/{chart.name}.svg"] = drawings[chart.name].svg.encode("utf-8")
+        files[f"figures/{chart.name}.pdf"] = drawings[chart.name].pdf
+        files[f"figures/{chart.name}.csv"] = to_csv([data(chart)]).encode("utf-8")
+    files["report.html"] = _page(results, of_paper, beyond, figures, drawings, out).encode("utf-8")
+    try:
+        for name, content in files.items():
+            (out / name).parent.mkdir(parents=True, exist_ok=True)
+            (out / name).write_bytes(content)
+    except OSError as error:
+        raise UserError(f"the report cannot be written: {error.strerror}", out, "choose another --out") from None
+
+
+def _page(
+    results: StudyResults,
+    of_paper: list[Sheet],
+    beyond: list[Sheet],
+    figures: list[Plate],
+    drawings: dict[str, Drawing],
+    out: Path,
+) -> str:
+    """The page as HTML text."""
+    charts = [chart for plate in figures for chart in plate.charts]
+    page = templates().get_template("study.html")
+    return page.render(
+        results=results,
+        recipe=results.recipe,
+        scale_is=WHAT_SCALES_ARE[results.scale],
+        seeds=results.recipe.scales[results.scale].seeds,
+        states=_counted(run["state"] for run in results.runs),
+        words=_counted(verdict.word for verdict in results.verdicts),
+        sheets=of_paper,
+        plates=figures,
+        beyond=beyond,
+        figures=inline_figures(charts, drawings),
+        signed=_signed,
+        analyses=_analyses(results, out),
+        undone=results.undone(),
+        cost=duration(results.cost),
+        colours=LIGHT,
+    )
+
+
+def _counted(words: Iterable[str]) -> str:
+    """How often each word is there: "3 done, 1 failed"."""
+    counts: dict[str, int] = {}
+    for word in words:
+        counts[word] = counts.get(word, 0) + 1
+    return ", ".join(f"{count} {word}" for word, count in counts.items())
+
+
+def _signed(difference: float | None) -> str:
+    """A difference with its sign; speeds, which are large, without decimals."""
+    if difference is None:
+        return "–"
+    return f"{difference:+,.{0 if abs(difference) >= 100 else 2}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def _analyses(results: StudyResults, out: Path) -> list[dict[str, Any]]:
+    """Every analysis of the recipe with the way to its own report, or why it is missing."""
+    return [
+        {
+            "title": analysis.title or name,
+            "link": quote(os.path.relpath(results.analyses[name] / "report.html", out).replace(os.sep, "/"))
+            if name in results.analyses
+            else None,
+            "missing": results.missing.get(name, "it was not made"),
+        }
+        for name, analysis in results.recipe.analyses.items()
+    ]

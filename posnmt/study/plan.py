@@ -1,0 +1,317 @@
+"""From a recipe to steps: what to make, train, translate and analyse, and what each needs of the others.
+
+Nothing runs here. A step's settings and needs say everything that its result depends on, so that the graph can tell
+what is done already. Analyses are planned apart (`analyses`): they take the translations that there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from posnmt.config import with_names
+from posnmt.errors import UserError, raise_all
+from posnmt.study.graph import Resources, Step
+from posnmt.study.recipe import Analysis, Recipe, Scale, Setting, Text, Training, at
+from posnmt.yaml_file import merge
+
+Config = dict[str, Any]
+WHOLE = "prepare/whole"
+"""The step that prepares the whole training text where some trainings take a part of it."""
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One training, and the translations that it makes.
+
+    Attributes:
+        train: name of its step.
+        translations: test -> name of the step.
+    """
+
+    system: str
+    training: str
+    seed: int
+    train: str
+    translations: dict[str, str]
+
+
+@dataclass
+class Plan:
+    """The steps of a study at one scale, in an order that respects their needs.
+
+    Attributes:
+        tests: test -> training -> the step that holds its text, which differs between trainings that reorder.
+    """
+
+    recipe: Recipe
+    scale: Scale
+    data: Path | None
+    steps: dict[str, Step] = field(default_factory=dict)
+    runs: list[PlannedRun] = field(default_factory=list)
+    tests: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    @property
+    def setting(self) -> Setting:
+        """The recipe at this scale."""
+        return self.recipe.scales[self.scale]
+
+    def add(self, name: str, kind: str, settings: Mapping[str, Any], **more: Any) -> str:
+        """A step, unless there is one of this name; its name."""
+        if name not in self.steps:
+            self.steps[name] = Step(name, kind, dict(settings), **{"needs": {}, "files": {}, **more})
+        return name
+
+
+def plan(recipe: Recipe, scale: Scale, data: Path | None) -> Plan:
+    """All steps up to the translations.
+
+    Args:
+        recipe: what to do.
+        scale: one that it has.
+        data: the folder that its files are under; None if it needs none.
+
+    Raises:
+        UserError: no such scale, or files that are missing, all at once.
+    """
+    if scale not in recipe.scales:
+        has = ", ".join(recipe.scales)
+        raise UserError(f"the recipe {recipe.recipe} has no scale {scale!r}", "--scale", f"it has {has}")
+    made = Plan(recipe, scale, data)
+    variants = recipe.variants(scale)
+    corpora = [recipe.tests[test].corpus for tests in variants.values() for test in tests]
+    names = ["train", "dev", *(at(corpus, scale) for corpus in corpora if isinstance(corpus, str) or scale in corpus)]
+    faults: list[UserError] = []
+    for name in dict.fromkeys(names):
+        try:
+            _corpus(made, name)
+        except UserError as fault:
+            faults.append(fault)
+    raise_all(faults)
+    for (system, training), tests in variants.items():
+        _runs(made, system, training, tests)
+    return made
+
+
+def _runs(made: Plan, system: str, training: str, tests: Iterable[str]) -> None:
+    """The steps of one system after one training: a training and its translations for each seed."""
+    prepared = _prepare(made, training)
+    texts = _texts(made, training)
+    for seed in range(1, made.setting.seeds + 1):
+        name = f"{system}/{training}/seed-{seed}"
+        config = train_config(made.recipe, made.scale, system, training, seed)
+        train = made.add(
+            f"train/{name}", "train", {"config": config, **texts[1]}, needs={**texts[0], "prepared": prepared},
+            resources=Resources(memory_gib=8, minutes=24 * 60),
+        )  # fmt: skip
+        translations = {}
+        for test in tests:
+            text = _test(made, test, training)
+            if text is not None:
+                translations[test] = made.add(
+                    f"translate/{name}/{test}", "translate", {}, needs={"run": train, "test": text},
+                    resources=Resources(memory_gib=4, minutes=4 * 60),
+                )  # fmt: skip
+        made.runs.append(PlannedRun(system, training, seed, train, translations))
+
+
+def train_config(recipe: Recipe, scale: Scale, system: str, training: str, seed: int) -> Config:
+    """The configuration of a training, without corpora: the scale's, then the training's, then the system's own."""
+    chosen, how = recipe.systems[system], recipe.trainings[training]
+    config = _text_config(recipe, scale, how)
+    model: dict[str, Any] = {"system": chosen.system, **({"without": chosen.without} if chosen.without else {})}
+    config = merge(config, {"model": merge(model, chosen.model), "train": {**chosen.train, "seed": seed}})
+    if chosen.options:
+        config = merge(config, {"model": _with_options(config["model"], chosen.options, scale)})
+    return config
+
+
+def _text_config(recipe: Recipe, scale: Scale, how: Training) -> Config:
+    """The scale's configuration with the training's own settings."""
+    languages = {"source_language": recipe.pair.source, "target_language": recipe.pair.target}
+    config = merge(merge({"data": languages}, recipe.scales[scale].config), how.config)
+    if how.max_length is not None:
+        config = merge(config, {"data": {"max_length": at(how.max_length, scale)}})
+    return config
+
+
+def _with_options(model: Config, options: Mapping[str, Mapping[str, Any]], scale: Scale) -> Config:
+    """The named system's schemes with options of the recipe in them.
+
+    Raises:
+        UserError: the system has no such scheme.
+    """
+    filled = with_names(model)
+    sides: Config = {}
+    found: set[str] = set()
+    for side in ("encoder", "decoder"):
+        schemes = []
+        for scheme in filled.get(side, {}).get("position", []):
+            own = options.get(scheme["scheme"], {})
+            found |= {scheme["scheme"]} & set(options)
+            schemes.append({**scheme, **{key: at(value, scale) for key, value in own.items()}})
+        sides[side] = {"position": schemes}
+    for scheme in set(options) - found:
+        raise UserError(f"the system {model['system']!r} has no scheme {scheme!r} to give options to", "systems")
+    return sides
+
+
+def _prepare(made: Plan, training: str) -> str:
+    """The step that prepares a training's text.
+
+    A part by length takes the subwords of the whole text, which count its lengths.
+    """
+    how = made.recipe.trainings[training]
+    texts, which = _texts(made, training)
+    needs = dict(texts)
+    if how.part is not None:
+        needs["subwords"] = _whole(made, how)
+    config = _text_config(made.recipe, made.scale, how)
+    settings = {"config": {key: config[key] for key in ("data", "subword") if key in config}, **which}
+    return made.add(f"prepare/{training}", "prepare", settings, needs=needs)
+
+
+def _whole(made: Plan, how: Training) -> str:
+    """The step that prepares the whole text of which a training takes a part."""
+    whole = how.model_copy(update={"part": None})
+    config = _text_config(made.recipe, made.scale, whole)
+    settings = {"config": {key: config[key] for key in ("data", "subword") if key in config}, "part": None}
+    needs = {"train": _corpus(made, "train"), "dev": _corpus(made, "dev")}
+    return made.add(WHOLE, "prepare", settings, needs=needs)
+
+
+def _texts(made: Plan, training: str) -> tuple[dict[str, str], dict[str, Any]]:
+    """The steps that hold a training's two corpora, and which part of the first to take."""
+    how = made.recipe.trainings[training]
+    train, dev = _corpus(made, "train"), _corpus(made, "dev")
+    if how.reorder:
+        train, dev = _reordered(made, "train", train), _reordered(made, "dev", dev)
+    if how.part is None:
+        return {"train": train, "dev": dev}, {"part": None}
+    limit = _text_config(made.recipe, made.scale, how).get("data", {}).get("max_length", 100)
+    settings = {"parts": how.part.of, "max_length": limit}
+    parts = made.add(
+        f"corpus/parts-{how.part.of}", "length-split", settings, needs={"text": train, "prepared": _whole(made, how)}
+    )
+    return {"train": parts, "dev": dev}, {"part": how.part.take}
+
+
+def _corpus(made: Plan, name: str) -> str:
+    """The step that holds a corpus: files put in one place, a public text, or the artificial language pair."""
+    setting = made.setting
+    if name not in setting.corpora:
+        whole = made.add("corpus/artificial", "artificial", setting.artificial or {})
+        return made.add(f"corpus/{name}", "part-of-artificial", {"name": name}, needs={"artificial": whole})
+    texts = setting.corpora[name]
+    texts = texts if isinstance(texts, list) else [texts]
+    needs: dict[str, str] = {}
+    files: dict[str, Path] = {}
+    pieces: list[dict[str, Any]] = []
+    pair = made.recipe.pair.model_dump()
+    for number, text in enumerate(texts):
+        pieces.append({"take": text.take})
+        if text.public is not None:
+            settings = {"corpus": text.public, "pair": pair}
+            needs[str(number)] = made.add(f"fetch/{name}-{number}", "fetch", settings)
+        else:
+            files |= {f"{number}.{part}": path for part, path in _paths(made, name, text).items()}
+    return made.add(f"corpus/{name}", "corpus", {"texts": pieces}, needs=needs, files=files)
+
+
+def _paths(made: Plan, name: str, text: Text) -> dict[str, Path]:
+    """The files of a text, by part.
+
+    Raises:
+        UserError: some are not there.
+    """
+    if made.data is None:
+        raise UserError(
+            f"the corpus {name!r} of the recipe {made.recipe.recipe} is a file of yours", "--data", "name its folder"
+        )
+    paths, faults = {}, []
+    for part in ("source", "target", "documents"):
+        written = getattr(text, part)
+        if written is not None:
+            path = made.data / written.format(**made.recipe.pair.model_dump())
+            paths[part] = path
+            if not path.is_file():
+                faults.append(
+                    UserError(f"the corpus {name!r} has no {part} text", path, "put it there, or change the recipe")
+                )
+    raise_all(faults)
+    return paths
+
+
+def _reordered(made: Plan, name: str, text: str) -> str:
+    """The step that holds a text with its source words in the order of the target."""
+    model = made.add("reorder/model", "reorder-model", {"seed": 1}, needs={"train": _corpus(made, "train")})
+    return made.add(f"reorder/{name}", "reorder", {}, needs={"text": text, "model": model})
+
+
+def _test(made: Plan, name: str, training: str) -> str | None:
+    """The step that holds a test text as a training's systems read it; None where the scale has no such corpus."""
+    test = made.recipe.tests[name]
+    if not isinstance(test.corpus, str) and made.scale not in test.corpus:
+        return None
+    step = _corpus(made, at(test.corpus, made.scale))
+    if test.join is not None:
+        settings = {"sentences": test.join, "rest": test.rest, "pair": made.recipe.pair.model_dump()}
+        step = made.add(f"test/{name}-joined", "join", settings, needs={"text": step})
+    if test.swap:
+        step = made.add(f"test/{name}-swapped", "swap", {"shares": test.swap, "seed": 1}, needs={"text": step})
+    made.tests.setdefault(name, {})[""] = step
+    if made.recipe.trainings[training].reorder:
+        step = _reordered(made, f"test-{name}", step)
+    made.tests[name][training] = step
+    return step
+
+
+def analyses(made: Plan, finished: Iterable[str]) -> tuple[dict[str, Step], dict[str, str]]:
+    """The steps that measure the translations that there are, and why an analysis cannot be made, by its name.
+
+    Args:
+        made: the plan.
+        finished: names of the finished steps.
+    """
+    done = set(finished)
+    steps: dict[str, Step] = {}
+    missing: dict[str, str] = {}
+    for name, analysis in made.recipe.analyses.items():
+        runs = [run for run in made.runs if _belongs(run, analysis)]
+        there = [run for run in runs if run.translations[analysis.test] in done]
+        if not there:
+            missing[name] = "none of its translations was made" if runs else f"it is not part of scale {made.scale}"
+            continue
+        steps[name] = _analysis(made, name, analysis, there)
+    return steps, missing
+
+
+def _belongs(run: PlannedRun, analysis: Analysis) -> bool:
+    """Whether a run's translation is part of an analysis."""
+    in_systems = analysis.systems is None or run.system in analysis.systems
+    return in_systems and run.training in analysis.trainings and analysis.test in run.translations
+
+
+def _analysis(made: Plan, name: str, analysis: Analysis, runs: list[PlannedRun]) -> Step:
+    """The step that measures the translations of some runs together."""
+    recipe, scale = made.recipe, made.scale
+    needs = {"test": made.tests[analysis.test][""], "prepared": made.steps[runs[0].train].needs["prepared"]}
+    outputs = []
+    for number, run in enumerate(runs):
+        needs |= {f"output-{number}": run.translations[analysis.test], f"run-{number}": run.train}
+        label = recipe.label((run.system, run.training)) if len(analysis.trainings) > 1 else (
+            recipe.systems[run.system].label or run.system
+        )  # fmt: skip
+        outputs.append({"label": label, "system": run.system, "training": run.training, "seed": run.seed})
+    settings = {
+        "outputs": outputs,
+        "seeds": made.setting.seeds,
+        "shares": recipe.tests[analysis.test].swap,
+        "text": analysis.text,
+        "bins": None if analysis.bins is None else at(analysis.bins, scale),
+        "metrics": analysis.metrics,
+        "bleu_tokenizer": at(analysis.bleu_tokenizer, scale),
+    }
+    return Step(f"analyse/{name}", "analyse", settings, needs, {}, Resources(cores=2, memory_gib=4))

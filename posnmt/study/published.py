@@ -1,0 +1,72 @@
+"""Figures as a paper prints them, and ours in the same form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from posnmt.report.measures import MEASURES
+from posnmt.study.layout import Published
+from posnmt.study.measured import SPEEDS
+
+SUFFIXES = {1.0: "", 1e3: "K", 1e6: "M", 1e9: "G"}
+NUMBER = re.compile(r"[+-]?\d[\d,]*(?:\.(\d+))?")
+
+
+def texts(figures: Sequence[Published], unit: float = 1) -> list[str]:
+    """Published figures as the paper has them: numbers of one column with the same decimals, words as they are.
+
+    Args:
+        figures: of one column; None where the paper has none.
+        unit: what each counts, as `published_unit`.
+    """
+    shown = decimals(figures) or 0
+    return ["" if each is None else each if isinstance(each, str) else _number(each, shown, unit) for each in figures]
+
+
+def decimals(figures: Sequence[Published]) -> int | None:
+    """The most decimals that a published figure has; None without figures."""
+    found = [_decimals(each) for each in figures if each is not None]
+    return max((each for each in found if each is not None), default=None)
+
+
+def value(figure: Published, unit: float = 1) -> float | None:
+    """A published figure as a number, without its signs; None if it is none."""
+    if figure is None:
+        return None
+    if not isinstance(figure, str):
+        return figure * unit
+    found = NUMBER.match(figure.strip())
+    return float(found[0].replace(",", "")) * unit if found else None
+
+
+def show(figure: float, measure: str, unit: float = 1, published_decimals: int | None = None) -> str:
+    """A figure of ours: with at least as many decimals as the published ones, numbers of parameters in their unit.
+
+    Speeds are written out: a slower machine would leave little of them in thousands.
+    """
+    if measure in SPEEDS:
+        return _number(figure, 0, 1)
+    if measure == "parameters":
+        return _number(figure / unit, 0 if unit == 1 else published_decimals or 0, unit)
+    about = MEASURES[measure]
+    least = max(about.decimals, published_decimals or 0)
+    sign = "+" if about.signed and round(figure, least) > 0 else ""
+    return sign + _number(figure, least, 1)
+
+
+def show_spread(deviation: float, measure: str, unit: float = 1, published_decimals: int | None = None) -> str:
+    """A standard deviation, in the form of the figure that it belongs to."""
+    return "±" + show(deviation, measure, unit, published_decimals).lstrip("+")
+
+
+def _decimals(figure: float | str) -> int | None:
+    """The decimals of one figure; None if it is none."""
+    found = NUMBER.match(f"{figure:.10f}".rstrip("0") if isinstance(figure, float | int) else figure.strip())
+    return len(found[1] or "") if found else None
+
+
+def _number(figure: float, shown: int, unit: float) -> str:
+    """A number with thousands apart, and its unit."""
+    suffix = SUFFIXES.get(unit, f"×{unit:g}")
+    return f"{figure:z,.{shown}f}".replace("-", "\N{MINUS SIGN}") + suffix

@@ -1,0 +1,104 @@
+"""Which system to use: the fastest of those that no other beats by more than chance, with the figures that say so.
+
+The system with the best mean is compared with every other, on each analysis, by the test of the verdicts. A system that
+it does not beat anywhere is as good as anyone can tell; of these, and the best itself, the one that decodes fastest is
+advised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import mean
+
+from posnmt.study.claims import Claim, Comparison, Figures
+from posnmt.study.evidence import Evidence
+from posnmt.study.measured import Recommendation
+from posnmt.study.recipe import Recipe, Recommend, Scale
+from posnmt.study.verdict import Decision, decide
+
+
+def recommend(recipe: Recipe, wanted: Recommend, evidence: Mapping[str, Evidence], scale: Scale) -> Recommendation:
+    """The advice, and its evidence in sentences.
+
+    Args:
+        recipe, wanted: what was compared, and on what the advice rests.
+        evidence: analysis -> its outputs and their counts.
+        scale: of the study.
+    """
+    missing = [name for name in wanted.analyses if name not in evidence]
+    if missing:
+        return Recommendation("There is no recommendation.", [f"the analysis {name} was not made" for name in missing])
+    first = evidence[wanted.analyses[0]]
+    systems = list(dict.fromkeys(output.system for output in first.outputs))
+    training = next(iter(recipe.trainings))
+    scores = {system: mean(_scores(first, system, training, wanted.measure)) for system in systems}
+    best = (min if wanted.measure == "ter" else max)(systems, key=scores.__getitem__)
+    decisions = {
+        system: [_beaten(recipe, wanted, name, best, system, evidence, scale) for name in wanted.analyses]
+        for system in systems
+        if system != best
+    }
+    told = [f"{recipe.label((best, training))} has the best mean {wanted.measure} ({scores[best]:.1f})."]
+    for system, found in decisions.items():
+        label = recipe.label((system, training))
+        told += [f"{label}, {name}: {each.sentence}." for name, each in zip(wanted.analyses, found, strict=True)]
+    if len({output.seed for output in first.outputs}) < 2:
+        return Recommendation("There is no recommendation: one seed of each system says nothing of others.", told)
+    as_good = [
+        best,
+        *(system for system, found in decisions.items() if all(each.word != "supported" for each in found)),
+    ]
+    speeds = {system: _speed(first, system) for system in as_good}
+    chosen = max(as_good, key=speeds.__getitem__)
+    told.append(
+        "Source tokens a second in decoding: "
+        + ", ".join(f"{recipe.label((system, training))} {speed:,.0f}" for system, speed in speeds.items())
+        + "."
+    )
+    label = recipe.label((chosen, training))
+    if len(as_good) == 1:
+        return Recommendation(f"Use {label}: it beats every other system by more than chance.", told)
+    others = ", ".join(recipe.label((system, training)) for system in as_good if system != chosen)
+    return Recommendation(
+        f"Use {label}: no system beats it by more than chance, and it decodes fastest of those of which that is so"
+        f" (besides: {others}).",
+        told,
+    )
+
+
+def _scores(evidence: Evidence, system: str, training: str, measure: str) -> list[float]:
+    """The corpus score of every seed of a system."""
+    import numpy as np
+
+    places = list(evidence.places((system, training), 0.0).values())
+    table = evidence.table(measure, np.arange(len(evidence.source_lengths)), places)
+    return [float(score) for score in table.measure(table.rows.sum(axis=0))[measure]]
+
+
+def _beaten(
+    recipe: Recipe,
+    wanted: Recommend,
+    analysis: str,
+    best: str,
+    system: str,
+    evidence: Mapping[str, Evidence],
+    scale: Scale,
+) -> Decision:
+    """Whether the best system beats another one by more than chance."""
+    comparison = Comparison.model_validate(
+        {
+            "analysis": analysis,
+            "measure": wanted.measure,
+            "of": Figures(system=best),
+            "is": "lower" if wanted.measure == "ter" else "higher",
+            "than": Figures(system=system),
+        }
+    )
+    claim = Claim(claim="recommendation", says="the best beats another", holds_if=[comparison])
+    return decide(claim, evidence, recipe.variant, scale).comparisons[0]
+
+
+def _speed(evidence: Evidence, system: str) -> float:
+    """Mean source tokens a second in decoding, over seeds; 0 where it was not measured."""
+    speeds = [output.decoding_speed or 0.0 for output in evidence.outputs if output.system == system]
+    return mean(speeds) if speeds else 0.0

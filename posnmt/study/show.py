@@ -1,0 +1,73 @@
+"""A plan and a status as people read them on a terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from posnmt.progress import Display
+from posnmt.study import status
+from posnmt.study.calibrate import Estimate, estimate
+from posnmt.study.graph import Graph
+from posnmt.study.plan import Plan, analyses
+from posnmt.study.study import finished
+
+
+def whole_graph(made: Plan) -> Graph:
+    """All steps that there would be if nothing failed, analyses too."""
+    steps, _ = analyses(made, made.steps)
+    return Graph([*made.steps.values(), *steps.values()])
+
+
+def print_plan(made: Plan, out: Path, calibrate: bool, display: Display) -> None:
+    """Kinds of steps: how many there are, how many are done in `out`, hours and disk; and the sum.
+
+    Args:
+        made: the plan.
+        out: the study's folder; it need not be there.
+        calibrate: whether to time the systems.
+        display: told what is being timed.
+    """
+    graph = whole_graph(made)
+    done = Counter(graph.steps[name].kind for name in finished(graph, out))
+    counts = Counter(graph.steps[name].kind for name in graph.order())
+    costs = estimate(made, display.say) if calibrate else {}
+    table = Table("step", "number", "done", *(["hours", "disk, GiB"] if calibrate else []))
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for kind, number in counts.items():
+        table.add_row(kind, str(number), str(done[kind]), *(_cost(costs[kind]) if calibrate else ()))
+    if calibrate:
+        hours = [cost.hours for cost in costs.values()]
+        disk = sum(cost.disk for cost in costs.values())
+        total = None if None in hours else sum(hour or 0.0 for hour in hours)
+        table.add_section()
+        whole = (str(counts.total()), str(done.total()), *_cost(Estimate(0, total, disk)))
+        table.add_row("all", *whole)
+    console = Console()
+    console.print(table)
+    recipe, setting = made.recipe, made.setting
+    trainings = len({(run.system, run.training) for run in made.runs})
+    console.print(
+        f"{recipe.title}, scale {made.scale}: {trainings} systems and trainings, {setting.seeds} seeds each.",
+        highlight=False,
+    )
+    if calibrate:
+        console.print(
+            "Hours are of one step after the other, on one core each (or one GPU); with --jobs N they are shared by N. "
+            "They are right within a factor of two; - is unknown before the texts are fetched.",
+            highlight=False,
+        )
+
+
+def _cost(cost: Estimate) -> tuple[str, str]:
+    """Hours and disk as text."""
+    return "-" if cost.hours is None else f"{cost.hours:,.2f}", f"{cost.disk:,.2f}"
+
+
+def print_status(made: Plan, out: Path) -> None:
+    """The state of every step."""
+    Console().print(status.table(whole_graph(made), out))

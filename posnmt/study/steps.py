@@ -1,0 +1,359 @@
+"""What each kind of step of a study does: thin calls of prepare, train, translate, analyse and the conditions.
+
+Every corpus, whatever made it, is a folder with `source`, `target` and perhaps `documents`; a test with swapped words
+has `swapped-SHARE` besides, and the translation of `source` is `output`, that of `swapped-SHARE` `output-SHARE`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from posnmt.config import Config, from_tree
+from posnmt.data.corpus import Findings, TextFile, open_text, read_lines
+from posnmt.errors import UserError
+from posnmt.progress import Display
+from posnmt.study.kind import Context, Kind
+from posnmt.yaml_file import merge
+
+SIDES = ("source", "target")
+
+
+class _Said(Display):
+    """A display whose lines are what the status of the study shows."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(quiet=True)
+        self._context = context
+
+    def say(self, message: str) -> None:
+        """One line."""
+        self._context.say(message)
+
+    def show(self, description: str, fraction: float, state: str) -> None:
+        """How far the work is."""
+        self._context.say(f"{description} {fraction:.0%}  {state}")
+
+
+def _anew(context: Context) -> Path:
+    """An empty folder to work in; what an attempt that was stopped left there goes."""
+    folder = context.folder / "work"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return folder
+
+
+def _keep(context: Context, work: Path, names: dict[str, str]) -> None:
+    """Move what was made to where others look for it; the rest of the folder of work goes."""
+    for old, new in names.items():
+        if (work / old).exists():
+            place = context.folder / new
+            place.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(work / old, place)
+    shutil.rmtree(work)
+
+
+def artificial(context: Context) -> None:
+    """The artificial language pair."""
+    from posnmt.data.artificial import command
+
+    work = _anew(context)
+    command(work / "pair", **context.settings)
+    _keep(context, work, {"pair": "pair"})
+
+
+def part_of_artificial(context: Context) -> None:
+    """One of its texts as a corpus, with the alignments that the pair has."""
+    pair, name = context.inputs["artificial"] / "pair", context.settings["name"]
+    for part in (*SIDES, "align"):
+        path = pair / f"{name}.{part}"
+        if not path.exists():
+            raise UserError(f"the artificial language pair has no {name}", pair, "set test_max_length above max_length")
+        shutil.copyfile(path, context.folder / part)
+
+
+def corpus(context: Context) -> None:
+    """One or several texts put in one place, unpacked, one after the other."""
+    pieces = context.settings["texts"]
+    texts = [_parts(context, str(number)) for number in range(len(pieces))]
+    lines: dict[str, list[int]] = {}
+    for part in (*SIDES, "documents"):
+        if all(part in text for text in texts):
+            with (context.folder / part).open("wb") as out:
+                lines[part] = [
+                    _write_some(out, text[part], piece["take"]) for text, piece in zip(texts, pieces, strict=True)
+                ]
+    if any(counts != lines["source"] for counts in lines.values()):
+        told = ", ".join(f"{part} has {sum(counts):,} lines" for part, counts in lines.items())
+        raise UserError(f"the texts of a corpus are not aligned: {told}", texts[0]["source"], "give aligned files")
+
+
+def _parts(context: Context, number: str) -> dict[str, Path]:
+    """The files of one of a corpus' texts, by part: fetched by another step, or the user's own."""
+    if number in context.inputs:
+        folder = context.inputs[number]
+        return {part: folder / part for part in (*SIDES, "documents") if (folder / part).exists()}
+    return {
+        role.removeprefix(f"{number}."): path for role, path in context.files.items() if role.startswith(f"{number}.")
+    }
+
+
+def _write_some(out: BinaryIO, path: Path, take: int | None) -> int:
+    """Write the lines of a file, or so many of them, evenly spread; how many."""
+    with open_text(TextFile("corpus", path)) as stream:
+        lines: Iterable[bytes] = stream
+        if take is not None:
+            every = stream.readlines()
+            lines = every if take >= len(every) else [every[place * len(every) // take] for place in range(take)]
+        count = 0
+        for line in lines:
+            out.write(line if line.endswith(b"\n") else line + b"\n")
+            count += 1
+    return count
+
+
+def fetch(context: Context) -> None:
+    """A public corpus."""
+    from posnmt.data.fetch import default_cache, spec
+    from posnmt.data.fetch import fetch as get
+
+    pair = context.settings["pair"]
+    found = get(spec(context.settings["corpus"]), default_cache(), (pair["source"], pair["target"]), context.say)
+    for part, path in {"source": found.source, "target": found.target, "documents": found.document_ids}.items():
+        if path is not None:
+            shutil.copyfile(path, context.folder / part)
+
+
+def length_split(context: Context) -> None:
+    """The training text in parts of rising source length, those pairs left out that training leaves out."""
+    from posnmt.data.conditions_length import cap, choose_unit
+    from posnmt.data.conditions_length import length_split as split
+    from posnmt.data.conditions_text import parallel_text
+
+    work, text = _anew(context), context.inputs["text"]
+    models = store_of(context) / "text"
+    unit = choose_unit("subwords", models / "source.model", models / "target.model")
+    files = {side: text / side for side in SIDES}
+    if context.settings["max_length"] is not None:
+        cap(work / "capped", parallel_text(files["source"], files["target"]), unit, context.settings["max_length"])
+        files = {side: work / "capped" / f"capped.{side}" for side in SIDES}
+    manifest = split(work / "split", parallel_text(files["source"], files["target"]), unit, context.settings["parts"])
+    names = {"split/manifest.json": "manifest.json"}
+    for number, name in enumerate(manifest["statistics"]["parts"], 1):
+        names |= {f"split/{name}.{side}": f"{number}/{side}" for side in SIDES}
+    _keep(context, work, names)
+
+
+def join(context: Context) -> None:
+    """Consecutive sentences of a document made one."""
+    from posnmt.data.conditions_join import join as write_joined
+    from posnmt.data.conditions_text import parallel_text
+
+    work, text, settings = _anew(context), context.inputs["text"], context.settings
+    documents = text / "documents"
+    between = ["" if settings["pair"][side] in ("ja", "zh") else " " for side in SIDES]
+    files = parallel_text(text / "source", text / "target", documents=documents if documents.exists() else None)
+    write_joined(work / "joined", files, settings["sentences"], between[0], between[1], settings["rest"] == "drop")
+    _keep(context, work, {f"joined/joined.{side}": side for side in SIDES} | {"joined/manifest.json": "manifest.json"})
+
+
+def swap(context: Context) -> None:
+    """A test text with copies of its source in which words are swapped."""
+    from posnmt.data.conditions_swap import swap as write_swapped
+    from posnmt.data.conditions_text import InputText
+
+    work, text, shares = _anew(context), context.inputs["text"], context.settings["shares"]
+    write_swapped(work / "swapped", InputText({"source": TextFile("source", text / "source")}), shares, 1)
+    for side in SIDES:
+        shutil.copyfile(text / side, context.folder / side)
+    _keep(context, work, {f"swapped/swapped-{share:g}.source": f"swapped-{share:g}" for share in shares})
+
+
+def reorder_model(context: Context) -> None:
+    """A pre-orderer learned from a training text; by its own alignments where there are any, else by eflomal."""
+    from posnmt.data.reorder import command
+
+    work, text = _anew(context), context.inputs["train"]
+    alignment = text / "align" if (text / "align").exists() else None
+    applied = [f"sample={text / 'source'}"]
+    seed = context.settings["seed"]
+    command(work / "made", applied, text / "source", text / "target", alignment, seed=seed, display=_Said(context))
+    _keep(context, work, {"made/model.json": "model.json", "made/manifest.json": "manifest.json"})
+
+
+def reorder(context: Context) -> None:
+    """A corpus with the words of its source, swapped or not, in the order of the target."""
+    from posnmt.data.reorder import command
+
+    work, text = _anew(context), context.inputs["text"]
+    sources = [
+        path.name for path in sorted(text.iterdir()) if path.name == "source" or path.name.startswith("swapped-")
+    ]
+    applied = [f"{name}={text / name}" for name in sources]
+    command(work / "made", applied, model=context.inputs["model"] / "model.json", display=_Said(context))
+    for other in ("target", "documents"):
+        if (text / other).exists():
+            shutil.copyfile(text / other, context.folder / other)
+    _keep(context, work, {f"made/{name}": name for name in sources})
+
+
+def _config(context: Context, tree: dict[str, Any]) -> Config:
+    """A configuration with the corpora of the step's inputs."""
+    train = context.inputs["train"]
+    if context.settings["part"] is not None:
+        train = train / str(context.settings["part"])
+    corpora: dict[str, Any] = {
+        name: {side: str(folder / side) for side in SIDES}
+        for name, folder in {"train": train, "dev": context.inputs["dev"]}.items()
+    }
+    return from_tree(merge({"train": {"steps": 1}}, merge(tree, {"data": corpora})))
+
+
+def store_of(context: Context) -> Path:
+    """The store that a `prepare` step made."""
+    return next(path.parent for path in context.inputs["prepared"].glob("*/manifest.json"))
+
+
+def prepare(context: Context) -> None:
+    """Text to a store."""
+    from posnmt.data.prepare import prepare as make
+
+    for left in context.folder.glob(".*"):  # by an attempt that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    tree = context.settings["config"]
+    if "subwords" in context.inputs:
+        folder = next(context.inputs["subwords"].glob("*/text"))
+        tree = merge(tree, {"subword": {"text": str(folder)}})
+    make(_config(context, tree), context.folder, context.say)
+
+
+def train(context: Context) -> None:
+    """A run, begun or gone on with."""
+    from posnmt.train.loop import train as run_training
+
+    tree = merge(context.settings["config"], {"data": {"store": str(context.inputs["prepared"])}})
+    text = json.loads((store_of(context) / "manifest.json").read_text())["settings"]["subword"]
+    if set(text) == {"text"}:
+        tree = merge(tree, {"subword": {"text": str(store_of(context) / "text")}})
+    run = context.folder / "run"
+    resume = (run / "config.yaml").exists()
+    if not resume:
+        shutil.rmtree(run, ignore_errors=True)
+    run_training(_config(context, tree), run, resume, _Said(context))
+    shutil.rmtree(run / "checkpoints", ignore_errors=True)
+
+
+def translate(context: Context) -> None:
+    """The translations of a test text and of its copies with swapped words, and how fast they were made."""
+    from posnmt.translate.command import translate_file
+
+    text, speeds = context.inputs["test"], {}
+    for path in sorted(text.iterdir()):
+        if path.name == "source" or path.name.startswith("swapped-"):
+            output = path.name.replace("source", "output").replace("swapped", "output")
+            context.say(f"translating {path.name}")
+            done = translate_file(
+                [context.inputs["run"] / "run"], path, context.folder / output, 1, "text", "model", {}
+            )
+            speeds[output] = asdict(done)
+    (context.folder / "speed.json").write_text(json.dumps(speeds, indent=1) + "\n")
+
+
+def analyse(context: Context) -> None:
+    """The outputs of one test measured together: a report of its own, and the counts that verdicts are made from."""
+    from posnmt.analyse.analyse import analyse as measure
+    from posnmt.study import evidence
+
+    settings, test = context.settings, context.inputs["test"]
+    models = store_of(context) / "text"
+    outputs = list(_outputs(context))
+    work = _anew(context)
+    files = {"source": test / "source", "reference": test / "target"}
+    plain = {each["name"]: each["file"] for each in outputs if not each["share"]}
+    swapped = {(each["name"], each["share"]): each["file"] for each in outputs if each["share"]}
+    unit: dict[str, Any] = {
+        "unit": "subwords", "subword_model": models / "source.model", "target_subword_model": models / "target.model"
+    }  # fmt: skip
+    if settings["text"] == "subwords":
+        unit = {"unit": "tokens"}
+        files = {
+            "source": _in_subwords(files["source"], models / "source.model", work),
+            "reference": _in_subwords(files["reference"], models / "target.model", work),
+        }
+        plain = {name: _in_subwords(path, models / "target.model", work) for name, path in plain.items()}
+        swapped = {key: _in_subwords(path, models / "target.model", work) for key, path in swapped.items()}
+    trained = [each["trained_lengths"] for each in outputs]
+    measure(
+        files["source"], files["reference"], plain, swapped=swapped, **unit,
+        bin_edges=settings["bins"], max_trained_length=max(longest for _, longest in trained),
+        min_trained_length=min(shortest for shortest, _ in trained), metrics=settings["metrics"],
+        bleu_tokenizer="none" if settings["text"] == "subwords" else settings["bleu_tokenizer"],
+        processes=context.resources.cores, out=context.folder, say=context.say,
+        counts=lambda additive, lengths: evidence.save(context.folder, additive, lengths, outputs),
+    )  # fmt: skip
+    shutil.rmtree(work)
+
+
+def _outputs(context: Context) -> Iterator[dict[str, Any]]:
+    """Every output with what is known of its system; those of swapped sources last, as the analysis has them."""
+    settings = context.settings
+    for share in (0, *settings["shares"]):
+        for number, output in enumerate(settings["outputs"]):
+            translations, run = context.inputs[f"output-{number}"], context.inputs[f"run-{number}"] / "run"
+            record = json.loads((run / "record.json").read_text(encoding="utf-8"))
+            lengths = record["training_lengths"]["source"]
+            file = "output" if not share else f"output-{share:g}"
+            speed = json.loads((translations / "speed.json").read_text())[file]
+            yield {
+                "name": output["label"] if settings["seeds"] == 1 else f"{output['label']}:{output['seed']}",
+                **{key: output[key] for key in ("system", "training", "seed")},
+                "share": share,
+                "file": translations / file,
+                "trained_lengths": [lengths["shortest"], lengths["longest"]],
+                "parameters": record["parameters"],
+                "training_speed": training_speed(run),
+                "decoding_speed": speed["source_subwords"] / speed["seconds"],
+            }
+
+
+def training_speed(run: Path) -> float | None:
+    """Source tokens a second in training: the median of what the run logged, so that a pause does not count."""
+    from statistics import median
+
+    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    speeds = [figures["source_tokens_per_second"] for figures in map(json.loads, lines) if figures["kind"] == "train"]
+    return median(speeds) if speeds else None
+
+
+def _in_subwords(path: Path, model: Path, work: Path) -> Path:
+    """A text cut into subwords, with blanks between; characters that the vocabulary does not have stay as they are."""
+    from posnmt.data.subword import Subwords
+
+    made = work / f"{len(list(work.iterdir()))}.txt"
+    findings = Findings(accept=("empty", "crlf"))
+    lines = list(read_lines(TextFile("text", path), findings))
+    pieces = Subwords.load(model).split(lines)
+    made.write_text("".join(" ".join(each) + "\n" for each in pieces), encoding="utf-8", newline="\n")
+    return made
+
+
+KINDS: dict[str, Kind] = {
+    "artificial": Kind(artificial, 1),
+    "part-of-artificial": Kind(part_of_artificial, 1),
+    "corpus": Kind(corpus, 1),
+    "fetch": Kind(fetch, 1),
+    "length-split": Kind(length_split, 1),
+    "join": Kind(join, 1),
+    "swap": Kind(swap, 1),
+    "reorder-model": Kind(reorder_model, 1),
+    "reorder": Kind(reorder, 1),
+    "prepare": Kind(prepare, 1),
+    "train": Kind(train, 1, uses_gpu=True),
+    "translate": Kind(translate, 1, uses_gpu=True),
+    "analyse": Kind(analyse, 1),
+}

@@ -1,0 +1,212 @@
+"""A study from its recipe to its report: plan, run, measure what there is, decide the claims, write it all down."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from posnmt import __version__
+from posnmt.errors import UserError
+from posnmt.study import database, evidence, runner, status
+from posnmt.study.folder import read_json, sha256_of, write_json
+from posnmt.study.graph import Graph
+from posnmt.study.page import StudyResults, render
+from posnmt.study.plan import WHOLE, Plan, PlannedRun, analyses, plan
+from posnmt.study.recipe import Recipe, Scale
+from posnmt.study.recommend import recommend
+from posnmt.study.steps import SIDES, training_speed
+from posnmt.study.verdict import decide
+
+Say = Callable[[str], None]
+ASKED = "asked.json"
+
+
+def run(
+    recipe: Recipe,
+    scale: Scale,
+    data: Path | None,
+    out: Path,
+    executor: str = "local",
+    jobs: int | None = None,
+    say: Say = lambda message: None,
+) -> runner.Summary:
+    """Make what is not made yet, then the report of all that there is.
+
+    Args:
+        recipe, scale, data: what to do; see `plan`.
+        out: the study's folder.
+        executor: `local`, `slurm` or `submitit-local`.
+        jobs: steps at once; None: as many as there are cores or GPUs.
+        say: told how it goes.
+
+    Raises:
+        UserError: a folder of another study, missing files.
+    """
+    made = plan(recipe, scale, data)
+    runner.open_study(out, recipe.recipe, recipe.hash)
+    remember(made, out)
+    first = runner.run(Graph(list(made.steps.values())), out, executor=executor, jobs=jobs, say=say)
+    graph, _ = with_analyses(made, out)
+    second = runner.run(graph, out, executor=executor, jobs=jobs, say=say, retry=False)
+    summary = first.and_then(second)
+    try:
+        report(made, out, say)
+    except UserError as error:
+        if not summary.failed:
+            raise
+        say(error.line())  # what failed is the cause, and has been said
+    return summary
+
+
+def remember(made: Plan, out: Path) -> None:
+    """Write down what the study in a folder was asked for, so that the folder alone tells how far it is."""
+    asked = {
+        "recipe": made.recipe.model_dump(mode="json", by_alias=True),
+        "scale": made.scale,
+        "data": None if made.data is None else str(made.data.resolve()),
+    }
+    write_json(out / ASKED, asked)
+
+
+def recall(out: Path) -> Plan:
+    """The plan of the study in a folder, as it was last run.
+
+    Raises:
+        UserError: no study was run there.
+    """
+    asked = read_json(out / ASKED)
+    if asked is None:
+        raise UserError("no study was run here", out, "name the folder that `posnmt study run` was given as --out")
+    data = None if asked["data"] is None else Path(asked["data"])
+    return plan(Recipe.model_validate(asked["recipe"]), asked["scale"], data)
+
+
+def with_analyses(made: Plan, out: Path) -> tuple[Graph, dict[str, str]]:
+    """The graph with the analyses of all translations that there are, and why some analyses cannot be made."""
+    graph = Graph(list(made.steps.values()))
+    steps, missing = analyses(made, finished(graph, out))
+    return Graph([*made.steps.values(), *steps.values()]), missing
+
+
+def finished(graph: Graph, out: Path) -> list[str]:
+    """The steps that are done, and as they were left."""
+    return [name for name in graph.order() if status.finished(graph, out, name)]
+
+
+def report(made: Plan, out: Path, say: Say = lambda message: None) -> Path:
+    """Write results.sqlite and the report of what is finished; the report's path.
+
+    Raises:
+        UserError: nothing is finished that could be reported.
+    """
+    graph, missing = with_analyses(made, out)
+    folders = {name: graph.folder(out, name) for name in finished(graph, out)}
+    found = {name: folders[f"analyse/{name}"] for name in made.recipe.analyses if f"analyse/{name}" in folders}
+    if not found:
+        raise UserError("no analysis of this study is finished, so there is nothing to report", out, "run it first")
+    for name in made.recipe.analyses:
+        if name not in found and name not in missing:
+            missing[name] = "it failed, or was not made yet"
+    say("deciding the claims")
+    of_analyses = {name: evidence.load(folder) for name, folder in found.items()}
+    verdicts = [decide(claim, of_analyses, made.recipe.variant, made.scale) for claim in made.recipe.claims]
+    wanted = made.recipe.recommend
+    advice = None if wanted is None else recommend(made.recipe, wanted, of_analyses, made.scale)
+    runs = [_run(graph, out, each, folders) for each in made.runs]
+    results = StudyResults(
+        recipe=made.recipe,
+        scale=made.scale,
+        runs=runs,
+        analyses=found,
+        missing=missing,
+        corpora=_corpora(made, folders),
+        parts=_parts(made, folders),
+        verdicts=verdicts,
+        versions={"posnmt": __version__, "Python": platform.python_version()},
+        machine={"processor": platform.processor() or platform.machine()},
+        recommendation=advice,
+        cost=sum(run["seconds"] or 0.0 for run in runs),
+    )
+    database.write(out, made.recipe.recipe, made.scale, runs, found)
+    say("drawing")
+    render(results, out)
+    return out / "report.html"
+
+
+def _run(graph: Graph, out: Path, planned: PlannedRun, folders: dict[str, Path]) -> dict[str, Any]:
+    """One training as the report and the database have it."""
+    facts: dict[str, Any] = {"system": planned.system, "training": planned.training, "seed": planned.seed}
+    state = status.state(graph, out, planned.train)
+    facts |= {"state": state.state, "error": state.line if state.state in ("failed", "blocked", "altered") else None}
+    facts |= dict.fromkeys(("parameters", "training_speed", "seconds", "updates", "source_lengths"))
+    facts["run"] = graph.key(planned.train)
+    facts["decoding_speed"] = {}
+    folder = folders.get(planned.train)
+    if folder is None:
+        return facts
+    record = json.loads((folder / "run" / "record.json").read_text(encoding="utf-8"))
+    lengths = record["training_lengths"]["source"]
+    facts |= {
+        "config": sha256_of(folder / "run" / "config.yaml"),
+        "posnmt": record["posnmt"],
+        "parameters": record["parameters"],
+        "training_speed": training_speed(folder / "run"),
+        "seconds": record.get("seconds"),
+        "updates": record.get("steps"),
+        "source_lengths": [lengths["shortest"], lengths["longest"]],
+    }
+    for test, name in planned.translations.items():
+        if name in folders:
+            speed = json.loads((folders[name] / "speed.json").read_text())["output"]
+            facts["decoding_speed"][test] = speed["source_subwords"] / speed["seconds"]
+    return facts
+
+
+def _corpora(made: Plan, folders: dict[str, Path]) -> dict[str, dict[str, Any]]:
+    """Pairs and lengths, in subwords, of every training text, of dev and of every test text."""
+    from posnmt.data.store import Store
+
+    found: dict[str, dict[str, Any]] = {}
+    prepared = {
+        name.removeprefix("prepare/"): folders[name]
+        for name, step in made.steps.items()
+        if step.kind == "prepare" and name in folders and name != WHOLE
+    }
+    for training, folder in prepared.items():
+        store = Store.open(next(folder.glob("*/manifest.json")).parent)
+        for name, split in ((f"training, {training}", "train"), ("dev", "dev")):
+            lengths = store.split(split)
+            found.setdefault(name, _lengths(lengths.source_lengths.tolist(), lengths.target_lengths.tolist()))
+        for test, steps in made.tests.items():
+            if test not in found and steps[""] in folders:
+                sides = [(folders[steps[""]] / side).read_text(encoding="utf-8") for side in SIDES]
+                of_sides = zip((store.text.source, store.text.target), sides, strict=True)
+                found[test] = _lengths(
+                    *([len(row) for row in side.encode(text.removesuffix("\n").split("\n"))] for side, text in of_sides)
+                )
+    return found
+
+
+def _lengths(source: list[int], target: list[int]) -> dict[str, Any]:
+    """What the report says of a corpus, from the lengths of its lines."""
+    return {
+        "pairs": len(source),
+        "source_tokens": sum(source),
+        "target_tokens": sum(target),
+        "lengths": {"source": dict(sorted(Counter(source).items()))},
+    }
+
+
+def _parts(made: Plan, folders: dict[str, Path]) -> dict[str, dict[str, Any]]:
+    """Training -> what is known of its part of the training text."""
+    found = {}
+    for name, how in made.recipe.trainings.items():
+        step = f"corpus/parts-{how.part.of}" if how.part else None
+        if step in folders and how.part:
+            manifest = json.loads((folders[step] / "manifest.json").read_text(encoding="utf-8"))
+            found[name] = list(manifest["statistics"]["parts"].values())[how.part.take - 1]
+    return found

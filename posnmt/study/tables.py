@@ -1,0 +1,320 @@
+"""The tables of a study: each in the layout that its recipe asks for, our figures beside the published ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from statistics import fmean, stdev
+from typing import Any
+
+from posnmt.analyse.bins import Bin, TrainedLengths, mark
+from posnmt.report.measures import MEASURES
+from posnmt.study import published
+from posnmt.study.grid import Cell, Grid, Head, Row, Sheet, stem
+from posnmt.study.layout import CORPORA, PARTS, Column, Table
+from posnmt.study.marks import agreed, signs
+from posnmt.study.measured import SPEEDS, StudyResults, Variant
+
+SPREAD = "Figures are means over seeds; after ± stands the standard deviation."
+
+
+def sheets(results: StudyResults) -> list[Sheet]:
+    """All tables of the recipe, in its order."""
+    made: list[Sheet] = []
+    for table in results.recipe.tables:
+        name = stem(f"table-{table.table}", [each.name for each in made])
+        grids, legend = KINDS[table.kind](results, table)
+        sheet = Sheet(name, f"Table {table.table}", table.caption, grids)
+        spread = [SPREAD] if any(cell.spread for cell in sheet.cells) else []
+        note = [table.note] if table.note else []
+        made.append(replace(sheet, legend=[*spread, *legend, *note]))
+    return made
+
+
+def figure_cell(
+    results: StudyResults,
+    variant: Variant,
+    values: dict[int, float],
+    measure: str,
+    analysis: str | None,
+    unit: float = 1,
+    decimals: int | None = None,
+) -> Cell:
+    """Our figure over the seeds that have it, or why there is none.
+
+    Args:
+        results: of the study.
+        variant: whose figure.
+        values: by seed.
+        measure: what it is.
+        analysis: where it is from, if from any.
+        unit, decimals: of the published figures that stand beside it.
+    """
+    absence = results.absence(variant, analysis)
+    if not values:
+        if absence is not None:
+            return Cell(own=absence[0], note=_sentence(absence[1]), absent=True)
+        return Cell(own="–", note=_unmeasured(results, measure, analysis), absent=True)
+    mean, several = fmean(values.values()), len(values) > 1
+    deviation = stdev(values.values()) if several else 0.0
+    return Cell(
+        own=published.show(mean, measure, unit, decimals),
+        spread=published.show_spread(deviation, measure, unit, decimals) if several and measure != "parameters" else "",
+        note=_sentence(absence[1]) if absence else "",
+        mean=mean,
+        deviation=deviation if several else None,
+        seeds=len(values),
+    )
+
+
+def _sentence(text: str) -> str:
+    """A reason as a sentence of its own."""
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _unmeasured(results: StudyResults, measure: str, analysis: str | None) -> str:
+    """Why there is no figure although the system was run and analysed."""
+    if analysis is None or measure in SPEEDS:
+        return "It was not recorded."
+    measured = results.measured[analysis].results["systems"][0]["overall"]
+    return "" if measure in measured else f"The analysis {analysis} does not measure {MEASURES[measure].title}."
+
+
+def _scores(results: StudyResults, table: Table) -> tuple[list[Grid], list[str]]:
+    """A row a system, a column a measure."""
+    variants = [results.variant(row) for row in table.rows]
+    found, legend = signs(results, table)
+    columns = [_column(results, variants, column) for column in table.columns]
+    cells = [
+        [replace(column[row], sign=found.get((row, number), "")) for number, column in enumerate(columns)]
+        for row in range(len(variants))
+    ]
+    cited = _cited(table)
+    headings = _headings(table)
+    if cited:
+        headings.setdefault(0, "The paper's own")
+    rows = [
+        Row(label, of_row, headings.get(number, ""))
+        for number, (label, of_row) in enumerate(zip(results.labels(variants), cells, strict=True))
+    ]
+    return [Grid([Head(column.title) for column in table.columns], [*cited, *rows])], legend
+
+
+def _cited(table: Table) -> list[Row]:
+    """The rows that the paper cites."""
+    columns = [
+        published.texts([figures[number] for figures in table.cited.values()], column.published_unit)
+        for number, column in enumerate(table.columns)
+    ]
+    return [
+        Row(name, [Cell(published=texts[number]) for texts in columns], "" if number else "Cited by the paper")
+        for number, name in enumerate(table.cited)
+    ]
+
+
+def _column(results: StudyResults, variants: Sequence[Variant], column: Column) -> list[Cell]:
+    """The cells of a column, without signs; speeds with their ratio to the first row's."""
+    unit, decimals = column.published_unit, published.decimals(column.published)
+    texts = published.texts(column.published, unit) or [""] * len(variants)
+    numbers = [published.value(figure, unit) for figure in column.published] or [None] * len(variants)
+    of_run = column.measure in ("parameters", *SPEEDS)
+    made: list[Cell] = []
+    for variant, text, number in zip(variants, texts, numbers, strict=True):
+        cell = Cell()
+        if column.analysis is not None or of_run:
+            values = results.values(variant, column.measure, column.analysis)
+            analysis = None if of_run else column.analysis
+            cell = figure_cell(results, variant, values, column.measure, analysis, unit, decimals)
+        cell = replace(cell, published=text)
+        if column.measure in SPEEDS and made:
+            cell = replace(cell, ratio=_ratio(cell.mean, made[0].mean), published_ratio=_ratio(number, numbers[0]))
+        made.append(cell)
+    return made
+
+
+def _ratio(figure: float | None, first: float | None) -> str:
+    """A figure as a multiple of the first row's."""
+    return f"{figure / first:.2f}×" if figure is not None and first else ""
+
+
+def _headings(table: Table) -> dict[int, str]:
+    """Row -> what stands above it."""
+    return {row: heading for heading, row in table.groups.items()}
+
+
+def _by_length(results: StudyResults, table: Table) -> tuple[list[Grid], list[str]]:
+    """A row a system, and for each bin a column a measure; each system's unseen lengths are marked."""
+    variants = [results.variant(row, table.analysis) for row in table.rows]
+    measured = results.measured.get(table.analysis or "")
+    if table.analysis is None or measured is None:
+        titles = [MEASURES[measure] for measure in table.measures] if table.analysis else []
+        absent = [
+            [figure_cell(results, variant, {}, measure, table.analysis) for measure in table.measures if table.analysis]
+            for variant in variants
+        ]
+        return _beside(results, table, variants, [Head(each.title) for each in titles], absent), _unanalysed(table)
+    bins, unit = measured.results["bins"], measured.results["settings"]["unit"]
+    columns = [(number, measure) for number in range(len(bins)) for measure in table.measures]
+    rows = []
+    for variant in variants:
+        cells = []
+        for number, measure in columns:
+            cell = figure_cell(results, variant, measured.values(variant, measure, number), measure, table.analysis)
+            seen = mark(Bin(bins[number]["first"], bins[number]["last"]), _trained(results, variant))
+            cells.append(replace(cell, training=seen))
+        rows.append(cells)
+    heads = [
+        Head(MEASURES[measure].title, bins[number]["label"], f"n = {bins[number]['n']:,}")
+        for number, measure in columns
+    ]
+    legend = [f"By source length in {'subwords' if unit == 'tokens' else unit}; n is how many sentences there are."]
+    return _beside(results, table, variants, heads, rows), legend
+
+
+def _trained(results: StudyResults, variant: Variant) -> TrainedLengths:
+    """The source lengths of a system's training, if any of its runs tells them."""
+    for run in results.runs_of(variant):
+        if run["source_lengths"]:
+            return TrainedLengths(*run["source_lengths"])
+    return TrainedLengths()
+
+
+def _significance(results: StudyResults, table: Table) -> tuple[list[Grid], list[str]]:
+    """How each row's system stands to each column's (Neishi and Yoshinaga 2019, Table 4)."""
+    variants = [results.variant(row, table.analysis) for row in table.rows]
+    measured = results.measured.get(table.analysis or "")
+    heads = [Head(label) for label in results.labels(variants)]
+    if table.analysis is None:
+        empty = [[Cell() for _ in variants] for _ in variants]
+        return _beside(results, table, variants, heads, empty), _unanalysed(table)
+    rows = [[_stands(results, table, row, column) for column in variants] for row in variants]
+    legend = [
+        f"Each row against each column, by {MEASURES[table.measures[0]].title}: >> better and << worse with p < 0.01, "
+        f"> and < with p < 0.05, ~ neither ({table.test.replace('_', ' ')})."
+    ]
+    if measured is not None and any(len(seeds) > 1 for seeds in measured.places.values()):
+        legend.append(
+            "With several seeds a sign stands only if it holds for every seed of one against every seed of the other."
+        )
+    return _beside(results, table, variants, heads, rows), legend
+
+
+def _stands(results: StudyResults, table: Table, row: Variant, column: Variant) -> Cell:
+    """One cell of the matrix."""
+    assert table.analysis is not None
+    if row == column:
+        return Cell()
+    measured = results.measured.get(table.analysis)
+    for variant in (row, column):
+        if measured is None or variant not in measured.places:
+            word, why = results.absence(variant, table.analysis) or ("missing", "it was not analysed")
+            return Cell(own=word, note=_sentence(why), absent=True)
+    assert measured is not None
+    sign = agreed(measured, table.measures[0], table.test, row, column)
+    if sign is None:
+        return Cell(own="–", note=f"The analysis {table.analysis} did not test this.", absent=True)
+    return Cell(own=sign)
+
+
+def _unanalysed(table: Table) -> list[str]:
+    """That a table without an analysis has no figures of ours."""
+    return [] if table.analysis else ["The paper's figures alone: the recipe measures nothing of this."]
+
+
+def _beside(
+    results: StudyResults, table: Table, variants: Sequence[Variant], heads: list[Head], rows: list[list[Cell]]
+) -> list[Grid]:
+    """Ours with the published figures beside them where the headings agree; the rest is a grid of its own."""
+    return beside(table, results.labels(variants), heads, rows, _headings(table))
+
+
+def beside(
+    table: Table, labels: Sequence[str], heads: list[Head], rows: list[list[Cell]], headings: dict[int, str]
+) -> list[Grid]:
+    """Our figures, and the table's published ones: in the same cells where the headings agree, else below them."""
+    keys = [f"{head.group} {head.title}".strip() for head in heads]
+    titles = (table.published_columns or keys) if table.published else []
+    columns = {title: published.texts([row[place] for row in table.published]) for place, title in enumerate(titles)}
+    ours = [
+        [replace(cell, published=columns[key][number]) if key in columns else cell
+         for key, cell in zip(keys, cells, strict=True)]
+        for number, cells in enumerate(rows)
+    ]  # fmt: skip
+    grids = []
+    if (keys and table.analysis is not None) or table.kind in ("parts", "corpora"):
+        grids.append(_grid(heads, labels, ours, headings))
+    rest = [title for title in titles if title not in keys or not grids]
+    if rest:
+        theirs = [[Cell(published=columns[title][number]) for title in rest] for number in range(len(labels))]
+        grids.append(_grid([_published_head(title, table) for title in rest], labels, theirs, headings))
+    if len(grids) == 2:
+        grids = [replace(grid, title=title) for grid, title in zip(grids, ("Ours", "Published"), strict=True)]
+    return grids
+
+
+def _grid(heads: list[Head], labels: Sequence[str], rows: list[list[Cell]], headings: dict[int, str]) -> Grid:
+    """Rows under their headings."""
+    return Grid(heads, [Row(label, cells, headings.get(number, ""))
+                        for number, (label, cells) in enumerate(zip(labels, rows, strict=True))])  # fmt: skip
+
+
+def _published_head(title: str, table: Table) -> Head:
+    """The heading of a published column: of one by length the bin apart from the measure."""
+    group, _, measure = title.partition(" ")
+    if table.kind != "by-length" or not measure:
+        return Head(title)
+    count = table.published_n.get(group)
+    return Head(measure, group, "" if count is None else f"n = {count:,}")
+
+
+def _parts(results: StudyResults, table: Table) -> tuple[list[Grid], list[str]]:
+    """The length-controlled training texts (Neishi and Yoshinaga 2019, Table 5)."""
+    names = table.rows or list(results.parts)
+    trainings = results.recipe.trainings
+    labels = [trainings[name].label or name if name in trainings else name for name in names]
+    facts = [_part(results.parts.get(name)) for name in names]
+    return _counts(table, labels, PARTS, facts, "It is not known: this text was not made.", "Training")
+
+
+def _part(known: dict[str, Any] | None) -> list[int | None] | None:
+    """The columns of one part."""
+    if known is None:
+        return None
+    return [known["source"]["shortest"], known["source"]["longest"], known["pairs"], known["source"]["tokens"]]
+
+
+def _corpora(results: StudyResults, table: Table) -> tuple[list[Grid], list[str]]:
+    """How large every corpus is (Neishi and Yoshinaga 2019, Table 1)."""
+    names = table.rows or list(results.corpora)
+    keys = ("pairs", "source_tokens", "target_tokens")
+    facts = [[results.corpora[name][key] for key in keys] if name in results.corpora else None for name in names]
+    return _counts(table, names, CORPORA, facts, "It is not known: this corpus is not part of the study.", "Corpus")
+
+
+def _counts(
+    table: Table, labels: Sequence[str], titles: Sequence[str], facts: Sequence[Any], unknown: str, corner: str
+) -> tuple[list[Grid], list[str]]:
+    """A table of counts; rows whose counts are not known say so."""
+    if not labels:
+        return [], ["Nothing of this is known."]
+    rows = [list(_count_cells(each, len(titles), unknown)) for each in facts]
+    grids = beside(table, labels, [Head(title) for title in titles], rows, _headings(table))
+    return [replace(grid, corner=corner) for grid in grids], []
+
+
+def _count_cells(counts: Sequence[int | None] | None, width: int, unknown: str) -> Iterator[Cell]:
+    """The cells of one row."""
+    for count in counts or [None] * width:
+        if count is None:
+            yield Cell(own="–", note=unknown, absent=True)
+        else:
+            yield Cell(own=f"{count:,}", mean=count, seeds=1)
+
+
+KINDS = {
+    "scores": _scores,
+    "by-length": _by_length,
+    "significance": _significance,
+    "parts": _parts,
+    "corpora": _corpora,
+}

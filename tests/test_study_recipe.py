@@ -1,0 +1,191 @@
+"""Recipes: those that are shipped, what is said of faulty ones, and the steps that they plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from posnmt.config import from_tree
+from posnmt.errors import UserError
+from posnmt.study.plan import analyses, plan, train_config
+from posnmt.study.recipe import Recipe, load, shipped
+from posnmt.yaml_file import merge
+
+CORPORA = {name: {"source": f"{name}.a", "target": f"{name}.b"} for name in ("train", "dev", "test")}
+SMALL: dict[str, Any] = {
+    "recipe": "own",
+    "title": "Two systems",
+    "pair": {"source": "en", "target": "de"},
+    "scales": {
+        "smoke": {
+            "seeds": 2,
+            "artificial": {"train": 100},
+            "config": {"model": {"size": "tiny"}, "train": {"steps": 1}},
+        },
+        "small": {"corpora": CORPORA, "config": {"train": {"steps": 1}}},
+    },
+    "systems": {"transformer": {"system": "transformer"}, "relative": {"system": "relative"}},
+    "trainings": {"all": {}, "long": {"part": {"of": 3, "take": 3}}, "reordered": {"reorder": True}},
+    "tests": {
+        "test": {"corpus": "test"},
+        "joined": {"corpus": "test", "join": 2},
+        "swapped": {"corpus": "test", "swap": [0.1]},
+    },
+    "runs": [{"systems": ["transformer", "relative"], "trainings": ["all"], "tests": ["test", "joined", "swapped"]}],
+    "analyses": {"test": {"test": "test", "trainings": ["all"]}},
+}  # fmt: skip
+
+
+def written(folder: Path, tree: dict[str, Any]) -> str:
+    path = folder / "own.yaml"
+    path.write_text(yaml.safe_dump(tree, sort_keys=False), encoding="utf-8")
+    return str(path)
+
+
+def faults_of(name: str, *overrides: str) -> str:
+    with pytest.raises(UserError) as raised:
+        load(name, overrides)
+    return "\n".join(raised.value.lines)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A folder with every file that a shipped recipe names, empty."""
+    folder = tmp_path / "data"
+    for name in shipped():
+        recipe = load(name)
+        for setting in recipe.scales.values():
+            for texts in setting.corpora.values():
+                for text in texts if isinstance(texts, list) else [texts]:
+                    for part in (text.source, text.target, text.documents):
+                        if part is not None:
+                            path = folder / part.format(**recipe.pair.model_dump())
+                            path.parent.mkdir(parents=True, exist_ok=True)
+                            path.touch()
+    return folder
+
+
+@pytest.mark.parametrize("name", list(shipped()))
+def test_shipped_recipes_plan_every_scale_with_systems_that_can_be_built(name: str, data: Path) -> None:
+    recipe = load(name)
+    assert recipe.recipe == name
+    corpora = {part: {"source": "-", "target": "-"} for part in ("train", "dev")}
+    for scale in recipe.scales:
+        made = plan(recipe, scale, data)
+        for system, training in recipe.variants(scale):
+            from_tree(merge({"data": corpora}, train_config(recipe, scale, system, training, 1)))
+        steps, missing = analyses(made, made.steps)
+        assert not missing
+        everything = {**made.steps, **{step.name: step for step in steps.values()}}
+        assert all(need in everything for step in everything.values() for need in step.needs.values())
+    assert {"smoke", "small", "paper"} == set(recipe.scales)
+
+
+@pytest.mark.parametrize("name", ["neishi2019", "rosendahl2019", "chen2019a", "chen2019b"])
+def test_the_papers_recipes_have_tables_figures_and_claims(name: str) -> None:
+    recipe = load(name)
+    assert recipe.paper
+    assert recipe.tables
+    assert recipe.figures
+    assert recipe.claims
+
+
+def test_steps_of_a_recipe(tmp_path: Path) -> None:
+    recipe = load(written(tmp_path, SMALL))
+    made = plan(recipe, "smoke", None)
+    kinds = [step.kind for step in made.steps.values()]
+    assert kinds.count("train") == 4
+    assert kinds.count("translate") == 12
+    seed = made.steps["train/relative/all/seed-2"].settings["config"]
+    assert seed["train"] == {"steps": 1, "seed": 2}
+    assert seed["model"]["system"] == "relative"
+    assert {run.seed for run in made.runs} == {1, 2}
+    assert made.steps["test/joined-joined"].settings["sentences"] == 2
+
+
+def test_a_part_by_length_is_counted_in_the_subwords_of_the_whole(tmp_path: Path) -> None:
+    runs = [{"systems": ["relative"], "trainings": ["all", "long", "reordered"], "tests": ["test"]}]
+    made = plan(load(written(tmp_path, {**SMALL, "runs": runs})), "smoke", None)
+    part = made.steps["prepare/long"]
+    assert part.needs["subwords"] == "prepare/whole"
+    assert part.settings["part"] == 3
+    assert made.steps["corpus/parts-3"].needs["prepared"] == "prepare/whole"
+    # a system that reads reordered sources is tested on reordered sources, and measured on the lengths of the others
+    assert made.steps["translate/relative/reordered/seed-1/test"].needs["test"] == "reorder/test-test"
+    assert made.tests["test"][""] == "corpus/test"
+
+
+def test_what_did_not_succeed_is_left_out_of_the_analyses(tmp_path: Path) -> None:
+    made = plan(load(written(tmp_path, SMALL)), "smoke", None)
+    failed = "translate/relative/all/seed-1/test"
+    steps, missing = analyses(made, set(made.steps) - {failed})
+    assert not missing
+    outputs = [(each["system"], each["seed"]) for each in steps["test"].settings["outputs"]]
+    assert outputs == [("transformer", 1), ("transformer", 2), ("relative", 2)]
+    _, missing = analyses(made, [])
+    assert missing == {"test": "none of its translations was made"}
+
+
+def test_faulty_recipes_are_told_with_every_fault_and_its_line(tmp_path: Path) -> None:
+    tree = {
+        **SMALL,
+        "systems": {
+            "transformer": {"system": "tranformer"},
+            "relative": {"system": "relative", "label": "transformer"},
+        },
+        "runs": [{"systems": ["transformer", "relativ"], "trainings": ["everything"], "tests": ["test"]}],
+        "analyses": {"test": {"test": "tset", "trainings": ["all"]}},
+        "tests": {"test": {"corpus": "newstest"}},
+    }
+    told = faults_of(written(tmp_path, tree))
+    assert "systems.transformer: no system is called 'tranformer'" in told
+    assert "did you mean 'transformer'?" in told
+    assert "transformer is called 'transformer' as well" in told
+    assert "runs.0.systems: systems has no 'relativ'" in told
+    assert "did you mean 'relative'?" in told
+    assert "runs.0.trainings: trainings has no 'everything'" in told
+    assert "analyses.test.test: tests has no 'tset'" in told
+    assert "tests.test: there is no corpus 'newstest' at scale smoke" in told
+    assert all("own.yaml:" in line for line in told.split("\n"))
+
+
+def test_two_systems_of_one_name_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    text = yaml.safe_dump(SMALL, sort_keys=False)
+    path.write_text(text.replace("  relative:\n    system: relative", "  transformer:\n    system: relative"))
+    assert "transformer stands twice, on lines" in faults_of(str(path))
+
+
+def test_unknown_recipes_keys_and_scales(tmp_path: Path) -> None:
+    assert "no recipe is called 'neishi'" in faults_of("neishi")
+    assert "did you mean 'neishi2019'?" in faults_of("neishi")
+    assert "unknown key scales.smoke.seed" in faults_of(written(tmp_path, SMALL), "scales.smoke.seed=3")
+    only_smoke = {**SMALL, "scales": {"smoke": SMALL["scales"]["smoke"]}}
+    with pytest.raises(UserError, match="has no scale 'paper'"):
+        plan(load(written(tmp_path, only_smoke)), "paper", None)
+
+
+def test_missing_files_are_told_together(tmp_path: Path) -> None:
+    recipe = load(written(tmp_path, SMALL))
+    with pytest.raises(UserError, match="name its folder"):
+        plan(recipe, "small", None)
+    with pytest.raises(UserError) as raised:
+        plan(recipe, "small", tmp_path)
+    assert len(raised.value.lines) == 6
+    assert "the corpus 'train' has no source text" in raised.value.lines[0]
+
+
+def test_options_of_a_scheme_that_a_system_does_not_have(tmp_path: Path) -> None:
+    systems = {**SMALL["systems"], "relative": {"system": "relative", "options": {"rope": {"base": 5}}}}
+    with pytest.raises(UserError, match="the system 'relative' has no scheme 'rope'"):
+        plan(load(written(tmp_path, {**SMALL, "systems": systems})), "smoke", None)
+
+
+def test_overrides_change_one_thing(tmp_path: Path) -> None:
+    recipe: Recipe = load(written(tmp_path, SMALL), ("scales.smoke.seeds=5", "pair.source=fr"))
+    assert recipe.scales["smoke"].seeds == 5
+    assert recipe.pair.source == "fr"
+    assert recipe.hash != load(written(tmp_path, SMALL)).hash
