@@ -203,6 +203,17 @@ def test_an_unsegmented_text_to_reorder_is_said(tmp_path, corpus, capsys):
     assert lines(tmp_path / "out" / "x") == ["これは長い文です。"] * 5
 
 
+def test_carriage_returns_are_removed_and_said(tmp_path, corpus, capsys):
+    for side in ("source", "text", "align"):
+        path = corpus[side]
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    make(tmp_path / "out", corpus)
+    told = capsys.readouterr().err
+    assert f"300 lines of {corpus['source']} ended in CRLF; the carriage return is removed" in told
+    assert f"42 lines of {corpus['text']} ended in CRLF" in told
+    assert b"\r" not in (tmp_path / "out" / "test.source").read_bytes()
+
+
 def test_the_command_line(tmp_path, corpus):
     arguments = ["--source", corpus["source"], "--target", corpus["target"], "--alignment", corpus["align"]]
     arguments += ["--apply", f"test={corpus['text']}", "--apply", f"train={corpus['source']}"]

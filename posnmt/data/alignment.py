@@ -43,7 +43,7 @@ def read_alignment(path: str | Path, pairs: Sequence[tuple[Sequence[str], Sequen
         UserError: a line that is not in this format, a link outside its sentence, or another number of lines.
     """
     file = TextFile("alignment", Path(path))
-    findings = Findings()
+    findings = Findings(accept=("crlf",))
     alignment = []
     for number, line in enumerate(read_lines(file, findings, blank_is_fault=False), start=1):
         if number <= len(pairs):

@@ -227,10 +227,11 @@ def _read_parallel(
     source: str | Path, target: str | Path, alignment: str | Path | None, seed: int, display: Display
 ) -> tuple[Parallel, bool]:
     """Sentence pairs with alignments, and whether the alignments were made here."""
-    findings = Findings(accept=("empty",))
+    findings = Findings(accept=("empty", "crlf"))
     files = {"source": TextFile("--source", Path(source)), "target": TextFile("--target", Path(target))}
     pairs = [(tokens(pair.source), tokens(pair.target)) for pair in read_pairs(files, findings)]
     findings.raise_all()
+    _warn_of_crlf(findings, files.values())
     for side, texts in (("source", [pair[0] for pair in pairs]), ("target", [pair[1] for pair in pairs])):
         if _unsegmented(texts):
             raise UserError(
@@ -253,12 +254,20 @@ def _read_parallel(
 
 def _read(path: Path) -> Sentences:
     """The tokens of a text, line by line; blank lines stay."""
-    findings = Findings()
-    sentences = [tokens(line) for line in read_lines(TextFile("--apply", path), findings, blank_is_fault=False)]
+    findings, file = Findings(accept=("crlf",)), TextFile("--apply", path)
+    sentences = [tokens(line) for line in read_lines(file, findings, blank_is_fault=False)]
     findings.raise_all()
+    _warn_of_crlf(findings, [file])
     if _unsegmented(sentences):
         warn(f"nearly every line of {path} is a single token, which stays as it is: separate words by blanks first")
     return sentences
+
+
+def _warn_of_crlf(findings: Findings, files: Iterable[TextFile]) -> None:
+    """Say what was removed from the ends of lines."""
+    for file in files:
+        if count := findings.count(file, "crlf"):
+            warn(f"{count:,} lines of {file.path} ended in CRLF; the carriage return is removed")
 
 
 def _unsegmented(sentences: Sentences) -> bool:
