@@ -153,10 +153,9 @@ def compare_ter(outputs: list[str], references: list[str], joined: int) -> None:
     ours = ter_statistics(outputs, references).tolist()
     between = time.process_time()
     theirs = TER(references=[references])._extract_corpus_statistics(outputs, None)
-    ended = time.process_time()
-    print(f"TER, {len(outputs)} lines of {joined} sentences: {1000 * (between - started) / len(outputs):.3f} ms a line, "
-          f"sacreBLEU {1000 * (ended - between) / len(outputs):.2f}, ratio {(ended - between) / (between - started):.0f}, "
-          f"{'equal' if ours == theirs else 'NOT EQUAL'}")  # fmt: skip
+    spent = [1000 * seconds / len(outputs) for seconds in (between - started, time.process_time() - between)]
+    print(f"TER, {len(outputs)} lines of {joined} sentences: {spent[0]:.3f} ms a line, sacreBLEU {spent[1]:.2f}, "
+          f"ratio {spent[1] / spent[0]:.0f}, {'equal' if ours == theirs else 'NOT EQUAL'}")  # fmt: skip
 
 
 def run(title: str, command: list[object]) -> float:

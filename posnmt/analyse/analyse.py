@@ -78,7 +78,7 @@ def analyse(
         bin_edges: instead, the first length of each bin but the first.
         max_trained_length, min_trained_length: longest and shortest source in training, in the unit.
         trained_on: instead, the source text of the training; its lengths are counted.
-        metrics: which of `bleu`, `chrf`, `ter`, `multi-bleu`; TER may take long on very long lines.
+        metrics: which of `bleu`, `chrf`, `ter`, `multi-bleu`.
         bleu_tokenizer: sacreBLEU's tokeniser for BLEU, and for BLEU against position.
         resampling: how many samples intervals and significance rest on, and which tests are made.
         processes: how many to count with; above 1, the calling script needs Python's `if __name__ == "__main__"` guard.

@@ -4,8 +4,8 @@ A resample is a row of weights, one for each sentence, and the sums of many resa
 Samples are drawn in an order of their own, whatever is computed at a time, and sums of counts are exact: one seed gives
 the same figures on any machine.
 
-Those who take the sums do so with one thread of BLAS: OpenBLAS's threads wait for each other by turning round, and where
-other work takes their processors the products took ten times the processor time, and longer.
+Those who take the sums do so with one thread of BLAS: OpenBLAS's threads wait for each other busily, and where other
+work had their processors these products took ten times the processor time, and longer by the clock.
 
 Legend: N sentences, M systems, K statistics, S samples, c samples computed at a time, G groups of sentences (bins).
 """
