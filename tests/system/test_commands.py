@@ -213,11 +213,25 @@ def test_systems():
 def test_help_of_every_command_shows_an_example():
     out, _ = posnmt("--help")
     commands = re.findall(r"^  (\w+) ", out.split("Commands:")[1], flags=re.M)
-    assert {"demo", "systems", "prepare", "train", "translate", "score", "analyse", "condition"} <= set(commands)
+    assert {
+        "demo",
+        "systems",
+        "prepare",
+        "train",
+        "translate",
+        "score",
+        "analyse",
+        "condition",
+        "data",
+        "study",
+    } <= set(commands)
     for command in commands:
-        arguments = [command, "artificial"] if command == "condition" else [command]
-        out, _ = posnmt(*arguments, "--help")
-        assert f"Example: posnmt {command} " in out
+        help_of_it, _ = posnmt(command, "--help")
+        parts = help_of_it.split("Commands:")[1:]
+        names = [f"{command} {name}" for name in re.findall(r"^  ([\w-]+) ", "".join(parts), flags=re.M)] or [command]
+        for name in names:
+            out, _ = posnmt(*name.split(), "--help")
+            assert f"Example: posnmt {name} " in out or f"Example: posnmt {name}\n" in out
 
 
 def test_mistyped_commands_and_options():
