@@ -308,7 +308,7 @@ def _why_not_without(side: str, named: dict[str, Any], model: dict[str, Any]) ->
     if not isinstance(model.get("system"), str):
         return "model.without needs model.system", f"no order information is model.{side}.position: []"
     written = model.get(side)
-    if isinstance(written, dict) and "position" in written:
+    if isinstance(written, dict) and written.get("position"):  # a config as resolved says [], which is the same
         what = f"model.without: {model['without']} takes away what a named system gives"
         return f"{what}, and model.{side}.position is the config's own", "leave one of them out"
     if not named.get(side, {}).get("position"):

@@ -119,7 +119,7 @@ def test_all_faults_at_once_each_with_its_line(tmp_path):
         ),
         (
             "system: relative",
-            "system: relative\n  without: encoder\n  encoder: {position: []}",
+            "system: relative\n  without: encoder\n  encoder: {position: [{scheme: rope}]}",
             "model.without: encoder takes away what a named system gives, and model.encoder.position is the",
         ),
         ("system: relative", "without: both", "model.without needs model.system (config.yaml:5)"),
@@ -157,8 +157,11 @@ def test_files_that_are_no_config(tmp_path):
 def test_an_ablation_takes_a_side_of_the_system_away(tmp_path, without, left):
     path = tmp_path / "config.yaml"
     path.write_text(GOOD.replace("system: relative", f"system: relative\n  without: {without}"))
-    model = load(path).model
-    assert (len(model.encoder.position), len(model.decoder.position)) == left
+    config = load(path)
+    sides = config.model.encoder, config.model.decoder
+    assert tuple(len(side.position) for side in sides) == left
+    # as a run folder keeps it, so that the run can be opened
+    assert load(written(tmp_path, dump(config))) == config
 
 
 def test_overrides(tmp_path):
