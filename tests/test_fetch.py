@@ -10,7 +10,7 @@ import zipfile
 import pytest
 from click.testing import CliRunner
 
-from fetch_server import serving, tar, zipped
+from fetch_server import tar, zipped
 from posnmt.cli import main
 from posnmt.data.fetch import fetch, spec
 from posnmt.errors import UserError
@@ -21,17 +21,6 @@ ENGLISH = ["A sentence.", "", "Three lines here.", "Four."]
 
 def text(lines):
     return "".join(f"{line}\n" for line in lines).encode()
-
-
-@pytest.fixture
-def server():
-    with serving() as one:
-        yield one
-
-
-@pytest.fixture
-def said():
-    return []
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import time
 
 import pytest
 
-from fetch_server import serving
 from posnmt.data.fetch_download import RECORD, Checksum, Downloads
 from posnmt.errors import UserError
 
@@ -22,17 +21,6 @@ from pathlib import Path
 from posnmt.data.fetch_download import Downloads
 print(Downloads(Path(sys.argv[1]), lambda line: print(line, file=sys.stderr), pauses=(0,)).get(sys.argv[2]))
 """
-
-
-@pytest.fixture
-def server():
-    with serving() as one:
-        yield one
-
-
-@pytest.fixture
-def said():
-    return []
 
 
 @pytest.fixture

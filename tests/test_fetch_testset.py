@@ -11,7 +11,7 @@ from sacrebleu.dataset.plain_text import PlainTextDataset
 from sacrebleu.dataset.tsv import TSVDataset
 from sacrebleu.dataset.wmt_xml import WMTXMLDataset
 
-from fetch_server import serving, tar
+from fetch_server import tar
 from posnmt.cli import main
 from posnmt.data.fetch import fetch, spec
 from posnmt.errors import UserError
@@ -38,17 +38,6 @@ XML = """<?xml version='1.0' encoding='utf-8'?>
 <ref lang="en" translator="A"><p><seg id="1">Three.</seg></p></ref>
 <ref lang="en" translator="B"><p><seg id="1">3.</seg></p></ref>
 </doc></dataset>"""
-
-
-@pytest.fixture
-def server():
-    with serving() as one:
-        yield one
-
-
-@pytest.fixture
-def said():
-    return []
 
 
 @pytest.fixture
