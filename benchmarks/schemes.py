@@ -9,19 +9,23 @@ all; a ratio is taken within a turn, and its median and range over the turns are
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import statistics
 import time
 from collections.abc import Callable
 
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # as the command line has it; read when torch is loaded
+
 import torch
 
 from posnmt.config import Decode, Train, from_tree
-from posnmt.data.batch import Batch, collate
+from posnmt.data.batch import Pair
 from posnmt.model.base import TranslationModel
 from posnmt.model.registry import build_model
 from posnmt.systems import SYSTEMS
 from posnmt.train.device import make_fabric
+from posnmt.train.gradients import InParts
 from posnmt.train.loss import TrainingLoss
 from posnmt.train.record import processor
 from posnmt.translate.translator import translate_subwords
@@ -31,40 +35,40 @@ LENGTHS = (8, 12, 16, 24, 32)
 TOKENS = 4096
 
 
-def batches() -> list[Batch]:
+def batches() -> list[list[Pair]]:
     """One batch of each length, about 4,096 target tokens each; no row is padded by much."""
     made = []
     for length in LENGTHS:
         rows = torch.arange(TOKENS // length)
-        pairs = [
-            (
-                ((torch.arange(length - row % 3) * 7 + row) % 7000 + 4).int().numpy(),
-                ((torch.arange(length - row % 2) * 11 + row) % 7000 + 4).int().numpy(),
-            )
-            for row in rows.tolist()
-        ]
-        made.append(collate(pairs))
+        made.append(
+            [
+                (
+                    ((torch.arange(length - row % 3) * 7 + row) % 7000 + 4).int().numpy(),
+                    ((torch.arange(length - row % 2) * 11 + row) % 7000 + 4).int().numpy(),
+                )
+                for row in rows.tolist()
+            ]
+        )
     return made
 
 
 def training(system: str, size: str) -> Callable[[], float]:
     """A function that makes one update for each batch and gives target tokens a second."""
     loss_of = TrainingLoss(build(system, size), 0.1)
-    settings = Train(steps=1)
-    fabric = make_fabric(settings)
+    fabric = make_fabric(Train(steps=1))
     optimizer = torch.optim.AdamW(loss_of.parameters(), lr=1e-4, fused=True)
     shared, shared_optimizer = fabric.setup(loss_of, optimizer)
-    data = [batch.to(fabric.device) for batch in batches()]
+    gradients = InParts(fabric, loss_of)
+    data = [(batch, sum(len(target) + 1 for _, target in batch)) for batch in batches()]
 
     def turn() -> float:
         began = time.perf_counter()
-        for batch in data:
-            loss, _ = shared(*batch.tensors)
-            fabric.backward(loss / batch.tokens)
+        for number, (batch, tokens) in enumerate(data):
+            gradients.add(batch, 1 / tokens, (number,), last=True)
             fabric.clip_gradients(shared, shared_optimizer, max_norm=1.0)
             shared_optimizer.step()
             shared_optimizer.zero_grad(set_to_none=True)
-        return sum(batch.tokens for batch in data) / (time.perf_counter() - began)
+        return sum(tokens for _, tokens in data) / (time.perf_counter() - began)
 
     return turn
 

@@ -33,6 +33,9 @@ def main() -> None:
     posnmt train CONFIG --out runs/mine           text to a trained model
     posnmt translate runs/mine --input text.en    one line in, one line out
     """
+    # Idle threads of PyTorch sleep: on a machine that does other things too, those that spin take the cores of those
+    # that work. OpenMP reads this when PyTorch is loaded.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 @main.command(context_settings=COMMAND)

@@ -16,6 +16,9 @@ from torch import Tensor
 
 from posnmt.data.subword import BOS, EOS, PAD
 
+Pair = tuple[NDArray[np.int32], NDArray[np.int32]]
+"""Source and target subwords of one sentence pair, without bos and eos."""
+
 
 class Pairs(Protocol):
     """Numbered sentence pairs with known lengths; a split of a store is one."""
@@ -23,8 +26,8 @@ class Pairs(Protocol):
     source_lengths: NDArray[np.int32]
     target_lengths: NDArray[np.int32]
 
-    def pair(self, index: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Source and target subwords, without bos and eos."""
+    def pair(self, index: int) -> Pair:
+        """One of them."""
         ...
 
 
@@ -134,7 +137,7 @@ def fit(lengths: NDArray[np.int32], limit: int) -> Iterator[tuple[int, int]]:
         start += count
 
 
-def collate(pairs: Sequence[tuple[NDArray[np.int32], NDArray[np.int32]]]) -> Batch:
+def collate(pairs: Sequence[Pair]) -> Batch:
     """Pairs of subword sequences as one padded batch."""
     sources, source_lengths = pad([source for source, _ in pairs], after=EOS)
     target_in, target_lengths = pad([target for _, target in pairs], before=BOS)

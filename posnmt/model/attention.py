@@ -123,7 +123,14 @@ def attend(
     q = q * q.shape[-1] ** -0.5
     bias = view.logits(q, k, span)
     mask = _both(mask, view.allows(span))
-    if bias is None and mask is None and causal and span.start == 0 and not view.adds_values and not _is_small(q, k):
+    if (
+        bias is None
+        and mask is None
+        and causal
+        and span.start == 0
+        and not view.adds_values
+        and not _is_plain(q, k, dropout)
+    ):
         return functional.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True, scale=1.0)
     mask = _both(mask, span.offsets <= 0 if causal else None)
     if not view.adds_values:
@@ -138,7 +145,7 @@ def _weighted_values(
     q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, mask: Tensor | None, dropout: float
 ) -> Tensor:
     """Attention [B,H,Tq,D] without a term on the values, by the kernel that is fastest here; `q` is scaled."""
-    if _is_small(q, k):
+    if _is_plain(q, k, dropout):
         return _weights(q, k, bias, mask, dropout).to(v.dtype) @ v
     term = mask
     if bias is not None:
@@ -155,12 +162,13 @@ def _weights(q: Tensor, k: Tensor, bias: Tensor | None, mask: Tensor | None, dro
     return drop(weights, dropout) if dropout else weights
 
 
-def _is_small(q: Tensor, k: Tensor) -> bool:
+def _is_plain(q: Tensor, k: Tensor, dropout: float) -> bool:
     """Whether two matrix products beat the fused kernel: on a CPU, for sentences, while gradients are taken.
 
-    The fused kernel's backward took 41 ms where the products took 4 (2 cores, 4,096 tokens of 12 to 50 subwords).
+    The fused kernel's backward took 41 ms where the products took 4 (2 cores, 4,096 tokens of 12 to 50 subwords). With
+    dropout it has no kernel for a CPU, and would draw from PyTorch's one generator, whatever the thread.
     """
-    return q.device.type == "cpu" and torch.is_grad_enabled() and q.shape[-2] * k.shape[-2] <= SMALL
+    return q.device.type == "cpu" and (dropout > 0 or (torch.is_grad_enabled() and q.shape[-2] * k.shape[-2] <= SMALL))
 
 
 def _both(one: Tensor | None, other: Tensor | None) -> Tensor | None:

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from posnmt.model.randomness import generator
+
 _STEPS = 1 << 16
 
 
@@ -33,7 +35,7 @@ def dropout(x: Tensor, probability: float) -> Tensor:
         return x
     if x.device.type != "cpu":
         return functional.dropout(x, probability)
-    words = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+    words = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None, generator=generator())
     draws = words.view(torch.int16)[: x.numel()].view(x.shape)  # uniform over -32768 .. 32767
     kept = (draws >= dropped - _STEPS // 2).to(x.dtype)
     return x * kept.mul_(_STEPS / (_STEPS - dropped))

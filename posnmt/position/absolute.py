@@ -60,12 +60,13 @@ class Sinusoidal(Scheme):
     def vectors(self, span: Span, like: Tensor) -> Tensor:
         """[T,d] the sinusoids of the positions start .. start + T - 1, in the type and on the device of `like`."""
         end = span.start + span.length
-        if len(self._table) < end or self._table.device != like.device or self._table.dtype != like.dtype:
+        table = self._table  # another thread may put its own there meanwhile
+        if len(table) < end or table.device != like.device or table.dtype != like.dtype:
             size = max(64, 1 << (end - 1).bit_length())
             with torch.inference_mode(False):  # kept for training too
                 positions = torch.arange(size, device=like.device) / self.factor
-                self._table = sinusoids(positions, self.width).to(like.dtype)
-        return self._table[span.start : end]
+                table = self._table = sinusoids(positions, self.width).to(like.dtype)
+        return table[span.start : end]
 
     def embed(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:
         """`x` [B,T,d] plus the vectors of positions start .. start + T - 1."""

@@ -11,6 +11,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from posnmt.model.randomness import generator
 from posnmt.position.absolute import Sinusoidal, sinusoids
 from posnmt.position.seam import Carry, Options, Span, Stack
 
@@ -21,7 +22,7 @@ class MovedSinusoids(Sinusoidal):
     excludes = frozenset({"sinusoidal", "learned", "shape", "cape", "randomised"})
 
     def training_positions(self, rows: int, span: Span) -> Tensor:
-        """[B,T] positions, drawn from the default generator of the device."""
+        """[B,T] positions, drawn at random."""
         raise NotImplementedError
 
     def embed(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:
@@ -48,7 +49,7 @@ class Shape(MovedSinusoids):
 
     def training_positions(self, rows: int, span: Span) -> Tensor:
         """[B,T]."""
-        return span.queries + torch.randint(self.shift + 1, (rows, 1), device=span.device)
+        return span.queries + torch.randint(self.shift + 1, (rows, 1), device=span.device, generator=generator())
 
 
 class Cape(MovedSinusoids):
@@ -73,7 +74,8 @@ class Cape(MovedSinusoids):
     def training_positions(self, rows: int, span: Span) -> Tensor:
         """[B,T]."""
         shift, local, scale = (
-            torch.rand(rows, width, device=span.device, dtype=torch.float64) * 2 - 1 for width in (1, span.length, 1)
+            torch.rand(rows, width, device=span.device, dtype=torch.float64, generator=generator()) * 2 - 1
+            for width in (1, span.length, 1)
         )
         moved = span.queries + shift * self.settings.global_shift + local * self.settings.local_shift
         return moved * (scale * math.log(self.settings.scaling)).exp()
@@ -111,7 +113,9 @@ class Randomised(MovedSinusoids):
 
     def training_positions(self, rows: int, span: Span) -> Tensor:
         """[B,T]; what stands on padding has no meaning."""
-        drawn = torch.rand(rows, self.positions, device=span.device).topk(span.length, dim=1).indices
+        drawn = (
+            torch.rand(rows, self.positions, device=span.device, generator=generator()).topk(span.length, dim=1).indices
+        )
         if span.lengths is not None:  # only as many as there are words, and those in order
             drawn = drawn.masked_fill(span.queries >= span.lengths[:, None], self.positions)
         return drawn.sort(dim=1).values

@@ -1,7 +1,8 @@
 """The training loop, top to bottom.
 
-Everything random in an update is a function of (seed, step, process): the order of the batches comes from the seed, and
-dropout is reseeded at each update. So a resumed run needs no random state: it computes what it would have computed.
+Everything random in an update is a function of (seed, step, process, batch): the order of the batches comes from the
+seed, and dropout is reseeded for each batch. So a resumed run needs no random state: it computes what it would have
+computed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from lightning_fabric import Fabric
 from torch.optim import AdamW
 
 from posnmt.config import Config
-from posnmt.data.batch import BatchPlan, collate
+from posnmt.data.batch import BatchPlan
 from posnmt.data.concatenate import Concatenated
 from posnmt.data.prepare import prepare
 from posnmt.errors import UserError
@@ -39,6 +40,7 @@ from posnmt.train.checkpoint import (
 )
 from posnmt.train.device import make_fabric
 from posnmt.train.evaluate import evaluate, merit, said
+from posnmt.train.gradients import Gradients, InParts, Whole
 from posnmt.train.loss import TrainingLoss
 from posnmt.train.progress import Progress, Window
 from posnmt.train.record import Metrics, provenance
@@ -104,9 +106,14 @@ def train(config: Config, out: Path, resume: bool = False, display: Display | No
     display.say(f"{size}, {place}" + (f", going on after step {progress.step:,}" if resume else ""))
     if config.data.dev is None:
         display.say("no data.dev is given: nothing to choose a checkpoint by, so the last one is the model")
-    training = Training(fabric, config, run, store, corpus, loss_of, optimizer, progress, display)
+    alone_on_cpu = fabric.device.type == "cpu" and fabric.world_size == 1 and not config.train.compile
+    gradients = InParts(fabric, loss_of) if alone_on_cpu else Whole(fabric, shared_loss)
+    training = Training(fabric, config, run, store, corpus, loss_of, gradients, optimizer, progress, display)
     with StopSignal() as stop:
-        reason = training.loop(shared_loss, shared_optimizer, stop)
+        try:
+            reason = training.loop(shared_loss, shared_optimizer, stop)
+        finally:
+            gradients.close()
     if reason == INTERRUPTED:
         raise Interrupted(f"stopped after step {progress.step}, state saved; go on with --out {out} --resume")
     return run
@@ -122,6 +129,7 @@ class Training:
     store: Store
     corpus: Corpus
     loss_of: TrainingLoss
+    gradients: Gradients
     optimizer: AdamW
     progress: Progress
     display: Display
@@ -143,19 +151,16 @@ class Training:
             source_tokens, tokens = plan.tokens(batches)
             mine = batches[fabric.global_rank :: fabric.world_size]
             progress.step += 1
-            torch.manual_seed(_step_seed(settings.seed, progress.step, fabric.global_rank))
             rate = learning_rate(progress.step, settings, self.config.model.d_model, progress.plateau.decays)
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
 
             sums = torch.zeros(2, dtype=torch.float64, device=fabric.device)  # loss and likelihood
             for index, numbers in enumerate(mine):
-                batch = collate([self.corpus.pair(int(number)) for number in numbers]).to(fabric.device)
-                with fabric.no_backward_sync(shared_loss, enabled=index + 1 < len(mine)):
-                    loss, likelihood = shared_loss(*batch.tensors)
-                    # gradients are averaged over processes, so this is the mean over all tokens of the update
-                    fabric.backward(loss * (fabric.world_size / tokens))
-                sums += torch.stack([loss.detach(), likelihood])
+                batch = [self.corpus.pair(int(number)) for number in numbers]
+                seed, last = (settings.seed, progress.step, fabric.global_rank, index), index + 1 == len(mine)
+                # gradients are averaged over processes, so this is the mean over all tokens of the update
+                sums += self.gradients.add(batch, fabric.world_size / tokens, seed, last)
             if settings.clip is not None:
                 fabric.clip_gradients(shared_loss, shared_optimizer, max_norm=settings.clip, error_if_nonfinite=False)
             shared_optimizer.step()
@@ -300,8 +305,3 @@ def _refuse_too_long(model: TranslationModel, corpora: dict[str, Corpus]) -> Non
                     corpus.where(over),
                     "raise model.max_length, lower data.max_length, or use a system without a finite table",
                 )
-
-
-def _step_seed(seed: int, step: int, rank: int) -> int:
-    """The seed of an update's dropout."""
-    return int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0])

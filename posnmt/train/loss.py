@@ -87,7 +87,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         even = smoothing / weight.shape[0]
         wide = torch.float64 if weight.dtype == torch.float64 else torch.float32
         narrow = _compute_dtype(hidden)
-        w, b = weight.to(narrow), bias.to(narrow)
+        w, b = weight.to(narrow), bias.to(wide)
         learning = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
         rows = ROWS if hidden.device.type == "cpu" else CHUNK
         loss, likelihood = (hidden.new_zeros((), dtype=wide) for _ in range(2))
@@ -96,11 +96,12 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
             d_weight = (-even * hidden.sum(0, dtype=wide)).expand(weight.shape).contiguous()
             d_bias = torch.full_like(bias, -even * len(hidden), dtype=wide)
             from_even = even * w.sum(0, dtype=wide)
+        room = w.new_empty(min(CHUNK, len(hidden)), len(w))  # one for all chunks: fresh memory costs more than the sums
         for start in range(0, hidden.shape[0], CHUNK):
             h = hidden[start : start + CHUNK].to(narrow)
-            logits = functional.linear(h, w, b)  # [chunk,V]
+            logits = torch.mm(h, w.t(), out=room[: len(h)])  # [chunk,V], the bias still to come
             for part, y in zip(logits.split(rows), targets[start : start + CHUNK, None].split(rows), strict=True):
-                exponentials = part.to(wide, copy=True)
+                exponentials = part.to(wide, copy=True).add_(b)
                 right, total = exponentials.gather(-1, y), exponentials.sum(-1, keepdim=True)
                 top = exponentials.amax(-1, keepdim=True)
                 normaliser = exponentials.sub_(top).exp_().sum(-1, keepdim=True)

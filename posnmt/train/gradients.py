@@ -1,0 +1,111 @@
+"""The loss and the gradients of one batch: as a whole on a GPU or in one of several processes, in parts on a CPU.
+
+On a CPU the rows of a batch are dealt into parts, each a forward and a backward pass of its own on its share of the
+cores; their gradients are added in order. How many parts there are, and what each draws for dropout, depends on the
+batch and the seed alone, so that one core computes what two do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+
+from posnmt.data.batch import Pair, collate
+from posnmt.model.randomness import drawing_from
+from posnmt.train.loss import TrainingLoss
+from posnmt.workers import Workers
+
+PART = 2048
+"""Padded target tokens that a part has at least where there are more than two of them."""
+
+SMALL = 256
+"""Padded target tokens up to which a batch is not divided."""
+
+
+class Gradients(Protocol):
+    """Adds a batch's gradients to those of the parameters."""
+
+    def add(self, batch: Sequence[Pair], scale: float, seed: tuple[int, ...], last: bool) -> Tensor:
+        """Gradients of the loss times `scale`, added to what there is.
+
+        Args:
+            batch: sentence pairs, subwords without bos and eos.
+            scale: what the loss is multiplied by, for the gradients alone.
+            seed: integers that determine the random numbers of this batch.
+            last: whether this process adds no further batch to the update.
+
+        Returns:
+            [2] float64: the smoothed loss and the likelihood, each summed over the tokens.
+        """
+        ...
+
+    def close(self) -> None:
+        """Nothing more is added."""
+        ...
+
+
+class Whole:
+    """A batch as a whole, by the loss module as Fabric wraps it."""
+
+    def __init__(self, fabric: Fabric, shared_loss: Any) -> None:
+        self.fabric, self.shared_loss = fabric, shared_loss
+
+    def add(self, batch: Sequence[Pair], scale: float, seed: tuple[int, ...], last: bool) -> Tensor:
+        """See `Gradients`; processes add up their gradients after the last batch."""
+        torch.manual_seed(_number(seed))
+        with self.fabric.no_backward_sync(self.shared_loss, enabled=not last):
+            loss, likelihood = self.shared_loss(*collate(batch).to(self.fabric.device).tensors)
+            self.fabric.backward(loss * scale)
+        return torch.stack([loss.detach(), likelihood]).double()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class InParts:
+    """A batch in parts of its rows, on the cores of one process."""
+
+    def __init__(self, fabric: Fabric, loss_of: TrainingLoss) -> None:
+        self.fabric, self.loss_of = fabric, loss_of
+        self.parameters = [parameter for parameter in loss_of.parameters() if parameter.requires_grad]
+        self.workers = Workers()
+
+    def add(self, batch: Sequence[Pair], scale: float, seed: tuple[int, ...], last: bool) -> Tensor:
+        """See `Gradients`."""
+        count = parts(len(batch) * (1 + max(len(target) for _, target in batch)), len(batch))
+
+        def part(number: int) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+            generator = torch.Generator().manual_seed(_number((*seed, number)))
+            with drawing_from(generator):
+                loss, likelihood = self.loss_of(*collate(batch[number::count]).tensors)
+            gradients = torch.autograd.grad(loss * scale, self.parameters, allow_unused=True)
+            return torch.stack([loss.detach(), likelihood]).double(), gradients
+
+        with self.fabric.autocast():
+            made = self.workers.map(part, range(count))
+        for parameter, *gradients in zip(self.parameters, *(each for _, each in made), strict=True):
+            for gradient in gradients:
+                if gradient is not None:
+                    parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
+        return torch.stack([sums for sums, _ in made]).sum(0)
+
+    def close(self) -> None:
+        """End the threads."""
+        self.workers.close()
+
+
+def parts(tokens: int, rows: int) -> int:
+    """Into how many parts a batch of so many padded target tokens is dealt: two, or more of at least `PART` tokens."""
+    if tokens <= SMALL:
+        return 1
+    return min(rows, max(2, tokens // PART))
+
+
+def _number(seed: tuple[int, ...]) -> int:
+    """64 bits from the integers of a seed."""
+    return int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])

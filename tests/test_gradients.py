@@ -1,0 +1,94 @@
+"""A batch in parts is the batch as a whole, for every system; one core computes what several do, dropout included."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import tiny
+from posnmt.config import Train
+from posnmt.train.device import make_fabric
+from posnmt.train.gradients import PART, InParts, Whole, parts
+from posnmt.train.loss import TrainingLoss
+from posnmt.workers import Workers
+
+
+def pairs(count, longest=11):
+    generator = np.random.default_rng(1)
+    lengths = generator.integers(1, longest, size=(count, 2))
+    return [
+        tuple(generator.integers(4, tiny.VOCABULARY, size=size).astype(np.int32) for size in each) for each in lengths
+    ]
+
+
+def gradients(kind, model, batch, precision="fp64"):
+    """Sums and gradients of a batch, added up twice."""
+    fabric, loss_of = make_fabric(Train(steps=1, precision=precision)), TrainingLoss(model, 0.1)
+    adds = kind(fabric, loss_of if kind is InParts else fabric.setup_module(loss_of))
+    sums = adds.add(batch, 0.5, (1, 2), last=False) + adds.add(batch[:50], 0.5, (1, 3), last=True)
+    adds.close()
+    return [sums, *(p.grad for p in model.parameters() if p.grad is not None)]
+
+
+@pytest.mark.parametrize("name", tiny.MODELS)
+def test_parts_add_up_to_the_whole(name):
+    batch, found = pairs(60), []
+    for kind in (Whole, InParts):
+        found.append(gradients(kind, tiny.build(**tiny.MODELS[name]), batch))
+    assert len(found[0]) == len(found[1]) > 1
+    torch.testing.assert_close(found[1][0], found[0][0], rtol=1e-6, atol=0)  # Fabric gives losses as float32
+    for whole, part in zip(found[0][1:], found[1][1:], strict=True):
+        torch.testing.assert_close(part, whole, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("system", ["transformer", "shape", "cape", "randomised"])
+def test_what_is_drawn_depends_on_the_seed_alone(system):
+    batch, found = pairs(60), []
+    for _ in range(3):
+        model = tiny.build(system=system, dropout=0.3, attention_dropout=0.2).train()
+        torch.manual_seed(len(found))  # the default generator has no part in it
+        found.append(gradients(InParts, model, batch))
+    for other in found[1:]:
+        assert all(torch.equal(one, same) for one, same in zip(found[0], other, strict=True))
+
+
+ONE = """
+import os, sys, torch
+sys.path.insert(0, "tests")
+import test_gradients as here
+torch.set_num_threads(int(sys.argv[1]))
+model = here.tiny.build(system="relative", dropout=0.3).train()
+print([tensor.sum().item() for tensor in here.gradients(here.InParts, model, here.pairs(60))])
+"""
+
+
+def test_one_core_computes_what_two_do():
+    said = [subprocess.run([sys.executable, "-c", ONE, cores], capture_output=True, text=True) for cores in "12"]
+    assert said[0].stdout == said[1].stdout != ""
+
+
+def test_how_many_parts():
+    assert parts(100, 50) == 1
+    assert parts(300, 1) == 1
+    assert parts(300, 50) == parts(2 * PART, 50) == 2
+    assert parts(5 * PART + 1, 50) == 5
+
+
+def test_workers_keep_the_order_and_compute_as_the_caller_would():
+    torch.set_num_threads(2)
+    workers = Workers()
+
+    def work(number):
+        return number, torch.is_autocast_enabled("cpu"), torch.is_inference_mode_enabled(), torch.get_num_threads()
+
+    with torch.autocast("cpu"), torch.inference_mode():
+        assert workers.map(work, range(20)) == [(number, True, True, 1) for number in range(20)]
+    assert workers.map(work, [7]) == [(7, False, False, 1)]
+    assert torch.get_num_threads() == 2
+    with pytest.raises(ZeroDivisionError):
+        workers.map(lambda number: 1 // number, [1, 0])
+    workers.close()
