@@ -195,6 +195,11 @@ def train(config: Path | None, out: Path | None, settings: tuple[str, ...], resu
 @click.option("--max-extra", type=click.IntRange(min=0), help="see --max-ratio")
 @click.option("--batch", type=click.IntRange(min=1), help="padded source tokens x beam at a time; speed only")
 @click.option(
+    "--precision",
+    type=click.Choice(["fp32", "bf16"]),
+    help="of matrix products; bf16 is quicker where the chip has it, and rounds; default: the run's config",
+)
+@click.option(
     "--checkpoint", type=click.Choice(["model", "best", "average", "last"]), default="model", show_default=True
 )
 @click.option(

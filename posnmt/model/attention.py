@@ -17,6 +17,21 @@ SMALL = 128 * 128
 """Queries x keys of a head up to which attention in training on a CPU is two plain matrix products."""
 
 
+class HeadProjection(nn.Linear):
+    """Queries, keys and values of all heads in one matrix [3d,d], each d rows of it H times D."""
+
+    def forward(self, x: Tensor, reads: Tensor | None = None) -> Tensor:
+        """[B,T,d] -> [B,T,3d]; reads [H,d] are the features that each head may project, None all."""
+        return functional.linear(x, self.restricted(reads), self.bias)
+
+    def restricted(self, reads: Tensor | None) -> Tensor:
+        """[3d,d] the matrix, zero where a head may not read."""
+        if reads is None:
+            return self.weight
+        width = self.in_features // len(reads)
+        return self.weight * reads.to(self.weight.dtype).repeat_interleave(width, dim=0).repeat(3, 1)
+
+
 class SelfAttention(nn.Module):
     """`softmax(q k^T / sqrt(D)) v` over one sequence (Vaswani et al. 2017, section 3.2), with the position seam.
 
@@ -26,7 +41,7 @@ class SelfAttention(nn.Module):
     def __init__(self, d_model: int, heads: int, dropout: float, causal: bool) -> None:
         super().__init__()
         self.heads, self.dropout, self.causal = heads, dropout, causal
-        self.project = nn.Linear(d_model, 3 * d_model)
+        self.project = HeadProjection(d_model, 3 * d_model)
         self.output = nn.Linear(d_model, d_model)
         _initialise(self.project, parts=3)
         _initialise(self.output)
@@ -45,12 +60,7 @@ class SelfAttention(nn.Module):
         Returns:
             [B,T,d]
         """
-        reads = view.reads()
-        weight = self.project.weight
-        if reads is not None:  # [H,d] -> [3 x H x D, d]: each head's rows see only its features
-            width = weight.shape[1] // self.heads
-            weight = weight * reads.to(weight.dtype).repeat_interleave(width, dim=0).repeat(3, 1)
-        mixed = functional.linear(x, weight, self.project.bias)  # [B,T,3d]
+        mixed = self.project(x, view.reads())  # [B,T,3d]
         q, k, v = mixed.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)  # 3 x [B,H,T,D]
         q, k = view.rotate(q, k, span)
         if cache is not None:
@@ -163,12 +173,16 @@ def _weights(q: Tensor, k: Tensor, bias: Tensor | None, mask: Tensor | None, dro
 
 
 def _is_plain(q: Tensor, k: Tensor, dropout: float) -> bool:
-    """Whether two matrix products beat the fused kernel: on a CPU, for sentences, while gradients are taken.
+    """Whether two matrix products beat the fused kernel: on a CPU, for sentences, while gradients are taken or in bf16.
 
-    The fused kernel's backward took 41 ms where the products took 4 (2 cores, 4,096 tokens of 12 to 50 subwords). With
-    dropout it has no kernel for a CPU, and would draw from PyTorch's one generator, whatever the thread.
+    The fused kernel's backward took 41 ms where the products took 4 (2 cores, 4,096 tokens of 12 to 50 subwords); in
+    bf16 it took 2 to 3 times as long as they for a step of decoding. With dropout it has no kernel for a CPU, and would
+    draw from PyTorch's one generator, whatever the thread.
     """
-    return q.device.type == "cpu" and (dropout > 0 or (torch.is_grad_enabled() and q.shape[-2] * k.shape[-2] <= SMALL))
+    if q.device.type != "cpu":
+        return False
+    slow = torch.is_grad_enabled() or q.dtype == torch.bfloat16
+    return dropout > 0 or (slow and q.shape[-2] * k.shape[-2] <= SMALL)
 
 
 def _both(one: Tensor | None, other: Tensor | None) -> Tensor | None:

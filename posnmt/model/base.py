@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from torch import Tensor, nn
-from torch.nn import functional
 
 from posnmt.config import Model
 from posnmt.position.seam import Options, Stack
@@ -68,7 +67,8 @@ class TranslationModel(nn.Module):
 
     def project(self, hidden: Tensor) -> Tensor:
         """[.., d] -> logits [.., V]."""
-        return functional.linear(hidden, self.output.weight, self.output.bias)
+        logits: Tensor = self.output(hidden)
+        return logits
 
     def interpolate(self, factor: float) -> bool:
         """Divide every position by `factor` from now on; False where nothing in the model knows such a thing."""

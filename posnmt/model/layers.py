@@ -14,12 +14,20 @@ from posnmt.model.state import LayerCache
 from posnmt.position.seam import LayerPositions, Span
 
 
+class RectifiedLinear(nn.Linear):
+    """`max(0, W x + b)`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..,d] -> [..,d']."""
+        return functional.relu(super().forward(x))
+
+
 class FeedForward(nn.Module):
     """`W_2 max(0, W_1 x + b_1) + b_2`."""
 
     def __init__(self, d_model: int, inner: int, dropout: float) -> None:
         super().__init__()
-        self.rise, self.fall = nn.Linear(d_model, inner), nn.Linear(inner, d_model)
+        self.rise, self.fall = RectifiedLinear(d_model, inner), nn.Linear(inner, d_model)
         self.dropout = Dropout(dropout)
         for linear in (self.rise, self.fall):
             nn.init.xavier_uniform_(linear.weight)
@@ -27,7 +35,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor, span: Span, cache: LayerCache | None = None) -> Tensor:
         """[B,T,d] -> [B,T,d], each token by itself: span and cache are for layers that look around."""
-        return self.fall(self.dropout(functional.relu(self.rise(x))))
+        return self.fall(self.dropout(self.rise(x)))
 
 
 class EncoderLayer(nn.Module):

@@ -10,6 +10,7 @@ import torch
 from lightning_fabric import Fabric
 
 from posnmt.config import Train
+from posnmt.model.packed import multiplies_bf16
 
 
 def make_fabric(train: Train) -> Fabric:
@@ -44,5 +45,4 @@ def precision(train: Train, accelerator: str) -> Literal["bf16-mixed", "32-true"
 def _has_bf16(accelerator: str) -> bool:
     if accelerator == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    capabilities = torch.cpu.get_capabilities()
-    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
+    return multiplies_bf16()

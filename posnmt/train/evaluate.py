@@ -11,6 +11,7 @@ from lightning_fabric import Fabric
 from posnmt.config import Config, Train
 from posnmt.data.batch import BatchPlan, collate
 from posnmt.translate.translator import translate_subwords
+from posnmt.workers import Workers
 
 if TYPE_CHECKING:
     from posnmt.data.store import Split
@@ -33,7 +34,9 @@ def evaluate(loss: TrainingLoss, dev: Split, text: TextPipeline, config: Config,
         if config.train.dev_bleu:
             sources = [dev.pair(number)[0].tolist() for number in range(len(dev))]
             greedy = config.decode.model_copy(update={"beam": 1})
-            found = translate_subwords([model], sources, greedy, fabric.device)
+            workers = Workers(None if fabric.device.type == "cpu" else 1)
+            found = translate_subwords([model], sources, greedy, fabric.device, workers)
+            workers.close()
             outputs = text.target.decode([hypotheses[0].tokens if hypotheses else [] for hypotheses in found])
             figures.update(bleu(outputs, dev.target_texts, config.train.bleu_tokenizer))
     loss.train(was_training)

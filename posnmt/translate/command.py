@@ -71,7 +71,7 @@ def translate_file(
     total = sum(1 for _ in read_lines(file, findings)) if source is not None else None
     findings = Findings(accept=("empty", "crlf"), stop=True)
     lines = read_lines(file, findings) if source is not None else decode_lines(sys.stdin.buffer, file, findings)
-    translator = Translator.load(runs, checkpoint, interpolate)
+    translator = Translator.load(runs, checkpoint, interpolate, precision=decode.precision)
     pieces = translator.text.target.subwords.pieces
     done = at_limit = subwords = 0
     started = time.monotonic()

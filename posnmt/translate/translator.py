@@ -18,6 +18,7 @@ from posnmt.data.batch import collate, fit, pad
 from posnmt.data.subword import EOS, PAD
 from posnmt.errors import UserError
 from posnmt.translate.search import Hypothesis, search
+from posnmt.workers import Workers
 
 if TYPE_CHECKING:
     from posnmt.data.text import TextPipeline
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 WINDOW = 10_000
 """Lines that are sorted by length together; also how many are in memory at a time."""
+
+FEW = 512
+"""Padded source tokens x beam that a batch has at least before sentences are dealt out evenly to several workers."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +56,45 @@ class Translation:
 
 
 class Translator:
-    """One trained model, or several as an ensemble, with their text pipeline."""
+    """One trained model, or several as an ensemble, with their text pipeline.
+
+    Args:
+        precision: of the products, `fp32` or `bf16`; on a CPU, `bf16` is for Transformers alone.
+
+    Raises:
+        UserError: bf16 on a CPU, and a model that is no Transformer.
+    """
 
     def __init__(
-        self, models: Sequence[TranslationModel], text: TextPipeline, device: torch.device | None = None
+        self,
+        models: Sequence[TranslationModel],
+        text: TextPipeline,
+        device: torch.device | None = None,
+        precision: str = "fp32",
     ) -> None:
         self.device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.models = [model.to(self.device).eval() for model in models]
         self.text = text
+        self.narrow = precision == "bf16"
+        if self.device.type == "cpu":
+            self._pack()
+        self.workers = Workers(None if self.device.type == "cpu" else 1)
+
+    def _pack(self) -> None:
+        """Lay out the weights of Transformers for this CPU."""
+        from posnmt.model.packed import pack
+        from posnmt.model.transformer import Transformer
+
+        for model in self.models:
+            if isinstance(model, Transformer):
+                if torch.backends.mkldnn.is_available() and model.output.weight.dtype == torch.float32:
+                    pack(model, torch.bfloat16 if self.narrow else torch.float32)
+            elif self.narrow:
+                raise UserError(
+                    f"--precision bf16 is for Transformers on a CPU, and this is {model.config.architecture}",
+                    None,
+                    "leave it out",
+                )
 
     @classmethod
     def load(
@@ -68,12 +103,14 @@ class Translator:
         checkpoint: str = "model",
         interpolate: float | None = None,
         device: torch.device | None = None,
+        precision: str = "fp32",
     ) -> Translator:
         """The translator of one run, or the ensemble of several that share their vocabularies.
 
         Args:
             checkpoint: see `Run.weights`.
             interpolate: what positions are divided by, None or 1 for as they were trained; see `Scheme.interpolate`.
+            precision: see `Translator`.
 
         Raises:
             UserError: runs whose subword models differ; a model whose positions cannot be interpolated.
@@ -93,7 +130,7 @@ class Translator:
                     run.folder,
                     "leave --interpolate out; sinusoids, rope and xpos know it, and shape, cape and randomised",
                 )
-        return cls(models, runs[0].text(), device)
+        return cls(models, runs[0].text(), device, precision)
 
     def translate(
         self, lines: Sequence[str], decode: Decode, nbest: int = 1, first_line: int = 1, name: str = "input"
@@ -110,7 +147,8 @@ class Translator:
         """
         encoded = self.text.source.encode(list(lines))
         self._refuse_too_long(encoded, first_line, name)
-        found = translate_subwords(self.models, encoded, decode, self.device)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.narrow):
+            found = translate_subwords(self.models, encoded, decode, self.device, self.workers)
         best = [hypotheses[:nbest] for hypotheses in found]
         texts = iter(self.text.target.decode([h.tokens for hypotheses in best for h in hypotheses]))
         return [
@@ -150,15 +188,28 @@ class Translator:
 
 
 def translate_subwords(
-    models: Sequence[TranslationModel], sources: Sequence[Sequence[int]], decode: Decode, device: torch.device
+    models: Sequence[TranslationModel],
+    sources: Sequence[Sequence[int]],
+    decode: Decode,
+    device: torch.device,
+    workers: Workers | None = None,
 ) -> list[list[Hypothesis]]:
-    """Search for each source (subwords without eos); an empty source gives no hypothesis."""
+    """Search for each source (subwords without eos); an empty source gives no hypothesis.
+
+    Each worker takes one batch after another, the longest sentences first; few sentences are dealt out evenly. None is
+    one worker on all cores.
+    """
+    workers = workers or Workers(1)
     found: list[list[Hypothesis]] = [[] for _ in sources]
     longest = min((model.longest_target for model in models if model.longest_target is not None), default=None)
-    for numbers in _batches([len(source) for source in sources], max(1, decode.batch // decode.beam)):
-        numbers = [number for number in numbers if sources[number]]
-        if not numbers:
-            continue
+    places = [number for number, source in enumerate(sources) if source]
+    lengths = [len(sources[number]) for number in places]
+    limit = decode.batch // decode.beam
+    if workers.count > 1:
+        limit = min(limit, max((sum(lengths) + len(lengths)) // workers.count + 1, FEW // decode.beam))
+
+    def work(chosen: list[int]) -> None:
+        numbers = [places[number] for number in chosen]
         source, lengths = pad([sources[number] for number in numbers], after=EOS)
         limits = [int(decode.max_ratio * len(sources[number])) + decode.max_extra for number in numbers]
         if longest is not None:  # bos and the output must fit the decoder's table
@@ -166,6 +217,8 @@ def translate_subwords(
         results = search(models, source.to(device), lengths.to(device), limits, decode.beam, decode.length_penalty)
         for number, hypotheses in zip(numbers, results, strict=True):
             found[number] = hypotheses
+
+    workers.map(work, _batches(lengths, max(1, limit)))
     return found
 
 

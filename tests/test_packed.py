@@ -1,0 +1,110 @@
+"""Packed layers: the float32 model within bfloat16's rounding; what search makes of narrow logits."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tiny
+from posnmt.config import Decode
+from posnmt.errors import UserError
+from posnmt.model.packed import PackedLinear, multiplies_bf16, pack
+from posnmt.model.transformer import Transformer
+from posnmt.translate.search import GROUP, _with_company, largest, log_normaliser
+from posnmt.translate.translator import Translator, translate_subwords
+from posnmt.workers import Workers
+
+needs_bf16 = pytest.mark.skipif(not multiplies_bf16(), reason="this CPU has no instructions that multiply bfloat16")
+TRANSFORMERS = [name for name, model in tiny.MODELS.items() if isinstance(tiny.build(**model), Transformer)]
+
+
+def texts(count):
+    return [tiny.tokens(1, 1 + number % 7, seed=number)[0].tolist() for number in range(count)]
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_a_packed_model_is_the_model(name):
+    plain, packed = (tiny.build(**tiny.MODELS[name]).float() for _ in range(2))
+    pack(packed, torch.float32)
+    source, target = tiny.tokens(5, 9), tiny.tokens(5, 7, seed=1)
+    with torch.inference_mode():
+        found, wanted = (model.project(model(source, None, target)) for model in (packed, plain))
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+@needs_bf16
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_a_model_packed_in_bf16_is_the_model_within_rounding(name):
+    plain, packed = (tiny.build(**tiny.MODELS[name]).float() for _ in range(2))
+    pack(packed, torch.bfloat16)
+    source, target = tiny.tokens(5, 9), tiny.tokens(5, 7, seed=1)
+    with torch.inference_mode():
+        wanted = plain.project(plain(source, None, target))
+        with torch.autocast("cpu", torch.bfloat16):
+            narrow = plain.project(plain(source, None, target)).float()
+            found = packed.project(packed(source, None, target)).float()
+    assert not torch.equal(found, wanted)
+    assert (found - wanted).norm() < 2 * (narrow - wanted).norm() + 1e-3 * wanted.norm()
+    assert (found - wanted).norm() < 0.05 * wanted.norm()
+
+
+def test_only_what_a_head_may_read_is_packed():
+    model = tiny.build(system="mpr-head").float()
+    project, reads = model.encoder[0].attention.project, model.encoder_views[0].reads()
+    assert not reads.all()
+    x = torch.randn(3, 16)
+    torch.testing.assert_close(PackedLinear(project, torch.float32, reads=reads)(x), wanted := project(x, reads))
+    assert not torch.allclose(wanted, project(x), atol=0.05)
+
+
+def test_the_precision_that_is_asked_for():
+    def translator(system, precision):
+        return Translator([tiny.build(system=system).float()], text=None, precision=precision)
+
+    for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
+        assert translator("rope", precision).models[0].output.dtype == dtype
+    assert isinstance(translator("rnn-nmt", "fp32").models[0].output, torch.nn.Linear)
+    with pytest.raises(UserError, match="bf16 is for Transformers on a CPU, and this is rnn-nmt"):
+        translator("rnn-nmt", "bf16")
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16])
+def test_the_normaliser_is_the_logarithm_of_the_sum(kind):
+    logits = (torch.randn(150, 333) * 5).to(kind)
+    wide = logits.double()
+    torch.testing.assert_close(log_normaliser(logits).double(), wide.logsumexp(-1, keepdim=True), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [7, GROUP, 5 * GROUP, 40 * GROUP, 40 * GROUP + 1, 40 * GROUP + 63])
+@pytest.mark.parametrize("count", [2, 5])
+def test_the_largest_are_those_of_topk(size, count):
+    torch.manual_seed(size)
+    logits = torch.randperm(30 * size, dtype=torch.float32)[: 30 * size].view(30, size)
+    found, wanted = largest(logits, count), logits.topk(count)
+    assert torch.equal(found[0], wanted.values)
+    assert torch.equal(found[1], wanted.indices)
+
+
+def test_the_largest_among_equals_are_different_entries():
+    values, places = largest(torch.zeros(3, 40 * GROUP + 5), 4)
+    assert values.tolist() == [[0.0] * 4] * 3
+    assert all(len(set(row)) == 4 for row in places.tolist())
+
+
+def test_a_batch_shrinks_in_round_steps():
+    assert _with_company([1, 4], 5) == [1, 4]
+    assert _with_company(list(range(0, 34, 2)), 40) == [0, 1, *range(2, 34, 2)]
+    assert len(_with_company(list(range(260)), 300)) == 288
+    assert len(_with_company(list(range(299)), 300)) == 300
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_workers_give_what_one_gives(beam):
+    torch.set_num_threads(2)
+    model, workers, decode = tiny.build(system="relative"), Workers(), Decode(beam=beam, max_extra=4, batch=300)
+    sources = [[], *texts(200)]
+    one, several = (translate_subwords([model], sources, decode, torch.device("cpu"), each) for each in (None, workers))
+    workers.close()
+    assert [[h.tokens for h in found] for found in one] == [[h.tokens for h in found] for found in several]
+    assert one[0] == []
+    assert all(one[1:])
