@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test test-slow test-peers test-browser test-slurm bench lint format clean
+.PHONY: setup demo test test-slow test-peers test-browser test-slurm bench bench-peers lint format clean
 
 setup: $(READY)
 
@@ -45,6 +45,12 @@ test-slurm: $(READY)
 # Speed of every system against the sinusoidal one, as ratios in one run; on an idle machine.
 bench: $(READY)
 	$(BIN)/python benchmarks/schemes.py
+
+# Training speed against other toolkits, in turn: each is installed, pinned, in an environment of its own. On an idle
+# machine, some two hours; benchmarks/peers/README.md says how to take fewer.
+bench-peers: $(READY)
+	$(BIN)/python benchmarks/peers/train_speed.py --corpus ../shared/data/enja_tanaka_small --systems transformer relative \
+		--environments build/peers --out build/peers/$$(date +%Y-%m-%d-%H%M%S).json
 
 lint: $(READY)
 	$(BIN)/ruff format --check posnmt tests benchmarks

@@ -20,11 +20,12 @@ import subprocess
 import sys
 import threading
 import time
-import venv
 import zipfile
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from speed_environment import prepare_environment
 
 SOURCE, TARGET = "en", "ja"
 SPLITS = ("train", "dev", "test")
@@ -41,7 +42,7 @@ ENVIRONMENT = {
 
 def main() -> None:
     arguments = parse_arguments()
-    interpreter = prepare_environment(arguments.environment)
+    interpreter = prepare_environment(arguments.environment, "constraints-opennmt.txt")
     if Path(sys.prefix).resolve() != arguments.environment.resolve():
         os.execv(interpreter, [str(interpreter), *sys.argv])
     arguments.output.mkdir(parents=True, exist_ok=True)
@@ -81,16 +82,6 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def prepare_environment(folder: Path) -> Path:
-    """The environment's interpreter; the environment is made from the constraints file when it is missing."""
-    interpreter = folder.absolute() / "bin" / "python"
-    if not (folder / "bin" / "onmt_train").exists():
-        venv.create(folder, with_pip=True, clear=False)
-        constraints = Path(__file__).with_name("constraints-opennmt.txt")
-        subprocess.run([interpreter, "-m", "pip", "install", "-qq", "--no-deps", "-r", constraints], check=True)
-    return interpreter
-
-
 def read_lines(path: Path) -> list[str]:
     """The lines of a text file, split on the line feed alone."""
     with path.open(encoding="utf-8", newline="\n") as file:
@@ -126,10 +117,10 @@ def prepare_subwords(corpus: Path, output: Path) -> None:
     write_lines(output / "vocabulary", pieces)
 
 
-def write_config(arguments: argparse.Namespace, path: Path) -> None:
+def configuration(arguments: argparse.Namespace) -> dict[str, Any]:
     """OpenNMT-py's configuration of the model and of its training."""
     output = arguments.output
-    config = {
+    return {
         "data": {
             "corpus_1": {"path_src": f"{output}/train.{SOURCE}", "path_tgt": f"{output}/train.{TARGET}"},
             "valid": {"path_src": f"{output}/dev.{SOURCE}", "path_tgt": f"{output}/dev.{TARGET}"},
@@ -151,7 +142,6 @@ def write_config(arguments: argparse.Namespace, path: Path) -> None:
         "train_steps": 1_000_000, "valid_steps": arguments.every, "save_checkpoint_steps": arguments.every,
         "keep_checkpoint": -1, "report_every": 10,
     }  # fmt: skip
-    path.write_text(json.dumps(config, indent=2), encoding="utf-8")  # JSON is YAML
 
 
 def train(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -159,7 +149,7 @@ def train(arguments: argparse.Namespace) -> dict[str, Any]:
     import torch
 
     output = arguments.output
-    write_config(arguments, output / "train.yaml")
+    (output / "train.yaml").write_text(json.dumps(configuration(arguments), indent=2), encoding="utf-8")  # JSON is YAML
     command = [Path(sys.prefix) / "bin" / "onmt_train", "--config", output / "train.yaml"]
     process = subprocess.Popen(
         command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8"
