@@ -59,7 +59,8 @@ class Whole:
         """See `Gradients`; processes add up their gradients after the last batch."""
         torch.manual_seed(_number(seed))
         with self.fabric.no_backward_sync(self.shared_loss, enabled=not last):
-            loss, likelihood = self.shared_loss(*collate(batch).to(self.fabric.device).tensors)
+            with self.fabric.autocast():  # else Fabric rounds what the module returns to float32, in float64 too
+                loss, likelihood = self.shared_loss(*collate(batch).to(self.fabric.device).tensors)
             self.fabric.backward(loss * scale)
         return torch.stack([loss.detach(), likelihood]).double()
 
