@@ -7,10 +7,12 @@ import torch
 
 import tiny
 from posnmt.config import Decode
+from posnmt.data.subword import BOS, EOS
 from posnmt.errors import UserError
 from posnmt.model.packed import PackedLinear, multiplies_bf16, pack
 from posnmt.model.transformer import Transformer
-from posnmt.translate.search import GROUP, _with_company, largest, log_normaliser
+from posnmt.translate.continuations import GROUP, continuations, largest, log_normaliser
+from posnmt.translate.search import _with_company
 from posnmt.translate.translator import Translator, translate_subwords
 from posnmt.workers import Workers
 
@@ -89,6 +91,32 @@ def test_the_largest_among_equals_are_different_entries():
     values, places = largest(torch.zeros(3, 40 * GROUP + 5), 4)
     assert values.tolist() == [[0.0] * 4] * 3
     assert all(len(set(row)) == 4 for row in places.tolist())
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_narrow_logits_are_computed_again_where_it_matters(members, monkeypatch):
+    models = [tiny.build(system="relative").float() for _ in range(members)]
+    source, first = tiny.tokens(40, 9), torch.full((40, 1), BOS)
+    for seed, model in enumerate(models):
+        torch.manual_seed(seed)
+        torch.nn.init.normal_(model.output.weight, std=2.0)
+    at_limit = [row == 7 for row in range(40)]
+
+    def found():
+        states = [model.start(model.encode(source, None), None) for model in models]
+        return continuations(models, states, first, 4, at_limit)
+
+    with torch.inference_mode():
+        wanted_values, wanted_tokens = found()
+        for model in models:
+            monkeypatch.setattr(model, "project", lambda hidden, wide=model.project: wide(hidden).bfloat16())
+        values, tokens = found()
+    assert torch.equal(
+        tokens[torch.arange(40), values.argmax(-1)], wanted_tokens[torch.arange(40), wanted_values.argmax(-1)]
+    )
+    others = torch.arange(40) != 7  # there nothing but eos stands, and the others' change is not known
+    assert (values.amax(-1) - wanted_values.amax(-1))[others].abs().mean() < 2.5e-3
+    assert (tokens[7, values[7].isfinite()] == EOS).all()
 
 
 def test_a_batch_shrinks_in_round_steps():

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from torch import Tensor, nn
+from torch.nn import functional
 
 from posnmt.config import Model
 from posnmt.position.seam import Options, Stack
@@ -69,6 +70,16 @@ class TranslationModel(nn.Module):
         """[.., d] -> logits [.., V]."""
         logits: Tensor = self.output(hidden)
         return logits
+
+    def logits_of(self, hidden: Tensor, tokens: Tensor) -> Tensor:
+        """The logits [N,c] of some subwords [N,c] after `hidden` [N,d], in the width of the weights.
+
+        `project` may give bfloat16, in which a logit of 16 is rounded by up to 1/32: enough to change the best subword.
+        """
+        weight = functional.embedding(tokens, self.output.weight)  # [N,c,d]
+        return (weight * hidden[:, None].to(weight.dtype)).sum(-1) + functional.embedding(
+            tokens, self.output.bias[:, None]
+        ).squeeze(-1)
 
     def interpolate(self, factor: float) -> bool:
         """Divide every position by `factor` from now on; False where nothing in the model knows such a thing."""

@@ -32,13 +32,15 @@ class PackedLinear(nn.Module):
         super().__init__()
         weight = linear.restricted(reads) if isinstance(linear, HeadProjection) else linear.weight
         self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach().to(dtype), ROWS)
-        self.bias = None if linear.bias is None else linear.bias.detach().to(dtype)
+        self.packed_bias = None if linear.bias is None else linear.bias.detach().to(dtype)
         self.dtype, self.wide, self.activation = dtype, wide, "relu" if isinstance(linear, RectifiedLinear) else "none"
 
     def forward(self, x: Tensor, reads: Tensor | None = None) -> Tensor:
         """[..,d] -> [..,d'], of `dtype` unless `wide`; `reads` has been seen to."""
         given = x.to(self.dtype)
-        found: Tensor = torch.ops.mkldnn._linear_pointwise(given, self.packed, self.bias, self.activation, [], "")
+        found: Tensor = torch.ops.mkldnn._linear_pointwise(
+            given, self.packed, self.packed_bias, self.activation, [], ""
+        )
         return found.float() if self.wide else found
 
 
@@ -63,7 +65,9 @@ def pack(model: Transformer, dtype: torch.dtype) -> None:
         if isinstance(layer.feed_forward, FeedForward):
             replace(layer.feed_forward, "rise")
             replace(layer.feed_forward, "fall", wide=True)
+    output = model.output
     replace(model, "output")
+    model.output.weight, model.output.bias = output.weight, output.bias  # for `logits_of`
 
 
 def multiplies_bf16() -> bool:

@@ -11,14 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from posnmt.data.subword import BOS, EOS, PAD
-from posnmt.model.base import State, TranslationModel
-
-ROWS = 64
-"""Rows of logits that are summed at a time on a CPU."""
-
-GROUP = 64
-"""Vocabulary entries that are compared together before single ones are."""
+from posnmt.data.subword import BOS, EOS
+from posnmt.model.base import TranslationModel
+from posnmt.translate.continuations import continuations
 
 
 @dataclass(frozen=True)
@@ -76,13 +71,10 @@ def search(
     tokens = torch.full((sentences * beam, 1), BOS, device=device)
     step = 0
     while alive:
-        logits, normaliser = _next(models, tokens, states)  # [N,V], [N,1]
-        logits[:, [PAD, BOS]] = -torch.inf
-        _end_at_limit(logits.view(len(alive), beam, -1), [limits[sentence] <= step for sentence in alive])
         # each row gives at most 2k continuations, so that k are left when k of them end the sentence
-        row_logits, row_tokens = largest(logits, min(2 * beam, logits.shape[-1]))  # [N,2k]
-        row_scores = (row_logits.to(normaliser.dtype) - normaliser).view(len(alive), beam, -1)
-        total = (scores[..., None] + row_scores).flatten(1)
+        at_limit = [limits[sentence] <= step for sentence in alive for _ in range(beam)]
+        row_scores, row_tokens = continuations(models, states, tokens, 2 * beam, at_limit)
+        total = (scores[..., None] + row_scores.view(len(alive), beam, -1)).flatten(1)
         candidates, places = total.topk(min(2 * beam, total.shape[1]), dim=-1)  # [S,2k] best first
         width = row_tokens.shape[-1]
         parents = places // width
@@ -112,54 +104,6 @@ def search(
                 state.select(rows, kept if leaving else None)
         tokens = chosen.reshape(-1, 1)
     return [sorted(found, key=lambda hypothesis: -hypothesis.score) for found in finished]
-
-
-def _next(models: Sequence[TranslationModel], tokens: Tensor, states: Sequence[State]) -> tuple[Tensor, Tensor]:
-    """[N,V] and [N,1], float32 or wider, whose difference is the logarithm of the mean probability of next subwords."""
-    logits = [model.project(model.advance(tokens, state))[:, -1] for model, state in zip(models, states, strict=True)]
-    if len(logits) == 1:
-        return logits[0], log_normaliser(logits[0])
-    each = torch.stack([(one - log_normaliser(one)) for one in logits])
-    count = each.new_full((len(each[0]), 1), len(each))
-    return each.logsumexp(0), count.log()
-
-
-def log_normaliser(logits: Tensor) -> Tensor:
-    """`log sum_v exp(z_v)` [N,1] of logits [N,V], in float32 or wider, few rows at a time: they stay in the cache.
-
-    By PyTorch's log-softmax, one kernel where its logsumexp is five, of which one column is read.
-    """
-    rows = ROWS if logits.device.type == "cpu" else len(logits)
-    wide = torch.promote_types(logits.dtype, torch.float32)
-    return torch.cat([part[:, :1].to(wide) - part.log_softmax(-1, dtype=wide)[:, :1] for part in logits.split(rows)])
-
-
-def largest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """`logits.topk(count)` of [N,V], best first: by the largest of each group first, which takes one quick pass.
-
-    The `count` largest stand in the `count` groups whose largest are largest, and nowhere else where no two are equal;
-    where some are, each choice among them is one that topk may make.
-    """
-    rows, size = logits.shape
-    groups = size // GROUP
-    if groups <= 2 * count:
-        return logits.topk(count)
-    cut = groups * GROUP  # what is left over stands beside the groups that are chosen
-    chosen = logits[:, :cut].unflatten(1, (groups, GROUP)).amax(-1).topk(count, sorted=False).indices
-    places = (chosen[..., None] * GROUP + torch.arange(GROUP, device=logits.device)).flatten(1)  # [N, count x GROUP]
-    rest = torch.arange(cut, size, device=logits.device).expand(rows, -1)
-    places = torch.cat([places, rest], dim=1)
-    found = logits.gather(1, places).topk(count)
-    return found.values, places.gather(1, found.indices)
-
-
-def _end_at_limit(logits: Tensor, at_limit: list[bool]) -> None:
-    """Leave sentences [S,k,V] that are at their limit no continuation but eos."""
-    if any(at_limit):
-        rows = torch.tensor(at_limit, device=logits.device)
-        ending = logits[rows, :, EOS].clone()
-        logits[rows] = -torch.inf
-        logits[rows, :, EOS] = ending
 
 
 def _with_company(going_on: list[int], sentences: int) -> list[int]:
