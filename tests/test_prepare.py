@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from rich.console import Console
 
 from posnmt.config import Config
-from posnmt.data import prepare as prepare_module
+from posnmt.data import corpus as corpus_module
+from posnmt.data import learn as learn_module
 from posnmt.data.prepare import prepare, table
-from posnmt.data.store import ROWS, Row, Split, SplitWriter, Store
+from posnmt.data.store import ROWS, SCHEMA, Split, SplitWriter, Store
 from posnmt.errors import UserError
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -347,14 +349,45 @@ def test_subwords_come_from_a_sample_that_only_its_size_changes(folder: Path) ->
     assert capped.text.source.subwords.model == model(sample=50), "a length cap leaves the vocabulary alone"
 
 
+def bytes_of(store: Store) -> dict[str, str]:
+    """SHA-256 of every file of a store."""
+    files = [path for path in store.folder.rglob("*") if path.is_file()]
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
 def test_building_twice_gives_the_same_bytes(folder: Path) -> None:
-    stores = [prepare(configure(folder), out=folder / name) for name in ("a", "b")]
-    hashes = [
-        {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in store.folder.rglob("*") if path.is_file()}
-        for store in stores
-    ]
+    hashes = [bytes_of(prepare(configure(folder), out=folder / name)) for name in ("a", "b")]
     assert hashes[0] == hashes[1]
     assert {"manifest.json", "train.arrow", "dev.arrow", "dropped.tsv", "source.model"} <= set(hashes[0])
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_the_number_of_processes_does_not_show(folder: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Chunks of 20 pairs: the first few here, the others elsewhere, in truecasing, tokenising and encoding."""
+    monkeypatch.setattr(corpus_module, "CHUNK", 20)
+    monkeypatch.setattr(learn_module, "CHUNK", 20)
+    write(
+        folder,
+        "train.en",
+        [f"{line.capitalize()}, e.g. Mr. {index}. {line * (index % 9 // 8 * 9)}" for index, line in enumerate(SOURCE)],
+    )
+    write(folder, "train.ids", [f"article-{index // 40}" for index in range(300)])
+    train = {"source": "train.en", "target": "train.de", "documents": "train.ids"}
+    config = configure(
+        folder,
+        {"type": kind, "sample": 200, "vocabulary": 70},
+        train=train,
+        tokenise="moses",
+        truecase=True,
+        max_length=90,
+    )
+    started: list[int] = []
+    popen = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda *args, **options: started.append(1) or popen(*args, **options))
+    stores = [prepare(config, out=folder / str(number), processes=number) for number in (1, 2, 3)]
+    assert len(started) == 4 * (2 + 3), "truecasing, the tokens of either side, encoding"
+    assert 0 < sum(stores[0].manifest["splits"]["train"]["dropped"].values()) < 300
+    assert bytes_of(stores[0]) == bytes_of(stores[1]) == bytes_of(stores[2])
 
 
 def test_interrupted_build_leaves_nothing(folder: Path) -> None:
@@ -423,8 +456,12 @@ def test_damaged_and_foreign_stores(folder: Path) -> None:
 def test_rows_are_found_across_record_batches(tmp_path: Path) -> None:
     number = 2 * ROWS + 5
     with SplitWriter(tmp_path / "train.arrow") as writer:
-        for index in range(number):
-            writer.add(Row(index + 1, f"d{index}", [index] * (index % 4 + 1), [index], None, None))
+        for first in range(0, number, 1000):
+            rows = [
+                {"line": index + 1, "document": f"d{index}", "source": [index] * (index % 4 + 1), "target": [index]}
+                for index in range(first, min(first + 1000, number))
+            ]
+            writer.add(pa.RecordBatch.from_pylist(rows, SCHEMA))
     split = Split(tmp_path / "train.arrow")
     assert len(split) == number
     for index in (0, ROWS - 1, ROWS, 2 * ROWS - 1, 2 * ROWS, number - 1):
@@ -439,7 +476,7 @@ def test_rows_are_found_across_record_batches(tmp_path: Path) -> None:
 
 def test_chunks_do_not_show(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = contents(prepare(configure(folder)))
-    monkeypatch.setattr(prepare_module, "CHUNK", 7)
+    monkeypatch.setattr(corpus_module, "CHUNK", 7)
     assert contents(prepare(configure(folder), out=folder / "chunked")) == whole
 
 

@@ -3,11 +3,13 @@
 import unicodedata
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from posnmt.config import Subword
+from posnmt.data import subword as subword_module
 from posnmt.data.subword import BOS, EOS, PAD, UNK, Reservoir, Subwords
 from posnmt.data.text import SideText, TextPipeline
 from posnmt.data.tokenise import TruecaseLearner, Truecaser, Words
@@ -39,6 +41,35 @@ def test_any_text_has_ids_within_the_vocabulary_and_no_special_ones(text: str) -
     (ids,) = SUBWORDS.encode([text])
     assert all(0 <= index < len(SUBWORDS) for index in ids)
     assert not {PAD, BOS, EOS} & set(ids)
+
+
+# Signs that normalisation makes others of, or nothing, or blanks; SentencePiece's own mark for a blank; other blanks.
+ODD = [*"¨\u0301\u0308ﬁ½℀Å\u2581\u200b\u00ad\ufeff猫犬", "\u3000", "\u00a0", "\u2028", "\x85", "\x1c", "\t", " ", "  "]
+ODD_TEXT = st.lists(
+    st.sampled_from([*ODD, *ALPHABET, " ", "the", " cat", "mat "]) | st.characters(codec="utf-8"), max_size=30
+)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+@pytest.mark.parametrize("normalisation", ["nmt_nfkc", "nfkc", "identity"])
+def test_words_that_are_remembered_are_encoded_as_texts_are(
+    kind: str, normalisation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Subword(type=kind, vocabulary=120, normalisation=normalisation)
+    subwords = Subwords.learn(SENTENCES, settings, "source")
+    monkeypatch.setattr(subword_module, "REMEMBERED", 2000)
+
+    @given(st.lists(ODD_TEXT.map("".join), max_size=8))
+    def check(texts: list[str]) -> None:
+        # the second time the words are known, the whole is one call, and much stands in it twice
+        for some in (texts, texts, [*texts, *texts, *texts]):
+            ids, lengths = subwords.encode_flat(some)
+            rows = np.split(ids, np.cumsum(lengths)[:-1]) if len(some) else []
+            assert [row.tolist() for row in rows] == subwords.encode(some)
+            assert (ids.dtype, lengths.dtype) == (np.int32, np.int64)
+
+    check()
+    assert bool(subwords._words) is (kind == "bpe"), "of unigram no word stands alone"
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])

@@ -7,12 +7,13 @@ in `Findings`: every kind of fault of every file with its first place and its nu
 from __future__ import annotations
 
 import codecs
+import contextlib
 import gzip
 import itertools
 import lzma
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -31,6 +32,8 @@ _SENTENCES = {
 }
 # A byte order mark only says how the file is encoded: it is removed and counted, never a fault.
 BYTE_ORDER_MARK = "byte order mark"
+# Lines that are read, encoded and written together.
+CHUNK = 10_000
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,15 @@ class Pair(NamedTuple):
     def blank(self) -> bool:
         """Whether a side holds nothing but white space."""
         return not self.source.strip() or not self.target.strip()
+
+
+class Chunk(NamedTuple):
+    """Pairs that follow each other, as columns: line numbers, texts, and documents (None: no pair has one)."""
+
+    lines: Sequence[int]
+    sources: list[str]
+    targets: list[str]
+    documents: list[str | None] | None
 
 
 class Findings:
@@ -106,7 +118,9 @@ class Findings:
 
     def raise_all(self) -> None:
         """Raise every fault gathered, one a file and kind; do nothing when there is none."""
-        faults = [self._fault(file, kind) for file, kind in self._first if kind not in self.accept]
+        # by line: files are read in turn, some lines at a time
+        found = sorted(self._first, key=lambda each: self._first[each][0])
+        faults = [self._fault(file, kind) for file, kind in found if kind not in self.accept]
         raise_all([*self._unreadable.values(), *self._other, *faults])
 
     def _fault(self, file: TextFile, kind: str) -> UserError:
@@ -143,24 +157,40 @@ def decode_lines(
         blank_is_fault: whether a line of white space alone is noted.
     """
     for number, raw in enumerate(stream, start=1):
-        raw = raw.removesuffix(b"\n")
-        if raw.endswith(b"\r"):
-            findings.add("crlf", file, number)
-            raw = raw[:-1]
-        if number == 1 and raw.startswith(codecs.BOM_UTF8):
-            findings.add(BYTE_ORDER_MARK, file, number)
-            raw = raw[len(codecs.BOM_UTF8) :]
-        try:
-            line = raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            detail = f"byte {error.start + 1} of the line is 0x{raw[error.start]:02X}"
-            findings.add("utf-8", file, number, detail)
-            line = raw.decode("utf-8", errors="replace")
-        if "\0" in line:
-            findings.add("nul", file, number, f"byte {raw.index(0) + 1} of the line")
-        if blank_is_fault and not line.strip():
-            findings.add("empty", file, number)
-        yield line
+        yield _decode_line(raw, number, file, findings, blank_is_fault)
+
+
+def _decode_line(raw: bytes, number: int, file: TextFile, findings: Findings, blank_is_fault: bool) -> str:
+    """One line as in `decode_lines`."""
+    raw = raw.removesuffix(b"\n")
+    if raw.endswith(b"\r"):
+        findings.add("crlf", file, number)
+        raw = raw[:-1]
+    if number == 1 and raw.startswith(codecs.BOM_UTF8):
+        findings.add(BYTE_ORDER_MARK, file, number)
+        raw = raw[len(codecs.BOM_UTF8) :]
+    try:
+        line = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        detail = f"byte {error.start + 1} of the line is 0x{raw[error.start]:02X}"
+        findings.add("utf-8", file, number, detail)
+        line = raw.decode("utf-8", errors="replace")
+    if "\0" in line:
+        findings.add("nul", file, number, f"byte {raw.index(0) + 1} of the line")
+    if blank_is_fault and not line.strip():
+        findings.add("empty", file, number)
+    return line
+
+
+def _decode_block(raws: list[bytes], first: int, file: TextFile, findings: Findings, blank_is_fault: bool) -> list[str]:
+    """Lines as in `decode_lines`: all at once where there is nothing to find, which is ten times as fast."""
+    whole = b"".join(raws)
+    if b"\r" not in whole and b"\0" not in whole and not (first == 1 and whole.startswith(codecs.BOM_UTF8)):
+        with contextlib.suppress(UnicodeDecodeError):
+            lines = whole.decode("utf-8").removesuffix("\n").split("\n")
+            if not blank_is_fault or all(map(str.strip, lines)):
+                return lines
+    return [_decode_line(raw, number, file, findings, blank_is_fault) for number, raw in enumerate(raws, first)]
 
 
 def read_lines(file: TextFile, findings: Findings, blank_is_fault: bool = True) -> Iterator[str]:
@@ -168,6 +198,19 @@ def read_lines(file: TextFile, findings: Findings, blank_is_fault: bool = True) 
 
     A missing or empty file, a folder and a damaged archive are faults too. A last line without line end is a line.
     """
+    return decode_lines(_raw_lines(file, findings), file, findings, blank_is_fault)
+
+
+def _read_blocks(file: TextFile, findings: Findings, blank_is_fault: bool = True) -> Iterator[list[str]]:
+    """The lines of `read_lines` in lists of `CHUNK`, the last one shorter; several times as fast."""
+    raws, first = _raw_lines(file, findings), 1
+    while block := list(itertools.islice(raws, CHUNK)):
+        yield _decode_block(block, first, file, findings, blank_is_fault)
+        first += len(block)
+
+
+def _raw_lines(file: TextFile, findings: Findings) -> Iterator[bytes]:
+    """The lines of a file with their ends, as bytes; their number is noted, or that they cannot all be read."""
     try:
         stream = open_text(file)
     except UserError as fault:
@@ -176,7 +219,7 @@ def read_lines(file: TextFile, findings: Findings, blank_is_fault: bool = True) 
     number = 0
     with stream:
         try:
-            for line in decode_lines(stream, file, findings, blank_is_fault):
+            for line in stream:
                 number += 1
                 yield line
         except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
@@ -215,35 +258,51 @@ def read_pairs(files: dict[str, TextFile], findings: Findings) -> Iterator[Pair]
         files: what `corpus_files` gives.
         findings: where faults are noted, different line counts among them.
     """
+    for chunk in read_chunks(files, findings):
+        documents = chunk.documents or itertools.repeat(None)
+        yield from map(Pair, chunk.lines, chunk.sources, chunk.targets, documents)
+
+
+def read_chunks(files: dict[str, TextFile], findings: Findings) -> Iterator[Chunk]:
+    """The pairs of `read_pairs`, up to `CHUNK` at a time: several times as fast."""
     return _read_table(files["tsv"], findings) if "tsv" in files else _read_aligned(files, findings)
 
 
-def _read_aligned(files: dict[str, TextFile], findings: Findings) -> Iterator[Pair]:
+def _read_aligned(files: dict[str, TextFile], findings: Findings) -> Iterator[Chunk]:
     """Pairs from two files, and from a third one with document ids if there is one."""
     parts = [part for part in ("source", "target", "documents") if part in files]
     # a line without a document id is a pair that belongs to no document
-    streams = [read_lines(files[part], findings, blank_is_fault=part != "documents") for part in parts]
-    for number, row in enumerate(itertools.zip_longest(*streams), start=1):
-        if None in row:
-            counts = [
-                number - 1 + (line is not None) + sum(1 for _ in stream)
-                for line, stream in zip(row, streams, strict=True)
-            ]
-            findings.misaligned([files[part] for part in parts], counts)
+    streams = [_read_blocks(files[part], findings, blank_is_fault=part != "documents") for part in parts]
+    first = 1
+    for blocks in itertools.zip_longest(*streams, fillvalue=[]):
+        counts = [len(block) for block in blocks]
+        lines = range(first, first + min(counts))
+        documents = [next(iter(line.split(maxsplit=1)), None) for line in blocks[2]] if len(blocks) == 3 else None
+        first += min(counts)
+        if lines:
+            source, target = (block[: len(lines)] for block in blocks[:2])
+            yield Chunk(lines, source, target, documents and documents[: len(lines)])
+        if len(set(counts)) > 1:
+            before = lines.start - 1
+            totals = [before + count + sum(map(len, rest)) for count, rest in zip(counts, streams, strict=True)]
+            findings.misaligned([files[part] for part in parts], totals)
             return
-        fields = row[2].split(maxsplit=1) if len(row) == 3 else []
-        yield Pair(number, row[0], row[1], fields[0] if fields else None)
 
 
-def _read_table(file: TextFile, findings: Findings) -> Iterator[Pair]:
+def _read_table(file: TextFile, findings: Findings) -> Iterator[Chunk]:
     """Pairs from a file of tab-separated columns."""
-    for number, line in enumerate(read_lines(file, findings, blank_is_fault=False), start=1):
-        columns = line.split("\t") if line.strip() else ["", ""]
-        if len(columns) not in (2, 3):
-            findings.add("columns", file, number, f"{len(columns)}, not 2 or 3")
-            continue
-        document = columns[2].strip() if len(columns) == 3 else ""
-        pair = Pair(number, columns[0], columns[1], document or None)
-        if pair.blank:
-            findings.add("empty", file, number)
-        yield pair
+    numbers = itertools.count(1)
+    for block in _read_blocks(file, findings, blank_is_fault=False):
+        pairs = []
+        for number, line in zip(numbers, block, strict=False):
+            columns = line.split("\t") if line.strip() else ["", ""]
+            if len(columns) not in (2, 3):
+                findings.add("columns", file, number, f"{len(columns)}, not 2 or 3")
+                continue
+            document = columns[2].strip() if len(columns) == 3 else ""
+            pair = Pair(number, columns[0], columns[1], document or None)
+            if pair.blank:
+                findings.add("empty", file, number)
+            pairs.append(pair)
+        if pairs:
+            yield Chunk(*map(list, zip(*pairs, strict=True)))

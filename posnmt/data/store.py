@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,8 @@ from posnmt.errors import UserError
 FORMAT = 1
 ROWS = 8192
 
-_SCHEMA = pa.schema(
+# The untouched text is kept for dev alone, where BLEU needs it.
+SCHEMA = pa.schema(
     [
         ("line", pa.int64()),
         ("document", pa.large_string()),
@@ -34,46 +35,32 @@ _SCHEMA = pa.schema(
 )
 
 
-class Row(NamedTuple):
-    """A pair as it is stored. The untouched text is kept for dev alone, where BLEU needs it."""
-
-    line: int
-    document: str | None
-    source: list[int]
-    target: list[int]
-    source_text: str | None
-    target_text: str | None
-
-
 class SplitWriter:
-    """Writes the rows of a split as they come; holds `ROWS` of them at most. A context manager."""
+    """Writes the rows of a split as they come, `ROWS` at a time. A context manager."""
 
     def __init__(self, path: Path) -> None:
-        self._writer = pa.ipc.new_file(str(path), _SCHEMA)
-        self._rows: list[Row] = []
+        self._writer = pa.ipc.new_file(str(path), SCHEMA)
+        self._held = SCHEMA.empty_table()
 
     def __enter__(self) -> SplitWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
-            self._flush()
+            self._flush(1)
         self._writer.close()
 
-    def add(self, row: Row) -> None:
-        """Append a row."""
-        self._rows.append(row)
-        if len(self._rows) == ROWS:
-            self._flush()
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Append rows of the columns of `SCHEMA`."""
+        self._held = pa.concat_tables([self._held, pa.Table.from_batches([rows])])
+        self._flush(ROWS)
 
-    def _flush(self) -> None:
-        if self._rows:
-            columns = [
-                pa.array(column, type=field.type)
-                for column, field in zip(zip(*self._rows, strict=True), _SCHEMA, strict=True)
-            ]
-            self._writer.write_batch(pa.record_batch(columns, schema=_SCHEMA))
-            self._rows.clear()
+    def _flush(self, least: int) -> None:
+        """Write what is held as long as there are so many rows."""
+        while len(self._held) >= least:
+            (batch,) = self._held.slice(0, ROWS).combine_chunks().to_batches()
+            self._writer.write_batch(batch)
+            self._held = self._held.slice(ROWS)
 
 
 class Split:

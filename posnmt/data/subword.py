@@ -8,12 +8,17 @@ vocabulary become `UNK`.
 from __future__ import annotations
 
 import io
+import itertools
 import random
 import re
+from array import array
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from posnmt.config import Subword
 from posnmt.errors import UserError, existing_file
@@ -22,6 +27,10 @@ PAD, UNK, BOS, EOS = 0, 1, 2, 3
 SPECIALS = 4
 # SentencePiece's own mark for unknown characters: it would silently not learn from a line that holds one.
 _RESERVED = "\u2585"
+# How SentencePiece writes a blank.
+_BLANK = "\u2581"
+# Characters of remembered words, for some 40 MB. All is forgotten when there are more: frequent words come back soon.
+REMEMBERED = 2**20
 
 Item = TypeVar("Item")
 
@@ -55,6 +64,8 @@ class Subwords:
 
         self.model = model
         self._processor: Any = sentencepiece.SentencePieceProcessor(model_proto=model)
+        self._words: dict[str, bytes] = {}
+        self._held = 0
 
     def __reduce__(self) -> tuple[type[Subwords], tuple[bytes]]:
         return Subwords, (self.model,)
@@ -71,6 +82,45 @@ class Subwords:
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, without bos and eos; all cores."""
         return self._processor.encode(list(texts), num_threads=-1) if texts else []
+
+    def encode_flat(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The ids of `encode`, one text after the other [tokens], and how many each text has [N]; one core.
+
+        Many texts by many calls: what SentencePiece makes of a word is remembered where it cannot depend on others.
+        """
+        if self._words_alone and not any(_BLANK in text for text in texts):
+            lines = [text.split(" ") for text in texts]
+            unseen = set().union(*lines).difference(self._words)
+            # Text without blanks between its words is not worth remembering.
+            if 2 * sum(map(len, unseen)) < sum(map(len, texts)):
+                return self._encode_words(lines, unseen)
+        rows = self._processor.encode(list(texts), num_threads=1) if texts else []
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        return np.fromiter(itertools.chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths
+
+    def _encode_words(self, lines: list[list[str]], unseen: set[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Ids and lengths as in `encode_flat`, of lines as words, of which some have not been seen yet."""
+        if self._held > REMEMBERED:
+            unseen = unseen.union(*lines)
+            self._words.clear()
+            self._held = 0
+        self._held += sum(map(len, unseen))
+        words = list(unseen)
+        encoded = self._processor.encode(words, num_threads=1) if words else []
+        self._words.update((word, array("i", ids).tobytes()) for word, ids in zip(words, encoded, strict=True))
+        rows = [b"".join([self._words[word] for word in line]) for line in lines]
+        ids = np.frombuffer(b"".join(rows), np.intc).astype(np.int32, copy=False)
+        return ids, np.fromiter(map(len, rows), np.int64, len(rows)) // ids.itemsize
+
+    @cached_property
+    def _words_alone(self) -> bool:
+        """Whether a text's ids are those of its words, one after the other: so in BPE without pieces across blanks.
+
+        Of unigram the best pieces of a text may differ by a rounding. The scores of BPE are the ranks of its merges.
+        """
+        ranked = all(self._processor.get_score(index) == SPECIALS - index for index in range(SPECIALS, len(self)))
+        across = any(_BLANK in piece[1:] for piece in self.pieces)
+        return ranked and not across and self._processor.piece_to_id(_BLANK) != UNK
 
     def split(self, texts: Sequence[str]) -> list[list[str]]:
         """The pieces of each text as SentencePiece writes them; one outside the vocabulary as its own characters."""

@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from posnmt.data.subword import Subwords
 from posnmt.data.tokenise import Truecaser, Words
 from posnmt.errors import UserError, existing_file
@@ -34,6 +37,10 @@ class SideText:
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The subword ids of each text, without bos and eos; a text of invisible characters alone has none."""
         return self.subwords.encode([self.words.split(text) for text in texts])
+
+    def encode_flat(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The ids of `encode`, one text after the other [tokens], and how many each text has [N]; one core."""
+        return self.subwords.encode_flat([self.words.split(text) for text in texts])
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         """The text of each row of ids, subwords and tokenisation undone."""

@@ -1,4 +1,4 @@
-"""Moses tokenisation and truecasing (sacremoses), and the way back.
+"""Moses tokenisation and truecasing with sacremoses' results, and the way back.
 
 Nothing is escaped, so that `&`, `|` or `<` reach the subwords as they are. The way back is Moses' own: it restores
 usual typography, not every blank of the text.
@@ -7,32 +7,61 @@ usual typography, not every blank of the text.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from posnmt.data.moses import MosesTokeniser
 from posnmt.errors import UserError, existing_file
+
+# Where truecasing takes a new sentence to start: after the first, also beyond the second.
+_SENTENCE_END = frozenset(".:?!")
+_BEFORE_SENTENCE = frozenset(["(", "[", '"', "'", "&apos;", "&quot;", "&#91;", "&#93;"])
+# Tags and factors, which sacremoses treats apart.
+_TAG = re.compile(r"<\S[^>]*>")
+_MARKUP = re.compile(r"[<>|\n]")
 
 
 class TruecaseLearner:
-    """Counts how each word is written where a sentence does not start; memory grows with the number of words."""
+    """Counts how each word is written where a sentence does not start; memory grows with the number of words.
+
+    Attributes:
+        forms: how often each form occurred, in the order of the text.
+    """
 
     def __init__(self) -> None:
-        from sacremoses import MosesTruecaser
+        from sacremoses.corpus import Perluniprops
 
-        self._moses = MosesTruecaser()
-        self._forms: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self.forms: Counter[str] = Counter()
+        self._letters = frozenset(
+            letter for kind in ("Lowercase_Letter", "Uppercase_Letter") for letter in Perluniprops().chars(kind)
+        )
 
     def add(self, text: str) -> None:
-        """Count the words of one tokenised line."""
-        for lower, form, weight in self._moses.learn_truecase_weights(text.split()):
-            self._forms[lower][form] += weight
+        """Count the words of one tokenised line, as sacremoses' `learn_truecase_weights` does."""
+        first = True
+        counted = []
+        for token in text.split():
+            if ("<" in token and _TAG.search(token)) or token in _BEFORE_SENTENCE:
+                continue
+            if not first and token in _SENTENCE_END:
+                first = True
+                continue
+            if not first and not self._letters.isdisjoint(token):
+                counted.append(token)
+            first = False
+        self.forms.update(counted)
 
     def truecaser(self) -> Truecaser:
         """What was learned: the most frequent form of each word, and the other forms that occurred."""
+        words: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for form, count in self.forms.items():
+            words[form.lower()][form] = count
         best: dict[str, str] = {}
         other: list[str] = []
-        for lower, forms in self._forms.items():
+        for lower, forms in words.items():
             (form, _), *rest = forms.most_common()
             best[lower] = form
             other.extend(form for form, _ in rest)
@@ -48,20 +77,45 @@ class Truecaser:
     """
 
     def __init__(self, best: dict[str, str], other: list[str]) -> None:
-        from sacremoses import MosesDetruecaser, MosesTruecaser
-
         self._best, self._other = best, other
-        self._forward: Any = MosesTruecaser()
-        self._forward.model = {"best": best, "known": frozenset(other)}
-        self._back: Any = MosesDetruecaser()
+        self._known = frozenset(other)
+
+    def __reduce__(self) -> tuple[type[Truecaser], tuple[dict[str, str], list[str]]]:
+        return Truecaser, (self._best, self._other)
 
     def truecase(self, text: str) -> str:
-        """One tokenised line, truecased."""
-        return self._forward.truecase(text, return_str=True, use_known=True)
+        """One tokenised line, truecased as sacremoses does with `use_known=True`."""
+        if _MARKUP.search(text):
+            return self._moses.truecase(text, return_str=True, use_known=True)
+        first = True
+        tokens = []
+        for token in text.split():
+            best = self._best.get(token.lower())
+            if best and (first or token not in self._known):
+                token = best
+            tokens.append(token)
+            first = token in _SENTENCE_END or (first and token in _BEFORE_SENTENCE)
+        return " ".join(tokens)
 
     def detruecase(self, text: str) -> str:
         """One tokenised line with capital letters where sentences start."""
         return self._back.detruecase(text, return_str=True)
+
+    @cached_property
+    def _moses(self) -> Any:
+        """sacremoses' truecaser with these words."""
+        from sacremoses import MosesTruecaser
+
+        moses = MosesTruecaser()
+        moses.model = {"best": self._best, "known": self._known}
+        return moses
+
+    @cached_property
+    def _back(self) -> Any:
+        """sacremoses' way back."""
+        from sacremoses import MosesDetruecaser
+
+        return MosesDetruecaser()
 
     def save(self, path: Path) -> None:
         """Write the model as JSON."""
@@ -89,17 +143,24 @@ class Words:
 
     def __init__(self, language: str, tokenise: bool, truecaser: Truecaser | None = None) -> None:
         self.language, self.tokenised, self.truecaser = language, tokenise, truecaser
-        if tokenise:
-            from sacremoses import MosesDetokenizer, MosesTokenizer
+        self._tokeniser = MosesTokeniser(language) if tokenise else None
 
-            self._tokeniser: Any = MosesTokenizer(language)
-            self._detokeniser: Any = MosesDetokenizer(language)
+    @cached_property
+    def _detokeniser(self) -> Any:
+        """sacremoses' way back."""
+        from sacremoses import MosesDetokenizer
+
+        return MosesDetokenizer(self.language)
 
     def split(self, text: str) -> str:
         """Text as it goes into subwords: tokens with one blank between them."""
-        if self.tokenised:
-            text = self._tokeniser.tokenize(text, return_str=True, escape=False)
+        if self._tokeniser is not None:
+            text = self._tokeniser.tokenise(text)
         return self.truecaser.truecase(text) if self.truecaser else text
+
+    def split_all(self, texts: list[str]) -> list[str]:
+        """`split` of each text."""
+        return [self.split(text) for text in texts]
 
     def join(self, text: str) -> str:
         """The way back from `split`."""

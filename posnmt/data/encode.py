@@ -1,0 +1,142 @@
+"""Pairs to subword ids, a chunk at a time: what is kept, what is dropped and why, and the books of both."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from posnmt.data.corpus import Chunk
+from posnmt.data.store import SCHEMA
+from posnmt.data.subword import UNK
+from posnmt.data.text import TextPipeline
+from posnmt.data.tokenise import TruecaseLearner, Words
+
+REASONS = ("empty", "no subwords", "source too long", "target too long", "both too long")
+
+
+@dataclass
+class Account:
+    """The books of a split, or of a part of it.
+
+    Attributes:
+        read, kept, kept_too_long: pairs; the last are kept though longer than `data.max_length`.
+        dropped: pairs for each of `REASONS`.
+        subwords, unknown, longest: of the source and the target of what is kept.
+    """
+
+    read: int = 0
+    kept: int = 0
+    kept_too_long: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    subwords: list[int] = field(default_factory=lambda: [0, 0])
+    unknown: list[int] = field(default_factory=lambda: [0, 0])
+    longest: list[int] = field(default_factory=lambda: [0, 0])
+
+    def add(self, part: Account) -> None:
+        """Enter the books of a part."""
+        self.read += part.read
+        self.kept += part.kept
+        self.kept_too_long += part.kept_too_long
+        self.dropped.update(part.dropped)
+        for side in (0, 1):
+            self.subwords[side] += part.subwords[side]
+            self.unknown[side] += part.unknown[side]
+            self.longest[side] = max(self.longest[side], part.longest[side])
+
+    def manifest(self) -> dict[str, Any]:
+        """The books as the manifest has them."""
+        dropped = {reason: self.dropped[reason] for reason in REASONS}
+        books = {"read": self.read, "kept": self.kept, "dropped": dropped, "kept_too_long": self.kept_too_long}
+        for side, name in enumerate(("source", "target")):
+            names = {"subwords": self.subwords, "unknown": self.unknown, "longest": self.longest}
+            books[name] = {measure: values[side] for measure, values in names.items()}
+        return books
+
+
+class Encoded(NamedTuple):
+    """A chunk as it goes into a store: rows that are kept; line, reason and lengths of the others; the books."""
+
+    rows: pa.RecordBatch
+    dropped: list[tuple[int, str, int, int]]
+    account: Account
+
+
+@dataclass(frozen=True)
+class EncodeChunk:
+    """Encodes the pairs of a split and decides on each: length drops training pairs alone, for dev is to measure.
+
+    Args:
+        text: the text pipeline.
+        split: `train` or `dev`; dev keeps its text.
+        max_length: subwords a side, or None.
+    """
+
+    text: TextPipeline
+    split: str
+    max_length: int | None
+
+    def __call__(self, chunk: Chunk) -> Encoded:
+        """The chunk as it goes into the store."""
+        sides = [self.text.source.encode_flat(chunk.sources), self.text.target.encode_flat(chunk.targets)]
+        source, target = (lengths for _, lengths in sides)
+        reasons, too_long = self._reasons(chunk, source, target)
+        kept = reasons == 0
+        rows = np.flatnonzero(kept)
+        account = Account(len(kept), len(rows), int(too_long[kept].sum()))
+        columns = [pa.array(np.asarray(chunk.lines, dtype=np.int64)[rows])]
+        columns.append(_strings(chunk.documents, rows))
+        for side, (ids, lengths) in enumerate(sides):
+            ids, lengths = ids[np.repeat(kept, lengths)], lengths[kept]
+            account.subwords[side] = len(ids)
+            account.unknown[side] = int((ids == UNK).sum())
+            account.longest[side] = int(lengths.max(initial=0))
+            starts = np.concatenate([[0], np.cumsum(lengths)])
+            columns.append(pa.LargeListArray.from_arrays(pa.array(starts, pa.int64()), pa.array(ids, pa.int32())))
+        for texts in (chunk.sources, chunk.targets):
+            columns.append(_strings(texts if self.split == "dev" else None, rows))
+        dropped = [
+            (chunk.lines[row], REASONS[reasons[row] - 1], int(source[row]), int(target[row]))
+            for row in np.flatnonzero(~kept).tolist()
+        ]
+        account.dropped.update(reason for _, reason, _, _ in dropped)
+        return Encoded(pa.record_batch(columns, schema=SCHEMA), dropped, account)
+
+    def _reasons(
+        self, chunk: Chunk, source: NDArray[np.int64], target: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """For each pair 0 (kept) or 1 + the index of the reason, and whether a side is longer than the limit."""
+        limit = np.inf if self.max_length is None else self.max_length
+        # 1, 2 or 3: the source, the target, both
+        over = (source > limit) + 2 * (target > limit)
+        blank = [not (one.strip() and other.strip()) for one, other in zip(chunk.sources, chunk.targets, strict=True)]
+        by_length = np.where(over > 0, over + 2, 0) if self.split == "train" else 0
+        return np.where(blank, 1, np.where((source == 0) | (target == 0), 2, by_length)), over > 0
+
+
+@dataclass(frozen=True)
+class CountForms:
+    """Counts how the words of a chunk are written, for truecasing; pairs with a blank side do not count."""
+
+    source: Words
+    target: Words
+
+    def __call__(self, chunk: Chunk) -> tuple[Counter[str], Counter[str]]:
+        """The forms of the sources' and of the targets' words, in the order of the text."""
+        learners = TruecaseLearner(), TruecaseLearner()
+        for source, target in zip(chunk.sources, chunk.targets, strict=True):
+            if source.strip() and target.strip():
+                learners[0].add(self.source.split(source))
+                learners[1].add(self.target.split(target))
+        return learners[0].forms, learners[1].forms
+
+
+def _strings(texts: list[Any] | None, rows: NDArray[np.int64]) -> pa.Array:
+    """Some of the texts as a column; nulls where there are none."""
+    if texts is None:
+        return pa.array([None] * len(rows), pa.large_string())
+    return pa.array([texts[row] for row in rows], pa.large_string())

@@ -1,0 +1,142 @@
+"""The first pass of `prepare`: every line is checked, and the text pipeline is learned, or taken from elsewhere."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from posnmt.config import Config
+from posnmt.data.corpus import BYTE_ORDER_MARK, CHUNK, Chunk, Findings, TextFile, read_chunks
+from posnmt.data.encode import CountForms
+from posnmt.data.processes import ordered_map
+from posnmt.data.subword import Reservoir, Subwords
+from posnmt.data.text import SideText, TextPipeline
+from posnmt.data.tokenise import TruecaseLearner, Words
+from posnmt.errors import UserError, raise_all
+from posnmt.yaml_file import expand
+
+TOLD_EVERY = 100_000
+# Fixed, not train.seed: runs that differ in their seed share one vocabulary and one store.
+SAMPLE_SEED = 1
+
+Report = Callable[[str], None]
+Files = dict[str, dict[str, TextFile]]
+
+
+def learn(config: Config, files: Files, processes: int, say: Report) -> tuple[TextPipeline, Findings]:
+    """First pass: check every line of every file, then learn truecasing and subwords from the training text."""
+    data, settings = config.data, config.subword
+    findings = Findings(data.accept)
+    sample: Reservoir[tuple[str, str]] = Reservoir(settings.sample, SAMPLE_SEED)
+    given = None if settings.text is None else _given_text(config)
+    sides = [Words(language, data.tokenise == "moses") for language in (data.source_language, data.target_language)]
+    learners = [TruecaseLearner() for _ in sides] if data.truecase and given is None else []
+    chunks = _sampled(told(read_chunks(files["train"], findings), "checking data.train", say), sample)
+    if learners:
+        with closing(ordered_map(CountForms(*sides), chunks, processes)) as counted:
+            for forms in counted:
+                for learner, of_side in zip(learners, forms, strict=True):
+                    learner.forms.update(of_side)
+    for _ in chunks:
+        pass
+    if "dev" in files:
+        for _ in told(read_chunks(files["dev"], findings), "checking data.dev", say):
+            pass
+    findings.raise_all()
+    for file in all_files(files):
+        if findings.count(file, BYTE_ORDER_MARK):
+            say(f"{file.path}: the byte order mark at its start is removed")
+    if not sample.items:
+        raise UserError("no training pair is left: every one has an empty side", "data.train", "check the files")
+
+    if given is not None:
+        say(f"taking tokenisation and subwords from {text_folder(config)}")
+        return given, findings
+    for words, learner in zip(sides, learners, strict=False):
+        words.truecaser = learner.truecaser()
+    say(f"learning {settings.type} subwords from {len(sample.items):,} pairs")
+    source = _tokenised(sides[0], [text for text, _ in sample.items], processes)
+    target = _tokenised(sides[1], [text for _, text in sample.items], processes)
+    if settings.shared:
+        shared = Subwords.learn(itertools.chain(source, target), settings, "shared")
+        return TextPipeline(SideText(sides[0], shared), SideText(sides[1], shared)), findings
+    learned, faults = [], []
+    for role, words, sentences in (("source", sides[0], source), ("target", sides[1], target)):
+        try:
+            learned.append(SideText(words, Subwords.learn(sentences, settings, role)))
+        except UserError as fault:
+            faults.append(fault)
+    raise_all(faults)
+    return TextPipeline(*learned), findings
+
+
+def text_folder(config: Config) -> Path:
+    """The folder of `subword.text`, which is set."""
+    return Path(config.data.root) / expand(str(config.subword.text), "subword.text")
+
+
+def _given_text(config: Config) -> TextPipeline:
+    """The pipeline of `subword.text`; what the config says of text must be true of it.
+
+    Raises:
+        UserError: names every setting that is not.
+    """
+    data, folder = config.data, text_folder(config)
+    text = TextPipeline.load(folder)
+    wanted: dict[str, Any] = {"subword.shared": config.subword.shared}
+    found: dict[str, Any] = {"subword.shared": text.shared}
+    for side, language in (("source", data.source_language), ("target", data.target_language)):
+        words: Words = getattr(text, side).words
+        wanted |= {f"data.{side}_language": language, "data.tokenise": data.tokenise, "data.truecase": data.truecase}
+        found |= {
+            f"data.{side}_language": words.language,
+            "data.tokenise": "moses" if words.tokenised else "none",
+            "data.truecase": words.truecaser is not None,
+        }
+    raise_all(
+        [
+            UserError(
+                f"{key} is {wanted[key]!r}, but subword.text was made with {found[key]!r}", folder, "make them equal"
+            )
+            for key in wanted
+            if wanted[key] != found[key]
+        ]
+    )
+    return text
+
+
+def _sampled(chunks: Iterable[Chunk], sample: Reservoir[tuple[str, str]]) -> Iterator[Chunk]:
+    """The same chunks; their pairs are offered to the sample, but for those with a blank side."""
+    for chunk in chunks:
+        for source, target in zip(chunk.sources, chunk.targets, strict=True):
+            if source.strip() and target.strip():
+                sample.add((source, target))
+        yield chunk
+
+
+def _tokenised(words: Words, texts: list[str], processes: int) -> list[str]:
+    """The texts as they go into subwords."""
+    if not words.tokenised:
+        return texts
+    chunks = (texts[first : first + CHUNK] for first in range(0, len(texts), CHUNK))
+    with closing(ordered_map(words.split_all, chunks, processes)) as found:
+        return list(itertools.chain.from_iterable(found))
+
+
+def told(chunks: Iterable[Chunk], doing: str, say: Report) -> Iterator[Chunk]:
+    """The same chunks; says what is being done and how far it has come."""
+    say(doing)
+    told = 0
+    for chunk in chunks:
+        yield chunk
+        if chunk.lines[-1] // TOLD_EVERY > told:
+            told = chunk.lines[-1] // TOLD_EVERY
+            say(f"{doing}: {told * TOLD_EVERY:,} pairs")
+
+
+def all_files(files: Files) -> list[TextFile]:
+    """The files of all splits."""
+    return [file for parts in files.values() for file in parts.values()]

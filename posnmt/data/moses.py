@@ -1,0 +1,198 @@
+"""Moses' word tokenisation: sacremoses' rules and results, many times as fast.
+
+sacremoses applies every rule to every line, some with sets of ten thousand characters made anew for each full stop.
+Here the rules see what stands between two blanks, and what they make of it is remembered. They look no further, but
+for two: whether a full stop belongs to its word may depend on how the next one starts, which is decided line by line;
+and an apostrophe uses up the blank beside it, so that a line with two of them around a blank is taken as a whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+# Characters of remembered text, for some 30 MB. All is forgotten when there are more: frequent words come back soon.
+REMEMBERED = 2**20
+
+# What is no text; sacremoses removes it after it has made runs of white space one blank.
+_CONTROL = re.compile(r"[\0-\x08\x0e-\x1b]")
+_NUMERIC_ONLY = re.compile(r"\s#NUMERIC_ONLY#")
+_DIGITS = frozenset("0123456789")
+# Runs of full stops are words of letters while the rules work. Such a word in the text becomes full stops, as there.
+_DOT_MARKER = re.compile(r"(?:DOT)+MULTI")
+_SCRIPTS = {
+    "zh": ["Han"],
+    "ja": ["Hiragana", "Katakana", "Han"],
+    "ko": ["Hangul"],
+    "cjk": ["Hangul", "Hiragana", "Katakana", "Han"],
+}
+
+# A sign without which the rule finds nothing, what it finds, what takes its place.
+Rule = tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]]
+
+
+class Piece(NamedTuple):
+    """What the rules make of the text between two blanks.
+
+    Attributes:
+        first: the first character of its first token.
+        whole: its tokens, with one blank between them.
+        parted: the same with the last full stop as a token of its own, where the next token decides; else None.
+        before_number: whether that full stop stays when a number follows (`No. 5`).
+    """
+
+    first: str
+    whole: str
+    parted: str | None
+    before_number: bool
+
+
+class MosesTokeniser:
+    """Moses' tokeniser without escapes. Pickles without what it remembers, so that worker processes may have it.
+
+    Args:
+        language: code for the rules; one that sacremoses has no list for gets the English non-breaking prefixes.
+    """
+
+    def __init__(self, language: str) -> None:
+        from sacremoses.corpus import NonbreakingPrefixes, Perluniprops
+        from sacremoses.indic import NUKTAS, VIRAMAS
+
+        characters = Perluniprops().chars
+        signs = {*"".join(VIRAMAS), *"".join(NUKTAS)}
+        signs.update(*(characters(script) for script in _SCRIPTS.get(language, [])))
+        letters = signs.union(characters("IsAlpha"))
+        self._letters, self._lower = frozenset(letters), frozenset(characters("IsLower"))
+        self._alphanumeric = frozenset(signs.union(characters("IsAlnum")))
+        self._padded = _Padded(self._alphanumeric)
+        self._rules = _rules(language, _ranges(letters), _ranges(characters("IsN")))
+        prefixes = {prefix.strip() for prefix in NonbreakingPrefixes().words(language)}
+        self._before_number = {each.rpartition(" ")[0] for each in prefixes if _NUMERIC_ONLY.search(each)}
+        self._unbroken = prefixes - self._before_number
+        self._pieces: dict[str, Piece] = {}
+        self._held = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_pieces": {}, "_held": 0}
+
+    def tokenise(self, text: str) -> str:
+        """One line as tokens with one blank between them: what sacremoses' `tokenize(text, return_str=True,
+        escape=False)` gives, the blank at the end of a line that ends in `.'` included."""
+        parts = text.split()
+        line = " ".join(parts)
+        if "' '" in line or _CONTROL.search(line):
+            line = _CONTROL.sub("", line).strip()
+            parts = [line] if line else []
+        # A blank on either side, but where the line starts or ends: some rules ask for it.
+        for index in range(1, len(parts)):
+            parts[index - 1] += " "
+            parts[index] = " " + parts[index]
+        line = self._join([self._pieces.get(part) or self._piece(part) for part in parts])
+        if line.endswith(".'"):
+            line = line[:-2] + " . ' "
+        return _DOT_MARKER.sub(_dots, line) if "MULTI" in line else line
+
+    def _piece(self, part: str) -> Piece:
+        """The rules applied to the text between two blanks, the blanks included; what comes out is remembered."""
+        text = part.strip()
+        stem, mark = (text[:-1], text[-1]) if text[-1] in ",." else (text, "")
+        if stem and self._alphanumeric.issuperset(stem):  # most words: a mark after it is all that a rule could find
+            piece = Piece(text[0], f"{stem} ,", None, False) if mark == "," else self._token(text)
+        else:
+            piece = self._ruled(part)
+        self._held += len(part)
+        if self._held > REMEMBERED:
+            self._pieces.clear()
+            self._held = len(part)
+        self._pieces[part] = piece
+        return piece
+
+    def _ruled(self, part: str) -> Piece:
+        """All rules applied, one after the other."""
+        text = part.translate(self._padded)
+        for sign, rule, replacement in self._rules:
+            if sign in text:
+                text = rule.sub(replacement, text)
+        tokens = [self._token(token) for token in text.split()]
+        last = tokens[-1]
+        whole = self._join([*tokens[:-1], last._replace(parted=None)])
+        return Piece(tokens[0].first, whole, last.parted and self._join(tokens), last.before_number)
+
+    def _token(self, token: str) -> Piece:
+        """A token, and whether a full stop at its end belongs to it: yes, or it depends on what follows."""
+        word = token[:-1]
+        if not word or not token.endswith("."):
+            return Piece(token[0], token, None, False)
+        if word in self._unbroken or ("." in word and not self._letters.isdisjoint(word)):
+            return Piece(token[0], token, None, False)
+        return Piece(token[0], token, f"{word} .", word in self._before_number)
+
+    def _join(self, pieces: list[Piece]) -> str:
+        """The tokens of a line, with the full stops left where they are or parted from their words."""
+        found = []
+        for index, (_, whole, parted, before_number) in enumerate(pieces):
+            if parted is not None:
+                following = pieces[index + 1].first if index + 1 < len(pieces) else ""
+                stays = following in self._lower or (before_number and following in _DIGITS)
+                whole = whole if stays else parted
+            found.append(whole)
+        return " ".join(found)
+
+
+class _Padded(dict[int, str]):
+    """For `str.translate`: a blank on either side of every sign but letters, numbers and those that have rules."""
+
+    def __init__(self, alphanumeric: frozenset[str]) -> None:
+        super().__init__()
+        self._kept = alphanumeric.union(".'`,-")
+
+    def __missing__(self, code: int) -> str:
+        sign = chr(code)
+        self[code] = sign if sign in self._kept or sign.isspace() else f" {sign} "
+        return self[code]
+
+
+def _rules(language: str, a: str, n: str) -> list[Rule]:
+    """Moses' rules in their order, for letters `a` and numbers `n` (the insides of classes of a regular expression)."""
+    apostrophes = [(r"'", " ' ")]
+    if language == "en":
+        apostrophes = [
+            (rf"([^{a}])'([^{a}])", r"\1 ' \2"),
+            (rf"([^{a}{n}])'([{a}])", r"\1 ' \2"),
+            (rf"([{a}])'([^{a}])", r"\1 ' \2"),
+            (rf"([{a}])'([{a}])", r"\1 '\2"),
+            (rf"([{n}])'(s)", r"\1 '\2"),
+        ]
+    elif language in ("fr", "it"):
+        apostrophes = [
+            (rf"([^{a}])'([^{a}])", r"\1 ' \2"),
+            (rf"([^{a}])'([{a}])", r"\1 ' \2"),
+            (rf"([{a}])'([^{a}])", r"\1 ' \2"),
+            (rf"([{a}])'([{a}])", r"\1' \2"),
+        ]
+    commas = [(rf"([^{n}]),", r"\1 , "), (rf",([^{n}])", r" , \1"), (rf"([{n}]),$", r"\1 , ")]
+    rules: list[Rule] = [("..", re.compile(r"\.{2,}"), _dot_marker)]
+    rules += [(",", re.compile(pattern), replacement) for pattern, replacement in commas]
+    return rules + [("'", re.compile(pattern), replacement) for pattern, replacement in apostrophes]
+
+
+def _dot_marker(dots: re.Match[str]) -> str:
+    """A run of full stops as a word of letters."""
+    return " " + "DOT" * len(dots[0]) + "MULTI" + (" " if dots.end() < len(dots.string) else "")
+
+
+def _dots(marker: re.Match[str]) -> str:
+    """The way back from `_dot_marker`."""
+    return "." * (len(marker[0]) // len("DOT") - 1)
+
+
+def _ranges(characters: Iterable[str]) -> str:
+    """Characters as the inside of a class of a regular expression: runs as ranges, which is quick to compile."""
+    runs: list[list[int]] = []
+    for code in sorted(map(ord, characters)):
+        if runs and code == runs[-1][1] + 1:
+            runs[-1][1] = code
+        else:
+            runs.append([code, code])
+    return "".join(rf"\U{first:08x}-\U{last:08x}" for first, last in runs)
