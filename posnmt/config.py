@@ -162,6 +162,11 @@ class Train(Section):
     clip: float | None = Field(1.0, gt=0, description="largest gradient norm; null: no clipping")
     precision: Literal["auto", "bf16", "fp32", "fp64"] = Field("auto", description="auto: bf16 where the chip has it")
     compile: bool = Field(False, description="torch.compile: minutes before the first update, so for long runs")
+    shard: bool = Field(
+        False,
+        description="each of torchrun's processes keeps a slice of the weights, gradients and Adam's moments (FSDP2): "
+        "for models that do not fit one device",
+    )
     evaluate_every: Positive = Field(1000, description="updates between two evaluations on dev")
     dev_bleu: bool = Field(True, description="translate dev greedily at each evaluation and report BLEU")
     best_by: Literal["bleu", "perplexity"] = "bleu"
@@ -174,6 +179,12 @@ class Train(Section):
     def _some_end(self) -> Train:
         if self.steps is None and self.epochs is None and self.minutes is None:
             raise ValueError("say when to stop: one of steps, epochs or minutes")
+        return self
+
+    @model_validator(mode="after")
+    def _shards_uncompiled(self) -> Train:
+        if self.shard and self.compile:
+            raise ValueError("compile and shard do not go together yet: set one of them to false")
         return self
 
 

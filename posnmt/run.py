@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from posnmt.data.text import TextPipeline
     from posnmt.model.base import TranslationModel
 
-MAY_CHANGE = {"steps", "epochs", "minutes", "patience", "log_every"}
-"""Settings of `train` that a resumed run may change: when to stop, and how often to speak."""
+MAY_CHANGE = {"steps", "epochs", "minutes", "patience", "log_every", "shard"}
+"""Settings of `train` that a resumed run may change: when to stop, how often to speak, who keeps what."""
 
 
 @dataclass(frozen=True)

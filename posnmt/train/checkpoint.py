@@ -1,7 +1,8 @@
 """Checkpoints: weights in safetensors, no pickle; written whole or not at all; and their average.
 
 A checkpoint folder `checkpoints/step-N` holds `model.safetensors`, and the newest also what a resumed run needs:
-`optimizer.safetensors` and `state.json`, the last file written, which makes the folder valid.
+`optimizer.safetensors` and `state.json`, the last file written, which makes the folder valid. The files are the same
+however many processes made them, and whether or not each had only a slice of the model.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from posnmt.errors import UserError
+from posnmt.train.sharding import slice_like, whole
 
 
 def save_model(model: nn.Module, path: Path, about: dict[str, Any]) -> None:
@@ -36,7 +38,7 @@ def save_tensors(tensors: dict[str, Tensor], path: Path, about: dict[str, Any]) 
 
 
 def load_model(model: nn.Module, path: Path) -> dict[str, Any]:
-    """Read the weights of a model from a file, and the facts in its header.
+    """Read the weights of a model, or of this process's slice of it, from a file, and the facts in its header.
 
     Raises:
         UserError: no such file, not safetensors, or weights of another model (names or shapes differ).
@@ -65,17 +67,17 @@ def load_model(model: nn.Module, path: Path) -> dict[str, Any]:
         )  # fmt: skip
     with torch.no_grad():
         for name, parameter in wanted.items():
-            parameter.copy_(tensors[name])
+            parameter.copy_(slice_like(tensors[name], parameter))
     return about
 
 
 def save_checkpoint(
-    folder: Path, model: nn.Module, optimizer: Optimizer | None, state: dict[str, Any], about: dict[str, Any], keep: int
+    folder: Path, model: nn.Module, moments: dict[str, Tensor], state: dict[str, Any], about: dict[str, Any], keep: int
 ) -> Path:
     """Write `folder/step-N`; keep the newest `keep` checkpoints, and of the older ones the weights alone.
 
     Args:
-        optimizer: written as well, so that the run can go on; None: weights alone.
+        moments: the optimizer's, of `optimizer_tensors`, whole and on the CPU.
         state: the run's state, JSON; `state["step"]` is N.
     """
     place = folder / f"step-{state['step']:08d}"
@@ -83,8 +85,7 @@ def save_checkpoint(
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True)
     save_model(model, building / "model.safetensors", about)
-    if optimizer is not None:
-        save_file(_optimizer_tensors(model, optimizer), building / "optimizer.safetensors")
+    save_file(moments, building / "optimizer.safetensors")
     (building / "state.json").write_text(json.dumps(state, indent=1), encoding="utf-8")
     shutil.rmtree(place, ignore_errors=True)
     os.replace(building, place)
@@ -121,22 +122,27 @@ def average(places: list[Path]) -> dict[str, Tensor]:
     return {name: (value / len(places)).to(kinds[name].dtype) for name, value in total.items()}
 
 
-def _optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
-    """Adam's moments and step counts under `parameter/moment` names."""
+def optimizer_tensors(model: nn.Module, optimizer: Optimizer, keep: bool) -> dict[str, Tensor]:
+    """Adam's moments and step counts under `parameter/moment` names, whole and on the CPU.
+
+    Args:
+        keep: whether this process wants them; each must ask, for where moments are shared out all take part.
+    """
     names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
-    return {
-        f"{names[parameter]}/{key}": torch.as_tensor(value).detach().cpu().contiguous()
-        for parameter, moments in optimizer.state.items()
-        for key, value in moments.items()
-    }
+    found = {}
+    for parameter, moments in optimizer.state.items():
+        for key, value in moments.items():
+            tensor = whole(value.detach())
+            if keep:
+                found[f"{names[parameter]}/{key}"] = tensor.cpu().contiguous()
+    return found
 
 
 def _restore_optimizer(tensors: dict[str, Tensor], model: nn.Module, optimizer: Optimizer) -> None:
-    """The transpose of `_optimizer_tensors`."""
+    """The transpose of `optimizer_tensors`."""
     parameters = dict(model.named_parameters())
     for name, tensor in tensors.items():
         parameter_name, key = name.rsplit("/", 1)
         parameter = parameters[parameter_name]
-        # Adam keeps its step counts on the CPU unless it is fused on a GPU
-        target = torch.device("cpu") if key == "step" and parameter.device.type == "cpu" else parameter.device
-        optimizer.state[parameter][key] = tensor.to(target)
+        single = key == "step"  # a number, of which every process has all
+        optimizer.state[parameter][key] = tensor.to(parameter.device) if single else slice_like(tensor, parameter)

@@ -4,31 +4,56 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.plugins import DoublePrecision
+from lightning_fabric.strategies import ModelParallelStrategy, Strategy
 
 from posnmt.config import Train
+from posnmt.errors import UserError
 from posnmt.model.packed import multiplies_bf16
+from posnmt.train.sharding import shard
 
 
 def make_fabric(train: Train) -> Fabric:
-    """Fabric for this process: one device, or its share of torchrun's processes (LOCAL_WORLD_SIZE a node)."""
+    """Fabric for this process: one device, or its share of torchrun's processes (LOCAL_WORLD_SIZE a node).
+
+    Raises:
+        UserError: the model is to be shared out, and there is one process.
+    """
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # the run itself says precision and device
     local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     nodes = int(os.environ.get("WORLD_SIZE", "1")) // local
     accelerator = "cuda" if torch.cuda.is_available() else "cpu"
-    parallel = local * nodes > 1
+    width = precision(train, accelerator)
+    # Fabric refuses float64 by name beside a strategy that shards, but not as a plugin
+    arithmetic: Any = {"plugins": DoublePrecision()} if width == "64-true" else {"precision": width}
     fabric = Fabric(
         accelerator=accelerator,
         devices=local,
         num_nodes=nodes,
-        strategy="ddp" if parallel else "auto",
-        precision=precision(train, accelerator),
+        strategy=_strategy(train, processes=local * nodes),
+        **arithmetic,
     )
     fabric.launch()
     return fabric
+
+
+def _strategy(train: Train, processes: int) -> str | Strategy:
+    """How processes share the work: a batch each, and with `train.shard` a slice of the weights each as well."""
+    if not train.shard:
+        return "ddp" if processes > 1 else "auto"
+    if processes == 1:
+        raise UserError(
+            "it shares the model out over several processes, and there is one",
+            "train.shard",
+            "start it with torchrun, as in `torchrun --nproc-per-node 8 -m posnmt train`, or set train.shard: false",
+        )
+    return ModelParallelStrategy(
+        lambda module, mesh: shard(module, mesh["data_parallel"]), data_parallel_size=processes, tensor_parallel_size=1
+    )
 
 
 def precision(train: Train, accelerator: str) -> Literal["bf16-mixed", "32-true", "64-true"]:

@@ -50,15 +50,19 @@ class Gradients(Protocol):
 
 
 class Whole:
-    """A batch as a whole, by the loss module as Fabric wraps it."""
+    """A batch as a whole, by the loss module as Fabric wraps it.
 
-    def __init__(self, fabric: Fabric, shared_loss: Any) -> None:
-        self.fabric, self.shared_loss = fabric, shared_loss
+    Args:
+        sharded: whether each process keeps only a slice of the gradients.
+    """
+
+    def __init__(self, fabric: Fabric, shared_loss: Any, sharded: bool = False) -> None:
+        self.fabric, self.shared_loss, self.sharded = fabric, shared_loss, sharded
 
     def add(self, batch: Sequence[Pair], scale: float, seed: tuple[int, ...], last: bool) -> Tensor:
-        """See `Gradients`; processes add up their gradients after the last batch."""
+        """See `Gradients`; processes add up their gradients after the last batch, or after each to keep slices only."""
         torch.manual_seed(_number(seed))
-        with self.fabric.no_backward_sync(self.shared_loss, enabled=not last):
+        with self.fabric.no_backward_sync(self.shared_loss, enabled=not (last or self.sharded)):
             with self.fabric.autocast():  # else Fabric rounds what the module returns to float32, in float64 too
                 loss, likelihood = self.shared_loss(*collate(batch).to(self.fabric.device).tensors)
             self.fabric.backward(loss * scale)

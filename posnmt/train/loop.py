@@ -34,6 +34,7 @@ from posnmt.train.checkpoint import (
     checkpoints,
     load_checkpoint,
     load_model,
+    optimizer_tensors,
     save_checkpoint,
     save_model,
     save_tensors,
@@ -45,6 +46,7 @@ from posnmt.train.loss import TrainingLoss
 from posnmt.train.progress import Progress, Window
 from posnmt.train.record import Metrics, provenance
 from posnmt.train.schedule import learning_rate
+from posnmt.train.sharding import copy_whole
 from posnmt.train.stop import INTERRUPTED, agreed, why_stop
 
 if TYPE_CHECKING:
@@ -80,20 +82,20 @@ def train(config: Config, out: Path, resume: bool = False, display: Display | No
     store = _prepared(config, fabric, display)
 
     torch.manual_seed(config.train.seed)
-    with fabric.init_module():
-        model = build_model(config.model, store.text.source.size, store.text.target.size)
+    model = _model(config, store, fabric)
     corpus = _training_pairs(config, store)
     _refuse_too_long(model, {**{name: store.split(name) for name in store.splits}, "train": corpus})
-    optimizer = AdamW(
-        model.parameters(), lr=config.train.learning_rate, betas=config.train.adam_betas,
-        eps=config.train.adam_epsilon, weight_decay=config.train.weight_decay, fused=True,
-    )  # fmt: skip
     loss_of = TrainingLoss(model, config.train.label_smoothing)
     progress = Progress()
     newest = checkpoints(out / "checkpoints")[-1:] if resume else []
     if config.train.compile:
         loss_of.compile(dynamic=True)
-    shared_loss, shared_optimizer = fabric.setup(loss_of, optimizer)
+    shared_loss = fabric.setup_module(loss_of)
+    optimizer = AdamW(  # of the slices of parameters that setting up leaves, where it shares them out
+        model.parameters(), lr=config.train.learning_rate, betas=config.train.adam_betas,
+        eps=config.train.adam_epsilon, weight_decay=config.train.weight_decay, fused=True,
+    )  # fmt: skip
+    shared_optimizer = fabric.setup_optimizers(optimizer)
     if newest:
         progress = Progress.from_json(load_checkpoint(newest[0], model, optimizer))
     parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -107,7 +109,7 @@ def train(config: Config, out: Path, resume: bool = False, display: Display | No
     if config.data.dev is None:
         display.say("no data.dev is given: nothing to choose a checkpoint by, so the last one is the model")
     alone_on_cpu = fabric.device.type == "cpu" and fabric.world_size == 1 and not config.train.compile
-    gradients = InParts(fabric, loss_of) if alone_on_cpu else Whole(fabric, shared_loss)
+    gradients = InParts(fabric, loss_of) if alone_on_cpu else Whole(fabric, shared_loss, config.train.shard)
     training = Training(fabric, config, run, store, corpus, loss_of, gradients, optimizer, progress, display)
     with StopSignal() as stop:
         try:
@@ -184,7 +186,7 @@ class Training:
                 self.evaluate_and_save()
 
         if reason == INTERRUPTED:
-            self.save()
+            self.save(self.whole())
         else:
             if progress.step % settings.evaluate_every:
                 self.evaluate_and_save()
@@ -208,8 +210,8 @@ class Training:
 
     def evaluate_and_save(self) -> None:
         """Evaluate on dev, keep the best weights, write a checkpoint."""
-        progress, settings = self.progress, self.config.train
-        better, figures = True, self.evaluate()
+        progress, settings, whole = self.progress, self.config.train, self.whole()
+        better, figures = True, self.evaluate(whole)
         if figures:
             better = progress.observe(merit(figures, settings))
             if settings.schedule.type == "plateau":
@@ -217,27 +219,39 @@ class Training:
             self.display.say(f"step {progress.step:,}  dev {said(figures)}{'  best' if better else ''}")
         if better and self.fabric.is_global_zero:
             for name in ("best", "model"):
-                save_model(self.loss_of.model, self.run.weights(name), self.about(figures))
+                save_model(whole.model, self.run.weights(name), self.about(figures))
         self.spend()
         if figures:
             self.write("dev", figures)
-        self.save()
+        self.save(whole)
 
-    def evaluate(self) -> dict[str, Any]:
+    def whole(self) -> TrainingLoss:
+        """The loss module; where each process has a slice of its weights, the first gets a copy that has them all."""
+        if not self.config.train.shard:
+            return self.loss_of
+        copy = None
+        if self.fabric.is_global_zero:
+            copy = TrainingLoss(_model(self.config, self.store, self.fabric), self.config.train.label_smoothing)
+        copy_whole(self.loss_of, copy)
+        return copy or self.loss_of
+
+    def evaluate(self, whole: TrainingLoss) -> dict[str, Any]:
         """Dev figures, by the first process, told to the others; empty without a dev corpus."""
         figures: dict[str, Any] = {}
         if self.config.data.dev is not None:
             if self.fabric.is_global_zero:
                 dev = self.store.split("dev")
-                figures = evaluate(self.loss_of, dev, self.store.text, self.config, self.fabric)
+                figures = evaluate(whole, dev, self.store.text, self.config, self.fabric)
             figures = self.fabric.broadcast(figures)
         return figures
 
-    def save(self) -> None:
+    def save(self, whole: TrainingLoss) -> None:
         """Write a checkpoint that the run can go on from, by the first process."""
-        if self.fabric.is_global_zero:
+        first = self.fabric.is_global_zero
+        moments = optimizer_tensors(self.loss_of.model, self.optimizer, keep=first)
+        if first:
             folder, keep = self.run.folder / "checkpoints", self.config.train.average
-            save_checkpoint(folder, self.loss_of.model, self.optimizer, asdict(self.progress), self.about({}), keep)
+            save_checkpoint(folder, whole.model, moments, asdict(self.progress), self.about({}), keep)
 
     def about(self, figures: dict[str, Any]) -> dict[str, Any]:
         """Facts written into the header of a file of weights."""
@@ -249,11 +263,11 @@ class Training:
         run, progress = self.run, self.progress
         chosen, places = "best" if self.config.data.dev is not None else "last", checkpoints(run.folder / "checkpoints")
         if len(places) > 1:
+            whole = self.whole()
             if self.fabric.is_global_zero:
                 save_tensors(average(places), run.weights("average"), self.about({}))
-            self.fabric.barrier()
-            load_model(self.loss_of.model, run.weights("average"))
-            figures = self.evaluate()
+                load_model(whole.model, run.weights("average"))
+            figures = self.evaluate(whole)
             if figures:
                 self.write("average", {**figures, "checkpoints": len(places)})
                 self.display.say(f"average of the last {len(places)} checkpoints: dev {said(figures)}")
@@ -275,6 +289,12 @@ def _prepared(config: Config, fabric: Fabric, display: Display) -> Store:
     store = prepare(config, report=display.say) if fabric.is_global_zero else None
     fabric.barrier()
     return store or prepare(config)
+
+
+def _model(config: Config, store: Store, fabric: Fabric) -> TranslationModel:
+    """A new model on this process's device."""
+    with fabric.init_module(), fabric.device:  # which a strategy that shards would leave to its own set-up
+        return build_model(config.model, store.text.source.size, store.text.target.size)
 
 
 def _training_pairs(config: Config, store: Store) -> Corpus:
