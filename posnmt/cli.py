@@ -18,7 +18,7 @@ from posnmt import __version__
 from posnmt.cli_analyse import analyse
 from posnmt.cli_condition import condition
 from posnmt.cli_data import data
-from posnmt.cli_group import COMMAND, Group
+from posnmt.cli_group import COMMAND, Group, loading
 from posnmt.cli_study import study
 from posnmt.errors import UserError
 
@@ -53,8 +53,9 @@ def demo(out: Path, minutes: float, seed: int) -> None:
     \b
     Example: posnmt demo --out demo
     """
-    from posnmt.demo import demo as run_demo
-    from posnmt.progress import Display
+    with loading():
+        from posnmt.demo import demo as run_demo
+        from posnmt.progress import Display
 
     with Display() as display:
         page = run_demo(out, minutes, seed, display)
@@ -155,9 +156,10 @@ def train(config: Path | None, out: Path | None, settings: tuple[str, ...], resu
         return
     if config is None:
         raise UserError("no config is named", None, "posnmt train CONFIG; `posnmt train --help` shows an example")
-    from posnmt.interrupt import Interrupted
-    from posnmt.progress import Display
-    from posnmt.train.loop import train as run_training
+    with loading():
+        from posnmt.interrupt import Interrupted
+        from posnmt.progress import Display
+        from posnmt.train.loop import train as run_training
 
     folder = out or Path("runs") / config.stem
     try:
@@ -226,7 +228,8 @@ def translate(
     \b
     Example: posnmt translate runs/multi30k --input test.en --output test.de --beam 4
     """
-    from posnmt.translate.command import translate_file
+    with loading():
+        from posnmt.translate.command import translate_file
 
     translate_file(
         runs,
@@ -259,7 +262,8 @@ def score(run: Path, source: Path, target: Path, checkpoint: str, interpolate: f
     \b
     Example: posnmt score runs/multi30k --source test.en --target test.de
     """
-    from posnmt.translate.command import score_files
+    with loading():
+        from posnmt.translate.command import score_files
 
     score_files(run, source, target, checkpoint, interpolate)
 

@@ -87,11 +87,11 @@ class Run:
         Args:
             checkpoint: `model` (the one to use), `best`, `average`, or `last`.
         """
-        from posnmt.model.registry import build_model
+        from posnmt.model.registry import build_undrawn
         from posnmt.train.checkpoint import load_model
 
         text = self.text()
-        model = build_model(self.config.model, text.source.size, text.target.size)
+        model = build_undrawn(self.config.model, text.source.size, text.target.size)
         load_model(model, self.weights(checkpoint))
         return model.eval()
 

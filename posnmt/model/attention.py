@@ -8,13 +8,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from posnmt.model.dropout import dropout as drop
+from posnmt.model.kernels import shaw
 from posnmt.model.state import LayerCache
 from posnmt.position.seam import LayerPositions, Span
 
 SMALL = 128 * 128
 """Queries x keys of a head up to which attention in training on a CPU is two plain matrix products."""
+
+BLOCK = 128
+"""Queries that are attended from at a time in long sequences where a scheme looks at queries and keys together."""
 
 
 class HeadProjection(nn.Linear):
@@ -120,6 +125,8 @@ def attend(
 ) -> Tensor:
     """Attention with a position view: fused where no view reads the attention weights, plain otherwise.
 
+    On a GPU, whole sequences with vectors for distances alone have a kernel of their own.
+
     Args:
         q: [B,H,Tq,D] queries, not scaled.
         k, v: [B,H,Tk,D].
@@ -131,6 +138,25 @@ def attend(
         [B,H,Tq,D]
     """
     q = q * q.shape[-1] ** -0.5
+    vectors = view.distance_vectors()
+    if vectors is not None and span.start == 0 and span.length > 1 and shaw.serves(q, k, v, mask):
+        return shaw.shaw_attention(q, k, v, *vectors, mask, causal, dropout)
+    if _is_long(q, k, view, dropout):
+        return _in_blocks(q, k, v, view, span, mask, causal)
+    return _attend(q, k, v, view, span, mask, causal, dropout)
+
+
+def _attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    view: LayerPositions,
+    span: Span,
+    mask: Tensor | None,
+    causal: bool,
+    dropout: float,
+) -> Tensor:
+    """Attention of all queries at once, as `attend` has it; `q` is scaled."""
     bias = view.logits(q, k, span)
     mask = _both(mask, view.allows(span))
     if (
@@ -151,6 +177,29 @@ def attend(
     return attended if added is None else attended + added
 
 
+def _in_blocks(
+    q: Tensor, k: Tensor, v: Tensor, view: LayerPositions, span: Span, mask: Tensor | None, causal: bool
+) -> Tensor:
+    """Attention a block of queries at a time, so that nothing of the size Tq x Tk is held; `q` is scaled.
+
+    The backward pass computes each block once more instead of keeping what it needs of it. In a decoder a block sees
+    only the keys up to its last query.
+    """
+
+    def block(first: int, last: int, seen: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        part = Span(span.start + first, last - first, span.device, span.lengths, seen)
+        return _attend(q, k, v, view, part, None if mask is None else mask[..., :seen], causal, 0.0)
+
+    made = []
+    for first in range(0, q.shape[-2], BLOCK):
+        last = min(first + BLOCK, q.shape[-2])
+        seen = span.start + last if causal else k.shape[-2]
+        keys, values = (k[..., :seen, :], v[..., :seen, :]) if causal else (k, v)
+        parts = q[..., first:last, :], keys, values
+        made.append(checkpoint(block, first, last, seen, *parts, use_reentrant=False, preserve_rng_state=False))
+    return torch.cat(made, dim=-2)
+
+
 def _weighted_values(
     q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, mask: Tensor | None, dropout: float
 ) -> Tensor:
@@ -166,8 +215,9 @@ def _weighted_values(
 def _weights(q: Tensor, k: Tensor, bias: Tensor | None, mask: Tensor | None, dropout: float) -> Tensor:
     """Attention weights [B,H,Tq,Tk] as a tensor."""
     scores = q @ k.transpose(-1, -2)
-    scores = scores if bias is None else scores + bias
-    scores = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
+    if bias is not None:  # in place unless that would round a wider bias
+        scores = scores.add_(bias) if bias.dtype == scores.dtype else scores + bias
+    scores = scores if mask is None else scores.masked_fill_(~mask, -torch.inf)
     weights = scores.softmax(-1)
     return drop(weights, dropout) if dropout else weights
 
@@ -183,6 +233,13 @@ def _is_plain(q: Tensor, k: Tensor, dropout: float) -> bool:
         return False
     slow = torch.is_grad_enabled() or q.dtype == torch.bfloat16
     return dropout > 0 or (slow and q.shape[-2] * k.shape[-2] <= SMALL)
+
+
+def _is_long(q: Tensor, k: Tensor, view: LayerPositions, dropout: float) -> bool:
+    """Whether a view has terms for queries and keys together, of which there are too many to be held."""
+    if q.device.type != "cpu" or dropout or torch.compiler.is_compiling():
+        return False
+    return bool(view.biasing or view.adding) and q.shape[-2] > BLOCK and q.shape[-2] * k.shape[-2] > SMALL
 
 
 def _both(one: Tensor | None, other: Tensor | None) -> Tensor | None:

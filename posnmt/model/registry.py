@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 import torch
 from pydantic import ValidationError
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from posnmt.config import Model
 from posnmt.errors import UserError, refuse_unknown
@@ -31,6 +34,23 @@ def build_model(config: Model, source_size: int, target_size: int) -> Translatio
     """
     made: TranslationModel = architecture(config.architecture)(config, source_size, target_size)  # type: ignore[call-arg,arg-type]
     return made
+
+
+def build_undrawn(config: Model, source_size: int, target_size: int) -> TranslationModel:
+    """As `build_model`, for weights that are read from a file next: none is drawn, and they may be anything."""
+    with _Undrawn():
+        return build_model(config, source_size, target_size)
+
+
+class _Undrawn(TorchFunctionMode):
+    """Leaves tensors as they are where PyTorch would fill them with random numbers."""
+
+    def __torch_function__(self, function: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
+        options = options or {}
+        drawn = function in (Tensor.uniform_, Tensor.normal_)
+        if drawn or getattr(function, "__module__", None) == "torch.nn.init":
+            return arguments[0] if arguments else options["tensor"]
+        return function(*arguments, **options)
 
 
 def count_parameters(config: Model, source_size: int, target_size: int) -> int:

@@ -38,7 +38,7 @@ class InterpolatedBias(PositionBias):
             if self.causal:
                 distances = (-span.offsets).clamp(min=0)
                 return self._network(distances, span.queries[:, None])
-            farthest = torch.full((), span.length - 1, device=span.device)
+            farthest = torch.full((), span.end - 1, device=span.device)
             if span.lengths is not None:
                 farthest = span.lengths[:, None] - 1
             return lay(self._network(-span.diagonals, farthest), span.length)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from posnmt.position.absolute import sinusoids
 from posnmt.position.diagonal import collect, spread
-from posnmt.position.seam import LayeredScheme, LayerPosition, Options, Span, Stack
+from posnmt.position.seam import DistanceVectors, LayeredScheme, LayerPosition, Options, Span, Stack
 
 
 class RelativeKeys(LayerPosition):
@@ -29,6 +29,10 @@ class RelativeKeys(LayerPosition):
         """[B,H,Tq,Tk] from the scaled queries [B,H,Tq,D]."""
         return spread(q @ self.keys.to(q.dtype).transpose(0, 1), span.start, k.shape[-2])
 
+    def distance_vectors(self) -> DistanceVectors:
+        """The vectors of the key term."""
+        return DistanceVectors(self.keys, None)
+
 
 class RelativeKeysAndValues(RelativeKeys):
     """The key term and the value term `z_i = sum_j a_ij (x_j W^V + w^V_r)` (N19 eq. 4, R19 eq. 7)."""
@@ -43,6 +47,10 @@ class RelativeKeysAndValues(RelativeKeys):
     def values(self, weights: Tensor, span: Span) -> Tensor:
         """[B,H,Tq,D] from the attention weights [B,H,Tq,Tk], summed by clipped distance."""
         return collect(weights, span.start, self.distance) @ self.additions.to(weights.dtype)
+
+    def distance_vectors(self) -> DistanceVectors:
+        """The vectors of both terms."""
+        return DistanceVectors(self.keys, self.additions)
 
 
 class Relative(LayeredScheme):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 from pydantic import BaseModel, ConfigDict
@@ -73,12 +73,19 @@ class Span:
         length: tokens computed now (padded).
         device: where index tensors live.
         lengths: [B] real tokens of each right-padded row, or None when no row is padded.
+        width: keys there are, where they go on to the right of the last query; None: they end with it.
     """
 
     start: int
     length: int
     device: torch.device
     lengths: Tensor | None = None
+    width: int | None = None
+
+    @property
+    def end(self) -> int:
+        """Tk, the position behind the last key."""
+        return self.start + self.length if self.width is None else self.width
 
     @once
     def queries(self) -> Tensor:
@@ -87,8 +94,8 @@ class Span:
 
     @once
     def keys(self) -> Tensor:
-        """[Tk] positions of all tokens so far: 0 .. start + length - 1."""
-        return torch.arange(self.start + self.length, device=self.device)
+        """[Tk] positions of all keys: 0 .. end - 1."""
+        return torch.arange(self.end, device=self.device)
 
     @once
     def offsets(self) -> Tensor:
@@ -98,12 +105,24 @@ class Span:
     @once
     def diagonals(self) -> Tensor:
         """[Tq + Tk - 1] the offsets that occur, in rising order."""
-        return torch.arange(1 - self.start - self.length, self.length, device=self.device)
+        return torch.arange(1 - self.start - self.length, self.end - self.start, device=self.device)
 
     @once
     def shared(self) -> dict[LayerPosition, Tensor]:
         """What a view computed once for these tokens and several layers read; it goes when the span goes."""
         return {}
+
+
+class DistanceVectors(NamedTuple):
+    """What stands for the clipped distance r = clip(j - i, -k, k) from query i to key j, in row r + k of each table.
+
+    Attributes:
+        keys: [2k+1,D] added to the keys, or None.
+        values: [2k+1,D] added to the values, or None.
+    """
+
+    keys: Tensor | None
+    values: Tensor | None
 
 
 class LayerPosition(nn.Module):
@@ -130,6 +149,13 @@ class LayerPosition(nn.Module):
 
     def allows(self, span: Span) -> Tensor | None:
         """Bool that broadcasts to [B,H,Tq,Tk]: keys that may be seen, besides the causal and the padding mask."""
+        return None
+
+    def distance_vectors(self) -> DistanceVectors | None:
+        """`logits` and `values` said as vectors for the clipped distance; None where they are anything else.
+
+        A kernel may then compute both without a Tq x Tk tensor.
+        """
         return None
 
     def refine(self, before: Tensor, after: Tensor, span: Span) -> Tensor:
@@ -225,6 +251,11 @@ class LayerPositions:
     def allows(self, span: Span) -> Tensor | None:
         """Keys that every view allows."""
         return _joined([view.allows(span) for view in self.hiding], torch.logical_and)
+
+    def distance_vectors(self) -> DistanceVectors | None:
+        """Those of the one view that adds to logits and values; None where there are others or keys are hidden."""
+        adding = {*self.biasing, *self.adding}
+        return adding.pop().distance_vectors() if len(adding) == 1 and not self.hiding else None
 
     def refine(self, before: Tensor, after: Tensor, span: Span) -> Tensor:
         """The sub-layer's output, refined by each view in order."""

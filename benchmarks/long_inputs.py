@@ -1,0 +1,205 @@
+"""Time and peak memory of every named Transformer on inputs of 32 to 4,096 subwords, as ratios to `transformer`.
+
+    python benchmarks/long_inputs.py [--mode train|translate] [--systems relative alibi ...] [--lengths 32 2048 ...]
+                                     [--repeats 5] [--size small]
+
+One encoder layer and one decoder layer, with embeddings and without the projection to the vocabulary. `train` is a
+forward and a backward pass in the precision of training, of about 4,096 tokens a side at every length: many short
+sentences or one long. `translate` is the encoder and the decoder over one whole sentence and its translation, without
+gradients, in float32. Each combination is a process of its own, so that one that does not fit into memory takes no
+other with it; for a length the systems take turns, and a ratio is taken within a turn.
+
+Memory is the most that PyTorch's allocator held during the pass beyond what it held before, by PyTorch's profiler. It
+sees each allocation, so the figure has no spread, and what other processes, freed pages or the allocator's own reserve
+do to the memory of the process is not in it; what oneDNN and MKL take for themselves is not in it either.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # as the command line has it; read when torch is loaded
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from posnmt.config import Train, from_tree
+from posnmt.model.registry import architecture, build_model
+from posnmt.model.transformer import Transformer
+from posnmt.systems import SYSTEMS
+from posnmt.train.device import precision
+from posnmt.train.record import processor
+
+VOCABULARY = 104
+TOKENS = 4096
+BASE = "transformer"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one pass took: seconds, and bytes at the peak."""
+
+    seconds: float
+    memory: int
+
+
+def main() -> None:
+    """Measure one combination where `--cell` asks for it; else all of them, and print the tables."""
+    systems = [
+        name for name in SYSTEMS if issubclass(architecture(model_section(name, "small").architecture), Transformer)
+    ]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mode", choices=["train", "translate"], default="train")
+    parser.add_argument("--systems", nargs="*", default=systems, choices=systems, metavar="ID")
+    parser.add_argument("--lengths", nargs="*", type=int, default=[2**power for power in range(5, 13)])
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--size", default="small", choices=["small", "base", "big"])
+    parser.add_argument("--cell", action="store_true", help="one system, one length: a line of JSON")
+    arguments = parser.parse_args()
+    if arguments.cell:
+        [system], [length] = arguments.systems, arguments.lengths
+        print(json.dumps(asdict(measured(system, length, arguments.mode, arguments.size))))
+        return
+    chosen = [BASE, *(name for name in arguments.systems if name != BASE)]
+    cells: dict[tuple[str, int], list[Cell | None]] = {}
+    for length in arguments.lengths:
+        for _ in range(arguments.repeats):
+            for system in chosen:
+                cells.setdefault((system, length), []).append(
+                    in_a_process(system, length, arguments.mode, arguments.size)
+                )
+    versions = f"torch {torch.__version__}, Python {platform.python_version()}"
+    print(f"{processor()}, {torch.get_num_threads()} threads, {versions}; {arguments.mode}, {arguments.size}")
+    for title, quantity, shown in (
+        ("time", lambda cell: cell.seconds, lambda base: f"{1000 * base:,.0f} ms"),
+        ("peak memory", lambda cell: cell.memory, lambda base: f"{base / 2**20:,.1f} MiB"),
+    ):
+        print_table(title, quantity, shown, chosen, arguments.lengths, cells)
+
+
+def in_a_process(system: str, length: int, mode: str, size: str) -> Cell | None:
+    """`measured` in a fresh process; None where it did not fit into memory."""
+    arguments = ["--cell", "--mode", mode, "--systems", system, "--lengths", str(length), "--size", size]
+    done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True)
+    if done.returncode == -9 or "can't allocate memory" in done.stderr:
+        return None
+    if done.returncode:
+        raise SystemExit(f"{system} at {length}: {done.stderr.strip()}")
+    return Cell(**json.loads(done.stdout))
+
+
+def measured(system: str, length: int, mode: str, size: str) -> Cell:
+    """Seconds of the second pass, and bytes at the peak of the third: the first chooses kernels."""
+    step = training(system, length, size) if mode == "train" else translating(system, length, size)
+    step()
+    began = time.perf_counter()
+    step()
+    return Cell(time.perf_counter() - began, peak(step))
+
+
+def training(system: str, length: int, size: str) -> Callable[[], None]:
+    """A function that takes the gradients of about 4,096 tokens a side."""
+    model = build(system, length, size).train()
+    source, lengths, target = sentences(max(1, TOKENS // length), length)
+    narrow = precision(Train(steps=1), "cpu") == "bf16-mixed"
+
+    def step() -> None:
+        with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
+            hidden = model(source, lengths, target)
+        hidden.sum().backward()
+        model.zero_grad(set_to_none=True)
+
+    return step
+
+
+def translating(system: str, length: int, size: str) -> Callable[[], None]:
+    """A function that encodes a sentence and decodes its whole translation at once, both of `length` subwords."""
+    model = build(system, length, size).eval()
+    source, lengths, target = sentences(1, length)
+
+    def step() -> None:
+        with torch.inference_mode():
+            model(source, lengths, target)
+
+    return step
+
+
+def peak(step: Callable[[], None]) -> int:
+    """The most bytes that the allocator held while `step` ran, beyond what it held before."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+        step()
+    held = most = 0
+    for event in profiled.profiler.kineto_results.events():
+        if event.name() == "[memory]":
+            held += event.nbytes()
+            most = max(most, held)
+    return most
+
+
+def sentences(rows: int, length: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Source subwords [rows,length], their lengths [rows], the longest first and none much shorter, and a target."""
+    places = torch.arange(rows)[:, None] * 13 + torch.arange(length)
+    lengths = length - torch.arange(rows) % 3
+    return places * 7 % (VOCABULARY - 4) + 4, lengths, places * 11 % (VOCABULARY - 4) + 4
+
+
+def build(system: str, length: int, size: str) -> torch.nn.Module:
+    """The system with a layer a side, weights from one seed, and finite tables that are long enough."""
+    torch.manual_seed(1)
+    return build_model(model_section(system, size, max_length=length), VOCABULARY, VOCABULARY)
+
+
+def model_section(system: str, size: str, **more: Any) -> Any:
+    """The `model` section of a system with one layer a side."""
+    sides = {"encoder": {"layers": 1}, "decoder": {"layers": 1}}
+    model = {"system": system, "size": size, "tie_embeddings": "all", **sides, **more}
+    tree = {"data": {"train": {"source": "-", "target": "-"}}, "train": {"steps": 1, "dev_bleu": False}}
+    return from_tree({**tree, "model": model}).model
+
+
+def print_table(
+    title: str,
+    quantity: Callable[[Cell], float],
+    shown: Callable[[float], str],
+    systems: list[str],
+    lengths: list[int],
+    cells: dict[tuple[str, int], list[Cell | None]],
+) -> None:
+    """Ratios to `transformer` at the same length, median (range) over the turns; its own values in the first row."""
+    print(f"\n{title}, ratio to {BASE}\n\n| system | " + " | ".join(f"{length:,}" for length in lengths) + " |")
+    print("|---" * (len(lengths) + 1) + "|")
+    for system in systems:
+        row = []
+        for length in lengths:
+            turns = [
+                (quantity(ours), quantity(base))
+                for ours, base in zip(cells[system, length], cells[BASE, length], strict=True)
+                if ours is not None and base is not None
+            ]
+            if not turns:
+                row.append("no room")
+            elif system == BASE:
+                row.append(shown(statistics.median(base for _, base in turns)))
+            else:
+                row.append(spread([ours / base for ours, base in turns]))
+        print(f"| {system} | " + " | ".join(row) + " |")
+
+
+def spread(ratios: list[float]) -> str:
+    """Median, and the range where there is one."""
+    middle, low, high = (f"{value:.2f}" for value in (statistics.median(ratios), min(ratios), max(ratios)))
+    return middle if low == high else f"{middle} ({low}-{high})"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,376 @@
+"""The Triton kernels of `shaw.py`: online softmax over blocks of keys, weights computed again in the backward pass.
+
+A term of the clipped distance r = clip(j - i, -k, k) is one value a query for all keys left of -k, one for all right
+of k, and different only near the diagonal. So the blocks that a program goes through are those before, near and after
+the diagonal. Before and after, the term is a column that is broadcast, and a sum by distance is a running sum a query;
+near it, each pair of query and key reads or writes its own place in a row of R = 2k+1. No two pairs write to the same
+place, since within the reach each distance has one key.
+
+Queries are i, keys j; a tile is [ROWS, COLUMNS], queries by keys, in float32. All tensors are dense and have tokens
+before heads: [B,T,H,D], [B,T,H,R], [B,T,H]; the mask is [B,T]. A program has a block of tokens of one `pair` of the
+B x H of row and head.
+"""
+
+# What Triton compiles has no Python types.
+# mypy: disallow-untyped-defs=False
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+BEFORE, NEAR, AFTER = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
+"""Where the keys of a tile stand: all at distance -k or further left, around the queries, all at k or further right."""
+
+
+class Launch:
+    """How the kernels are started for one call of attention: the grid, and what they are compiled for."""
+
+    def __init__(self, q: Tensor, reach: int, causal: bool, dropout: float) -> None:
+        batch, self.tokens, self.heads, width = q.shape
+        exact = q.dtype == torch.float32 and torch.get_float32_matmul_precision() == "highest"
+        # the largest tiles that the registers hold: of larger ones the compiler keeps thousands of bytes elsewhere
+        small = q.dtype == torch.float32 or width > 64 or self.tokens <= 32
+        block = 16 if exact else 32 if small else 64
+        self.grid = (batch * self.heads * triton.cdiv(self.tokens, block),)
+        self.constants = {
+            "REACH": reach,
+            "CAUSAL": causal,
+            "DROPOUT": dropout,
+            "D": width,
+            "WIDTH": max(16, triton.next_power_of_2(width)),
+            "ROWS": block,
+            "COLUMNS": block,
+            "PRECISION": "ieee" if exact else "tf32",
+            "num_warps": 8 if block == 64 else 4,
+        }
+
+    def __call__(self, kernel: triton.JITFunction, *tensors: Tensor | None) -> None:
+        """Run a kernel on the GPU where the first tensor is."""
+        first = tensors[0]
+        assert first is not None
+        with torch.cuda.device_of(first):
+            kernel[self.grid](*tensors, self.tokens, self.heads, **self.constants)
+
+
+@triton.jit
+def forward(
+    Q, K, V, KeyTerm, Mask, Seed, Attended, ByDistance, Normaliser, tokens, heads,
+    REACH: tl.constexpr, CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Attended values, the logarithm of each query's normaliser, and the weights summed by distance."""
+    pair, first = _program(tokens, ROWS)
+    origin = _origin(pair, tokens, heads)
+    Q += origin * D
+    K += origin * D
+    V += origin * D
+    Attended += origin * D
+    Normaliser += origin
+    if KeyTerm is not None:
+        KeyTerm += origin * (2 * REACH + 1)
+    if ByDistance is not None:
+        ByDistance += origin * (2 * REACH + 1)
+    i = first + tl.arange(0, ROWS)
+    at_i = i * heads
+    q = _rows(Q, at_i, i, tokens, D, WIDTH)
+    highest = tl.full((ROWS,), float("-inf"), tl.float32)
+    total = tl.zeros((ROWS,), tl.float32)
+    left = tl.zeros((ROWS,), tl.float32)
+    right = tl.zeros((ROWS,), tl.float32)
+    attended = tl.zeros((ROWS, WIDTH), tl.float32)
+    for part in tl.static_range(2 if CAUSAL else 3):
+        low, high = _bounds(part, first, tokens, REACH, ROWS, COLUMNS)
+        if CAUSAL:
+            high = tl.minimum(high, first + ROWS)
+        for start in range(low, high, COLUMNS):
+            j = start + tl.arange(0, COLUMNS)
+            at_j = j * heads
+            k = _rows(K, at_j, j, tokens, D, WIDTH)
+            logits = _logits(q, k, KeyTerm, Mask, pair, heads, at_i, i, j, tokens, part, REACH, CAUSAL, PRECISION)
+            higher = tl.maximum(highest, tl.max(logits, 1))
+            base = tl.where(higher == float("-inf"), 0.0, higher)  # a query that has seen no key yet
+            weights = tl.exp(logits - base[:, None])
+            rescale = tl.exp(highest - base)
+            highest = higher
+            total = total * rescale + tl.sum(weights, 1)
+            if DROPOUT > 0:
+                weights *= _kept(Seed, pair, i, j, tokens, DROPOUT)
+            v = _rows(V, at_j, j, tokens, D, WIDTH)
+            attended = attended * rescale[:, None] + tl.dot(weights.to(v.dtype), v, input_precision=PRECISION)
+            if ByDistance is not None:
+                left = left * rescale + _left(weights, i, j, part, REACH)
+                right = right * rescale + _right(weights, i, j, part, REACH)
+    seen = total > 0
+    total = tl.where(seen, total, 1.0)
+    # infinite for a query that sees no key: every weight computed from it is then 0
+    normaliser = tl.where(seen, highest + tl.log(total), float("inf"))
+    tl.store(Normaliser + at_i, normaliser, mask=i < tokens)
+    _store_rows(Attended, attended / total[:, None], at_i, i, tokens, D, WIDTH)
+    if ByDistance is not None:
+        _store_column(ByDistance, 0, left / total, at_i, i, tokens, REACH)
+        _store_column(ByDistance, 2 * REACH, right / total, at_i, i, tokens, REACH)
+        low, high = _bounds(NEAR, first, tokens, REACH, ROWS, COLUMNS)
+        if CAUSAL:
+            high = tl.minimum(high, first + ROWS)
+        # within the reach a weight is stored, not summed, so the few tiles are computed again, now normalised
+        for start in range(low, high, COLUMNS):
+            j = start + tl.arange(0, COLUMNS)
+            k = _rows(K, j * heads, j, tokens, D, WIDTH)
+            logits = _logits(q, k, KeyTerm, Mask, pair, heads, at_i, i, j, tokens, NEAR, REACH, CAUSAL, PRECISION)
+            weights = tl.exp(logits - normaliser[:, None])
+            if DROPOUT > 0:
+                weights *= _kept(Seed, pair, i, j, tokens, DROPOUT)
+            _store_near(ByDistance, weights, at_i, i, j, tokens, REACH)
+
+
+@triton.jit
+def backward_queries(
+    Q, K, V, KeyTerm, Mask, Seed, Normaliser, Grad, GradByDistance, Delta, GradQ, GradKeyTerm, tokens, heads,
+    REACH: tl.constexpr, CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Gradients of a block of queries, and of their key term."""
+    pair, first = _program(tokens, ROWS)
+    origin = _origin(pair, tokens, heads)
+    Q += origin * D
+    K += origin * D
+    V += origin * D
+    Grad += origin * D
+    GradQ += origin * D
+    Normaliser += origin
+    Delta += origin
+    if KeyTerm is not None:
+        KeyTerm += origin * (2 * REACH + 1)
+    if GradByDistance is not None:
+        GradByDistance += origin * (2 * REACH + 1)
+    if GradKeyTerm is not None:
+        GradKeyTerm += origin * (2 * REACH + 1)
+    i = first + tl.arange(0, ROWS)
+    at_i = i * heads
+    q = _rows(Q, at_i, i, tokens, D, WIDTH)
+    grad = _rows(Grad, at_i, i, tokens, D, WIDTH)
+    normaliser = tl.load(Normaliser + at_i, mask=i < tokens, other=float("inf"))
+    delta = tl.load(Delta + at_i, mask=i < tokens, other=0.0)
+    left = tl.zeros((ROWS,), tl.float32)
+    right = tl.zeros((ROWS,), tl.float32)
+    grad_q = tl.zeros((ROWS, WIDTH), tl.float32)
+    for part in tl.static_range(2 if CAUSAL else 3):
+        low, high = _bounds(part, first, tokens, REACH, ROWS, COLUMNS)
+        if CAUSAL:
+            high = tl.minimum(high, first + ROWS)
+        for start in range(low, high, COLUMNS):
+            j = start + tl.arange(0, COLUMNS)
+            at_j = j * heads
+            k = _rows(K, at_j, j, tokens, D, WIDTH)
+            v = _rows(V, at_j, j, tokens, D, WIDTH)
+            logits = _logits(q, k, KeyTerm, Mask, pair, heads, at_i, i, j, tokens, part, REACH, CAUSAL, PRECISION)
+            weights = tl.exp(logits - normaliser[:, None])
+            grad_weights = _grad_weights(grad, v, GradByDistance, at_i, i, j, tokens, part, REACH, PRECISION)
+            if DROPOUT > 0:
+                grad_weights *= _kept(Seed, pair, i, j, tokens, DROPOUT)
+            grad_logits = weights * (grad_weights - delta[:, None])
+            grad_q += tl.dot(grad_logits.to(k.dtype), k, input_precision=PRECISION)
+            if GradKeyTerm is not None:
+                left += _left(grad_logits, i, j, part, REACH)
+                right += _right(grad_logits, i, j, part, REACH)
+                if part == NEAR:
+                    _store_near(GradKeyTerm, grad_logits, at_i, i, j, tokens, REACH)
+    _store_rows(GradQ, grad_q, at_i, i, tokens, D, WIDTH)
+    if GradKeyTerm is not None:
+        _store_column(GradKeyTerm, 0, left, at_i, i, tokens, REACH)
+        _store_column(GradKeyTerm, 2 * REACH, right, at_i, i, tokens, REACH)
+
+
+@triton.jit
+def backward_keys(
+    Q, K, V, KeyTerm, Mask, Seed, Normaliser, Grad, GradByDistance, Delta, GradK, GradV, tokens, heads,
+    REACH: tl.constexpr, CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Gradients of a block of keys and values."""
+    pair, first = _program(tokens, COLUMNS)
+    origin = _origin(pair, tokens, heads)
+    Q += origin * D
+    K += origin * D
+    V += origin * D
+    Grad += origin * D
+    GradK += origin * D
+    GradV += origin * D
+    Normaliser += origin
+    Delta += origin
+    if KeyTerm is not None:
+        KeyTerm += origin * (2 * REACH + 1)
+    if GradByDistance is not None:
+        GradByDistance += origin * (2 * REACH + 1)
+    j = first + tl.arange(0, COLUMNS)
+    at_j = j * heads
+    k = _rows(K, at_j, j, tokens, D, WIDTH)
+    v = _rows(V, at_j, j, tokens, D, WIDTH)
+    grad_k = tl.zeros((COLUMNS, WIDTH), tl.float32)
+    grad_v = tl.zeros((COLUMNS, WIDTH), tl.float32)
+    for part in tl.static_range(2 if CAUSAL else 3):
+        # keys stand before the queries that come after them
+        low, high = _bounds(2 - part, first, tokens, REACH, COLUMNS, ROWS)
+        if CAUSAL:
+            low = tl.maximum(low, first // ROWS * ROWS)
+        for start in range(low, high, ROWS):
+            i = start + tl.arange(0, ROWS)
+            at_i = i * heads
+            q = _rows(Q, at_i, i, tokens, D, WIDTH)
+            grad = _rows(Grad, at_i, i, tokens, D, WIDTH)
+            normaliser = tl.load(Normaliser + at_i, mask=i < tokens, other=float("inf"))
+            delta = tl.load(Delta + at_i, mask=i < tokens, other=0.0)
+            logits = _logits(q, k, KeyTerm, Mask, pair, heads, at_i, i, j, tokens, part, REACH, CAUSAL, PRECISION)
+            weights = tl.exp(logits - normaliser[:, None])
+            grad_weights = _grad_weights(grad, v, GradByDistance, at_i, i, j, tokens, part, REACH, PRECISION)
+            dropped = weights
+            if DROPOUT > 0:
+                kept = _kept(Seed, pair, i, j, tokens, DROPOUT)
+                dropped = weights * kept
+                grad_weights *= kept
+            grad_logits = weights * (grad_weights - delta[:, None])
+            grad_v += tl.dot(tl.trans(dropped.to(grad.dtype)), grad, input_precision=PRECISION)
+            grad_k += tl.dot(tl.trans(grad_logits.to(q.dtype)), q, input_precision=PRECISION)
+    _store_rows(GradK, grad_k, at_j, j, tokens, D, WIDTH)
+    _store_rows(GradV, grad_v, at_j, j, tokens, D, WIDTH)
+
+
+@triton.jit
+def _program(tokens, OWN: tl.constexpr):
+    """The pair and the first token of this program. Those of a pair stand together: its keys stay in the cache."""
+    blocks = tl.cdiv(tokens, OWN)
+    return tl.program_id(0) // blocks, tl.program_id(0) % blocks * OWN
+
+
+@triton.jit
+def _bounds(part: tl.constexpr, first, tokens, REACH: tl.constexpr, OWN: tl.constexpr, OTHER: tl.constexpr):
+    """Where the blocks of OTHER tokens begin and end that are before, near or after the OWN tokens from first."""
+    near = tl.maximum(first - REACH + 1, 0) // OTHER * OTHER
+    after = tl.minimum(tl.cdiv(first + OWN - 1 + REACH, OTHER) * OTHER, tokens)
+    if part == BEFORE:
+        low, high = near * 0, near
+    elif part == NEAR:
+        low, high = near, after
+    else:
+        low, high = after, after * 0 + tokens
+    return low, high
+
+
+@triton.jit
+def _origin(pair, tokens, heads):
+    """Index of a pair's first token among B x T x H; token t is t x heads further, which 32 bits hold.
+
+    Offsets of 64 bits for each place of a tile would not leave enough registers.
+    """
+    return (pair // heads).to(tl.int64) * tokens * heads + pair % heads
+
+
+@triton.jit
+def _rows(X, places, t, tokens, D: tl.constexpr, WIDTH: tl.constexpr):
+    """[.,WIDTH] vectors of tokens, 0 beyond the sentence and beyond D."""
+    d = tl.arange(0, WIDTH)
+    return tl.load(X + places[:, None] * D + d[None, :], mask=(t < tokens)[:, None] & (d < D)[None, :], other=0.0)
+
+
+@triton.jit
+def _store_rows(X, rows, places, t, tokens, D: tl.constexpr, WIDTH: tl.constexpr):
+    """Vectors [.,WIDTH] of tokens, as far as there are tokens and D goes."""
+    d = tl.arange(0, WIDTH)
+    inside = (t < tokens)[:, None] & (d < D)[None, :]
+    tl.store(X + places[:, None] * D + d[None, :], rows.to(X.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _logits(
+    q, k, KeyTerm, Mask, pair, heads, at_i, i, j, tokens,
+    part: tl.constexpr, REACH: tl.constexpr, CAUSAL: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """A tile of logits, minus infinity where a query may not see a key."""
+    logits = tl.dot(q, tl.trans(k), input_precision=PRECISION)
+    if KeyTerm is not None:
+        logits += _by_distance(KeyTerm, at_i, i, j, tokens, part, REACH)
+    visible = (i < tokens)[:, None] & (j < tokens)[None, :]
+    if CAUSAL:
+        visible &= j[None, :] <= i[:, None]
+    if Mask is not None:
+        real = tl.load(Mask + (pair // heads).to(tl.int64) * tokens + j, mask=j < tokens, other=0)
+        visible &= (real != 0)[None, :]
+    return tl.where(visible, logits, float("-inf"))
+
+
+@triton.jit
+def _grad_weights(
+    grad, v, GradByDistance, at_i, i, j, tokens, part: tl.constexpr, REACH: tl.constexpr, PRECISION: tl.constexpr
+):
+    """A tile of gradients of the weights after dropout."""
+    tile = tl.dot(grad, tl.trans(v), input_precision=PRECISION)
+    if GradByDistance is not None:
+        tile += _by_distance(GradByDistance, at_i, i, j, tokens, part, REACH)
+    return tile
+
+
+@triton.jit
+def _kept(Seed, pair, i, j, tokens, DROPOUT: tl.constexpr):
+    """A tile of what dropout multiplies weights with: 0, or 1 / (1 - DROPOUT); the same for the same seed, i and j.
+
+    Philox of 7 rounds passes every test of its authors (Salmon et al. 2011, section 4).
+    """
+    draws = tl.rand(tl.load(Seed) + pair, i[:, None] * tokens + j[None, :], 7)
+    return tl.where(draws >= DROPOUT, 1.0 / (1.0 - DROPOUT), 0.0)
+
+
+@triton.jit
+def _by_distance(Table, at_i, i, j, tokens, part: tl.constexpr, REACH: tl.constexpr):
+    """A tile of the values that the queries' rows of a table [.,R] hold for the distances to the keys."""
+    rows = Table + at_i * (2 * REACH + 1)
+    inside = (i < tokens)[:, None]
+    if part == BEFORE:
+        tile = tl.load(rows[:, None], mask=inside, other=0.0)
+    elif part == AFTER:
+        tile = tl.load(rows[:, None] + 2 * REACH, mask=inside, other=0.0)
+    else:
+        distances = tl.minimum(tl.maximum(j[None, :] - i[:, None], -REACH), REACH)
+        tile = tl.load(rows[:, None] + (distances + REACH), mask=inside, other=0.0)
+    return tile.to(tl.float32)
+
+
+@triton.jit
+def _left(tile, i, j, part: tl.constexpr, REACH: tl.constexpr):
+    """Sums [ROWS] over the keys at distance -k or further left."""
+    if part == BEFORE:
+        sums = tl.sum(tile, 1)
+    elif part == NEAR:
+        sums = tl.sum(tl.where(j[None, :] - i[:, None] <= -REACH, tile, 0.0), 1)
+    else:
+        sums = tl.zeros((tile.shape[0],), tl.float32)
+    return sums
+
+
+@triton.jit
+def _right(tile, i, j, part: tl.constexpr, REACH: tl.constexpr):
+    """Sums [ROWS] over the keys at distance k or further right."""
+    if part == AFTER:
+        sums = tl.sum(tile, 1)
+    elif part == NEAR:
+        sums = tl.sum(tl.where(j[None, :] - i[:, None] >= REACH, tile, 0.0), 1)
+    else:
+        sums = tl.zeros((tile.shape[0],), tl.float32)
+    return sums
+
+
+@triton.jit
+def _store_column(Table, column, values, at_i, i, tokens, REACH: tl.constexpr):
+    """One column of the queries' rows of a table [.,R]."""
+    tl.store(Table + at_i * (2 * REACH + 1) + column, values.to(Table.dtype.element_ty), mask=i < tokens)
+
+
+@triton.jit
+def _store_near(Table, tile, at_i, i, j, tokens, REACH: tl.constexpr):
+    """Each value of a tile that is within the reach, in the place of its distance in a table [.,R]."""
+    distances = j[None, :] - i[:, None]
+    inside = (i < tokens)[:, None] & (j < tokens)[None, :] & (distances > -REACH) & (distances < REACH)
+    places = Table + at_i[:, None] * (2 * REACH + 1) + (distances + REACH)
+    tl.store(places, tile.to(Table.dtype.element_ty), mask=inside)

@@ -1,0 +1,179 @@
+"""The Triton kernels for Shaw's vectors against the plain path, forward and gradients.
+
+On a GPU where there is one; else by Triton's interpreter, on tensors of the CPU. Triton has to know that when it is
+first imported.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from unittest.mock import patch
+
+import pytest
+import torch
+
+from posnmt.model.attention import attend
+from posnmt.model.kernels import shaw
+from posnmt.position.relative import RelativeKeys, RelativeKeysAndValues
+from posnmt.position.seam import DistanceVectors, LayerPosition, LayerPositions, Span
+
+if importlib.util.find_spec("triton") is None:
+    pytest.skip("Triton is not installed (pip install triton)", allow_module_level=True)
+
+ON_GPU = torch.cuda.is_available()
+DEVICE = "cuda" if ON_GPU else "cpu"
+INTERPRETER = {} if ON_GPU else {"TRITON_INTERPRET": "1"}
+with patch.dict(os.environ, INTERPRETER):
+    from posnmt.model.kernels import shaw_triton
+if not ON_GPU and isinstance(shaw_triton.forward, shaw_triton.triton.JITFunction):
+    pytest.skip("Triton was imported before, without its interpreter", allow_module_level=True)
+
+
+@pytest.fixture(autouse=True)
+def _interpreted():
+    """Triton asks for its interpreter again when it runs, and no other test is to have it."""
+    with patch.dict(os.environ, INTERPRETER):
+        yield
+
+
+class RelativeValues(RelativeKeysAndValues):
+    """The value term alone, which no named system has."""
+
+    def logits(self, q, k, span):
+        return None
+
+    def distance_vectors(self):
+        return DistanceVectors(None, self.additions)
+
+
+def heads(batch, tokens, width, count=2):
+    """Queries, keys and values [B,H,T,D], as the projection lays them."""
+    torch.manual_seed(1)
+    mixed = torch.randn(batch, tokens, 3, count, width, device=DEVICE, requires_grad=True)
+    return mixed, mixed.permute(2, 0, 3, 1, 4)
+
+
+def padding(lengths, tokens):
+    lengths = torch.tensor(lengths, device=DEVICE)
+    return (torch.arange(tokens, device=DEVICE) < lengths[:, None])[:, None, None]
+
+
+def fused(q, k, v, view, mask, causal, dropout=0.0):
+    return shaw.shaw_attention(q * q.shape[-1] ** -0.5, k, v, *view.distance_vectors(), mask, causal, dropout)
+
+
+def plain(q, k, v, view, mask, causal, dropout=0.0):
+    span = Span(0, q.shape[2], q.device)
+    with patch.object(shaw, "serves", lambda *_: False):
+        return attend(q, k, v, LayerPositions([view]), span, mask, causal, dropout)
+
+
+def agree(got, want, leaves):
+    """Outputs and the gradients of the leaves, in float32."""
+    torch.testing.assert_close(got, want, rtol=1e-5, atol=3e-6)
+    upstream = torch.randn_like(want)
+    for ours, theirs in zip(
+        torch.autograd.grad(got, leaves, upstream), torch.autograd.grad(want, leaves, upstream), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=2e-5)
+
+
+# A block of keys or queries has 16 tokens in float32: a part of one, one, several, and some beyond the distance.
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "tokens", "distance", "width", "lengths"),
+    [
+        (RelativeKeysAndValues, 2, 16, 16, [2]),
+        (RelativeKeysAndValues, 7, 3, 20, [7, 4]),
+        (RelativeKeysAndValues, 16, 40, 16, [16]),
+        (RelativeKeysAndValues, 66, 16, 16, [66]),
+        (RelativeKeysAndValues, 37, 5, 24, [37, 18]),
+        (RelativeKeys, 37, 5, 24, [37, 18]),
+        (RelativeValues, 37, 5, 24, [37, 18]),
+    ],
+)
+def test_kernel_is_the_plain_path(kind, tokens, distance, width, lengths, causal):
+    mixed, (q, k, v) = heads(len(lengths), tokens, width)
+    view = kind(distance, width, trained=True).to(DEVICE)
+    mask = padding(lengths, tokens) if len(lengths) > 1 else None
+    leaves = [mixed, *(table for table in view.distance_vectors() if table is not None)]
+    agree(fused(q, k, v, view, mask, causal), plain(q, k, v, view, mask, causal), leaves)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_dropout_is_the_same_forward_and_backward(causal):
+    tokens, width, dropout = 45, 48, 0.3
+    mixed, (q, k, v) = heads(2, tokens, width)
+    view = RelativeKeysAndValues(4, width, trained=True).to(DEVICE)
+    mask = padding([45, 20], tokens)
+    keys, additions = view.distance_vectors()
+    identity = torch.eye(width, device=DEVICE)[:tokens].expand(2, 2, -1, -1)  # attended values are then the weights
+    torch.manual_seed(7)
+    weights = shaw.shaw_attention(q * width**-0.5, k, identity, keys, None, mask, causal, dropout)[..., :tokens]
+    whole = shaw.shaw_attention(q * width**-0.5, k, identity, keys, None, mask, causal, 0.0)[..., :tokens]
+    kept = weights > 0
+    assert (kept.sum() / (whole > 0).sum()).item() == pytest.approx(1 - dropout, abs=0.03)
+    assert not torch.equal(kept[0, 0, :20, :20], kept[0, 1, :20, :20])
+    torch.testing.assert_close(weights, whole * kept / (1 - dropout))
+
+    torch.manual_seed(7)
+    got = fused(q, k, v, view, mask, causal, dropout)
+    with patch("posnmt.model.attention.drop", lambda weights, p: weights * kept / (1 - p)):
+        want = plain(q, k, v, view, mask, causal, dropout)
+    agree(got, want, [mixed, keys, additions])
+
+
+def test_a_query_that_sees_no_key_gets_zeros():
+    mixed, (q, k, v) = heads(2, 37, 16)
+    view = RelativeKeysAndValues(3, 16, trained=True).to(DEVICE)
+    got = fused(q, k, v, view, padding([0, 37], 37), False)
+    assert not got[0].any()
+    assert got[1].any(-1).all()
+    for grad in torch.autograd.grad(got.square().sum(), [mixed, *view.parameters()]):
+        assert grad.isfinite().all()
+
+
+class Bias(LayerPosition):
+    def logits(self, q, k, span):
+        return q.new_ones(1)
+
+
+class Hiding(LayerPosition):
+    def allows(self, span):
+        return span.offsets <= 2
+
+
+def test_attention_takes_the_kernel_where_nothing_else_adds(monkeypatch):
+    _, (q, k, v) = heads(1, 9, 16)
+    view = RelativeKeysAndValues(3, 16, trained=True).to(DEVICE)
+    calls = []
+    monkeypatch.setattr(shaw, "serves", lambda *_: True)
+    monkeypatch.setattr(shaw, "shaw_attention", lambda *given: calls.append(given) or given[2])
+
+    def taken(views, q=q, start=0):
+        calls.clear()
+        attend(q, k, v, LayerPositions(views), Span(start, q.shape[2], q.device), None, True, 0.0)
+        return len(calls) == 1
+
+    assert taken([view])
+    assert taken([view, LayerPosition()])
+    assert not taken([])
+    assert not taken([Bias()])
+    assert not taken([view, Bias()])
+    assert not taken([view, view.__class__(2, 16, True).to(DEVICE)])
+    assert not taken([view, Hiding()])
+    assert not taken([view], q[:, :, -2:], start=7)
+    assert not taken([view], q[:, :, -1:], start=8)
+
+
+def test_what_the_kernel_serves():
+    cpu = torch.zeros(2, 2, 5, 8)
+    assert not shaw.serves(cpu, cpu, cpu, None)
+    if ON_GPU:
+        q = cpu.cuda()
+        assert shaw.serves(q, q, q, None)
+        assert shaw.serves(q, q, q, padding([5, 3], 5))
+        assert not shaw.serves(q, q, q, torch.ones(2, 1, 5, 5, dtype=torch.bool, device="cuda"))
+        assert not shaw.serves(q.double(), q.double(), q.double(), None)
+        assert not shaw.serves(q, q, q.bfloat16(), None)
