@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -76,10 +77,11 @@ class TranslationModel(nn.Module):
 
         `project` may give bfloat16, in which a logit of 16 is rounded by up to 1/32: enough to change the best subword.
         """
-        weight = functional.embedding(tokens, self.output.weight)  # [N,c,d]
-        return (weight * hidden[:, None].to(weight.dtype)).sum(-1) + functional.embedding(
-            tokens, self.output.bias[:, None]
-        ).squeeze(-1)
+        output = self.output
+        with torch.autocast(hidden.device.type, enabled=False):
+            weight = functional.embedding(tokens, output.weight)  # [N,c,d]
+            bias = functional.embedding(tokens, output.bias[:, None])  # [N,c,1]
+            return torch.baddbmm(bias, weight, hidden[..., None].to(weight.dtype)).squeeze(-1)
 
     def interpolate(self, factor: float) -> bool:
         """Divide every position by `factor` from now on; False where nothing in the model knows such a thing."""
