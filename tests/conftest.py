@@ -2,6 +2,7 @@
 
 import pytest
 
+import triton_interpreter  # noqa: F401  before any test imports Triton
 from fetch_server import serving
 
 

@@ -1,39 +1,32 @@
 """The Triton kernels for Shaw's vectors against the plain path, forward and gradients.
 
-On a GPU where there is one; else by Triton's interpreter, on tensors of the CPU. Triton has to know that when it is
-first imported.
+On a GPU where there is one; else by Triton's interpreter, on tensors of the CPU.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from unittest.mock import patch
 
 import pytest
 import torch
 
+import triton_interpreter
 from posnmt.model.attention import attend
 from posnmt.model.kernels import shaw
 from posnmt.position.relative import RelativeKeys, RelativeKeysAndValues
 from posnmt.position.seam import DistanceVectors, LayerPosition, LayerPositions, Span
 
-if importlib.util.find_spec("triton") is None:
+if not triton_interpreter.INSTALLED:
     pytest.skip("Triton is not installed (pip install triton)", allow_module_level=True)
 
-ON_GPU = torch.cuda.is_available()
-DEVICE = "cuda" if ON_GPU else "cpu"
-INTERPRETER = {} if ON_GPU else {"TRITON_INTERPRET": "1"}
-with patch.dict(os.environ, INTERPRETER):
-    from posnmt.model.kernels import shaw_triton
-if not ON_GPU and isinstance(shaw_triton.forward, shaw_triton.triton.JITFunction):
-    pytest.skip("Triton was imported before, without its interpreter", allow_module_level=True)
+DEVICE = "cuda" if triton_interpreter.ON_GPU else "cpu"
 
 
 @pytest.fixture(autouse=True)
 def _interpreted():
     """Triton asks for its interpreter again when it runs, and no other test is to have it."""
-    with patch.dict(os.environ, INTERPRETER):
+    with patch.dict(os.environ, triton_interpreter.VARIABLES):
         yield
 
 
@@ -170,7 +163,7 @@ def test_attention_takes_the_kernel_where_nothing_else_adds(monkeypatch):
 def test_what_the_kernel_serves():
     cpu = torch.zeros(2, 2, 5, 8)
     assert not shaw.serves(cpu, cpu, cpu, None)
-    if ON_GPU:
+    if triton_interpreter.ON_GPU:
         q = cpu.cuda()
         assert shaw.serves(q, q, q, None)
         assert shaw.serves(q, q, q, padding([5, 3], 5))
