@@ -51,7 +51,7 @@ class Case:
     """A command whose start is timed.
 
     Attributes:
-        goal: seconds that issue 6 asks for, or None.
+        goal: seconds within which it is to be ready, or None.
         arguments: of Python, given the number of the repeat.
         ready: whether what was waited for is there; None: it is the first line on standard output.
     """

@@ -21,7 +21,7 @@ def loading() -> Iterator[None]:
     """Heavy imports go inside: Python's cycle collector sleeps meanwhile, and leaves alone what was loaded.
 
     It would run again and again while a thousand modules make objects that stay, and once more over all of them when
-    the process ends: a tenth of the time in which PyTorch is imported, and nearly all of that in which it goes.
+    the process ends (docs/performance.md has what that took).
     """
     gc.disable()
     try:

@@ -195,7 +195,7 @@ class Decode(Section):
     length_penalty: float = Field(1.0, ge=0, description="a: hypotheses rank by log-probability / length^a")
     max_ratio: float = Field(2.0, gt=0, description="longest output = max_ratio x source length + max_extra, subwords")
     max_extra: int = Field(50, ge=0)
-    batch: Positive = Field(8192, description="most padded source tokens x beam of a batch")
+    batch: Positive = Field(4096, description="most padded source tokens x beam of a batch")
     precision: Literal["fp32", "bf16"] = Field("fp32", description="of matrix products in `translate`")
 
 

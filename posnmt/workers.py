@@ -32,6 +32,11 @@ class Workers:
             share = cores // self.count
             self._pool = ThreadPoolExecutor(self.count, "worker", torch.set_num_threads, (share,))
 
+    @classmethod
+    def of(cls, device: torch.device) -> Workers:
+        """One for each core on a CPU; one alone elsewhere, where the device does the work."""
+        return cls(None if device.type == "cpu" else 1)
+
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """`work` of each item, in order, computed as the caller would: its autocast and its inference mode hold.
 

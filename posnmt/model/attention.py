@@ -125,7 +125,8 @@ def attend(
 ) -> Tensor:
     """Attention with a position view: fused where no view reads the attention weights, plain otherwise.
 
-    On a GPU, whole sequences with vectors for distances alone have a kernel of their own.
+    On a GPU, whole sequences with vectors for distances alone have a kernel of their own; on a CPU, long ones with
+    terms for queries and keys together are attended from in blocks.
 
     Args:
         q: [B,H,Tq,D] queries, not scaled.
@@ -137,26 +138,13 @@ def attend(
     Returns:
         [B,H,Tq,D]
     """
-    q = q * q.shape[-1] ** -0.5
-    vectors = view.distance_vectors()
-    if vectors is not None and span.start == 0 and span.length > 1 and shaw.serves(q, k, v, mask):
-        return shaw.shaw_attention(q, k, v, *vectors, mask, causal, dropout)
     if _is_long(q, k, view, dropout):
         return _in_blocks(q, k, v, view, span, mask, causal)
-    return _attend(q, k, v, view, span, mask, causal, dropout)
-
-
-def _attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    view: LayerPositions,
-    span: Span,
-    mask: Tensor | None,
-    causal: bool,
-    dropout: float,
-) -> Tensor:
-    """Attention of all queries at once, as `attend` has it; `q` is scaled."""
+    q = q * q.shape[-1] ** -0.5
+    if span.start == 0 and span.length > 1 and shaw.serves(q, k, v, mask):
+        vectors = view.distance_vectors()
+        if vectors is not None:
+            return shaw.shaw_attention(q, k, v, *vectors, mask, causal, dropout)
     bias = view.logits(q, k, span)
     mask = _both(mask, view.allows(span))
     if (
@@ -180,7 +168,7 @@ def _attend(
 def _in_blocks(
     q: Tensor, k: Tensor, v: Tensor, view: LayerPositions, span: Span, mask: Tensor | None, causal: bool
 ) -> Tensor:
-    """Attention a block of queries at a time, so that nothing of the size Tq x Tk is held; `q` is scaled.
+    """Attention a block of queries at a time, so that nothing of the size Tq x Tk is held; `q` is not scaled.
 
     The backward pass computes each block once more instead of keeping what it needs of it. In a decoder a block sees
     only the keys up to its last query.
@@ -188,7 +176,7 @@ def _in_blocks(
 
     def block(first: int, last: int, seen: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         part = Span(span.start + first, last - first, span.device, span.lengths, seen)
-        return _attend(q, k, v, view, part, None if mask is None else mask[..., :seen], causal, 0.0)
+        return attend(q, k, v, view, part, None if mask is None else mask[..., :seen], causal, 0.0)
 
     made = []
     for first in range(0, q.shape[-2], BLOCK):

@@ -34,7 +34,7 @@ def evaluate(loss: TrainingLoss, dev: Split, text: TextPipeline, config: Config,
         if config.train.dev_bleu:
             sources = [dev.pair(number)[0].tolist() for number in range(len(dev))]
             greedy = config.decode.model_copy(update={"beam": 1})
-            workers = Workers(None if fabric.device.type == "cpu" else 1)
+            workers = Workers.of(fabric.device)
             found = translate_subwords([model], sources, greedy, fabric.device, workers)
             workers.close()
             outputs = text.target.decode([hypotheses[0].tokens if hypotheses else [] for hypotheses in found])

@@ -21,7 +21,7 @@ GROUP = 64
 """Vocabulary entries that are compared together before single ones are."""
 
 CANDIDATES = 4
-"""Continuations that are looked at at least: narrow logits may have the best of them in a wrong order."""
+"""Continuations that are looked at at least where logits are narrow: the best of them may be in a wrong order."""
 
 NARROW = (torch.bfloat16, torch.float16)
 """What logits are computed again from."""
@@ -38,7 +38,7 @@ def continuations(
 
     Args:
         states: of the models; they move on by `tokens` [N,1].
-        count: how many are asked for; c may be more, up to `CANDIDATES`, or fewer in a small vocabulary.
+        count: how many are asked for; c may be more where logits are narrow, or fewer in a small vocabulary.
         at_limit: for each of the N hypotheses, whether nothing but eos may follow.
 
     Returns:
@@ -54,7 +54,9 @@ def continuations(
     mean[:, [PAD, BOS]] = -torch.inf
     if any(at_limit):
         _leave_only_eos(mean, torch.tensor(at_limit, device=mean.device))
-    best, chosen = largest(mean, min(max(count, CANDIDATES), mean.shape[-1]))
+    if any(each.dtype in NARROW for each in logits):
+        count = max(count, CANDIDATES)
+    best, chosen = largest(mean, min(count, mean.shape[-1]))
     exact = [_log_probabilities(*each, chosen) for each in zip(models, hidden, logits, normalisers, strict=True)]
     return _mean(exact).masked_fill(best.isneginf(), -torch.inf), chosen
 

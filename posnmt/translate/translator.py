@@ -78,7 +78,7 @@ class Translator:
         self.narrow = precision == "bf16"
         if self.device.type == "cpu":
             self._pack()
-        self.workers = Workers(None if self.device.type == "cpu" else 1)
+        self.workers = Workers.of(self.device)
 
     def _pack(self) -> None:
         """Lay out the weights of Transformers for this CPU."""
