@@ -6,8 +6,9 @@
 One encoder layer and one decoder layer, with embeddings and without the projection to the vocabulary. `train` is a
 forward and a backward pass in the precision of training, of about 4,096 tokens a side at every length: many short
 sentences or one long. `translate` is the encoder and the decoder over one whole sentence and its translation, without
-gradients, in float32. Each combination is a process of its own, so that one that does not fit into memory takes no
-other with it; for a length the systems take turns, and a ratio is taken within a turn.
+gradients, in float32. Each combination is a process of its own, forked before PyTorch has computed anything, so that
+one that does not fit into memory takes no other with it; for a length the systems take turns, and a ratio is taken
+within a turn.
 
 Memory is the most that PyTorch's allocator held during the pass beyond what it held before, by PyTorch's profiler. It
 sees each allocation, so the figure has no spread, and what other processes, freed pages or the allocator's own reserve
@@ -17,18 +18,21 @@ do to the memory of the process is not in it; what oneDNN and MKL take for thems
 from __future__ import annotations
 
 import argparse
-import json
+import multiprocessing
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from typing import Any
 
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # as the command line has it; read when torch is loaded
+from posnmt.runtime import ENVIRONMENT
+
+os.environ.update({**ENVIRONMENT, **os.environ})  # as the command line does: before PyTorch is loaded
 
 import torch
 from torch.profiler import ProfilerActivity, profile
@@ -47,14 +51,14 @@ BASE = "transformer"
 
 @dataclass(frozen=True)
 class Cell:
-    """What one pass took: seconds, and bytes at the peak."""
+    """What one pass took: seconds, and bytes at the peak, which are the same in every turn and counted in one."""
 
     seconds: float
     memory: int
 
 
 def main() -> None:
-    """Measure one combination where `--cell` asks for it; else all of them, and print the tables."""
+    """Measure all combinations, and print the tables."""
     systems = [
         name for name in SYSTEMS if issubclass(architecture(model_section(name, "small").architecture), Transformer)
     ]
@@ -64,20 +68,15 @@ def main() -> None:
     parser.add_argument("--lengths", nargs="*", type=int, default=[2**power for power in range(5, 13)])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--size", default="small", choices=["small", "base", "big"])
-    parser.add_argument("--cell", action="store_true", help="one system, one length: a line of JSON")
     arguments = parser.parse_args()
-    if arguments.cell:
-        [system], [length] = arguments.systems, arguments.lengths
-        print(json.dumps(asdict(measured(system, length, arguments.mode, arguments.size))))
-        return
     chosen = [BASE, *(name for name in arguments.systems if name != BASE)]
     cells: dict[tuple[str, int], list[Cell | None]] = {}
     for length in arguments.lengths:
-        for _ in range(arguments.repeats):
+        for turn in range(arguments.repeats):
             for system in chosen:
-                cells.setdefault((system, length), []).append(
-                    in_a_process(system, length, arguments.mode, arguments.size)
-                )
+                found = in_a_process(system, length, arguments.mode, arguments.size, turn == 0)
+                cells.setdefault((system, length), []).append(found)
+            print(f"{length:,} subwords, turn {turn + 1} done", file=sys.stderr)
     versions = f"torch {torch.__version__}, Python {platform.python_version()}"
     print(f"{processor()}, {torch.get_num_threads()} threads, {versions}; {arguments.mode}, {arguments.size}")
     for title, quantity, shown in (
@@ -87,24 +86,26 @@ def main() -> None:
         print_table(title, quantity, shown, chosen, arguments.lengths, cells)
 
 
-def in_a_process(system: str, length: int, mode: str, size: str) -> Cell | None:
+def in_a_process(system: str, length: int, mode: str, size: str, counted: bool) -> Cell | None:
     """`measured` in a fresh process; None where it did not fit into memory."""
-    arguments = ["--cell", "--mode", mode, "--systems", system, "--lengths", str(length), "--size", size]
-    done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True)
-    if done.returncode == -9 or "can't allocate memory" in done.stderr:
-        return None
-    if done.returncode:
-        raise SystemExit(f"{system} at {length}: {done.stderr.strip()}")
-    return Cell(**json.loads(done.stdout))
+    with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+        try:
+            return pool.submit(measured, system, length, mode, size, counted).result()
+        except BrokenProcessPool:  # killed for its memory
+            return None
+        except RuntimeError as error:
+            if "can't allocate memory" in str(error):
+                return None
+            raise
 
 
-def measured(system: str, length: int, mode: str, size: str) -> Cell:
-    """Seconds of the second pass, and bytes at the peak of the third: the first chooses kernels."""
+def measured(system: str, length: int, mode: str, size: str, counted: bool) -> Cell:
+    """Seconds of the second pass, and bytes at the peak of the third (0 if not counted): the first chooses kernels."""
     step = training(system, length, size) if mode == "train" else translating(system, length, size)
     step()
     began = time.perf_counter()
     step()
-    return Cell(time.perf_counter() - began, peak(step))
+    return Cell(time.perf_counter() - began, peak(step) if counted else 0)
 
 
 def training(system: str, length: int, size: str) -> Callable[[], None]:
@@ -184,7 +185,7 @@ def print_table(
             turns = [
                 (quantity(ours), quantity(base))
                 for ours, base in zip(cells[system, length], cells[BASE, length], strict=True)
-                if ours is not None and base is not None
+                if ours is not None and base is not None and quantity(base)
             ]
             if not turns:
                 row.append("no room")

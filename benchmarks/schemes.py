@@ -1,6 +1,11 @@
 """Training and greedy decoding speed of every named system, as ratios to `transformer`, on text made by formula.
 
-    python benchmarks/schemes.py [--repeats 5] [--size small] [--systems relative rnn ...]
+    python benchmarks/schemes.py [--repeats 5] [--size small] [--systems relative rnn ...] [--precision bf16]
+
+Decoding is what `posnmt translate` does with subwords: packed weights, a batch a core. `--precision` is that of its
+products; architectures other than the Transformer have float32 alone.
+
+`transformer+ffN` is the base with the feed-forward layer widened to N, so that it has the parameters of `re-both`.
 
 The systems take turns, one repeat of each after another, so that a machine that speeds up or slows down does so for
 all; a ratio is taken within a turn, and its median and range over the turns are printed.
@@ -14,25 +19,32 @@ import platform
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # as the command line has it; read when torch is loaded
+from posnmt.runtime import ENVIRONMENT
+
+os.environ.update({**ENVIRONMENT, **os.environ})  # as the command line does: before PyTorch is loaded
 
 import torch
 
 from posnmt.config import Decode, Train, from_tree
 from posnmt.data.batch import Pair
 from posnmt.model.base import TranslationModel
+from posnmt.model.packed import pack
 from posnmt.model.registry import build_model
+from posnmt.model.transformer import Transformer
 from posnmt.systems import SYSTEMS
 from posnmt.train.device import make_fabric
 from posnmt.train.gradients import InParts
 from posnmt.train.loss import TrainingLoss
 from posnmt.train.record import processor
 from posnmt.translate.translator import translate_subwords
+from posnmt.workers import Workers
 
 VOCABULARY = 8004
 LENGTHS = (8, 12, 16, 24, 32)
 TOKENS = 4096
+SENTENCES = 600
 
 
 def batches() -> list[list[Pair]]:
@@ -73,28 +85,44 @@ def training(system: str, size: str) -> Callable[[], float]:
     return turn
 
 
-def decoding(system: str, size: str) -> Callable[[], float]:
-    """A function that decodes 200 sources greedily, 14 subwords each, and gives sentences a second."""
+def decoding(system: str, size: str, precision: str) -> Callable[[], float]:
+    """A function that decodes `SENTENCES` sources greedily, 14 subwords each, and gives sentences a second."""
     model = build(system, size).eval()
     with torch.no_grad():
         model.output.bias[3] = -100.0  # nothing ends by itself: every system writes as much
-    sources = [[(place * 13 + row) % 7000 + 4 for place in range(8 + row % 9)] for row in range(200)]
-    decode = Decode(beam=1, max_ratio=0.001, max_extra=14)
+    narrow = precision == "bf16" and isinstance(model, Transformer)
+    if isinstance(model, Transformer):
+        pack(model, torch.bfloat16 if narrow else torch.float32)
+    sources = [[(place * 13 + row) % 7000 + 4 for place in range(8 + row % 9)] for row in range(SENTENCES)]
+    decode, device = Decode(beam=1, max_ratio=0.001, max_extra=14), torch.device("cpu")
+    workers = Workers.of(device)
 
     def turn() -> float:
         began = time.perf_counter()
-        translate_subwords([model], sources, decode, torch.device("cpu"))
+        with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
+            translate_subwords([model], sources, decode, device, workers)
         return len(sources) / (time.perf_counter() - began)
 
     return turn
 
 
 def build(system: str, size: str) -> TranslationModel:
-    """The system with weights from one seed."""
+    """The system with weights from one seed; `transformer+ffN` has a feed-forward layer of N."""
+    system, _, wider = system.partition("+ff")
     tree = {"data": {"train": {"source": "-", "target": "-"}}, "train": {"steps": 1, "dev_bleu": False}}
-    model = {"system": system, "size": size, "tie_embeddings": "all"}
+    model = {"system": system, "size": size, "tie_embeddings": "all"} | ({"feed_forward": int(wider)} if wider else {})
     torch.manual_seed(1)
     return build_model(from_tree({**tree, "model": model}).model, VOCABULARY, VOCABULARY)
+
+
+def widened(size: str) -> int:
+    """The feed-forward layer with which `transformer` has the parameters of `re-both`, to within one unit a layer."""
+    plain, reordering = build("transformer", size), build("re-both", size)
+    config = plain.config
+    more = sum(p.numel() for p in reordering.parameters()) - sum(p.numel() for p in plain.parameters())
+    return config.feed_forward + round(
+        more / (2 * config.d_model + 1) / (config.encoder.layers + config.decoder.layers)
+    )
 
 
 def main() -> None:
@@ -103,11 +131,17 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--size", default="small", choices=["small", "base", "big"])
     parser.add_argument("--systems", nargs="*", default=list(SYSTEMS), choices=SYSTEMS, metavar="ID")
+    parser.add_argument("--precision", choices=["fp32", "bf16"], default="bf16", help="of decoding (%(default)s)")
     arguments = parser.parse_args()
     systems = ["transformer", *(system for system in arguments.systems if system != "transformer")]
+    if "re-both" in systems:
+        systems.insert(1, f"transformer+ff{widened(arguments.size)}")
     versions = f"torch {torch.__version__}, Python {platform.python_version()}"
     print(f"{processor()}, {torch.get_num_threads()} threads, {versions}")
-    for title, unit, kind in (("training", "target tokens/s", training), ("greedy decoding", "sentences/s", decoding)):
+    for title, unit, kind in (
+        ("training", "target tokens/s", training),
+        (f"greedy decoding, {arguments.precision}", "sentences/s", partial(decoding, precision=arguments.precision)),
+    ):
         turns = {system: kind(system, arguments.size) for system in systems}
         for turn in turns.values():
             turn()  # memory is allocated and kernels are chosen
@@ -115,11 +149,15 @@ def main() -> None:
         for _ in range(arguments.repeats):
             for system, turn in turns.items():
                 speeds[system].append(turn())
-        print(f"\n{title}, {arguments.size}: median {unit}, and the ratio to transformer (median, range)")
+        print(f"\n{title}, {arguments.size}: median {unit}, and the ratio to transformer (median, range); parameters")
         for system, found in speeds.items():
             ratios = [ours / base for ours, base in zip(found, speeds["transformer"], strict=True)]
             spread = f"{min(ratios):.2f}-{max(ratios):.2f}"
-            print(f"{system:21} {statistics.median(found):10,.0f}   {statistics.median(ratios):.2f}  {spread}")
+            million = sum(parameter.numel() for parameter in build(system, arguments.size).parameters()) / 1e6
+            print(
+                f"{system:21} {statistics.median(found):10,.0f}   {statistics.median(ratios):.2f}  {spread}"
+                f"   {million:6.1f} M"
+            )
 
 
 if __name__ == "__main__":

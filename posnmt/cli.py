@@ -21,6 +21,7 @@ from posnmt.cli_data import data
 from posnmt.cli_group import COMMAND, Group, loading
 from posnmt.cli_study import study
 from posnmt.errors import UserError
+from posnmt.runtime import ENVIRONMENT
 
 
 @click.group(cls=Group, context_settings=COMMAND)
@@ -33,9 +34,7 @@ def main() -> None:
     posnmt train CONFIG --out runs/mine           text to a trained model
     posnmt translate runs/mine --input text.en    one line in, one line out
     """
-    # Idle threads of PyTorch sleep: on a machine that does other things too, those that spin take the cores of those
-    # that work. OpenMP reads this when PyTorch is loaded.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    os.environ.update({**ENVIRONMENT, **os.environ})
 
 
 @main.command(context_settings=COMMAND)

@@ -93,7 +93,8 @@ class CrossAttention(nn.Module):
 
     def remember(self, encoded: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values, each [S,H,J,D], of the encoder output [S,J,d]."""
-        keys, values = self.memory(encoded).unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        # copied once, where the products of each step would copy them
+        keys, values = self.memory(encoded).unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4).contiguous()
         return keys, values
 
     def forward(self, x: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:

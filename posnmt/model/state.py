@@ -11,36 +11,31 @@ from posnmt.position.seam import Carry
 
 
 class LayerCache:
-    """Self-attention keys and values [N,H,T,D] of one decoder layer, in buffers that double when they are full.
+    """Self-attention keys and values [N,H,T,D] of one decoder layer, as long as what was read and no longer.
+
+    Room to grow would save a copy at each step, and would cost more than that: products of many small matrices copy
+    what does not lie close together.
 
     Attributes:
         feed_forward: what a recurrent feed-forward layer remembers.
     """
 
     def __init__(self) -> None:
-        self.length = 0
         self.feed_forward: Carry = None
-        self._keys: Tensor | None = None
-        self._values: Tensor | None = None
+        self._kept: tuple[Tensor, Tensor] | None = None
 
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Add keys and values [N,H,Tq,D] of the tokens computed now; return those of all tokens so far."""
-        end = self.length + keys.shape[2]
-        if self._keys is None or self._values is None:  # a whole target at once is never copied
-            self._keys, self._values = keys, values
+        if self._kept is None:  # a whole target at once is never copied
+            self._kept = keys, values
         else:
-            if end > self._keys.shape[2]:
-                self._keys, self._values = _grown(self._keys, end), _grown(self._values, end)
-            self._keys[:, :, self.length : end] = keys
-            self._values[:, :, self.length : end] = values
-        self.length = end
-        return self._keys[:, :, :end], self._values[:, :, :end]
+            self._kept = torch.cat([self._kept[0], keys], 2), torch.cat([self._kept[1], values], 2)
+        return self._kept
 
     def select(self, rows: Tensor) -> None:
         """Keep these rows, in this order, repeats allowed."""
-        if self._keys is not None and self._values is not None:
-            self._keys = self._keys[:, :, : self.length].index_select(0, rows)
-            self._values = self._values[:, :, : self.length].index_select(0, rows)
+        if self._kept is not None:
+            self._kept = self._kept[0].index_select(0, rows), self._kept[1].index_select(0, rows)
         self.feed_forward = select_rows(self.feed_forward, rows)
 
 
@@ -88,14 +83,6 @@ def select_rows(carry: Carry, rows: Tensor) -> Carry:
     if isinstance(carry, Tensor):
         return carry.index_select(0, rows)
     return tuple(select_rows(part, rows) for part in carry)
-
-
-def _grown(buffer: Tensor, needed: int) -> Tensor:
-    """The buffer [N,H,T,D] with room for at least `needed` tokens, doubled."""
-    room = max(needed, 2 * buffer.shape[2], 16)
-    larger = buffer.new_empty(*buffer.shape[:2], room, buffer.shape[3])
-    larger[:, :, : buffer.shape[2]] = buffer
-    return larger
 
 
 def padding_mask(lengths: Tensor | None, width: int) -> Tensor | None:

@@ -19,7 +19,7 @@ from posnmt.data.subword import PAD
 from posnmt.model.base import TranslationModel
 
 CHUNK = 1024
-"""Tokens whose logits exist at a time: 1024 x 32,000 in bfloat16 is 66 MB."""
+"""Tokens, about, whose logits exist at a time: 1024 x 32,000 in bfloat16 is 66 MB."""
 
 ROWS = 64
 """Tokens whose probabilities are computed at a time on a CPU, so that they stay in its cache from pass to pass."""
@@ -96,11 +96,12 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
             d_weight = (-even * hidden.sum(0, dtype=wide)).expand(weight.shape).contiguous()
             d_bias = torch.full_like(bias, -even * len(hidden), dtype=wide)
             from_even = even * w.sum(0, dtype=wide)
-        room = w.new_empty(min(CHUNK, len(hidden)), len(w))  # one for all chunks: fresh memory costs more than the sums
-        for start in range(0, hidden.shape[0], CHUNK):
-            h = hidden[start : start + CHUNK].to(narrow)
+        chunk = -(-len(hidden) // max(1, round(len(hidden) / CHUNK)))  # all alike: a short one costs as many sums
+        room = w.new_empty(chunk, len(w))  # one for all chunks: fresh memory costs more than the sums
+        for start in range(0, len(hidden), max(1, chunk)):
+            h = hidden[start : start + chunk].to(narrow)
             logits = torch.mm(h, w.t(), out=room[: len(h)])  # [chunk,V], the bias still to come
-            for part, y in zip(logits.split(rows), targets[start : start + CHUNK, None].split(rows), strict=True):
+            for part, y in zip(logits.split(rows), targets[start : start + chunk, None].split(rows), strict=True):
                 exponentials = part.to(wide, copy=True).add_(b)
                 right, total = exponentials.gather(-1, y), exponentials.sum(-1, keepdim=True)
                 top = exponentials.amax(-1, keepdim=True)
@@ -115,7 +116,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
                     d_bias += slope.sum(0)
                     part.copy_(slope)
             if learning:
-                d_hidden[start : start + CHUNK] = logits @ w - from_even
+                d_hidden[start : start + chunk] = logits @ w - from_even
                 d_weight += logits.t() @ h
         if learning:
             ctx.save_for_backward(d_hidden, d_weight.to(weight.dtype), d_bias.to(bias.dtype))
