@@ -25,12 +25,9 @@ class Workers:
     """
 
     def __init__(self, count: int | None = None) -> None:
-        cores = torch.get_num_threads()
-        self.count = max(1, min(count or cores, cores))
-        self._pool: ThreadPoolExecutor | None = None
-        if self.count > 1:
-            share = cores // self.count
-            self._pool = ThreadPoolExecutor(self.count, "worker", torch.set_num_threads, (share,))
+        self.cores = torch.get_num_threads()
+        self.count = max(1, min(count or self.cores, self.cores))
+        self._pool = ThreadPoolExecutor(self.count, "worker") if self.count > 1 else None
 
     @classmethod
     def of(cls, device: torch.device) -> Workers:
@@ -40,6 +37,8 @@ class Workers:
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """`work` of each item, in order, computed as the caller would: its autocast and its inference mode hold.
 
+        Where there are fewer items than threads, each has more cores.
+
         Raises:
             Exception: the first that `work` raised.
         """
@@ -47,8 +46,11 @@ class Workers:
             return [work(item) for item in items]
         inference, autocast = torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu")
         dtype = torch.get_autocast_dtype("cpu")
+        items = list(items)
+        share = self.cores // min(self.count, max(1, len(items)))
 
         def alike(item: Item) -> Result:
+            torch.set_num_threads(share)  # of the operations of this thread
             with torch.inference_mode(inference), torch.autocast("cpu", dtype, enabled=autocast):
                 return work(item)
 

@@ -75,7 +75,8 @@ def test_how_many_parts():
     assert parts(100, 50) == 1
     assert parts(300, 1) == 1
     assert parts(300, 50) == parts(2 * PART, 50) == 2
-    assert parts(5 * PART + 1, 50) == 5
+    assert [parts(count * PART, 50) for count in (2.9, 3.1, 4.9, 5.1)] == [2, 4, 4, 6]
+    assert parts(100 * PART, 50) == 50
 
 
 def test_workers_keep_the_order_and_compute_as_the_caller_would():
@@ -87,7 +88,8 @@ def test_workers_keep_the_order_and_compute_as_the_caller_would():
 
     with torch.autocast("cpu"), torch.inference_mode():
         assert workers.map(work, range(20)) == [(number, True, True, 1) for number in range(20)]
-    assert workers.map(work, [7]) == [(7, False, False, 1)]
+    assert workers.map(work, [7]) == [(7, False, False, 2)]  # alone, it has both cores
+    assert workers.map(work, []) == []
     assert torch.get_num_threads() == 2
     with pytest.raises(ZeroDivisionError):
         workers.map(lambda number: 1 // number, [1, 0])

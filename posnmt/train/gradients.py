@@ -2,7 +2,8 @@
 
 On a CPU the rows of a batch are dealt into parts, each a forward and a backward pass of its own on its share of the
 cores; their gradients are added in order. How many parts there are, and what each draws for dropout, depends on the
-batch and the seed alone, so that one core computes what two do.
+batch and the seed alone, so that one core computes what two do. Rows with sources of like length stand in one part:
+less of it is padding.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from posnmt.model.randomness import drawing_from
 from posnmt.train.loss import TrainingLoss
 from posnmt.workers import Workers
 
-PART = 2048
-"""Padded target tokens that a part has at least where there are more than two of them."""
+PART = 1024
+"""Padded target tokens that a part has, about; there is an even number of parts."""
 
 SMALL = 256
 """Padded target tokens up to which a batch is not divided."""
@@ -83,20 +84,25 @@ class InParts:
     def add(self, batch: Sequence[Pair], scale: float, seed: tuple[int, ...], last: bool) -> Tensor:
         """See `Gradients`."""
         count = parts(len(batch) * (1 + max(len(target) for _, target in batch)), len(batch))
+        ordered = sorted(batch, key=lambda pair: -len(pair[0]))
+        bounds = [number * len(batch) // count for number in range(count + 1)]
 
         def part(number: int) -> tuple[Tensor, tuple[Tensor | None, ...]]:
             generator = torch.Generator().manual_seed(_number((*seed, number)))
             with drawing_from(generator):
-                loss, likelihood = self.loss_of(*collate(batch[number::count]).tensors)
+                loss, likelihood = self.loss_of(*collate(ordered[bounds[number] : bounds[number + 1]]).tensors)
             gradients = torch.autograd.grad(loss * scale, self.parameters, allow_unused=True)
             return torch.stack([loss.detach(), likelihood]).double(), gradients
 
         with self.fabric.autocast():
             made = self.workers.map(part, range(count))
         for parameter, *gradients in zip(self.parameters, *(each for _, each in made), strict=True):
-            for gradient in gradients:
-                if gradient is not None:
-                    parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
+            given = [each for each in (parameter.grad, *gradients) if each is not None]
+            if len(given) > 1:
+                given[:2] = [given[0] + given[1]]  # a new tensor: two parameters may have been given one
+            for gradient in given[1:]:
+                given[0] += gradient
+            parameter.grad = given[0] if given else None
         return torch.stack([sums for sums, _ in made]).sum(0)
 
     def close(self) -> None:
@@ -105,10 +111,8 @@ class InParts:
 
 
 def parts(tokens: int, rows: int) -> int:
-    """Into how many parts a batch of so many padded target tokens is dealt: two, or more of at least `PART` tokens."""
-    if tokens <= SMALL:
-        return 1
-    return min(rows, max(2, tokens // PART))
+    """Into how many parts a batch of so many padded target tokens is dealt."""
+    return 1 if tokens <= SMALL else min(rows, 2 * max(1, round(tokens / (2 * PART))))
 
 
 def _number(seed: tuple[int, ...]) -> int:
