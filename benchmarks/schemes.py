@@ -7,8 +7,8 @@ products; architectures other than the Transformer have float32 alone.
 
 `transformer+ffN` is the base with the feed-forward layer widened to N, so that it has the parameters of `re-both`.
 
-The systems take turns, one repeat of each after another, so that a machine that speeds up or slows down does so for
-all; a ratio is taken within a turn, and its median and range over the turns are printed.
+The systems take turns, and before each one `transformer` has one: a ratio is taken between the two, so that a machine
+that speeds up or slows down does so for both. Its median and range over the turns are printed.
 """
 
 from __future__ import annotations
@@ -132,32 +132,37 @@ def main() -> None:
     parser.add_argument("--size", default="small", choices=["small", "base", "big"])
     parser.add_argument("--systems", nargs="*", default=list(SYSTEMS), choices=SYSTEMS, metavar="ID")
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="bf16", help="of decoding (%(default)s)")
+    parser.add_argument("--only", choices=["training", "decoding"], help="one of the two tables")
     arguments = parser.parse_args()
     systems = ["transformer", *(system for system in arguments.systems if system != "transformer")]
     if "re-both" in systems:
         systems.insert(1, f"transformer+ff{widened(arguments.size)}")
     versions = f"torch {torch.__version__}, Python {platform.python_version()}"
     print(f"{processor()}, {torch.get_num_threads()} threads, {versions}")
-    for title, unit, kind in (
-        ("training", "target tokens/s", training),
-        (f"greedy decoding, {arguments.precision}", "sentences/s", partial(decoding, precision=arguments.precision)),
-    ):
+    tables = {
+        "training": ("training", "target tokens/s", training),
+        "decoding": (
+            f"greedy decoding, {arguments.precision}",
+            "sentences/s",
+            partial(decoding, precision=arguments.precision),
+        ),
+    }
+    for title, unit, kind in (tables[name] for name in tables if arguments.only in (None, name)):
         turns = {system: kind(system, arguments.size) for system in systems}
         for turn in turns.values():
             turn()  # memory is allocated and kernels are chosen
-        speeds: dict[str, list[float]] = {system: [] for system in systems}
+        speeds: dict[str, list[tuple[float, float]]] = {system: [] for system in systems}
         for _ in range(arguments.repeats):
-            for system, turn in turns.items():
-                speeds[system].append(turn())
+            for system in systems:
+                base = turns["transformer"]()
+                speeds[system].append((base if system == "transformer" else turns[system](), base))
         print(f"\n{title}, {arguments.size}: median {unit}, and the ratio to transformer (median, range); parameters")
         for system, found in speeds.items():
-            ratios = [ours / base for ours, base in zip(found, speeds["transformer"], strict=True)]
+            ratios = [ours / base for ours, base in found]
             spread = f"{min(ratios):.2f}-{max(ratios):.2f}"
             million = sum(parameter.numel() for parameter in build(system, arguments.size).parameters()) / 1e6
-            print(
-                f"{system:21} {statistics.median(found):10,.0f}   {statistics.median(ratios):.2f}  {spread}"
-                f"   {million:6.1f} M"
-            )
+            speed = statistics.median(ours for ours, _ in found)
+            print(f"{system:21} {speed:10,.0f}   {statistics.median(ratios):.2f}  {spread}   {million:6.1f} M")
 
 
 if __name__ == "__main__":

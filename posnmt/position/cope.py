@@ -6,7 +6,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from posnmt.position.seam import LayeredScheme, LayerPosition, Options, Span, Stack
+from posnmt.position.seam import LayeredScheme, LayerPosition, Options, Span, Stack, meet
 
 
 class ContextualPositions(LayerPosition):
@@ -41,7 +41,7 @@ class ContextualPositions(LayerPosition):
         after = (index + 1).clamp(max=self.positions - 1)
         if not self.causal:
             index, after = (found + self.positions * right for found in (index, after))
-        by_position = (q @ self.vectors.flatten(0, 1).to(q.dtype).transpose(0, 1)).to(wide)
+        by_position = meet(q, self.vectors.flatten(0, 1)).to(wide)
         return by_position.gather(-1, index).lerp(by_position.gather(-1, after), share).to(q.dtype)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from posnmt.position.absolute import sinusoids
 from posnmt.position.diagonal import collect, spread
-from posnmt.position.seam import DistanceVectors, LayeredScheme, LayerPosition, Options, Span, Stack
+from posnmt.position.seam import DistanceVectors, LayeredScheme, LayerPosition, Options, Span, Stack, meet
 
 
 class RelativeKeys(LayerPosition):
@@ -27,7 +27,7 @@ class RelativeKeys(LayerPosition):
 
     def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
         """[B,H,Tq,Tk] from the scaled queries [B,H,Tq,D]."""
-        return spread(q @ self.keys.to(q.dtype).transpose(0, 1), span.start, k.shape[-2])
+        return spread(meet(q, self.keys), span.start, k.shape[-2])
 
     def distance_vectors(self) -> DistanceVectors:
         """The vectors of the key term."""

@@ -281,3 +281,14 @@ def _joined(terms: Sequence[Tensor | None], operation: Any) -> Tensor | None:
         if term is not None:
             result = term if result is None else operation(result, term)
     return result
+
+
+def meet(q: Tensor, vectors: Tensor) -> Tensor:
+    """Products of the queries [B,H,Tq,D] with vectors [m,D] that all of them share: [B,H,Tq,m].
+
+    As one product of two matrices. `q @ vectors.T` would copy the vectors for every row and head where the queries of a
+    token lie side by side in memory, as those of a fused projection do.
+    """
+    rows = q.transpose(1, 2)  # [B,Tq,H,D], as they lie
+    met = rows.flatten(0, 2) @ vectors.to(q.dtype).transpose(0, 1)
+    return met.unflatten(0, rows.shape[:3]).transpose(1, 2)

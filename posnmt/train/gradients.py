@@ -21,7 +21,7 @@ from posnmt.model.randomness import drawing_from
 from posnmt.train.loss import TrainingLoss
 from posnmt.workers import Workers
 
-PART = 1024
+PART = 2048
 """Padded target tokens that a part has, about; there is an even number of parts."""
 
 SMALL = 256
