@@ -71,6 +71,26 @@ def test_one_core_computes_what_two_do():
     assert said[0].stdout == said[1].stdout != ""
 
 
+def test_each_parameter_has_a_gradient_of_its_own():
+    class Sum(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.two = (torch.nn.Parameter(torch.ones(3)) for _ in range(2))
+
+        def forward(self, *_):
+            total = (self.one + self.two).sum()  # autograd gives both the same tensor
+            return total, total.detach()
+
+    for count in (1, 2):
+        loss_of = Sum()
+        adds = InParts(make_fabric(Train(steps=1, precision="fp32")), loss_of)
+        batch = pairs(3) if count == 1 else pairs(300)
+        adds.add(batch, 0.5, (1,), last=True)
+        adds.close()
+        loss_of.one.grad.mul_(0)
+        assert loss_of.two.grad.unique().item() > 0
+
+
 def test_how_many_parts():
     assert parts(100, 50) == 1
     assert parts(300, 1) == 1

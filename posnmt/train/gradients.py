@@ -98,11 +98,10 @@ class InParts:
             made = self.workers.map(part, range(count))
         for parameter, *gradients in zip(self.parameters, *(each for _, each in made), strict=True):
             given = [each for each in (parameter.grad, *gradients) if each is not None]
-            if len(given) > 1:
-                given[:2] = [given[0] + given[1]]  # a new tensor: two parameters may have been given one
-            for gradient in given[1:]:
-                given[0] += gradient
-            parameter.grad = given[0] if given else None
+            if given:  # a new tensor, since autograd may give one to two parameters
+                parameter.grad = given[0] + given[1] if len(given) > 1 else given[0].clone()
+                for gradient in given[2:]:
+                    parameter.grad += gradient
         return torch.stack([sums for sums, _ in made]).sum(0)
 
     def close(self) -> None:
