@@ -12,7 +12,7 @@ import torch
 import tiny
 from posnmt.config import Train
 from posnmt.train.device import make_fabric
-from posnmt.train.gradients import PART, InParts, Whole, parts
+from posnmt.train.gradients import PART, InParts, Whole, dealt
 from posnmt.train.loss import TrainingLoss
 from posnmt.workers import Workers
 
@@ -43,6 +43,31 @@ def test_parts_add_up_to_the_whole(name):
     torch.testing.assert_close(found[1][0], found[0][0], rtol=1e-6, atol=0)  # Fabric gives losses as float32
     for whole, part in zip(found[0][1:], found[1][1:], strict=True):
         torch.testing.assert_close(part, whole, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", tiny.MODELS)
+def test_bf16_differs_by_rounding_alone(name):
+    """bf16 has 8 bits: sums over rows and layers were off by up to 0.03 of the gradient's norm."""
+    wide, narrow = (
+        gradients(InParts, tiny.build(**tiny.MODELS[name]).float().train(), pairs(60), width)
+        for width in ("fp32", "bf16")
+    )
+    torch.testing.assert_close(narrow[0], wide[0], rtol=2e-3, atol=0)
+    off, size = 0.0, 0.0
+    for one, other in zip(narrow[1:], wide[1:], strict=True):
+        assert one.dtype == torch.float32
+        off, size = off + (one - other).square().sum().item(), size + other.square().sum().item()
+    assert off < 0.06**2 * size
+
+
+def test_the_residual_stream_is_narrow_in_training_in_bf16_alone():
+    model, tokens = tiny.build(system="relative").float().train(), torch.tensor([[4, 5, 6]])
+    seen = []
+    model.encoder[0].register_forward_pre_hook(lambda _, given: seen.append(given[0].dtype))
+    for narrow, training in ((True, True), (True, False), (False, True)):
+        with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
+            model.train(training)(tokens, torch.tensor([3]), tokens)
+    assert seen == [torch.bfloat16, torch.float32, torch.float32]
 
 
 @pytest.mark.parametrize("system", ["transformer", "shape", "cape", "randomised"])
@@ -91,12 +116,24 @@ def test_each_parameter_has_a_gradient_of_its_own():
         assert loss_of.two.grad.unique().item() > 0
 
 
-def test_how_many_parts():
-    assert parts(100, 50) == 1
-    assert parts(300, 1) == 1
-    assert parts(300, 50) == parts(2 * PART, 50) == 2
-    assert [parts(count * PART, 50) for count in (2.9, 3.1, 4.9, 5.1)] == [2, 4, 4, 6]
-    assert parts(100 * PART, 50) == 50
+@pytest.mark.parametrize(
+    ("rows", "target", "count"),
+    [(10, 10, 1), (1, 300, 1), (50, 6, 2), (2 * PART // 16, 16, 2), (50, 116, 2), (50, 130, 4), (50, 4100, 50)],
+)
+def test_how_many_parts(rows, target, count):
+    assert len(dealt([7] * rows, target)) == count
+
+
+def test_the_costliest_part_is_as_cheap_as_can_be():
+    sources = sorted(np.random.default_rng(2).integers(1, 40, size=200).tolist(), reverse=True)
+
+    def cost(first, last):
+        return (last - first) * (sources[first] + 2 * 15)
+
+    first, last = dealt(sources, 15)
+    assert last == len(sources)
+    cheapest = min(max(cost(0, cut), cost(cut, last)) for cut in range(1, last))
+    assert max(cost(0, first), cost(first, last)) == cheapest < max(cost(0, 100), cost(100, 200))
 
 
 def test_workers_keep_the_order_and_compute_as_the_caller_would():

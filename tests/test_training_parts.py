@@ -48,10 +48,15 @@ def test_the_loss_in_bf16_is_the_plain_loss_within_rounding():
         assert (ours.grad - theirs.grad).norm() / theirs.grad.norm() < 0.01
 
 
-def test_without_gradients_nothing_is_kept():
-    with torch.no_grad():
-        loss, _ = cross_entropy(torch.randn(5, 4), torch.randn(9, 4), torch.randn(9), torch.arange(5), 0.1)
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_without_gradients_nothing_is_kept(mode):
+    inputs = [torch.randn(*shape, requires_grad=True) for shape in ((5, 4), (9999, 4), (9999,))]
+    with mode():
+        loss, _ = cross_entropy(*inputs, torch.arange(5), 0.1)
     assert not loss.requires_grad
+    again, _ = cross_entropy(*inputs, torch.arange(5), 0.1)  # the same memory serves an evaluation and training
+    again.backward()
+    assert again.item() == loss.item()
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16])

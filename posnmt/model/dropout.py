@@ -37,5 +37,7 @@ def dropout(x: Tensor, probability: float) -> Tensor:
         return functional.dropout(x, probability)
     words = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None, generator=generator())
     draws = words.view(torch.int16)[: x.numel()].view(x.shape)  # uniform over -32768 .. 32767
-    kept = (draws >= dropped - _STEPS // 2).to(x.dtype)
-    return x * kept.mul_(_STEPS / (_STEPS - dropped))
+    kept, factor = draws.ge_(dropped - _STEPS // 2), _STEPS / (_STEPS - dropped)
+    if x.dtype.itemsize == 2:  # an integer 1 becomes the factor's bits: no other memory is touched
+        return x * kept.mul_(torch.tensor(factor, dtype=x.dtype).view(torch.int16)).view(x.dtype)
+    return x * kept.to(x.dtype).mul_(factor)

@@ -8,6 +8,8 @@ less of it is padding.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -83,25 +85,30 @@ class InParts:
 
     def add(self, batch: Sequence[Pair], scale: float, seed: tuple[int, ...], last: bool) -> Tensor:
         """See `Gradients`."""
-        count = parts(len(batch) * (1 + max(len(target) for _, target in batch)), len(batch))
         ordered = sorted(batch, key=lambda pair: -len(pair[0]))
-        bounds = [number * len(batch) // count for number in range(count + 1)]
+        ends = dealt([1 + len(source) for source, _ in ordered], 1 + max(len(target) for _, target in batch))
 
         def part(number: int) -> tuple[Tensor, tuple[Tensor | None, ...]]:
             generator = torch.Generator().manual_seed(_number((*seed, number)))
+            rows = ordered[ends[number - 1] if number else 0 : ends[number]]
             with drawing_from(generator):
-                loss, likelihood = self.loss_of(*collate(ordered[bounds[number] : bounds[number + 1]]).tensors)
+                loss, likelihood = self.loss_of(*collate(rows).tensors)
             gradients = torch.autograd.grad(loss * scale, self.parameters, allow_unused=True)
             return torch.stack([loss.detach(), likelihood]).double(), gradients
 
         with self.fabric.autocast():
-            made = self.workers.map(part, range(count))
-        for parameter, *gradients in zip(self.parameters, *(each for _, each in made), strict=True):
-            given = [each for each in (parameter.grad, *gradients) if each is not None]
-            if given:  # a new tensor, since autograd may give one to two parameters
-                parameter.grad = given[0] + given[1] if len(given) > 1 else given[0].clone()
-                for gradient in given[2:]:
-                    parameter.grad += gradient
+            made = self.workers.map(part, range(len(ends)))
+        given = [
+            [each for each in (parameter.grad, *gradients) if each is not None]
+            for parameter, *gradients in zip(self.parameters, *(each for _, each in made), strict=True)
+        ]
+        places = Counter(terms[0].data_ptr() for terms in given if terms)
+        for parameter, terms in zip(self.parameters, given, strict=True):
+            if terms:  # in place, but not where autograd gave two parameters one tensor, or all elements one number
+                own = terms[0].is_contiguous() and places[terms[0].data_ptr()] == 1
+                parameter.grad = terms[0] if own else terms[0].clone(memory_format=torch.contiguous_format)
+                for term in terms[1:]:
+                    parameter.grad += term
         return torch.stack([sums for sums, _ in made]).sum(0)
 
     def close(self) -> None:
@@ -109,9 +116,27 @@ class InParts:
         self.workers.close()
 
 
-def parts(tokens: int, rows: int) -> int:
-    """Into how many parts a batch of so many padded target tokens is dealt."""
-    return 1 if tokens <= SMALL else min(rows, 2 * max(1, round(tokens / (2 * PART))))
+def dealt(sources: Sequence[int], target: int) -> list[int]:
+    """Where the parts of a batch end, so that the costliest part costs as little as it can.
+
+    Args:
+        sources: source tokens of each row, the most first.
+        target: target tokens that each row is padded to. One costs about two of the source: it passes the decoder's
+            two attentions and the output projection.
+    """
+    tokens = len(sources) * target
+    count = 1 if tokens <= SMALL else 2 * max(1, round(tokens / (2 * PART)))
+
+    def filled(cost: int) -> list[int]:
+        """Parts up to that cost, each padded to its first row, or of one row."""
+        ends = [0]
+        while ends[-1] < len(sources):
+            rows = max(1, cost // (sources[ends[-1]] + 2 * target))
+            ends.append(min(ends[-1] + rows, len(sources)))
+        return ends[1:]
+
+    costs = range(len(sources) * (sources[0] + 2 * target) + 1)
+    return filled(bisect_left(costs, True, key=lambda cost: len(filled(cost)) <= min(count, len(sources))))
 
 
 def _number(seed: tuple[int, ...]) -> int:

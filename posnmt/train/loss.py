@@ -9,6 +9,7 @@ Shapes: n tokens, d model width, V vocabulary entries.
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import torch
@@ -18,11 +19,13 @@ from torch.nn import functional
 from posnmt.data.subword import PAD
 from posnmt.model.base import TranslationModel
 
-CHUNK = 1024
-"""Tokens, about, whose logits exist at a time: 1024 x 32,000 in bfloat16 is 66 MB."""
+CHUNK = 2048
+"""Tokens, about, whose logits exist at a time: 2048 x 32,000 in bfloat16 is 131 MB."""
 
 ROWS = 64
 """Tokens whose probabilities are computed at a time on a CPU, so that they stay in its cache from pass to pass."""
+
+_thread = threading.local()
 
 
 class TrainingLoss(nn.Module):
@@ -91,43 +94,59 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         learning = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
         rows = ROWS if hidden.device.type == "cpu" else CHUNK
         loss, likelihood = (hidden.new_zeros((), dtype=wide) for _ in range(2))
+        states, from_even = hidden.sum(0, dtype=wide), even * weight.sum(0, dtype=wide)
+        loss -= (states * from_even).sum() + even * len(hidden) * b.sum()  # e/V times the sum of all logits
         if learning:
-            d_hidden = torch.empty_like(hidden)
-            d_weight = (-even * hidden.sum(0, dtype=wide)).expand(weight.shape).contiguous()
-            d_bias = torch.full_like(bias, -even * len(hidden), dtype=wide)
-            from_even = even * w.sum(0, dtype=wide)
+            d_hidden, d_bias = torch.empty_like(hidden), torch.full_like(b, -even * len(hidden))
+            d_weight = torch.empty_like(weight, dtype=wide).copy_(-even * states)
         chunk = -(-len(hidden) // max(1, round(len(hidden) / CHUNK)))  # all alike: a short one costs as many sums
-        room = w.new_empty(chunk, len(w))  # one for all chunks: fresh memory costs more than the sums
+        room = _room(chunk * len(w), w).view(chunk, len(w))
+        scores, chances = (b.new_empty(min(rows, chunk), len(w)) for _ in range(2))
         for start in range(0, len(hidden), max(1, chunk)):
             h = hidden[start : start + chunk].to(narrow)
             logits = torch.mm(h, w.t(), out=room[: len(h)])  # [chunk,V], the bias still to come
             for part, y in zip(logits.split(rows), targets[start : start + chunk, None].split(rows), strict=True):
-                exponentials = part.to(wide, copy=True).add_(b)
-                right, total = exponentials.gather(-1, y), exponentials.sum(-1, keepdim=True)
-                top = exponentials.amax(-1, keepdim=True)
-                normaliser = exponentials.sub_(top).exp_().sum(-1, keepdim=True)
-                log_normaliser = top + normaliser.log()
+                score = scores[: len(part)].copy_(part).add_(b)
+                right = score.gather(-1, y)
+                chance = torch.softmax(score, -1, out=chances[: len(part)])
+                log_normaliser = score.amax(-1, keepdim=True) - chance.amax(-1, keepdim=True).log()
                 surprise = (log_normaliser - right).sum()
                 likelihood += surprise
-                loss += (1 - smoothing) * surprise + even * (len(b) * log_normaliser - total).sum()
+                loss += (1 - smoothing) * surprise + smoothing * log_normaliser.sum()
                 if learning:  # the logits' place becomes that of their gradients
-                    slope = exponentials.div_(normaliser)
-                    slope.scatter_add_(-1, y, torch.full_like(right, smoothing - 1))
+                    slope = chance.scatter_add_(-1, y, torch.full_like(right, smoothing - 1))
                     d_bias += slope.sum(0)
                     part.copy_(slope)
             if learning:
                 d_hidden[start : start + chunk] = logits @ w - from_even
-                d_weight += logits.t() @ h
+                _add(d_weight, logits.t() @ h)
         if learning:
-            ctx.save_for_backward(d_hidden, d_weight.to(weight.dtype), d_bias.to(bias.dtype))
+            ctx.gradients = d_hidden, d_weight.to(weight.dtype), d_bias.to(bias.dtype)
         ctx.mark_non_differentiable(likelihood)
         return loss, likelihood
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
-        d_hidden, d_weight, d_bias = ctx.saved_tensors
-        scale = upstream[0]
-        return d_hidden * scale.to(d_hidden.dtype), d_weight * scale.to(d_weight.dtype), d_bias * scale, None, None
+        d_hidden, d_weight, d_bias = (gradient.mul_(upstream[0]) for gradient in ctx.gradients)
+        del ctx.gradients  # scaled in place, so they are good for once
+        return d_hidden, d_weight, d_bias, None, None
+
+
+def _add(sums: Tensor, narrow: Tensor) -> None:
+    """Add to [m,n] what may be narrower, without a wide copy of it all."""
+    for place, term in zip(sums.split(ROWS), narrow.split(ROWS), strict=True):
+        place += term
+
+
+def _room(size: int, like: Tensor) -> Tensor:
+    """`size` elements of the type of `like`; on a CPU the thread's own for good: fresh memory costs more than sums."""
+    if like.device.type != "cpu":
+        return like.new_empty(size)
+    held = getattr(_thread, "room", None)
+    if held is None or held.dtype != like.dtype or len(held) < size:
+        with torch.inference_mode(False):  # an evaluation may be the first that needs it, a training step the next
+            held = _thread.room = torch.empty(size, dtype=like.dtype)
+    return held[:size]
 
 
 def _compute_dtype(tensor: Tensor) -> torch.dtype:
