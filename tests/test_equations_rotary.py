@@ -52,8 +52,11 @@ def attention_by_loops(x, attention, causal, base, zeta_power, factor=1.0):
 
 
 @pytest.mark.parametrize(("kind", "causal"), [(Rope, False), (Rope, True), (Xpos, True)])
-@pytest.mark.parametrize(("base", "factor"), [(10_000.0, 1.0), (50.0, 1.0), (50.0, 2.5)])
-def test_products_know_distances(kind, causal, base, factor):
+@pytest.mark.parametrize(
+    ("base", "factor", "compiling"), [(10_000.0, 1.0, False), (50.0, 1.0, False), (50.0, 2.5, False), (50.0, 2.5, True)]
+)
+def test_products_know_distances(kind, causal, base, factor, compiling, monkeypatch):
+    monkeypatch.setattr("torch.compiler.is_compiling", lambda: compiling)
     torch.manual_seed(0)
     scheme = scheme_of(kind, causal, base=base)
     assert scheme.interpolate(factor)

@@ -50,6 +50,15 @@ def test_a_model_packed_in_bf16_is_the_model_within_rounding(name):
     assert (found - wanted).norm() < 0.05 * wanted.norm()
 
 
+@pytest.mark.parametrize(("system", "count"), [("transformer", 0), ("re-both", 12), ("transformer-xl", 4)])
+def test_position_schemes_are_packed(system, count):
+    model = tiny.build(system=system).float()
+    pack(model, torch.float32)
+    found = [*model.source.schemes.modules(), *model.target.schemes.modules()]
+    assert sum(isinstance(part, PackedLinear) for part in found) == count
+    assert not any(isinstance(part, torch.nn.Linear) for part in found)
+
+
 def test_only_what_a_head_may_read_is_packed():
     model = tiny.build(system="mpr-head").float()
     project, reads = model.encoder[0].attention.project, model.encoder_views[0].reads()

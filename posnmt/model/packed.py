@@ -17,6 +17,9 @@ from posnmt.model.transformer import Transformer
 ROWS = 512
 """Rows that the layout is chosen for; other numbers work too."""
 
+SMALLEST = 8
+"""Rows and columns that a position scheme's matrix has at least to be packed."""
+
 
 class PackedLinear(nn.Module):
     """`x W^T + b`, with ReLU where the layer has it.
@@ -45,7 +48,7 @@ class PackedLinear(nn.Module):
 
 
 def pack(model: Transformer, dtype: torch.dtype) -> None:
-    """Pack the linear layers of the sub-layers and the output projection, in place; the model can train no more.
+    """Pack the linear layers of sub-layers and position schemes and the output projection, in place, for good.
 
     A bfloat16 model is to be run under autocast, as in training: what is not packed then is as wide as there.
     """
@@ -65,6 +68,11 @@ def pack(model: Transformer, dtype: torch.dtype) -> None:
         if isinstance(layer.feed_forward, FeedForward):
             replace(layer.feed_forward, "rise")
             replace(layer.feed_forward, "fall", wide=True)
+    for embedding in (model.source, model.target):
+        for part in [part for part in embedding.schemes.modules() if not isinstance(part, nn.Linear)]:
+            for name, child in list(part.named_children()):
+                if isinstance(child, nn.Linear) and min(child.weight.shape) >= SMALLEST:
+                    replace(part, name)
     output = model.output
     replace(model, "output")
     model.output.weight, model.output.bias = output.weight, output.bias  # for `logits_of`

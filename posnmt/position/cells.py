@@ -33,7 +33,8 @@ class SimpleRecurrentUnit(nn.Module):
     def __init__(self, width_in: int, width: int, highway: bool = True) -> None:
         super().__init__()
         self.highway = highway
-        self.project = nn.Linear(width_in, (4 if highway and width_in != width else 3) * width, bias=False)
+        self.parts = 4 if highway and width_in != width else 3
+        self.project = nn.Linear(width_in, self.parts * width, bias=False)
         self.peephole = nn.Parameter(torch.empty(2, width))  # v_f and v_r
         self.bias = nn.Parameter(torch.zeros(2, width))
         nn.init.xavier_uniform_(self.project.weight)
@@ -42,7 +43,7 @@ class SimpleRecurrentUnit(nn.Module):
     def forward(self, x: Tensor, carry: Tensor | None) -> tuple[Tensor, Tensor]:
         """[B,T,i] -> [B,T,d], and the last c [1,B,d], as PyTorch's networks give theirs."""
         parts = self.project(x).to(self.bias.dtype)  # sums over many words stay wide under autocast
-        new, forget, reset, *rest = parts.chunk(self.project.out_features // self.bias.shape[1], dim=-1)
+        new, forget, reset, *rest = parts.chunk(self.parts, dim=-1)
         (v_f, v_r), (b_f, b_r) = self.peephole, self.bias
         forget = forget + b_f
         c = torch.zeros_like(forget[:, 0]) if carry is None else carry[0]

@@ -33,7 +33,7 @@ class Rotation(LayerPosition):
             wide = torch.promote_types(q.dtype, torch.float32)
             span.shared[self] = self.turns(positions, places).to(wide)
         of_queries, of_keys = span.shared[self]
-        return _turned(q, *of_queries), _turned(k, *of_keys)
+        return _turned(q, of_queries), _turned(k, of_keys)
 
     def turns(self, positions: Tensor, places: Tensor) -> Tensor:
         """[2,2,T,D/2]: for queries and for keys, cosines and sines, from positions [T,1] and places 2n/D [D/2]."""
@@ -141,8 +141,12 @@ class Xpos(Rope):
         return super().interpolate(factor)
 
 
-def _turned(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
-    """[B,H,T,D] turned pair by pair, by angles with these cosines and sines [T,D/2]; computed wide."""
-    even, odd = x.to(cosines.dtype).unflatten(-1, (-1, 2)).unbind(-1)
-    turned = torch.stack([even * cosines - odd * sines, even * sines + odd * cosines], dim=-1)
+def _turned(x: Tensor, turns: Tensor) -> Tensor:
+    """[B,H,T,D] turned pair by pair, by angles with these cosines and sines [2,T,D/2]; computed wide."""
+    pairs = x.to(turns.dtype).unflatten(-1, (-1, 2))
+    if torch.compiler.is_compiling():  # which has no kernels for complex numbers
+        (even, odd), (cosines, sines) = pairs.unbind(-1), turns
+        turned = torch.stack([even * cosines - odd * sines, even * sines + odd * cosines], dim=-1)
+    else:  # one product instead of six, five times as fast on a CPU
+        turned = torch.view_as_real(torch.view_as_complex(pairs) * torch.complex(*turns))
     return turned.flatten(-2).to(x.dtype)

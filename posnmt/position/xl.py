@@ -30,7 +30,7 @@ class DistanceProjection(LayerPosition):
     def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
         """[B,H,Tq,Tk] from the scaled queries [B,H,Tq,D] and all keys [B,H,Tk,D]."""
         content, distance = (self.biases.to(q.dtype) * q.shape[-1] ** -0.5).unsqueeze(-2)  # u and v, [H,1,D]
-        found = sinusoids(-span.diagonals, self.width).to(self.project.weight.dtype)
+        found = sinusoids(-span.diagonals, self.width).to(self.biases.dtype)
         rows = self.project(found).to(q.dtype).unflatten(-1, (self.biases.shape[1], -1)).permute(1, 2, 0)  # [H,D,W]
         return skew((q + distance) @ rows) + content @ k.transpose(-1, -2)
 
