@@ -48,7 +48,7 @@ class PackedLinear(nn.Module):
 
 
 def pack(model: Transformer, dtype: torch.dtype) -> None:
-    """Pack the linear layers of sub-layers and position schemes and the output projection, in place, for good.
+    """Pack the matrices of sub-layers, schemes and the output projection, in place; the model can train no more.
 
     A bfloat16 model is to be run under autocast, as in training: what is not packed then is as wide as there.
     """

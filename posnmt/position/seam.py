@@ -108,8 +108,8 @@ class Span:
         return torch.arange(1 - self.start - self.length, self.end - self.start, device=self.device)
 
     @once
-    def shared(self) -> dict[LayerPosition, Tensor]:
-        """What a view computed once for these tokens and several layers read; it goes when the span goes."""
+    def shared(self) -> dict[LayerPosition | type[LayerPosition], Tensor]:
+        """What a view or its kind computed once for these tokens and several layers read; it goes with the span."""
         return {}
 
 
