@@ -31,7 +31,9 @@ class Rotation(LayerPosition):
             positions = span.queries.to(torch.float64)[:, None] / self.factor
             places = torch.arange(0, self.width, 2, device=span.device, dtype=torch.float64) / self.width
             wide = torch.promote_types(q.dtype, torch.float32)
-            span.shared[self] = self.turns(positions, places).to(wide)
+            turns = self.turns(positions, places).to(wide)
+            # the compiler has no kernels for complex numbers
+            span.shared[self] = turns if torch.compiler.is_compiling() else torch.complex(*turns.unbind(1))
         of_queries, of_keys = span.shared[self]
         return _turned(q, of_queries), _turned(k, of_keys)
 
@@ -142,11 +144,16 @@ class Xpos(Rope):
 
 
 def _turned(x: Tensor, turns: Tensor) -> Tensor:
-    """[B,H,T,D] turned pair by pair, by angles with these cosines and sines [2,T,D/2]; computed wide."""
-    pairs = x.to(turns.dtype).unflatten(-1, (-1, 2))
-    if torch.compiler.is_compiling():  # which has no kernels for complex numbers
+    """[B,H,T,D] turned pair by pair, computed wide.
+
+    Args:
+        turns: complex numbers [T,D/2], or their real and imaginary parts [2,T,D/2]. One complex product takes a quarter
+            of the time of six real ones on a CPU.
+    """
+    pairs = x.to(torch.promote_types(x.dtype, torch.float32)).unflatten(-1, (-1, 2))
+    if turns.is_complex():
+        turned = torch.view_as_real(torch.view_as_complex(pairs) * turns)
+    else:
         (even, odd), (cosines, sines) = pairs.unbind(-1), turns
         turned = torch.stack([even * cosines - odd * sines, even * sines + odd * cosines], dim=-1)
-    else:  # one product instead of six, five times as fast on a CPU
-        turned = torch.view_as_real(torch.view_as_complex(pairs) * torch.complex(*turns))
     return turned.flatten(-2).to(x.dtype)

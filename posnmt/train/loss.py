@@ -119,7 +119,9 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
                     part.copy_(slope)
             if learning:
                 d_hidden[start : start + chunk] = logits @ w - from_even
-                _add(d_weight, logits.t() @ h)
+                product = logits.t() @ h
+                for place, term in zip(d_weight.split(rows), product.split(rows), strict=True):
+                    place += term  # by rows: no wide copy of a narrow product
         if learning:
             ctx.gradients = d_hidden, d_weight.to(weight.dtype), d_bias.to(bias.dtype)
         ctx.mark_non_differentiable(likelihood)
@@ -130,12 +132,6 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         d_hidden, d_weight, d_bias = (gradient.mul_(upstream[0]) for gradient in ctx.gradients)
         del ctx.gradients  # scaled in place, so they are good for once
         return d_hidden, d_weight, d_bias, None, None
-
-
-def _add(sums: Tensor, narrow: Tensor) -> None:
-    """Add to [m,n] what may be narrower, without a wide copy of it all."""
-    for place, term in zip(sums.split(ROWS), narrow.split(ROWS), strict=True):
-        place += term
 
 
 def _room(size: int, like: Tensor) -> Tensor:
