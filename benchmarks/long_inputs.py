@@ -3,16 +3,17 @@
     python benchmarks/long_inputs.py [--mode train|translate] [--systems relative alibi ...] [--lengths 32 2048 ...]
                                      [--repeats 5] [--size small]
 
-One encoder layer and one decoder layer, with embeddings and without the projection to the vocabulary. `train` is a
-forward and a backward pass in the precision of training, of about 4,096 tokens a side at every length: many short
-sentences or one long. `translate` is the encoder and the decoder over one whole sentence and its translation, without
-gradients, in float32. Each combination is a process of its own, forked before PyTorch has computed anything, so that
-one that does not fit into memory takes no other with it; for a length the systems take turns, and a ratio is taken
-within a turn.
+One encoder layer and one decoder layer, with embeddings and without the projection to the vocabulary. `train` is what
+an update takes its gradients by: a forward and a backward pass in the precision of training, of about 4,096 tokens a
+side at every length, many short sentences or one long, in parts a core. `translate` is the encoder and the decoder over
+one whole sentence and its translation, without gradients, in float32. Each combination is a process of its own, forked
+before PyTorch has computed anything, so that one that does not fit into memory takes no other with it; for a length the
+systems take turns, and a ratio is taken within a turn.
 
-Memory is the most that PyTorch's allocator held during the pass beyond what it held before, by PyTorch's profiler. It
-sees each allocation, so the figure has no spread, and what other processes, freed pages or the allocator's own reserve
-do to the memory of the process is not in it; what oneDNN and MKL take for themselves is not in it either.
+Memory is the most that PyTorch's allocator held during the pass, in training all sentences as one part, beyond what it
+held before, by PyTorch's profiler. It sees each allocation, so the figure has no spread, and what other processes,
+freed pages or the allocator's own reserve do to the memory of the process is not in it; what oneDNN and MKL take for
+themselves is not in it either.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ from posnmt.config import Train, from_tree
 from posnmt.model.registry import architecture, build_model
 from posnmt.model.transformer import Transformer
 from posnmt.systems import SYSTEMS
-from posnmt.train.device import precision
+from posnmt.train.device import make_fabric
+from posnmt.train.gradients import Gradients, InParts, Whole
 from posnmt.train.record import processor
 
 VOCABULARY = 104
@@ -101,26 +103,40 @@ def in_a_process(system: str, length: int, mode: str, size: str, counted: bool) 
 
 def measured(system: str, length: int, mode: str, size: str, counted: bool) -> Cell:
     """Seconds of the second pass, and bytes at the peak of the third (0 if not counted): the first chooses kernels."""
-    step = training(system, length, size) if mode == "train" else translating(system, length, size)
-    step()
+    timed, counted_step = (
+        training(system, length, size) if mode == "train" else (translating(system, length, size),) * 2
+    )
+    timed()
     began = time.perf_counter()
-    step()
-    return Cell(time.perf_counter() - began, peak(step) if counted else 0)
+    timed()
+    return Cell(time.perf_counter() - began, peak(counted_step) if counted else 0)
 
 
-def training(system: str, length: int, size: str) -> Callable[[], None]:
-    """A function that takes the gradients of about 4,096 tokens a side."""
-    model = build(system, length, size).train()
+class States(torch.nn.Module):
+    """A model with the sum of its states as its loss."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, source: torch.Tensor, lengths: torch.Tensor, target: torch.Tensor, right: torch.Tensor) -> Any:
+        """The loss, and a likelihood that there is none of."""
+        return self.model(source, lengths, target).sum(), torch.zeros(())
+
+
+def training(system: str, length: int, size: str) -> tuple[Callable[[], None], Callable[[], None]]:
+    """Functions that take the gradients of about 4,096 tokens a side: in parts, and all at once."""
+    fabric, loss_of = make_fabric(Train(steps=1)), States(build(system, length, size).train())
     source, lengths, target = sentences(max(1, TOKENS // length), length)
-    narrow = precision(Train(steps=1), "cpu") == "bf16-mixed"
+    rows = zip(source.tolist(), lengths.tolist(), target.tolist(), strict=True)
+    pairs = [(words[: size - 1], translation[1:]) for words, size, translation in rows]  # eos and bos are added
+    in_parts, whole = InParts(fabric, loss_of), Whole(fabric, fabric.setup_module(loss_of))
 
-    def step() -> None:
-        with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
-            hidden = model(source, lengths, target)
-        hidden.sum().backward()
-        model.zero_grad(set_to_none=True)
+    def step(how: Gradients) -> None:
+        how.add(pairs, 1.0, (1,), True)
+        loss_of.zero_grad(set_to_none=True)
 
-    return step
+    return lambda: step(in_parts), lambda: step(whole)
 
 
 def translating(system: str, length: int, size: str) -> Callable[[], None]:

@@ -76,7 +76,7 @@ def test_relative_in_the_middle_of_a_target():
     torch.testing.assert_close(got[0, 0], want, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("reach", [1, 2, 5])
+@pytest.mark.parametrize("reach", [1, 2, 5, 20])
 @pytest.mark.parametrize("start", [0, 1, 3, 9])
 @pytest.mark.parametrize("queries", [1, 2, 4, 7])
 def test_diagonals_equal_an_index(reach, start, queries, monkeypatch):
@@ -89,6 +89,8 @@ def test_diagonals_equal_an_index(reach, start, queries, monkeypatch):
     weights = torch.randn(2, queries, keys, dtype=torch.float64)
     summed = torch.zeros_like(table).scatter_add(-1, index, weights)
     torch.testing.assert_close(collect(weights, start, reach), summed, rtol=0, atol=1e-13)
+    torch.autograd.gradcheck(lambda rows: spread(rows, start, keys), table.requires_grad_())
+    torch.autograd.gradcheck(lambda found: collect(found, start, reach), weights.requires_grad_())
     monkeypatch.setattr("torch.compiler.is_compiling", lambda: True)  # the form that the compiler is given
     torch.testing.assert_close(spread(table, start, keys), table.gather(-1, index), rtol=0, atol=0)
     torch.testing.assert_close(collect(weights, start, reach), summed, rtol=0, atol=0)

@@ -162,7 +162,7 @@ def test_all_layers_share_one_bias_that_is_computed_once(name, monkeypatch):
     scheme = model.target.position_schemes()[0]
     view, calls = scheme.layer(0), []
     assert scheme.layer(1) is view
-    monkeypatch.setattr(type(view), "by_offset", counting(type(view).by_offset, calls))
+    monkeypatch.setattr(type(view), "of_offsets", counting(type(view).of_offsets, calls))
     model(tokens(1, 5), None, tokens(1, 4))
     assert calls.count(view) == 1  # the encoder's view, where its class is the same, is another
     model(tokens(1, 5), None, tokens(1, 4))
@@ -190,7 +190,7 @@ def test_the_gradient_of_a_shared_bias_is_the_sum_over_layers(name, monkeypatch)
 
     once = gradients()
     monkeypatch.setattr(Span, "shared", property(lambda span: {}))
-    monkeypatch.setattr("posnmt.position.bias.PositionBias.logits", lambda self, q, k, span: self.bias(span))
+    monkeypatch.setattr("posnmt.position.bias.PositionBias.logits", lambda self, q, k, span: self.bias(span, q.dtype))
     for one, other in zip(once, gradients(), strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
 

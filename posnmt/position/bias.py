@@ -25,27 +25,33 @@ from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
 class PositionBias(LayerPosition):
     """A logit term that depends on positions and not on words: computed once for a span, whatever layers read it."""
 
-    def bias(self, span: Span) -> Tensor:
-        """[H,Tq,Tk], or [B,H,Tq,Tk] where rows differ, finite, in the type of the parameters or wider."""
+    def bias(self, span: Span, kind: torch.dtype) -> Tensor:
+        """[H,Tq,Tk], or [B,H,Tq,Tk] where rows differ, finite; computed in the type of the parameters or wider, given
+        in the type `kind`.
+        """
         raise NotImplementedError
 
     def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
         """The bias in the type of the queries."""
         if self not in span.shared:
-            span.shared[self] = self.bias(span).to(q.dtype)
+            span.shared[self] = self.bias(span, q.dtype)
         return span.shared[self]
 
 
 class DistanceBias(PositionBias):
     """A bias that is one function a head of the offset j - i."""
 
-    def by_offset(self, offsets: Tensor) -> Tensor:
+    def of_offsets(self, offsets: Tensor) -> Tensor:
         """[H,W] from the offsets [W], integers."""
         raise NotImplementedError
 
-    def bias(self, span: Span) -> Tensor:
+    def by_offset(self, span: Span) -> Tensor:
+        """[H,W]."""
+        return self.of_offsets(span.diagonals)
+
+    def bias(self, span: Span, kind: torch.dtype) -> Tensor:
         """[H,Tq,Tk]."""
-        return lay(self.by_offset(span.diagonals), span.length)
+        return lay(self.along(span).to(kind), span.length)
 
 
 class OneSidedHeads(DirectionalHeads):
@@ -55,8 +61,14 @@ class OneSidedHeads(DirectionalHeads):
         super().__init__(heads)
         self.bias = bias
 
+    def by_offset(self, span: Span) -> Tensor:
+        """[H,W]."""
+        return self.bias.by_offset(span)
+
     def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
         """[H,Tq,Tk]."""
+        if self in span.given:
+            span.given[self.bias] = span.given[self]
         return self.bias.logits(q, k, span)
 
 
@@ -125,7 +137,7 @@ class LinearBias(DistanceBias):
         values = torch.tensor(slopes(heads // groups) * groups, dtype=torch.float64)
         self.register_buffer("slopes", values, persistent=False)
 
-    def by_offset(self, offsets: Tensor) -> Tensor:
+    def of_offsets(self, offsets: Tensor) -> Tensor:
         """[H,W]."""
         return -self.slopes[:, None] * offsets.abs()
 
@@ -159,7 +171,7 @@ class KernelBias(DistanceBias):
         self.r1_trained = nn.Parameter(r1.expm1().log())  # softplus(log(e^r - 1)) = r
         self.r2_trained = nn.Parameter(two.expm1().log() if form == "log" else two.logit())
 
-    def by_offset(self, offsets: Tensor) -> Tensor:
+    def of_offsets(self, offsets: Tensor) -> Tensor:
         """[H,W]."""
         distances = offsets.abs().to(self.r1_trained.dtype)
         r1 = functional.softplus(self.r1_trained)[:, None]
@@ -199,7 +211,7 @@ class SinusoidBias(DistanceBias):
         divisors = (torch.arange(count, dtype=torch.float64) + 1) * 8 / count
         self.register_buffer("divisors", divisors.repeat(groups), persistent=False)
 
-    def by_offset(self, offsets: Tensor) -> Tensor:
+    def of_offsets(self, offsets: Tensor) -> Tensor:
         """[H,W]."""
         products = sinusoids(offsets, self.width)[:, 1::2].sum(-1)
         return (products - self.width / 2) / self.divisors[:, None]
@@ -251,7 +263,7 @@ class BucketBias(DistanceBias):
         found = [bucket(offset, buckets, distance, stack.causal) for offset in range(-distance, distance + 1)]
         self.register_buffer("buckets", torch.tensor(found), persistent=False)
 
-    def by_offset(self, offsets: Tensor) -> Tensor:
+    def of_offsets(self, offsets: Tensor) -> Tensor:
         """[H,W]."""
         found = self.buckets[offsets.clamp(-self.distance, self.distance) + self.distance]
         return functional.embedding(found, self.table).transpose(0, 1)

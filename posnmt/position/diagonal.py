@@ -2,14 +2,17 @@
 
 A term that depends on the clipped distance `clip(j - i, -k, k)` is constant along diagonals, and beyond k everything
 is one value on each side. `spread` lays [.., Tq, 2k+1] out along the diagonals of [.., Tq, Tk]; `collect` is its
-transpose: it sums [.., Tq, Tk] by clipped distance. Both use slices, pads and reshapes alone, so that their gradients
-are cheap, and nothing larger than [.., Tq, Tq + Tk] exists.
+transpose: it sums [.., Tq, Tk] by clipped distance. Both read the rows of a matrix that starts one value later in each
+row, so that their gradients are cheap, and nothing larger than [.., Tq, Tq + Tk] exists.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 
@@ -24,12 +27,10 @@ def spread(by_distance: Tensor, start: int, keys: int) -> Tensor:
     Returns:
         [.., Tq, Tk]
     """
-    queries, reach = by_distance.shape[-2], by_distance.shape[-1] // 2
     if torch.compiler.is_compiling():
-        return by_distance.gather(-1, _columns(by_distance, start, keys, reach))
-    if queries == 1:
-        return _strip(by_distance, -start, keys, reach)
-    return skew(_strip(by_distance, -(start + queries - 1), queries + keys - 1, reach))
+        return by_distance.gather(-1, _columns(by_distance, start, keys, by_distance.shape[-1] // 2))
+    spreading: Tensor = _Spread.apply(by_distance, start, keys)
+    return spreading
 
 
 def skew(by_offset: Tensor) -> Tensor:
@@ -48,9 +49,8 @@ def skew(by_offset: Tensor) -> Tensor:
     if torch.compiler.is_compiling():
         places = torch.arange(keys, device=by_offset.device) - torch.arange(queries, device=by_offset.device)[:, None]
         return by_offset.gather(-1, (places + queries - 1).expand(*by_offset.shape[:-1], keys))
-    # without its first Tq - 1 values, the flattened matrix read in rows that are one value shorter is what is wanted
-    skewed = by_offset.flatten(-2)[..., queries - 1 : queries - 1 + queries * (width - 1)]
-    return skewed.unflatten(-1, (queries, width - 1))[..., :keys]
+    skewed: Tensor = _Skew.apply(by_offset)
+    return skewed
 
 
 def lay(by_offset: Tensor, queries: int) -> Tensor:
@@ -63,11 +63,7 @@ def lay(by_offset: Tensor, queries: int) -> Tensor:
     Returns:
         [.., Tq, Tk]
     """
-    keys = by_offset.shape[-1] - queries + 1
-    if torch.compiler.is_compiling():  # unfolding would be compiled anew for every length
-        last = torch.arange(queries, device=by_offset.device).flip(0)[:, None]
-        return by_offset[..., last + torch.arange(keys, device=by_offset.device)]
-    return by_offset.unfold(-1, keys, 1).flip(-2)
+    return skew(by_offset.unsqueeze(-2).expand(*by_offset.shape[:-1], queries, -1))
 
 
 def collect(weights: Tensor, start: int, reach: int) -> Tensor:
@@ -81,16 +77,72 @@ def collect(weights: Tensor, start: int, reach: int) -> Tensor:
     Returns:
         [.., Tq, 2k+1]
     """
-    queries, keys = weights.shape[-2:]
     if torch.compiler.is_compiling():
         folded = weights.new_zeros(*weights.shape[:-1], 2 * reach + 1)
-        return folded.scatter_add(-1, _columns(weights, start, keys, reach), weights)
-    if queries == 1:
-        return _fold(weights, -start, reach)
-    width = queries + keys - 1
-    skewed = functional.pad(weights, (0, width - 1 - keys)).flatten(-2)
-    strip = functional.pad(skewed, (queries - 1, queries * width - (queries - 1) - queries * (width - 1)))
-    return _fold(strip.unflatten(-1, (queries, width)), -(start + queries - 1), reach)
+        return folded.scatter_add(-1, _columns(weights, start, weights.shape[-1], reach), weights)
+    collected: Tensor = _Collect.apply(weights, start, reach)
+    return collected
+
+
+class _Spread(torch.autograd.Function):
+    """`spread`, whose gradient is `collect`."""
+
+    @staticmethod
+    def forward(ctx: Any, by_distance: Tensor, start: int, keys: int) -> Tensor:
+        queries, reach = by_distance.shape[-2], by_distance.shape[-1] // 2
+        ctx.rest = start, reach
+        strip = _strip(by_distance, -(start + queries - 1), queries + keys - 1, reach)
+        return strip if queries == 1 else _diagonals(strip.contiguous())
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None, None]:
+        return _Collect.apply(slopes[0], *ctx.rest), None, None
+
+
+class _Collect(torch.autograd.Function):
+    """`collect`, whose gradient is `spread`."""
+
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, start: int, reach: int) -> Tensor:
+        queries, keys = weights.shape[-2:]
+        ctx.rest = start, keys
+        strip = weights if queries == 1 else _unskewed(weights)
+        return _fold(strip, -(start + queries - 1), reach)
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None, None]:
+        return _Spread.apply(slopes[0], *ctx.rest), None, None
+
+
+class _Skew(torch.autograd.Function):
+    """`skew`: a view of its argument where that is contiguous."""
+
+    @staticmethod
+    def forward(ctx: Any, by_offset: Tensor) -> Tensor:
+        return _diagonals(by_offset.contiguous())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *slopes: Tensor) -> Tensor:
+        return _unskewed(slopes[0])
+
+
+def _unskewed(weights: Tensor) -> Tensor:
+    """[.., Tq, Tk] -> [.., Tq, Tq + Tk - 1], the transpose of `skew`: each value at its offset, 0 elsewhere."""
+    queries, keys = weights.shape[-2:]
+    by_offset = weights.new_zeros(*weights.shape[:-1], queries + keys - 1)
+    _diagonals(by_offset).copy_(weights)
+    return by_offset
+
+
+def _diagonals(by_offset: Tensor) -> Tensor:
+    """[.., Tq, Tk] as a view of the contiguous [.., Tq, W], W = Tq + Tk - 1.
+
+    Without its first Tq - 1 values, the matrix read in rows that are one value shorter is what `skew` wants.
+    """
+    queries, width = by_offset.shape[-2:]
+    shape, strides = (*by_offset.shape[:-1], width - queries + 1), (*by_offset.stride()[:-2], width - 1, 1)
+    return by_offset.as_strided(shape, strides, by_offset.storage_offset() + queries - 1)
 
 
 def _columns(rows: Tensor, start: int, keys: int, reach: int) -> Tensor:

@@ -32,16 +32,20 @@ class InterpolatedBias(PositionBias):
         self.threshold = nn.Parameter(torch.tensor(1.0))
         self.rise, self.fall = nn.Linear(1, width), nn.Linear(width, heads, bias=False)
 
-    def bias(self, span: Span) -> Tensor:
+    def by_offset(self, span: Span) -> Tensor | None:
+        """[H,W], or [B,H,W] where rows are padded, in an encoder; in a decoder the query's place counts too."""
+        if self.causal:
+            return None
+        farthest = torch.full((), span.end - 1, device=span.device)
+        if span.lengths is not None:
+            farthest = span.lengths[:, None] - 1
+        return self._network(-span.diagonals, farthest)
+
+    def bias(self, span: Span, kind: torch.dtype) -> Tensor:
         """[H,Tq,Tk], or in an encoder with padded rows [B,H,Tq,Tk]."""
-        with torch.autocast(span.device.type, enabled=False):  # half precision cannot tell far distances apart
-            if self.causal:
-                distances = (-span.offsets).clamp(min=0)
-                return self._network(distances, span.queries[:, None])
-            farthest = torch.full((), span.end - 1, device=span.device)
-            if span.lengths is not None:
-                farthest = span.lengths[:, None] - 1
-            return lay(self._network(-span.diagonals, farthest), span.length)
+        if self.causal:
+            return self._network((-span.offsets).clamp(min=0), span.queries[:, None]).to(kind)
+        return lay(self.along(span).to(kind), span.length)
 
     def _network(self, offsets: Tensor, farthest: Tensor) -> Tensor:
         """Integer offsets i - j [.., n] and largest distances that broadcast to them -> [.., H, .. n], heads first.
@@ -50,10 +54,11 @@ class InterpolatedBias(PositionBias):
         in an encoder, where the offset decides.
         """
         kind = self.c.dtype
-        normaliser = self._psi(torch.maximum((self.threshold * self.first_threshold).abs(), farthest.to(kind)))
-        x = offsets.sign() * self._psi(offsets.to(kind)) / (normaliser + _EPSILON)
-        hidden = (x[..., None] * self.rise.weight[:, 0] + self.rise.bias).relu()
-        found: Tensor = self.fall(hidden)
+        with torch.autocast(offsets.device.type, enabled=False):  # half precision cannot tell far distances apart
+            normaliser = self._psi(torch.maximum((self.threshold * self.first_threshold).abs(), farthest.to(kind)))
+            x = offsets.sign() * self._psi(offsets.to(kind)) / (normaliser + _EPSILON)
+            hidden = (x[..., None] * self.rise.weight[:, 0] + self.rise.bias).relu()
+            found: Tensor = self.fall(hidden)
         return found.movedim(-1, 0) if self.causal else found.transpose(-1, -2)
 
     def _psi(self, x: Tensor) -> Tensor:

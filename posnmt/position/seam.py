@@ -108,6 +108,11 @@ class Span:
         return torch.arange(1 - self.start - self.length, self.end - self.start, device=self.device)
 
     @once
+    def given(self) -> dict[LayerPosition, Tensor]:
+        """What a view finds here of its `LayerPosition.by_offset`, because it was computed for a longer span."""
+        return {}
+
+    @once
     def shared(self) -> dict[LayerPosition | type[LayerPosition], Tensor]:
         """What a view or its kind computed once for these tokens and several layers read; it goes with the span."""
         return {}
@@ -142,6 +147,19 @@ class LayerPosition(nn.Module):
     def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor | None:
         """Finite terms that broadcast to [B,H,Tq,Tk], added to the attention logits. `q` is already scaled."""
         return None
+
+    def by_offset(self, span: Span) -> Tensor | None:
+        """[..,W] what `logits` reads of the offsets `span.diagonals`, whatever the words; None where there is no such.
+
+        Attention in blocks of queries then computes it once; `logits` has it from `along`.
+        """
+        return None
+
+    def along(self, span: Span) -> Tensor:
+        """`by_offset`, where there is such, or what the span was given of it."""
+        found = span.given[self] if self in span.given else self.by_offset(span)
+        assert found is not None
+        return found
 
     def values(self, weights: Tensor, span: Span) -> Tensor | None:
         """Terms [B,H,Tq,D] added to the attended values, from the attention weights [B,H,Tq,Tk]."""
@@ -229,6 +247,17 @@ class LayerPositions:
     def adds_values(self) -> bool:
         """Whether attention weights must exist as a tensor, because some view reads them."""
         return bool(self.adding)
+
+    def by_offset(self, span: Span) -> dict[LayerPosition, Tensor]:
+        """What the views' logit terms read of the offsets of a span, where they say so."""
+        found = {view: view.by_offset(span) for view in self.biasing}
+        return {view: each for view, each in found.items() if each is not None}
+
+    def trained(self) -> list[nn.Parameter]:
+        """The parameters that the logit and value terms read."""
+        views = dict.fromkeys([*self.biasing, *self.adding])
+        found = [each for view in views for each in view.parameters() if each.requires_grad]
+        return list(dict.fromkeys(found))
 
     def reads(self) -> Tensor | None:
         """[H, d] bool: features that every view lets a head project."""

@@ -27,13 +27,17 @@ class DistanceProjection(LayerPosition):
         self.project = nn.Linear(stack.d_model, stack.d_model, bias=False)
         nn.init.xavier_uniform_(self.project.weight)
 
+    def by_offset(self, span: Span) -> Tensor:
+        """[H,D,W] `W_R R` of each head."""
+        if DistanceProjection not in span.shared:  # R, the same in every layer
+            span.shared[DistanceProjection] = sinusoids(-span.diagonals, self.width).to(self.biases.dtype)
+        rows: Tensor = self.project(span.shared[DistanceProjection])
+        return rows.unflatten(-1, (self.biases.shape[1], -1)).permute(1, 2, 0)
+
     def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
         """[B,H,Tq,Tk] from the scaled queries [B,H,Tq,D] and all keys [B,H,Tk,D]."""
         content, distance = (self.biases.to(q.dtype) * q.shape[-1] ** -0.5).unsqueeze(-2)  # u and v, [H,1,D]
-        if DistanceProjection not in span.shared:  # R, the same in every layer
-            span.shared[DistanceProjection] = sinusoids(-span.diagonals, self.width).to(self.biases.dtype)
-        rows = self.project(span.shared[DistanceProjection]).to(q.dtype)
-        rows = rows.unflatten(-1, (self.biases.shape[1], -1)).permute(1, 2, 0)  # [H,D,W]
+        rows = self.along(span).to(q.dtype)
         heads = (q + distance).transpose(0, 1)  # [H,B,Tq,D]: a product a head, where B x H products would copy the rows
         met = (heads.flatten(1, 2) @ rows).unflatten(1, heads.shape[1:3]).transpose(0, 1)
         return skew(met) + content @ k.transpose(-1, -2)
