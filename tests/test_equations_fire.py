@@ -131,3 +131,18 @@ def test_refusals(options, sentence):
     with pytest.raises(UserError) as refused:
         config(**encoder({"scheme": "fire", **options}))
     assert sentence in str(refused.value)
+
+
+def test_lines_are_the_network_with_its_gradients(monkeypatch):
+    view = fire(True).layer(0)
+    with torch.no_grad():
+        view.rise.weight[1] = 0  # a unit that never turns
+        view.rise.weight[2], view.rise.bias[2] = view.rise.weight[3], view.rise.bias[3]  # two that turn together
+
+    def found(few):
+        monkeypatch.setattr("posnmt.position.fire.FEW", few)
+        bias = view.bias(Span(3, 40, torch.device("cpu")), torch.float64)
+        return [bias, *torch.autograd.grad(bias.square().sum(), list(view.parameters()))]
+
+    for one, other in zip(found(0), found(10**6), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from torch.nn import functional
 
 from posnmt.position.bias import PositionBias
 from posnmt.position.diagonal import lay
 from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
+
+FEW = 4096
+"""Distances up to which the network's hidden layer costs less than looking up its lines."""
 
 _EPSILON = 1e-6  # as published: keeps the quotient finite where c or the normaliser is 0
 
@@ -50,16 +54,31 @@ class InterpolatedBias(PositionBias):
     def _network(self, offsets: Tensor, farthest: Tensor) -> Tensor:
         """Integer offsets i - j [.., n] and largest distances that broadcast to them -> [.., H, .. n], heads first.
 
-        The network's hidden layer is [Tq,Tk,width] in a decoder, where no row differs from another, and [B,W,width]
-        in an encoder, where the offset decides.
+        x is [Tq,Tk] in a decoder, where no row differs from another, and [B,W] in an encoder, where the offset decides.
         """
         kind = self.c.dtype
         with torch.autocast(offsets.device.type, enabled=False):  # half precision cannot tell far distances apart
             normaliser = self._psi(torch.maximum((self.threshold * self.first_threshold).abs(), farthest.to(kind)))
             x = offsets.sign() * self._psi(offsets.to(kind)) / (normaliser + _EPSILON)
-            hidden = (x[..., None] * self.rise.weight[:, 0] + self.rise.bias).relu()
-            found: Tensor = self.fall(hidden)
+            found = self._in_units(x) if x.numel() <= FEW else self._in_lines(x)
         return found.movedim(-1, 0) if self.causal else found.transpose(-1, -2)
+
+    def _in_units(self, x: Tensor) -> Tensor:
+        """f of x [..] as [..,H], with a hidden layer [..,width]."""
+        found: Tensor = self.fall((x[..., None] * self.rise.weight[:, 0] + self.rise.bias).relu())
+        return found
+
+    def _in_lines(self, x: Tensor) -> Tensor:
+        """The same without that layer: between two numbers at which a unit turns, f is a line, which x looks up."""
+        slopes, heights = self.rise.weight[:, 0], self.rise.bias
+        with torch.no_grad():
+            turns = torch.where(slopes == 0, 0, -heights / slopes).sort().values
+            within = torch.cat([turns[:1] - 1, (turns[1:] + turns[:-1]) / 2, turns[-1:] + 1])  # a number on each line
+            rising = (within[:, None] * slopes + heights > 0).to(x.dtype)  # [width+1,width] units that count there
+            line = torch.bucketize(x, turns)
+        lines = torch.cat([rising @ (self.fall.weight * each).transpose(0, 1) for each in (slopes, heights)], dim=1)
+        slope, height = functional.embedding(line, lines).chunk(2, dim=-1)
+        return slope * x[..., None] + height
 
     def _psi(self, x: Tensor) -> Tensor:
         """Distances on a scale that is fine near 0."""
