@@ -29,20 +29,19 @@ class ContextualPositions(LayerPosition):
 
     def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
         """[B,H,Tq,Tk] from the scaled queries [B,H,Tq,D] and all keys [B,H,Tk,D]."""
-        wide = torch.promote_types(q.dtype, torch.float32)
+        gates = (q @ k.transpose(-1, -2)).to(torch.promote_types(q.dtype, torch.float32)).sigmoid()
+        sums = gates.cumsum(-1)
+        own_sum, own = (each.diagonal(span.start, -2, -1).unsqueeze(-1) for each in (sums, gates))  # the query's
         right = span.offsets > 0
-        gates = (q @ k.transpose(-1, -2)).to(wide).sigmoid()
-        places = gates.masked_fill(right, 0).flip(-1).cumsum(-1).flip(-1)
-        if not self.causal:
-            places = torch.where(right, gates.masked_fill(span.offsets < 0, 0).cumsum(-1), places)
-        places = places.clamp(max=self.positions - 1)
+        nearest = gates if self.causal else torch.where(right, own, gates)  # a decoder hides what is right
+        places = ((sums - own_sum).abs() + nearest).clamp(max=self.positions - 1)
         below = places.detach().floor()
         share, index = places - below, below.long()
-        after = (index + 1).clamp(max=self.positions - 1)
+        rows = torch.cat([self.vectors, self.vectors[:, -1:]], dim=1)  # the last twice: each has one that follows
         if not self.causal:
-            index, after = (found + self.positions * right for found in (index, after))
-        by_position = meet(q, self.vectors.flatten(0, 1)).to(wide)
-        return by_position.gather(-1, index).lerp(by_position.gather(-1, after), share).to(q.dtype)
+            index += rows.shape[1] * right
+        by_position = meet(q, rows.flatten(0, 1)).to(gates.dtype)
+        return by_position.gather(-1, index).lerp(by_position.gather(-1, index + 1), share).to(q.dtype)
 
 
 class Cope(LayeredScheme):
