@@ -3,7 +3,7 @@
     python benchmarks/schemes.py [--repeats 5] [--size small] [--systems relative rnn ...] [--precision bf16]
 
 Decoding is what `posnmt translate` does with subwords: packed weights, a batch a core. `--precision` is that of its
-products; architectures other than the Transformer have float32 alone.
+products.
 
 `transformer+ffN` is the base with the feed-forward layer widened to N, so that it has the parameters of `re-both`.
 
@@ -32,7 +32,6 @@ from posnmt.data.batch import Pair
 from posnmt.model.base import TranslationModel
 from posnmt.model.packed import pack
 from posnmt.model.registry import build_model
-from posnmt.model.transformer import Transformer
 from posnmt.systems import SYSTEMS
 from posnmt.train.device import make_fabric
 from posnmt.train.gradients import InParts
@@ -90,9 +89,8 @@ def decoding(system: str, size: str, precision: str) -> Callable[[], float]:
     model = build(system, size).eval()
     with torch.no_grad():
         model.output.bias[3] = -100.0  # nothing ends by itself: every system writes as much
-    narrow = precision == "bf16" and isinstance(model, Transformer)
-    if isinstance(model, Transformer):
-        pack(model, torch.bfloat16 if narrow else torch.float32)
+    narrow = precision == "bf16"
+    pack(model, torch.bfloat16 if narrow else torch.float32)
     sources = [[(place * 13 + row) % 7000 + 4 for place in range(8 + row % 9)] for row in range(SENTENCES)]
     decode, device = Decode(beam=1, max_ratio=0.001, max_extra=14), torch.device("cpu")
     workers = Workers.of(device)

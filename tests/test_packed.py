@@ -8,23 +8,20 @@ import torch
 import tiny
 from posnmt.config import Decode
 from posnmt.data.subword import BOS, EOS
-from posnmt.errors import UserError
 from posnmt.model.packed import PackedLinear, multiplies_bf16, pack
-from posnmt.model.transformer import Transformer
 from posnmt.translate.continuations import GROUP, continuations, largest, log_normaliser
 from posnmt.translate.search import _with_company
 from posnmt.translate.translator import Translator, translate_subwords
 from posnmt.workers import Workers
 
 needs_bf16 = pytest.mark.skipif(not multiplies_bf16(), reason="this CPU has no instructions that multiply bfloat16")
-TRANSFORMERS = [name for name, model in tiny.MODELS.items() if isinstance(tiny.build(**model), Transformer)]
 
 
 def texts(count):
     return [tiny.tokens(1, 1 + number % 7, seed=number)[0].tolist() for number in range(count)]
 
 
-@pytest.mark.parametrize("name", TRANSFORMERS)
+@pytest.mark.parametrize("name", tiny.MODELS)
 def test_a_packed_model_is_the_model(name):
     plain, packed = (tiny.build(**tiny.MODELS[name]).float() for _ in range(2))
     pack(packed, torch.float32)
@@ -35,7 +32,7 @@ def test_a_packed_model_is_the_model(name):
 
 
 @needs_bf16
-@pytest.mark.parametrize("name", TRANSFORMERS)
+@pytest.mark.parametrize("name", tiny.MODELS)
 def test_a_model_packed_in_bf16_is_the_model_within_rounding(name):
     plain, packed = (tiny.build(**tiny.MODELS[name]).float() for _ in range(2))
     pack(packed, torch.bfloat16)
@@ -72,11 +69,9 @@ def test_the_precision_that_is_asked_for():
     def translator(system, precision):
         return Translator([tiny.build(system=system).float()], text=None, precision=precision)
 
-    for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
-        assert translator("rope", precision).models[0].output.dtype == dtype
-    assert isinstance(translator("rnn-nmt", "fp32").models[0].output, torch.nn.Linear)
-    with pytest.raises(UserError, match="bf16 is for Transformers on a CPU, and this is rnn-nmt"):
-        translator("rnn-nmt", "bf16")
+    for system in ("rope", "rnn-nmt"):
+        for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
+            assert translator(system, precision).models[0].output.dtype == dtype
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16])

@@ -1,4 +1,4 @@
-"""Linear layers of a trained Transformer for translating on a CPU.
+"""Linear layers of a trained model for translating on a CPU.
 
 Weights are kept in the layout that oneDNN's products want, so that nothing is rearranged at each step, and bias and
 ReLU are part of the product: in float32, or in bfloat16 for a CPU that multiplies it (AVX-512 BF16, AMX). In bfloat16,
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from posnmt.model.attention import HeadProjection
+from posnmt.model.base import TranslationModel
 from posnmt.model.layers import DecoderLayer, EncoderLayer, FeedForward, RectifiedLinear
 from posnmt.model.transformer import Transformer
 
@@ -47,11 +48,21 @@ class PackedLinear(nn.Module):
         return found.float() if self.wide else found
 
 
-def pack(model: Transformer, dtype: torch.dtype) -> None:
-    """Pack the matrices of sub-layers, schemes and the output projection, in place; the model can train no more.
+def pack(model: TranslationModel, dtype: torch.dtype) -> None:
+    """Pack the output projection, and of a Transformer the matrices of sub-layers and schemes, in place.
 
-    A bfloat16 model is to be run under autocast, as in training: what is not packed then is as wide as there.
+    The model can train no more. One in bfloat16 is to be run under autocast, as in training: what is not packed then is
+    as wide as there.
     """
+    if isinstance(model, Transformer):
+        _pack_layers(model, dtype)
+    packed = PackedLinear(model.output, dtype)
+    packed.weight, packed.bias = model.output.weight, model.output.bias  # for `logits_of`
+    setattr(model, "output", packed)  # noqa: B010  which is declared as what it is in training
+
+
+def _pack_layers(model: Transformer, dtype: torch.dtype) -> None:
+    """Pack the matrices of sub-layers and schemes."""
 
     def replace(owner: nn.Module, name: str, wide: bool = False, reads: Tensor | None = None) -> None:
         setattr(owner, name, PackedLinear(getattr(owner, name), dtype, wide, reads))
@@ -73,9 +84,6 @@ def pack(model: Transformer, dtype: torch.dtype) -> None:
             for name, child in list(part.named_children()):
                 if isinstance(child, nn.Linear) and min(child.weight.shape) >= SMALLEST:
                     replace(part, name)
-    output = model.output
-    replace(model, "output")
-    model.output.weight, model.output.bias = output.weight, output.bias  # for `logits_of`
 
 
 def multiplies_bf16() -> bool:

@@ -59,10 +59,7 @@ class Translator:
     """One trained model, or several as an ensemble, with their text pipeline.
 
     Args:
-        precision: of the products, `fp32` or `bf16`; on a CPU, `bf16` is for Transformers alone.
-
-    Raises:
-        UserError: bf16 on a CPU, and a model that is no Transformer.
+        precision: of the products, `fp32` or `bf16`.
     """
 
     def __init__(
@@ -81,20 +78,12 @@ class Translator:
         self.workers = Workers.of(self.device)
 
     def _pack(self) -> None:
-        """Lay out the weights of Transformers for this CPU."""
+        """Lay out the weights for this CPU."""
         from posnmt.model.packed import pack
-        from posnmt.model.transformer import Transformer
 
         for model in self.models:
-            if isinstance(model, Transformer):
-                if torch.backends.mkldnn.is_available() and model.output.weight.dtype == torch.float32:
-                    pack(model, torch.bfloat16 if self.narrow else torch.float32)
-            elif self.narrow:
-                raise UserError(
-                    f"--precision bf16 is for Transformers on a CPU, and this is {model.config.architecture}",
-                    None,
-                    "leave it out",
-                )
+            if torch.backends.mkldnn.is_available() and model.output.weight.dtype == torch.float32:
+                pack(model, torch.bfloat16 if self.narrow else torch.float32)
 
     @classmethod
     def load(
