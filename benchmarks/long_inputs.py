@@ -73,23 +73,25 @@ def main() -> None:
     arguments = parser.parse_args()
     chosen = [BASE, *(name for name in arguments.systems if name != BASE)]
     cells: dict[tuple[str, int], list[Cell | None]] = {}
-    for length in arguments.lengths:
+    versions = f"torch {torch.__version__}, Python {platform.python_version()}"
+    print(
+        f"{processor()}, {torch.get_num_threads()} threads, {versions}; {arguments.mode}, {arguments.size}", flush=True
+    )
+    for number, length in enumerate(arguments.lengths):
         for turn in range(arguments.repeats):
             for system in chosen:
                 found = in_a_process(system, length, arguments.mode, arguments.size, turn == 0)
                 cells.setdefault((system, length), []).append(found)
             print(f"{length:,} subwords, turn {turn + 1} done", file=sys.stderr)
-    versions = f"torch {torch.__version__}, Python {platform.python_version()}"
-    print(f"{processor()}, {torch.get_num_threads()} threads, {versions}; {arguments.mode}, {arguments.size}")
-    for title, quantity, shown in (
-        ("time", lambda cell: cell.seconds, lambda base: f"{1000 * base:,.0f} ms"),
-        ("peak memory", lambda cell: cell.memory, lambda base: f"{base / 2**20:,.1f} MiB"),
-    ):
-        print_table(title, quantity, shown, chosen, arguments.lengths, cells)
+        for title, quantity, shown in (  # after each length, so that what was measured is there whatever comes
+            ("time", lambda cell: cell.seconds, lambda base: f"{1000 * base:,.0f} ms"),
+            ("peak memory", lambda cell: cell.memory, lambda base: f"{base / 2**20:,.1f} MiB"),
+        ):
+            print_table(title, quantity, shown, chosen, arguments.lengths[: number + 1], cells)
 
 
 def in_a_process(system: str, length: int, mode: str, size: str, counted: bool) -> Cell | None:
-    """`measured` in a fresh process; None where it did not fit into memory."""
+    """`measured` in a fresh process; None where it did not fit into memory or the system places no sentence so long."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
         try:
             return pool.submit(measured, system, length, mode, size, counted).result()
@@ -101,8 +103,11 @@ def in_a_process(system: str, length: int, mode: str, size: str, counted: bool) 
             raise
 
 
-def measured(system: str, length: int, mode: str, size: str, counted: bool) -> Cell:
+def measured(system: str, length: int, mode: str, size: str, counted: bool) -> Cell | None:
     """Seconds of the second pass, and bytes at the peak of the third (0 if not counted): the first chooses kernels."""
+    limit = build(system, length, size).train(mode == "train").longest_target
+    if limit is not None and limit < length:
+        return None
     timed, counted_step = (
         training(system, length, size) if mode == "train" else (translating(system, length, size),) * 2
     )
@@ -204,7 +209,7 @@ def print_table(
                 if ours is not None and base is not None and quantity(base)
             ]
             if not turns:
-                row.append("no room")
+                row.append("–")
             elif system == BASE:
                 row.append(shown(statistics.median(base for _, base in turns)))
             else:
