@@ -1,83 +1,35 @@
 """From text files to a store."""
 
 import gzip
-import hashlib
 import io
-import json
 import lzma
 import os
-import pickle
 import shutil
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
+from prepare_case import (
+    NOUNS,
+    SHARED,
+    SOURCE,
+    TARGET,
+    configure,
+    contents,
+    faults_of,
+    small_corpus,
+    write,
+)
 from rich.console import Console
 
-from posnmt.config import Config
-from posnmt.data import corpus as corpus_module
-from posnmt.data import learn as learn_module
 from posnmt.data.prepare import prepare, table
-from posnmt.data.store import ROWS, SCHEMA, Split, SplitWriter, Store
 from posnmt.errors import UserError
-
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
-NOUNS = ["cat", "dog", "house", "tree", "river", "stone", "bird", "friend", "letter", "window"]
-VERBS = ["sees", "likes", "finds", "paints", "follows"]
-
-
-def sentences(count: int, of: str = "the {0} {1} the {2} number {3}") -> list[str]:
-    return [of.format(NOUNS[i % 10], VERBS[i // 10 % 5], NOUNS[i // 3 % 10], i) for i in range(count)]
-
-
-SOURCE = sentences(300)
-TARGET = sentences(300, "number {3} , die {2} {1} der {0} !")
-
-
-def write(folder: Path, name: str, lines: list[str]) -> None:
-    (folder / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8", newline="\n")
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for name, lines in {"train.en": SOURCE, "train.de": TARGET, "dev.en": SOURCE[:9], "dev.de": TARGET[:9]}.items():
-        write(tmp_path, name, lines)
-    return tmp_path
-
-
-def configure(folder: Path, subword: dict[str, Any] | None = None, **data: Any) -> Config:
-    files = {name: {"source": f"{name}.en", "target": f"{name}.de"} for name in ("train", "dev")}
-    return Config.model_validate(
-        {
-            "data": {"root": str(folder), **files, "store": "stores", **data},
-            "subword": {"vocabulary": 100, **(subword or {})},
-            "train": {"steps": 1, "dev_bleu": False},
-        }
-    )
-
-
-def contents(store: Store) -> list[Any]:
-    """All that a store holds, as plain values."""
-    pairs = []
-    for name in store.splits:
-        split = store.split(name)
-        for index in range(len(split)):
-            source, target = split.pair(index)
-            pairs.append((name, int(split.lines[index]), split.document(index), source.tolist(), target.tolist()))
-    return [pairs, store.manifest["splits"], store.text.source.subwords.model, store.split("dev").source_texts]
-
-
-def faults_of(config: Config) -> list[str]:
-    with pytest.raises(UserError) as raised:
-        prepare(config)
-    root = Path(config.data.root) / "stores"
-    assert not root.exists() or not list(root.iterdir()), "nothing is left of a build that failed"
-    return raised.value.lines
+    return small_corpus(tmp_path)
 
 
 def test_a_store_holds_every_pair_in_order(folder: Path) -> None:
@@ -347,137 +299,6 @@ def test_subwords_come_from_a_sample_that_only_its_size_changes(folder: Path) ->
     assert again.text.source.subwords.model == model(sample=50)
     capped = prepare(configure(folder, {"vocabulary": 60, "sample": 50}, max_length=20))
     assert capped.text.source.subwords.model == model(sample=50), "a length cap leaves the vocabulary alone"
-
-
-def bytes_of(store: Store) -> dict[str, str]:
-    """SHA-256 of every file of a store."""
-    files = [path for path in store.folder.rglob("*") if path.is_file()]
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-
-
-def test_building_twice_gives_the_same_bytes(folder: Path) -> None:
-    hashes = [bytes_of(prepare(configure(folder), out=folder / name)) for name in ("a", "b")]
-    assert hashes[0] == hashes[1]
-    assert {"manifest.json", "train.arrow", "dev.arrow", "dropped.tsv", "source.model"} <= set(hashes[0])
-
-
-@pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_the_number_of_processes_does_not_show(folder: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    """Chunks of 20 pairs: the first few here, the others elsewhere, in truecasing, tokenising and encoding."""
-    monkeypatch.setattr(corpus_module, "CHUNK", 20)
-    monkeypatch.setattr(learn_module, "CHUNK", 20)
-    write(
-        folder,
-        "train.en",
-        [f"{line.capitalize()}, e.g. Mr. {index}. {line * (index % 9 // 8 * 9)}" for index, line in enumerate(SOURCE)],
-    )
-    write(folder, "train.ids", [f"article-{index // 40}" for index in range(300)])
-    train = {"source": "train.en", "target": "train.de", "documents": "train.ids"}
-    config = configure(
-        folder,
-        {"type": kind, "sample": 200, "vocabulary": 70},
-        train=train,
-        tokenise="moses",
-        truecase=True,
-        max_length=90,
-    )
-    started: list[int] = []
-    popen = subprocess.Popen
-    monkeypatch.setattr(subprocess, "Popen", lambda *args, **options: started.append(1) or popen(*args, **options))
-    stores = [prepare(config, out=folder / str(number), processes=number) for number in (1, 2, 3)]
-    assert len(started) == 4 * (2 + 3), "truecasing, the tokens of either side, encoding"
-    assert 0 < sum(stores[0].manifest["splits"]["train"]["dropped"].values()) < 300
-    assert bytes_of(stores[0]) == bytes_of(stores[1]) == bytes_of(stores[2])
-
-
-def test_interrupted_build_leaves_nothing(folder: Path) -> None:
-    def interrupt(message: str) -> None:
-        if message == "encoding data.dev":
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        prepare(configure(folder), report=interrupt)
-    assert list((folder / "stores").iterdir()) == []
-
-
-def test_killed_build_leaves_nothing_that_is_used(folder: Path) -> None:
-    config = configure(folder)
-    script = (
-        "import os, sys; from posnmt.config import Config; from posnmt.data.prepare import prepare\n"
-        "def kill(message):\n    if message == 'encoding data.dev': os.kill(os.getpid(), 9)\n"
-        "prepare(Config.model_validate_json(sys.argv[1]), report=kill)"
-    )
-    command = [sys.executable, "-c", script, config.model_dump_json()]
-    done = subprocess.run(command, cwd=Path(__file__).parents[1], check=False)
-    assert done.returncode == -signal.SIGKILL
-    assert [path.name[0] for path in (folder / "stores").iterdir()] == ["."]
-    store = prepare(config)
-    assert (len(store.split("train")), len(store.split("dev"))) == (300, 9)
-
-
-def test_two_builds_at_once_end_in_one_store(folder: Path) -> None:
-    others: list[Store] = []
-
-    def build_meanwhile(message: str) -> None:
-        if message == "encoding data.train":
-            others.append(prepare(configure(folder)))
-
-    store = prepare(configure(folder), report=build_meanwhile)
-    assert others[0].folder == store.folder
-    assert list((folder / "stores").iterdir()) == [store.folder]
-
-
-def test_input_that_changes_meanwhile_is_noticed(folder: Path) -> None:
-    def change(message: str) -> None:
-        if message == "encoding data.train":
-            write(folder, "train.en", SOURCE[::-1])
-
-    with pytest.raises(UserError, match="changed while it was being prepared"):
-        prepare(configure(folder), report=change)
-    assert list((folder / "stores").iterdir()) == []
-
-
-def test_damaged_and_foreign_stores(folder: Path) -> None:
-    with pytest.raises(UserError, match="no prepared store here"):
-        Store.open(folder)
-    store = prepare(configure(folder))
-    (store.folder / "train.arrow").write_bytes((store.folder / "train.arrow").read_bytes()[:500])
-    with pytest.raises(UserError, match="the store is damaged"):
-        Store.open(store.folder).split("train")
-    path = store.folder / "manifest.json"
-    path.write_text(json.dumps({**store.manifest, "format": 999}))
-    with pytest.raises(UserError, match="store of format 999"):
-        Store.open(store.folder)
-    path.write_text("{")
-    with pytest.raises(UserError, match="the store is damaged"):
-        Store.open(store.folder)
-
-
-def test_rows_are_found_across_record_batches(tmp_path: Path) -> None:
-    number = 2 * ROWS + 5
-    with SplitWriter(tmp_path / "train.arrow") as writer:
-        for first in range(0, number, 1000):
-            rows = [
-                {"line": index + 1, "document": f"d{index}", "source": [index] * (index % 4 + 1), "target": [index]}
-                for index in range(first, min(first + 1000, number))
-            ]
-            writer.add(pa.RecordBatch.from_pylist(rows, SCHEMA))
-    split = Split(tmp_path / "train.arrow")
-    assert len(split) == number
-    for index in (0, ROWS - 1, ROWS, 2 * ROWS - 1, 2 * ROWS, number - 1):
-        source, target = split.pair(index)
-        assert source.tolist() == [index] * (index % 4 + 1)
-        assert (target.tolist(), split.document(index), split.lines[index]) == ([index], f"d{index}", index + 1)
-    assert split.source_lengths.tolist() == [index % 4 + 1 for index in range(number)]
-    assert not source.flags.owndata
-    copy = pickle.loads(pickle.dumps(split))
-    assert copy.pair(ROWS)[1].tolist() == [ROWS]
-
-
-def test_chunks_do_not_show(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = contents(prepare(configure(folder)))
-    monkeypatch.setattr(corpus_module, "CHUNK", 7)
-    assert contents(prepare(configure(folder), out=folder / "chunked")) == whole
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the real corpora are not here")

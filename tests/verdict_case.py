@@ -1,0 +1,67 @@
+"""Artificial evidence for claims, with effects that are known."""
+
+import numpy as np
+
+from posnmt.analyse.additive import Additive
+from posnmt.study.claims import Claim
+from posnmt.study.evidence import Evidence, Output
+from posnmt.study.verdict import decide
+
+REFERENCE = 1000  # a length in the artificial evidence, to which differences are added
+
+
+def resolve(text):
+    system, _, training = text.partition("/")
+    return system, training or "all"
+
+
+def output(system, seed, share=0.0, training="all", **more):
+    facts = {"trained_lengths": [2, 49], "parameters": 7, "training_speed": None, "decoding_speed": None, **more}
+    return Output(f"{system}/{training}:{seed}", system, training, seed, share, **facts)
+
+
+def evidence_of(differences, lengths):
+    """Evidence of length differences.
+
+    Args:
+        differences: of each output with its difference of each sentence, whole numbers.
+        lengths: of the sources.
+    """
+    rows = [REFERENCE + np.asarray(each) for _, each in differences]
+    additive = Additive.of({}, rows, np.full(len(lengths), REFERENCE))
+    return Evidence(additive.rows.astype(int), additive.columns, np.asarray(lengths), [made for made, _ in differences])
+
+
+def drawn(generator, effects, lengths, seeds=3, over_seeds=1.0, over_sentences=8.0):
+    """Evidence of systems whose true difference is a number, or a function of the source lengths."""
+    lengths = np.asarray(lengths)
+    common = generator.normal(0, 20, len(lengths))
+    differences = []
+    for system, effect in effects.items():
+        own = generator.normal(0, over_sentences, len(lengths)) + (effect(lengths) if callable(effect) else effect)
+        for seed in range(1, seeds + 1):
+            found = common + own + generator.normal(0, over_seeds)
+            differences.append((output(system, seed), np.round(found).astype(int)))
+    return evidence_of(differences, lengths)
+
+
+def claim(*comparisons):
+    common = {"analysis": "test", "measure": "length_difference"}
+    return Claim.model_validate(
+        {"claim": 1, "says": "so", "holds_if": [{**common, **comparison} for comparison in comparisons]}
+    )
+
+
+def compare(is_, of="a", than="b", **more):
+    sides = {
+        name: {"system": side} if isinstance(side, str) else side for name, side in (("of", of), ("than", than)) if side
+    }
+    return {"is": is_, **sides, **more}
+
+
+def decided(evidence, *comparisons, scale="small"):
+    return decide(claim(*comparisons), {"test": evidence}, resolve, scale)
+
+
+def one(evidence, comparison, scale="small"):
+    return decided(evidence, comparison, scale=scale).comparisons[0]
