@@ -79,6 +79,17 @@ def test_under_autocast_blocks_differ_by_rounding_alone(name, in_blocks):
     assert parts.norm() < 0.05 * exact.norm()
 
 
+@pytest.mark.parametrize("name", ["relative", "alibi", "fire", "transformer-xl"])
+def test_long_inputs_are_read_in_blocks_without_gradients_too(name, in_blocks):
+    model, found = build(system=name).eval(), []
+    for long in (False, True):
+        calls = in_blocks(long)
+        with torch.inference_mode():
+            found.append(model(tokens(2, LENGTH), torch.tensor([LENGTH, 9]), tokens(2, LENGTH, seed=1)))
+        assert bool(calls) == long
+    torch.testing.assert_close(found[1], found[0], rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize(("first", "causal"), [(0, False), (0, True), (4, True)])
 def test_of_all_keys_a_causal_block_sees_those_up_to_its_last_query(first, causal, in_blocks, monkeypatch):
     in_blocks(True)
