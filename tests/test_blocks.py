@@ -79,6 +79,21 @@ def test_under_autocast_blocks_differ_by_rounding_alone(name, in_blocks):
     assert parts.norm() < 0.05 * exact.norm()
 
 
+@pytest.mark.parametrize("name", ["relative", "t5-bias", "transformer-xl"])
+def test_one_core_computes_what_two_do(name, in_blocks):
+    model, threads, found = build(system=name), torch.get_num_threads(), []
+    in_blocks(True)
+    try:
+        for cores in (1, 2):
+            torch.set_num_threads(cores)
+            hidden = model(tokens(2, LENGTH), None, tokens(2, LENGTH, seed=1))
+            gradients = torch.autograd.grad(hidden.cos().sum(), list(model.parameters()), allow_unused=True)
+            found.append(torch.cat([each.flatten() for each in (hidden, *gradients) if each is not None]))
+    finally:
+        torch.set_num_threads(threads)
+    torch.testing.assert_close(found[1], found[0], rtol=0, atol=1e-13)
+
+
 @pytest.mark.parametrize("name", ["relative", "alibi", "fire", "transformer-xl"])
 def test_long_inputs_are_read_in_blocks_without_gradients_too(name, in_blocks):
     model, found = build(system=name).eval(), []

@@ -9,8 +9,9 @@ Shapes: B rows, H heads, G = B x H, D width of a head; Tq queries, Tk keys; n qu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +19,9 @@ from torch.amp import custom_bwd, custom_fwd
 from torch.autograd.function import once_differentiable
 
 from posnmt.position.seam import LayerPosition, LayerPositions, Span
+from posnmt.workers import Workers
+
+Found = TypeVar("Found")
 
 BLOCK = 128
 """Queries of a block at most."""
@@ -81,14 +85,14 @@ class Block(NamedTuple):
 
 
 class Blocks:
-    """The blocks of a problem and the memory that they share. `q`, `k` and `v` are [G,..] here."""
+    """The blocks of a problem and the memory that those of a thread share. `q`, `k` and `v` are [G,..] here."""
 
     def __init__(self, problem: Problem, q: Tensor, k: Tensor, v: Tensor) -> None:
         self.problem, self.shape = problem, q.shape[:2]
         self.q, self.k, self.v = (each.contiguous().flatten(0, 1) for each in (q, k, v))
         room = ROOM // (len(self.q) * self.k.shape[1])
         self.size = min(max(FEW, min(BLOCK, room)), self.q.shape[1])
-        self.room = q.new_empty(2, len(self.q) * self.size * self.k.shape[1])
+        self.thread = threading.local()
         self.hide = None  # [B,1,1,Tk], added to the scores
         if problem.mask is not None:
             self.hide = q.new_zeros(problem.mask.shape).masked_fill_(~problem.mask, -torch.inf)
@@ -102,6 +106,14 @@ class Blocks:
             here = Span(span.start + first, last - first, span.device, span.lengths, seen)
             yield Block(slice(first, last), slice(seen), offsets, here)
 
+    def map(self, work: Callable[[Block], Found]) -> Iterator[Found]:
+        """`work` of each block without gradients, in order; where this thread has several cores, each takes blocks."""
+        blocks = list(self)
+        workers = Workers(len(blocks))
+        for first in range(0, len(blocks), workers.count):  # as many at a time: not all that is found is held
+            yield from workers.map(torch.no_grad()(work), blocks[first : first + workers.count])
+        workers.close()
+
     def by_row(self, tensor: Tensor) -> Tensor:
         """[G,..] as [B,H,..]."""
         return tensor.unflatten(0, self.shape)
@@ -109,7 +121,10 @@ class Blocks:
     def taken(self, block: Block, place: int) -> Tensor:
         """[G,n,s] in one of the two rooms: what was there is lost."""
         shape = len(self.q), block.span.length, block.span.end
-        return self.room[place, : shape[0] * shape[1] * shape[2]].view(shape)
+        if not hasattr(self.thread, "rooms"):
+            self.thread.rooms = self.q.new_empty(2, len(self.q) * self.size * self.k.shape[1])
+        room: Tensor = self.thread.rooms[place]
+        return room[: shape[0] * shape[1] * shape[2]].view(shape)
 
     def weights(self, block: Block, terms: Tensor | None) -> Tensor:
         """Attention weights [G,n,s], in the second room, from the views' logit terms."""
@@ -130,16 +145,24 @@ class Blocks:
 
 
 class Sum:
-    """A sum over blocks, in float32 at least; a term is for a part of it."""
+    """A sum over blocks, in float32 at least."""
 
     def __init__(self, like: Tensor) -> None:
         self.total = torch.zeros_like(like, dtype=torch.promote_types(like.dtype, torch.float32))
         self.wide = torch.empty_like(self.total)
 
-    def add(self, term: Tensor | None, part: Any) -> None:
-        """Add to a part; widened first, since adding to a tensor of another type takes ten times as long."""
-        if term is not None:
-            self.total[part] += self.wide[part].copy_(term)
+
+class Term(NamedTuple):
+    """What a block adds to a part of a sum, if anything."""
+
+    to: Sum
+    term: Tensor | None
+    part: Any
+
+    def add(self) -> None:
+        """Add it; widened first, since adding to a tensor of another type takes ten times as long."""
+        if self.term is not None:
+            self.to.total[self.part] += self.to.wide[self.part].copy_(self.term)
 
 
 class _InBlocks(torch.autograd.Function):
@@ -153,7 +176,8 @@ class _InBlocks(torch.autograd.Function):
     def forward(ctx: Any, problem: Problem, q: Tensor, k: Tensor, v: Tensor, *read: Tensor) -> Tensor:
         blocks, view, by_offset = Blocks(problem, q, k, v), problem.view, read[: len(problem.reading)]
         attended = torch.empty_like(blocks.q)
-        for block in blocks:
+
+        def attend(block: Block) -> None:
             for reader, each in zip(problem.reading, by_offset, strict=True):
                 block.span.given[reader] = each[..., block.offsets]
             queries, keys = blocks.by_row(blocks.q[:, block.rows]), blocks.by_row(blocks.k[:, block.keys])
@@ -162,6 +186,9 @@ class _InBlocks(torch.autograd.Function):
             added = view.values(blocks.by_row(weights), block.span)
             if added is not None:
                 blocks.by_row(here).add_(added)
+
+        for _ in blocks.map(attend):
+            pass
         ctx.problem = problem
         ctx.save_for_backward(q, k, v, *by_offset)
         return blocks.by_row(attended)
@@ -172,37 +199,42 @@ class _InBlocks(torch.autograd.Function):
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         q, k, v, *by_offset = ctx.saved_tensors
         problem, blocks = ctx.problem, Blocks(ctx.problem, q, k, v)
+        view, trained = problem.view, problem.trained
         slope = slopes[0].contiguous().flatten(0, 1)
-        d_q, d_k, d_v, *d_read = (Sum(each) for each in (q, k, v, *by_offset, *problem.trained))
-        for block in blocks:
+
+        inputs = (q, k, v, *by_offset, *trained)
+        sums = d_q, d_k, d_v, *d_read = [Sum(each) for each in inputs]
+        d_trained = d_read[len(by_offset) :]
+
+        def terms_of(block: Block) -> list[Term]:
             rows, keys = (..., block.rows, slice(None)), (..., block.keys, slice(None))
-            parts = [rows, keys, *[(..., block.offsets)] * len(by_offset), *[...] * len(problem.trained)]
             words = (blocks.by_row(each) for each in (blocks.q[:, block.rows], blocks.k[:, block.keys]))
             leaves = [each.detach().requires_grad_() for each in (*words, *(x[..., block.offsets] for x in by_offset))]
             block.span.given.update(zip(problem.reading, leaves[2:], strict=True))
             with torch.enable_grad():
-                terms = problem.view.logits(leaves[0], leaves[1], block.span)
-            weights = blocks.weights(block, terms)
-            here = slope[:, block.rows]
-            d_v.add(blocks.by_row(torch.bmm(weights.mT, here)), keys)
+                terms = view.logits(leaves[0], leaves[1], block.span)
+            weights, here = blocks.weights(block, terms), slope[:, block.rows]
+            found = [Term(d_v, blocks.by_row(torch.bmm(weights.mT, here)), keys)]
             change = torch.bmm(here, blocks.v[:, block.keys].mT, out=blocks.taken(block, 0))  # of the weights
-            if problem.view.adds_values:
+            if view.adds_values:
                 seen = blocks.by_row(weights).detach().requires_grad_()
                 with torch.enable_grad():
-                    added = problem.view.values(seen, block.span)
-                d_seen, *more = _pull(added, blocks.by_row(here), [seen, *problem.trained])
+                    added = view.values(seen, block.span)
+                d_seen, *more = _pull(added, blocks.by_row(here), [seen, *trained])
                 if d_seen is not None:
                     blocks.by_row(change).add_(d_seen)
-                for total, term in zip(d_read[len(by_offset) :], more, strict=True):
-                    total.add(term, ...)
+                found += map(Term, d_trained, more, [...] * len(trained))
             torch._softmax_backward_data(change, weights, -1, weights.dtype, grad_input=change)  # now of the scores
-            d_q.add(blocks.by_row(torch.bmm(change, blocks.k[:, block.keys])), rows)
-            d_k.add(blocks.by_row(torch.bmm(change.mT, blocks.q[:, block.rows])), keys)
-            found = _pull(terms, blocks.by_row(change), [*leaves, *problem.trained])
-            for total, term, part in zip((d_q, d_k, *d_read), found, parts, strict=True):
-                total.add(term, part)
-        inputs = zip((d_q, d_k, d_v, *d_read), (q, k, v, *by_offset, *problem.trained), strict=True)
-        return None, *(total.total.to(each.dtype) for total, each in inputs)
+            found.append(Term(d_q, blocks.by_row(torch.bmm(change, blocks.k[:, block.keys])), rows))
+            found.append(Term(d_k, blocks.by_row(torch.bmm(change.mT, blocks.q[:, block.rows])), keys))
+            parts = [rows, keys, *[(..., block.offsets)] * len(by_offset), *[...] * len(trained)]
+            found += map(Term, (d_q, d_k, *d_read), _pull(terms, blocks.by_row(change), [*leaves, *trained]), parts)
+            return found
+
+        for found in blocks.map(terms_of):  # added here, block by block: the sums do not depend on the number of cores
+            for term in found:
+                term.add()
+        return None, *(made.total.to(each.dtype) for made, each in zip(sums, inputs, strict=True))
 
 
 def _pull(made: Tensor | None, slope: Tensor, inputs: Sequence[Tensor]) -> Sequence[Tensor | None]:
