@@ -208,12 +208,12 @@ def _is_plain(q: Tensor, k: Tensor, dropout: float) -> bool:
 def _is_long(q: Tensor, k: Tensor, view: LayerPositions, dropout: float) -> bool:
     """Whether to attend in blocks: on a CPU, where the weights of all queries and keys are too many to be held.
 
-    A view whose terms read queries and keys has nothing else. Plain attention has the fused kernel, whose passes took
+    A view whose terms or masks are as large has nothing else. Plain attention has the fused kernel, whose passes took
     1.1 to 1.4 times as long in bf16 on one core (2,048 tokens, 200 to 2,048 a sequence), and less in all other cases.
     """
     if q.device.type != "cpu" or dropout or torch.compiler.is_compiling() or q.shape[-2] * k.shape[-2] <= SMALL:
         return False
-    if view.biasing or view.adding:
+    if view.biasing or view.adding or view.hiding:
         return q.shape[-2] > BLOCK or torch.is_grad_enabled()
     return q.dtype == torch.bfloat16 and torch.get_num_threads() == 1
 
