@@ -10,10 +10,10 @@ one whole sentence and its translation, without gradients, in float32. Each comb
 before PyTorch has computed anything, so that one that does not fit into memory takes no other with it; for a length the
 systems take turns, and a ratio is taken within a turn.
 
-Memory is the most that PyTorch's allocator held during the pass, in training all sentences as one part, beyond what it
-held before, by PyTorch's profiler. It sees each allocation, so the figure has no spread, and what other processes,
-freed pages or the allocator's own reserve do to the memory of the process is not in it; what oneDNN and MKL take for
-themselves is not in it either.
+Memory is the most that PyTorch's allocator held during the pass, in training all sentences as one part on one core,
+beyond what it held before, by PyTorch's profiler. It sees each allocation, so the figure has no spread, and what other
+processes, freed pages or the allocator's own reserve do to the memory of the process is not in it; what oneDNN and MKL
+take for themselves is not in it either.
 """
 
 from __future__ import annotations
@@ -158,6 +158,7 @@ def translating(system: str, length: int, size: str) -> Callable[[], None]:
 
 def peak(step: Callable[[], None]) -> int:
     """The most bytes that the allocator held while `step` ran, beyond what it held before."""
+    torch.set_num_threads(1)  # the profiler does not see what other threads allocate
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
         step()
     held = most = 0

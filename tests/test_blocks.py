@@ -119,7 +119,8 @@ def test_of_all_keys_a_causal_block_sees_those_up_to_its_last_query(first, causa
         ),
     )
     found = attention.attend_in_blocks(q, k, v, LayerPositions(), span, None, causal)
-    assert seen == ([min(12, first + last) for last in range(5, 12 - first + 5, 5)] if causal else [12, 12, 12])
+    ends = [min(12, first + last) for last in range(5, 12 - first + 5, 5)]
+    assert sorted(seen) == (ends if causal else [12, 12, 12])  # sorted: cores take blocks as they come
     mask = span.offsets <= 0 if causal else None
     want = torch.nn.functional.scaled_dot_product_attention(q, k, v, mask, scale=1.0)
     torch.testing.assert_close(found, want, rtol=0, atol=1e-12)
