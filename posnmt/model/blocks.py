@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -108,11 +109,12 @@ class Blocks:
 
     def map(self, work: Callable[[Block], Found]) -> Iterator[Found]:
         """`work` of each block without gradients, in order; where this thread has several cores, each takes blocks."""
-        blocks = list(self)
-        workers = Workers(len(blocks))
-        for first in range(0, len(blocks), workers.count):  # as many at a time: not all that is found is held
-            yield from workers.map(torch.no_grad()(work), blocks[first : first + workers.count])
-        workers.close()
+        left, workers = iter(self), Workers(-(-self.q.shape[1] // self.size))
+        try:
+            while taken := list(islice(left, workers.count)):  # not more: what was found of a block goes with it
+                yield from workers.map(torch.no_grad()(work), taken)
+        finally:
+            workers.close()
 
     def by_row(self, tensor: Tensor) -> Tensor:
         """[G,..] as [B,H,..]."""
