@@ -58,7 +58,7 @@ def pack(model: TranslationModel, dtype: torch.dtype) -> None:
         _pack_layers(model, dtype)
     packed = PackedLinear(model.output, dtype)
     packed.weight, packed.bias = model.output.weight, model.output.bias  # for `logits_of`
-    setattr(model, "output", packed)  # noqa: B010  which is declared as what it is in training
+    model.output = packed  # type: ignore[assignment]  # declared as what it is in training
 
 
 def _pack_layers(model: Transformer, dtype: torch.dtype) -> None:

@@ -29,6 +29,8 @@ def spread(by_distance: Tensor, start: int, keys: int) -> Tensor:
     """
     if torch.compiler.is_compiling():
         return by_distance.gather(-1, _columns(by_distance, start, keys, by_distance.shape[-1] // 2))
+    if not by_distance.requires_grad:  # a step of decoding has better things to do
+        return _spread(by_distance, start, keys)
     spreading: Tensor = _Spread.apply(by_distance, start, keys)
     return spreading
 
@@ -80,8 +82,23 @@ def collect(weights: Tensor, start: int, reach: int) -> Tensor:
     if torch.compiler.is_compiling():
         folded = weights.new_zeros(*weights.shape[:-1], 2 * reach + 1)
         return folded.scatter_add(-1, _columns(weights, start, weights.shape[-1], reach), weights)
+    if not weights.requires_grad:
+        return _collect(weights, start, reach)
     collected: Tensor = _Collect.apply(weights, start, reach)
     return collected
+
+
+def _spread(by_distance: Tensor, start: int, keys: int) -> Tensor:
+    """`spread`, without a gradient."""
+    queries, reach = by_distance.shape[-2], by_distance.shape[-1] // 2
+    strip = _strip(by_distance, -(start + queries - 1), queries + keys - 1, reach)
+    return strip if queries == 1 else _diagonals(strip.contiguous())
+
+
+def _collect(weights: Tensor, start: int, reach: int) -> Tensor:
+    """`collect`, without a gradient."""
+    queries = weights.shape[-2]
+    return _fold(weights if queries == 1 else _unskewed(weights), -(start + queries - 1), reach)
 
 
 class _Spread(torch.autograd.Function):
@@ -89,14 +106,12 @@ class _Spread(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, by_distance: Tensor, start: int, keys: int) -> Tensor:
-        queries, reach = by_distance.shape[-2], by_distance.shape[-1] // 2
-        ctx.rest = start, reach
-        strip = _strip(by_distance, -(start + queries - 1), queries + keys - 1, reach)
-        return strip if queries == 1 else _diagonals(strip.contiguous())
+        ctx.rest = start, by_distance.shape[-1] // 2
+        return _spread(by_distance, start, keys)
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None, None]:
-        return _Collect.apply(slopes[0], *ctx.rest), None, None
+        return collect(slopes[0], *ctx.rest), None, None
 
 
 class _Collect(torch.autograd.Function):
@@ -104,14 +119,12 @@ class _Collect(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, weights: Tensor, start: int, reach: int) -> Tensor:
-        queries, keys = weights.shape[-2:]
-        ctx.rest = start, keys
-        strip = weights if queries == 1 else _unskewed(weights)
-        return _fold(strip, -(start + queries - 1), reach)
+        ctx.rest = start, weights.shape[-1]
+        return _collect(weights, start, reach)
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None, None]:
-        return _Spread.apply(slopes[0], *ctx.rest), None, None
+        return spread(slopes[0], *ctx.rest), None, None
 
 
 class _Skew(torch.autograd.Function):

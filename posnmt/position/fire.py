@@ -11,7 +11,7 @@ from posnmt.position.bias import PositionBias
 from posnmt.position.diagonal import lay
 from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
 
-FEW = 4096
+FEW = 1 << 14
 """Distances up to which the network's hidden layer costs less than looking up its lines."""
 
 _EPSILON = 1e-6  # as published: keeps the quotient finite where c or the normaliser is 0
