@@ -9,7 +9,7 @@ import tiny
 from posnmt.config import Decode
 from posnmt.data.subword import BOS, EOS
 from posnmt.model.packed import PackedLinear, multiplies_bf16, pack
-from posnmt.translate.continuations import GROUP, continuations, largest, log_normaliser
+from posnmt.translate.continuations import SHARE, continuations, largest, log_normaliser
 from posnmt.translate.search import _with_company
 from posnmt.translate.translator import Translator, translate_subwords
 from posnmt.workers import Workers
@@ -81,7 +81,7 @@ def test_the_normaliser_is_the_logarithm_of_the_sum(kind):
     torch.testing.assert_close(log_normaliser(logits).double(), wide.logsumexp(-1, keepdim=True), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("size", [7, GROUP, 5 * GROUP, 40 * GROUP, 40 * GROUP + 1, 40 * GROUP + 63])
+@pytest.mark.parametrize("size", [7, SHARE, 5 * SHARE, 40 * SHARE, 40 * SHARE + 1, 40 * SHARE + 63])
 @pytest.mark.parametrize("count", [2, 5])
 def test_the_largest_are_those_of_topk(size, count):
     torch.manual_seed(size)
@@ -92,7 +92,7 @@ def test_the_largest_are_those_of_topk(size, count):
 
 
 def test_the_largest_among_equals_are_different_entries():
-    values, places = largest(torch.zeros(3, 40 * GROUP + 5), 4)
+    values, places = largest(torch.zeros(3, 40 * SHARE + 5), 4)
     assert values.tolist() == [[0.0] * 4] * 3
     assert all(len(set(row)) == 4 for row in places.tolist())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 import torch
@@ -42,8 +43,24 @@ def test_beam_1_is_greedy(model_part):
     model = build(**model_part)
     texts = sources(8)
     decode = Decode(beam=1, max_ratio=1.0, max_extra=4)
-    for text, [found] in zip(texts, translate_subwords([model], texts, decode, CPU), strict=True):
-        assert found.tokens == greedy_by_loops(model, text, limit=len(text) + 4)
+    wanted = [greedy_by_loops(model, text, limit=len(text) + 4) for text in texts]
+    for scored in (True, False):
+        found = translate_subwords([model], texts, decode, CPU, scored=scored)
+        assert [hypothesis.tokens for [hypothesis] in found] == wanted
+
+
+def test_probabilities_that_nobody_asks_for_change_no_words():
+    models = [build(system=system).float() for system in ("relative", "transformer")]
+    for beam, given in ((1, models[:1]), (1, models), (3, models[:1])):
+        decode = Decode(beam=beam, max_ratio=1.0, max_extra=3)
+        with_them, without = (
+            translate_subwords(given, sources(20), decode, CPU, scored=scored) for scored in (True, False)
+        )
+        assert [[(h.tokens, h.ended) for h in row] for row in with_them] == [
+            [(h.tokens, h.ended) for h in row] for row in without
+        ]
+        told = {math.isnan(h.score) or math.isnan(h.log_probability) for row in without for h in row}
+        assert told == {beam == 1 and len(given) == 1}  # where they are needed to find the words, they are there
 
 
 @every_model

@@ -77,7 +77,7 @@ def translate_file(
     started = time.monotonic()
     with Display() as display, _output(output) as stream:
         for window in windows(lines):
-            found = translator.translate(window, decode, nbest, done + 1, str(file.path))
+            found = translator.translate(window, decode, nbest, done + 1, str(file.path), scored=form == "jsonl")
             for number, (line, translation) in enumerate(zip(window, found, strict=True), start=done + 1):
                 stream.writelines(_shown(number, line, translation, nbest, form, pieces))
             done += len(window)

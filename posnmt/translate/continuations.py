@@ -17,8 +17,8 @@ from posnmt.model.base import State, TranslationModel
 ROWS = 64
 """Rows of logits that are summed at a time on a CPU."""
 
-GROUP = 64
-"""Vocabulary entries that are compared together before single ones are."""
+SHARE = 64
+"""topk is quick where no more than one of so many is asked for: torch then sorts a part of them only."""
 
 CANDIDATES = 4
 """Continuations that are looked at at least where logits are narrow: the best of them may be in a wrong order."""
@@ -33,6 +33,7 @@ def continuations(
     tokens: Tensor,
     count: int,
     at_limit: Sequence[bool],
+    scored: bool = True,
 ) -> tuple[Tensor, Tensor]:
     """The likeliest next subwords of each hypothesis under the mean of the models' probabilities, in no order.
 
@@ -40,13 +41,14 @@ def continuations(
         states: of the models; they move on by `tokens` [N,1].
         count: how many are asked for; c may be more where logits are narrow, or fewer in a small vocabulary.
         at_limit: for each of the N hypotheses, whether nothing but eos may follow.
+        scored: whether probabilities matter; else one model's logits will do.
 
     Returns:
-        Log-probabilities [N,c], float32 or wider, and subwords [N,c].
+        Log-probabilities or logits [N,c], float32 or wider, and subwords [N,c].
     """
     hidden = [model.advance(tokens, state)[:, -1] for model, state in zip(models, states, strict=True)]
     logits = [model.project(each) for model, each in zip(models, hidden, strict=True)]
-    normalisers = [log_normaliser(each) for each in logits]
+    normalisers = [log_normaliser(each) for each in logits] if scored or len(models) > 1 else [None]
     if len(models) == 1:
         mean = logits[0]
     else:
@@ -57,23 +59,27 @@ def continuations(
     if any(each.dtype in NARROW for each in logits):
         count = max(count, CANDIDATES)
     best, chosen = largest(mean, min(count, mean.shape[-1]))
-    exact = [_log_probabilities(*each, chosen) for each in zip(models, hidden, logits, normalisers, strict=True)]
+    exact = [_exactly(*each, chosen) for each in zip(models, hidden, logits, normalisers, strict=True)]
     return _mean(exact).masked_fill(best.isneginf(), -torch.inf), chosen
 
 
-def _log_probabilities(
-    model: TranslationModel, hidden: Tensor, logits: Tensor, normaliser: Tensor, chosen: Tensor
+def _exactly(
+    model: TranslationModel, hidden: Tensor, logits: Tensor, normaliser: Tensor | None, chosen: Tensor
 ) -> Tensor:
-    """Log-probabilities [N,c] of chosen subwords; narrow logits are computed again as wide as the weights are.
+    """Log-probabilities [N,c] of chosen subwords, or logits where there is no normaliser.
 
-    The normaliser takes the change of the chosen ones over: they are most of it.
+    Narrow logits are computed again as wide as the weights are. The normaliser takes the change of the chosen ones
+    over: they are most of it.
     """
-    rough = logits.gather(1, chosen).to(normaliser.dtype)
-    if logits.dtype not in NARROW:
-        return rough - normaliser
-    exact = model.logits_of(hidden, chosen).masked_fill(rough.isneginf(), -torch.inf)
-    grown = ((exact - normaliser).exp() - (rough - normaliser).exp()).sum(-1, keepdim=True)
-    return exact - normaliser - grown.log1p()
+    exact = rough = logits.gather(1, chosen).to(torch.promote_types(logits.dtype, torch.float32))
+    if logits.dtype in NARROW:
+        exact = model.logits_of(hidden, chosen).masked_fill(rough.isneginf(), -torch.inf)
+    if normaliser is None:
+        return exact
+    if exact is not rough:
+        grown = ((exact - normaliser).exp() - (rough - normaliser).exp()).sum(-1, keepdim=True)
+        normaliser = normaliser + grown.log1p()
+    return exact - normaliser
 
 
 def _mean(log_probabilities: Sequence[Tensor]) -> Tensor:
@@ -97,19 +103,24 @@ def largest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """`logits.topk(count)` of [N,V], best first: by the largest of each group first, which takes one quick pass.
 
     The `count` largest stand in the `count` groups whose largest are largest, and nowhere else where no two are equal;
-    where some are, each choice among them is one that topk may make.
+    where some are, each choice among them is one that topk may make. Neighbours stand in different groups, so that
+    whole vectors are compared.
     """
-    rows, size = logits.shape
-    groups = size // GROUP
-    if groups <= 2 * count:
+    size = logits.shape[1]
+    groups = SHARE * count
+    members = size // groups
+    if members < 2:
         return logits.topk(count)
-    cut = groups * GROUP  # what is left over stands beside the groups that are chosen
-    chosen = logits[:, :cut].unflatten(1, (groups, GROUP)).amax(-1).topk(count, sorted=False).indices
-    places = (chosen[..., None] * GROUP + torch.arange(GROUP, device=logits.device)).flatten(1)  # [N, count x GROUP]
-    rest = torch.arange(cut, size, device=logits.device).expand(rows, -1)
-    places = torch.cat([places, rest], dim=1)
-    found = logits.gather(1, places).topk(count)
-    return found.values, places.gather(1, found.indices)
+    if count * members + size - groups * members < groups:  # too few are left to choose from quickly
+        members -= 1
+    cut = groups * members  # what is left over stands beside the groups that are chosen
+    table = logits[:, :cut].unflatten(1, (members, groups))
+    chosen = table.amax(1).topk(count, sorted=False).indices
+    candidates = table.gather(2, chosen[:, None].expand(-1, members, -1)).flatten(1)  # [N, members x count]
+    found = torch.cat([candidates, logits[:, cut:]], dim=1).topk(count)
+    grouped = chosen.gather(1, found.indices % count) + found.indices // count * groups
+    alone = found.indices - members * count
+    return found.values, torch.where(alone < 0, grouped, cut + alone)
 
 
 def _leave_only_eos(logits: Tensor, rows: Tensor) -> None:

@@ -5,8 +5,9 @@ Shapes: S sentences, k hypotheses each (the beam), N = S x k rows, V vocabulary 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -22,7 +23,8 @@ class Hypothesis:
 
     Attributes:
         tokens: subwords, without bos and eos.
-        log_probability: natural logarithm of its probability, eos included: what forced scoring gives.
+        log_probability: natural logarithm of its probability, eos included: what forced scoring gives; not a number
+            where greedy search was to find words alone.
         score: log_probability / (len(tokens) + 1)^length_penalty, what hypotheses are ranked by.
         ended: False where the length limit, not the model, ended it.
     """
@@ -41,6 +43,7 @@ def search(
     limits: Sequence[int],
     beam: int = 1,
     length_penalty: float = 1.0,
+    scored: bool = True,
 ) -> list[list[Hypothesis]]:
     """Translate a batch with one model or an ensemble (the mean of the models' probabilities).
 
@@ -54,11 +57,13 @@ def search(
         limits: for each sentence the most subwords of an output.
         beam: k, hypotheses kept for each sentence.
         length_penalty: a in log-probability / length^a.
+        scored: whether the probabilities are asked for. Greedy search finds the words without.
 
     Returns:
         For each sentence its finished hypotheses, best score first; at least one.
     """
     device, sentences = source.device, source.shape[0]
+    scored = scored or beam > 1 or len(models) > 1
     states = [model.start(model.encode(source, lengths), lengths) for model in models]
     first = torch.arange(sentences, device=device).repeat_interleave(beam)
     for state in states:
@@ -73,7 +78,7 @@ def search(
     while alive:
         # each row gives at most 2k continuations, so that k are left when k of them end the sentence
         at_limit = [limits[sentence] <= step for sentence in alive for _ in range(beam)]
-        row_scores, row_tokens = continuations(models, states, tokens, 2 * beam, at_limit)
+        row_scores, row_tokens = continuations(models, states, tokens, 2 * beam, at_limit, scored)
         total = (scores[..., None] + row_scores.view(len(alive), beam, -1)).flatten(1)
         candidates, places = total.topk(min(2 * beam, total.shape[1]), dim=-1)  # [S,2k] best first
         width = row_tokens.shape[-1]
@@ -103,6 +108,8 @@ def search(
             for state in states:
                 state.select(rows, kept if leaving else None)
         tokens = chosen.reshape(-1, 1)
+    if not scored:
+        return [[replace(each, log_probability=math.nan, score=math.nan) for each in found] for found in finished]
     return [sorted(found, key=lambda hypothesis: -hypothesis.score) for found in finished]
 
 

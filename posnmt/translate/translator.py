@@ -122,7 +122,13 @@ class Translator:
         return cls(models, runs[0].text(), device, precision)
 
     def translate(
-        self, lines: Sequence[str], decode: Decode, nbest: int = 1, first_line: int = 1, name: str = "input"
+        self,
+        lines: Sequence[str],
+        decode: Decode,
+        nbest: int = 1,
+        first_line: int = 1,
+        name: str = "input",
+        scored: bool = True,
     ) -> list[Translation]:
         """Translate lines; one result a line, in order.
 
@@ -130,6 +136,7 @@ class Translator:
             decode: beam, length penalty, limits, batch size.
             nbest: hypotheses a line, at most the beam.
             first_line, name: where the lines come from, for errors.
+            scored: see `search`.
 
         Raises:
             UserError: a line too long for a finite position table.
@@ -137,7 +144,7 @@ class Translator:
         encoded = self.text.source.encode(list(lines))
         self._refuse_too_long(encoded, first_line, name)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.narrow):
-            found = translate_subwords(self.models, encoded, decode, self.device, self.workers)
+            found = translate_subwords(self.models, encoded, decode, self.device, self.workers, scored)
         best = [hypotheses[:nbest] for hypotheses in found]
         texts = iter(self.text.target.decode([h.tokens for hypotheses in best for h in hypotheses]))
         return [
@@ -182,11 +189,12 @@ def translate_subwords(
     decode: Decode,
     device: torch.device,
     workers: Workers | None = None,
+    scored: bool = True,
 ) -> list[list[Hypothesis]]:
     """Search for each source (subwords without eos); an empty source gives no hypothesis.
 
     Each worker takes one batch after another, the longest sentences first; few sentences are dealt out evenly. None is
-    one worker on all cores.
+    one worker on all cores. `scored`: see `search`.
     """
     workers = workers or Workers(1)
     found: list[list[Hypothesis]] = [[] for _ in sources]
@@ -203,7 +211,9 @@ def translate_subwords(
         limits = [int(decode.max_ratio * len(sources[number])) + decode.max_extra for number in numbers]
         if longest is not None:  # bos and the output must fit the decoder's table
             limits = [min(limit, longest - 1) for limit in limits]
-        results = search(models, source.to(device), lengths.to(device), limits, decode.beam, decode.length_penalty)
+        results = search(
+            models, source.to(device), lengths.to(device), limits, decode.beam, decode.length_penalty, scored
+        )
         for number, hypotheses in zip(numbers, results, strict=True):
             found[number] = hypotheses
 
