@@ -37,7 +37,8 @@ class ContextualPositions(LayerPosition):
         places = ((sums - own_sum).abs() + nearest).clamp(max=self.positions - 1)
         below = places.detach().floor()
         share, index = places - below, below.long()
-        rows = torch.cat([self.vectors, self.vectors[:, -1:]], dim=1)  # the last twice: each has one that follows
+        counted = self.vectors[:, : k.shape[-2] + 1]  # no more gates than keys
+        rows = torch.cat([counted, counted[:, -1:]], dim=1)  # the last twice: each has one that follows
         if not self.causal:
             index += rows.shape[1] * right
         by_position = meet(q, rows.flatten(0, 1)).to(gates.dtype)

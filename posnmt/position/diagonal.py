@@ -184,18 +184,19 @@ def _strip(by_distance: Tensor, first: int, width: int, reach: int) -> Tensor:
 
 
 def _fold(strip: Tensor, first: int, reach: int) -> Tensor:
-    """[.., Tq, 2k+1]: the transpose of `_strip`, sums by clipped distance."""
+    """[.., Tq, 2k+1]: the transpose of `_strip`, sums by clipped distance; without a gradient."""
     width = strip.shape[-1]
     left, right = _outside(first, width, reach)
     low = max(first, -reach) + reach
-    folded = strip.new_zeros(*strip.shape[:-1], 2 * reach + 1)
     middle = strip[..., left : width - right]
-    if middle.shape[-1]:
-        folded = folded + functional.pad(middle, (low, 2 * reach + 1 - low - middle.shape[-1]))
+    rest = 2 * reach + 1 - low - middle.shape[-1]
+    if not (left or right or low or rest):
+        return strip
+    folded = functional.pad(middle, (low, rest))
     if left:
-        folded = folded + functional.pad(strip[..., :left].sum(-1, keepdim=True), (0, 2 * reach))
+        folded[..., 0] += strip[..., :left].sum(-1)
     if right:
-        folded = folded + functional.pad(strip[..., width - right :].sum(-1, keepdim=True), (2 * reach, 0))
+        folded[..., -1] += strip[..., width - right :].sum(-1)
     return folded
 
 

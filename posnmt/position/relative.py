@@ -27,7 +27,7 @@ class RelativeKeys(LayerPosition):
 
     def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
         """[B,H,Tq,Tk] from the scaled queries [B,H,Tq,D]."""
-        return spread(meet(q, self.keys), span.start, k.shape[-2])
+        return spread(meet(q, _occurring(self.keys, span)), span.start, k.shape[-2])
 
     def distance_vectors(self) -> DistanceVectors:
         """The vectors of the key term."""
@@ -41,12 +41,12 @@ class RelativeKeysAndValues(RelativeKeys):
 
     def __init__(self, distance: int, width: int, trained: bool) -> None:
         super().__init__(distance, width, trained)
-        self.distance = distance
         _set_vectors(self, "additions", distance, width, trained)
 
     def values(self, weights: Tensor, span: Span) -> Tensor:
         """[B,H,Tq,D] from the attention weights [B,H,Tq,Tk], summed by clipped distance."""
-        return collect(weights, span.start, self.distance) @ self.additions.to(weights.dtype)
+        additions = _occurring(self.additions, span).to(weights.dtype)
+        return collect(weights, span.start, len(additions) // 2) @ additions
 
     def distance_vectors(self) -> DistanceVectors:
         """The vectors of both terms."""
@@ -80,6 +80,12 @@ class Relative(LayeredScheme):
         if settings.vectors == "sinusoidal" and stack.d_head % 2:
             return [f"needs an even width of a head for sinusoidal vectors; d_model / heads = {stack.d_head} is odd"]
         return []
+
+
+def _occurring(vectors: Tensor, span: Span) -> Tensor:
+    """[2r+1,D] of the [2k+1,D] vectors, those for the distances -r .. r that the span may have; r is k at most."""
+    spare = max(0, len(vectors) // 2 - max(1, span.end - 1))
+    return vectors[spare : len(vectors) - spare]
 
 
 def _set_vectors(view: nn.Module, name: str, distance: int, width: int, trained: bool) -> None:

@@ -40,7 +40,9 @@ class DistanceProjection(LayerPosition):
         rows = self.along(span).to(q.dtype)
         heads = (q + distance).transpose(0, 1)  # [H,B,Tq,D]: a product a head, where B x H products would copy the rows
         met = (heads.flatten(1, 2) @ rows).unflatten(1, heads.shape[1:3]).transpose(0, 1)
-        return skew(met) + content @ k.transpose(-1, -2)
+        # one product for the heads, since keys lie side by side, and not B x H of one row
+        chosen = k.transpose(1, 2).flatten(2) @ torch.block_diag(*content.mT)  # [B,Tk,d] x [d,H]
+        return skew(met) + chosen.transpose(1, 2).unsqueeze(-2)
 
 
 class TransformerXL(LayeredScheme):
