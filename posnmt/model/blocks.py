@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.amp import custom_bwd, custom_fwd
 from torch.autograd.function import once_differentiable
 
+from posnmt.position.diagonal import staggered, summed
 from posnmt.position.seam import LayerPosition, LayerPositions, Span
 from posnmt.workers import Workers
 
@@ -32,6 +33,9 @@ ROOM = 1 << 20
 
 FEW = 16
 """Queries of a block at least."""
+
+HIDDEN = -1e30
+"""Added where the views let no key be seen; finite, so that a query of padding, to which nothing is left, sees some."""
 
 
 def attend_in_blocks(
@@ -86,14 +90,28 @@ class Block(NamedTuple):
 
 
 class Blocks:
-    """The blocks of a problem and the memory that those of a thread share. `q`, `k` and `v` are [G,..] here."""
+    """The blocks of a problem and the memory that those of a thread share. `q`, `k` and `v` are [G,..] here.
 
-    def __init__(self, problem: Problem, q: Tensor, k: Tensor, v: Tensor) -> None:
+    Attributes:
+        laid: the views whose terms stand in `table`, of which a block reads a window; None: there is nothing in it.
+        allowed: what the views that hide keys allow stands there as well; None: a block asks them.
+        read: what the other views read of the offsets.
+    """
+
+    def __init__(self, problem: Problem, q: Tensor, k: Tensor, v: Tensor, by_offset: Sequence[Tensor]) -> None:
         self.problem, self.shape = problem, q.shape[:2]
         self.q, self.k, self.v = (each.contiguous().flatten(0, 1) for each in (q, k, v))
         room = ROOM // (len(self.q) * self.k.shape[1])
         self.size = min(max(FEW, min(BLOCK, room)), self.q.shape[1])
         self.thread = threading.local()
+        given = dict(zip(problem.reading, by_offset, strict=True))
+        self.read = {view: each for view, each in given.items() if not view.laid}
+        self.laid = {view: each for view, each in given.items() if view.laid}
+        terms = [each.to(q.dtype) for each in self.laid.values()]
+        self.allowed = problem.view.allowed_offsets(problem.span)
+        if self.allowed is not None:
+            terms.append(q.new_zeros(self.allowed.shape).masked_fill_(~self.allowed, HIDDEN))
+        self.table = staggered(sum(terms[1:], terms[0]), self.size) if terms else None
         self.hide = None  # [B,1,1,Tk], added to the scores
         if problem.mask is not None:
             self.hide = q.new_zeros(problem.mask.shape).masked_fill_(~problem.mask, -torch.inf)
@@ -134,9 +152,12 @@ class Blocks:
         scores = self.by_row(found)
         if terms is not None:
             scores += terms.to(scores.dtype)
+        if self.table is not None:
+            first = block.offsets.start + block.span.length - 1
+            scores += self.table[..., : block.span.length, first : first + block.span.end]
         if self.hide is not None:
             scores += self.hide[..., block.keys]
-        allowed = self.problem.view.allows(block.span)
+        allowed = self.problem.view.allows(block.span) if self.allowed is None else None
         if allowed is not None:
             scores.masked_fill_(~allowed, -torch.inf)
         if self.problem.causal:  # every key before the first query may be seen
@@ -176,14 +197,14 @@ class _InBlocks(torch.autograd.Function):
     @staticmethod
     @custom_fwd(device_type="cpu")  # type: ignore[untyped-decorator]
     def forward(ctx: Any, problem: Problem, q: Tensor, k: Tensor, v: Tensor, *read: Tensor) -> Tensor:
-        blocks, view, by_offset = Blocks(problem, q, k, v), problem.view, read[: len(problem.reading)]
+        view, by_offset = problem.view, read[: len(problem.reading)]
+        blocks = Blocks(problem, q, k, v, by_offset)
         attended = torch.empty_like(blocks.q)
 
         def attend(block: Block) -> None:
-            for reader, each in zip(problem.reading, by_offset, strict=True):
-                block.span.given[reader] = each[..., block.offsets]
+            block.span.given.update({reader: each[..., block.offsets] for reader, each in blocks.read.items()})
             queries, keys = blocks.by_row(blocks.q[:, block.rows]), blocks.by_row(blocks.k[:, block.keys])
-            weights = blocks.weights(block, view.logits(queries, keys, block.span))
+            weights = blocks.weights(block, view.logits(queries, keys, block.span, besides=blocks.laid))
             here = attended[:, block.rows].copy_(torch.bmm(weights, blocks.v[:, block.keys]))
             added = view.values(blocks.by_row(weights), block.span)
             if added is not None:
@@ -200,21 +221,22 @@ class _InBlocks(torch.autograd.Function):
     @custom_bwd(device_type="cpu")  # type: ignore[untyped-decorator]
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         q, k, v, *by_offset = ctx.saved_tensors
-        problem, blocks = ctx.problem, Blocks(ctx.problem, q, k, v)
+        problem, blocks = ctx.problem, Blocks(ctx.problem, q, k, v, by_offset)
         view, trained = problem.view, problem.trained
         slope = slopes[0].contiguous().flatten(0, 1)
 
         inputs = (q, k, v, *by_offset, *trained)
         sums = d_q, d_k, d_v, *d_read = [Sum(each) for each in inputs]
-        d_trained = d_read[len(by_offset) :]
+        d_by_offset, d_trained = dict(zip(problem.reading, d_read, strict=False)), d_read[len(by_offset) :]
 
         def terms_of(block: Block) -> list[Term]:
             rows, keys = (..., block.rows, slice(None)), (..., block.keys, slice(None))
             words = (blocks.by_row(each) for each in (blocks.q[:, block.rows], blocks.k[:, block.keys]))
-            leaves = [each.detach().requires_grad_() for each in (*words, *(x[..., block.offsets] for x in by_offset))]
-            block.span.given.update(zip(problem.reading, leaves[2:], strict=True))
+            read = [each[..., block.offsets] for each in blocks.read.values()]
+            leaves = [each.detach().requires_grad_() for each in (*words, *read)]
+            block.span.given.update(zip(blocks.read, leaves[2:], strict=True))
             with torch.enable_grad():
-                terms = view.logits(leaves[0], leaves[1], block.span)
+                terms = view.logits(leaves[0], leaves[1], block.span, besides=blocks.laid)
             weights, here = blocks.weights(block, terms), slope[:, block.rows]
             found = [Term(d_v, blocks.by_row(torch.bmm(weights.mT, here)), keys)]
             change = torch.bmm(here, blocks.v[:, block.keys].mT, out=blocks.taken(block, 0))  # of the weights
@@ -229,8 +251,14 @@ class _InBlocks(torch.autograd.Function):
             torch._softmax_backward_data(change, weights, -1, weights.dtype, grad_input=change)  # now of the scores
             found.append(Term(d_q, blocks.by_row(torch.bmm(change, blocks.k[:, block.keys])), rows))
             found.append(Term(d_k, blocks.by_row(torch.bmm(change.mT, blocks.q[:, block.rows])), keys))
-            parts = [rows, keys, *[(..., block.offsets)] * len(by_offset), *[...] * len(trained)]
-            found += map(Term, (d_q, d_k, *d_read), _pull(terms, blocks.by_row(change), [*leaves, *trained]), parts)
+            into = [d_q, d_k, *(d_by_offset[reader] for reader in blocks.read), *d_trained]
+            parts = [rows, keys, *[(..., block.offsets)] * len(read), *[...] * len(trained)]
+            found += map(Term, into, _pull(terms, blocks.by_row(change), [*leaves, *trained]), parts)
+            for reader, each in blocks.laid.items():
+                if each.requires_grad:
+                    slopes = summed(blocks.by_row(change))
+                    term = slopes.sum_to_size((*each.shape[:-1], slopes.shape[-1]))
+                    found.append(Term(d_by_offset[reader], term, (..., block.offsets)))
             return found
 
         for found in blocks.map(terms_of):  # added here, block by block: the sums do not depend on the number of cores

@@ -41,6 +41,8 @@ class PositionBias(LayerPosition):
 class DistanceBias(PositionBias):
     """A bias that is one function a head of the offset j - i."""
 
+    laid = True
+
     def of_offsets(self, offsets: Tensor) -> Tensor:
         """[H,W] from the offsets [W], integers."""
         raise NotImplementedError
@@ -57,6 +59,8 @@ class DistanceBias(PositionBias):
 class OneSidedHeads(DirectionalHeads):
     """A bias under which the first half of the heads sees the keys j <= i, the second half j >= i."""
 
+    laid = True
+
     def __init__(self, bias: DistanceBias, heads: int) -> None:
         super().__init__(heads)
         self.bias = bias
@@ -67,8 +71,6 @@ class OneSidedHeads(DirectionalHeads):
 
     def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
         """[H,Tq,Tk]."""
-        if self in span.given:
-            span.given[self.bias] = span.given[self]
         return self.bias.logits(q, k, span)
 
 

@@ -68,6 +68,41 @@ def lay(by_offset: Tensor, queries: int) -> Tensor:
     return skew(by_offset.unsqueeze(-2).expand(*by_offset.shape[:-1], queries, -1))
 
 
+def staggered(by_offset: Tensor, rows: int) -> Tensor:
+    """Out[.., r, c] = by_offset[.., c - r], 0 where there is no such: what `lay` of any `rows` queries is a window of.
+
+    Args:
+        by_offset: [.., W].
+        rows: queries of a window, at most.
+
+    Returns:
+        [.., rows, W + rows]
+    """
+    table = by_offset.new_zeros(*by_offset.shape[:-1], rows, by_offset.shape[-1] + rows)
+    strides = (*table.stride()[:-2], table.shape[-1] + 1, 1)
+    table.as_strided((*table.shape[:-1], by_offset.shape[-1]), strides).copy_(by_offset.unsqueeze(-2))
+    return table
+
+
+def summed(weights: Tensor) -> Tensor:
+    """Out[.., o] = the sum of weights[.., i, j] over j - i = o - (Tq - 1): the transpose of `lay`; without a gradient.
+
+    Args:
+        weights: [.., Tq, Tk], contiguous.
+
+    Returns:
+        [.., Tq + Tk - 1]
+    """
+    queries, keys = weights.shape[-2:]
+    if keys <= queries:
+        return _unskewed(weights).sum(-2)
+    edge = queries - 1  # values of a diagonal that an edge cuts stand in as many columns on either side
+    shape, strides = (*weights.shape[:-1], keys - edge), (*weights.stride()[:-2], keys + 1, 1)
+    whole = weights.as_strided(shape, strides, weights.storage_offset()).sum(-2)
+    left, right = (_unskewed(each).sum(-2) for each in (weights[..., :edge], weights[..., keys - edge :]))
+    return torch.cat([left[..., :edge], whole, right[..., edge:]], -1)
+
+
 def collect(weights: Tensor, start: int, reach: int) -> Tensor:
     """Out[.., i, r + k] = the sum of weights[.., i, j] over the keys j with clip(j - (start + i), -k, k) = r.
 

@@ -19,12 +19,20 @@ class DirectionalHeads(LayerPosition):
 
     def allows(self, span: Span) -> Tensor:
         """[H,Tq,Tk] bool, or [B,H,Tq,Tk] where rows are padded."""
-        forward = (torch.arange(self.heads, device=span.device) < self.heads // 2)[:, None, None]
-        allowed = torch.where(forward, span.offsets <= 0, span.offsets >= 0)
+        allowed = self._sees(span.offsets)
         if span.lengths is None:
             return allowed
         # what follows padding is padding, which no query may see; a padding query sees the sentence instead of nothing
         return allowed | (span.queries >= span.lengths[:, None])[:, None, :, None]
+
+    def allowed_offsets(self, span: Span) -> Tensor:
+        """[H,W] bool."""
+        return self._sees(span.diagonals)
+
+    def _sees(self, offsets: Tensor) -> Tensor:
+        """[H,..] bool from offsets [..]."""
+        forward = torch.arange(self.heads, device=offsets.device) < self.heads // 2
+        return torch.where(forward.view(-1, *[1] * offsets.dim()), offsets <= 0, offsets >= 0)
 
 
 class Directional(Scheme):

@@ -29,6 +29,8 @@ class InterpolatedBias(PositionBias):
     the sentence's own length, so padding changes nothing.
     """
 
+    laid = True
+
     def __init__(self, heads: int, causal: bool, width: int, threshold: float) -> None:
         super().__init__()
         self.causal, self.first_threshold = causal, threshold

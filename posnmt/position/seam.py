@@ -10,7 +10,7 @@ Shapes: B rows, T tokens, Tq queries, Tk keys, H heads, D width of a head, d mod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -131,7 +131,14 @@ class DistanceVectors(NamedTuple):
 
 
 class LayerPosition(nn.Module):
-    """What a scheme does in one layer's self-attention. The defaults add nothing; a scheme overrides what it needs."""
+    """What a scheme does in one layer's self-attention. The defaults add nothing; a scheme overrides what it needs.
+
+    Attributes:
+        laid: whether `logits` is nothing but `by_offset`, [H,W] or [B,H,W], laid along the diagonals in the type of the
+            queries, where `by_offset` gives anything.
+    """
+
+    laid: bool = False
 
     def reads(self) -> Tensor | None:
         """[H, d] bool: the input features that each head may project; None means all."""
@@ -167,6 +174,13 @@ class LayerPosition(nn.Module):
 
     def allows(self, span: Span) -> Tensor | None:
         """Bool that broadcasts to [B,H,Tq,Tk]: keys that may be seen, besides the causal and the padding mask."""
+        return None
+
+    def allowed_offsets(self, span: Span) -> Tensor | None:
+        """[H,W] bool: `allows` by the offsets `span.diagonals`; None where it depends on more, but for padding queries.
+
+        Attention in blocks of queries asks once, and lets a padding query that would see nothing see the sentence.
+        """
         return None
 
     def distance_vectors(self) -> DistanceVectors | None:
@@ -269,9 +283,11 @@ class LayerPositions:
             q, k = view.rotate(q, k, span)
         return q, k
 
-    def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor | None:
-        """The sum of the views' logit terms."""
-        return _joined([view.logits(q, k, span) for view in self.biasing], torch.add)
+    def logits(
+        self, q: Tensor, k: Tensor, span: Span, besides: Collection[LayerPosition] = ()
+    ) -> Tensor | None:
+        """The sum of the views' logit terms, without those of some views."""
+        return _joined([view.logits(q, k, span) for view in self.biasing if view not in besides], torch.add)
 
     def values(self, weights: Tensor, span: Span) -> Tensor | None:
         """The sum of the views' value terms."""
@@ -280,6 +296,11 @@ class LayerPositions:
     def allows(self, span: Span) -> Tensor | None:
         """Keys that every view allows."""
         return _joined([view.allows(span) for view in self.hiding], torch.logical_and)
+
+    def allowed_offsets(self, span: Span) -> Tensor | None:
+        """[H,W] bool: offsets that every view allows; None where one depends on more, or there is none that hides."""
+        found = [view.allowed_offsets(span) for view in self.hiding]
+        return None if any(each is None for each in found) else _joined(found, torch.logical_and)
 
     def distance_vectors(self) -> DistanceVectors | None:
         """Those of the one view that adds to logits and values; None where there are others or keys are hidden."""

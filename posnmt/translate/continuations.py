@@ -48,7 +48,7 @@ def continuations(
     """
     hidden = [model.advance(tokens, state)[:, -1] for model, state in zip(models, states, strict=True)]
     logits = [model.project(each) for model, each in zip(models, hidden, strict=True)]
-    normalisers = [log_normaliser(each) for each in logits] if scored or len(models) > 1 else [None]
+    normalisers = [log_normaliser(each) for each in logits] if scored or len(models) > 1 else []
     if len(models) == 1:
         mean = logits[0]
     else:
@@ -59,7 +59,7 @@ def continuations(
     if any(each.dtype in NARROW for each in logits):
         count = max(count, CANDIDATES)
     best, chosen = largest(mean, min(count, mean.shape[-1]))
-    exact = [_exactly(*each, chosen) for each in zip(models, hidden, logits, normalisers, strict=True)]
+    exact = [_exactly(*each, chosen) for each in zip(models, hidden, logits, normalisers or [None], strict=True)]
     return _mean(exact).masked_fill(best.isneginf(), -torch.inf), chosen
 
 
