@@ -49,7 +49,8 @@ def test_the_four_terms(causal, start, queries):
     view = scheme_of(causal).layer(1)
     q = torch.randn(2, HEADS, queries, WIDTH, dtype=torch.float64, requires_grad=True)
     k, v = (torch.randn(2, HEADS, 6, WIDTH, dtype=torch.float64, requires_grad=True) for _ in range(2))
-    got = attend(q, k, v, LayerPositions([view]), Span(start, queries, q.device), None, causal, 0.0)
+    views, span = LayerPositions([view]), Span(start, queries, q.device)
+    got = attend(*views.rotate(q, k, span), v, views, span, None, causal, 0.0)
     want = torch.stack(
         [
             torch.stack([by_loops(q[b, h], k[b, h], v[b, h], view, h, causal, start) for h in range(HEADS)])

@@ -105,7 +105,7 @@ class Blocks:
         self.size = min(max(FEW, min(BLOCK, room)), self.q.shape[1])
         self.thread = threading.local()
         given = dict(zip(problem.reading, by_offset, strict=True))
-        self.read = {view: each for view, each in given.items() if not view.laid}
+        self.read = {view: each.to(q.dtype) for view, each in given.items() if not view.laid}
         self.laid = {view: each for view, each in given.items() if view.laid}
         terms = [each.to(q.dtype) for each in self.laid.values()]
         self.allowed = problem.view.allowed_offsets(problem.span)

@@ -132,8 +132,17 @@ def _spread(by_distance: Tensor, start: int, keys: int) -> Tensor:
 
 def _collect(weights: Tensor, start: int, reach: int) -> Tensor:
     """`collect`, without a gradient."""
-    queries = weights.shape[-2]
-    return _fold(weights if queries == 1 else _unskewed(weights), -(start + queries - 1), reach)
+    queries, keys = weights.shape[-2:]
+    # keys that are too far for all queries, on the left and on the right, are summed as they lie
+    low = min(keys, max(0, start - reach + 1))
+    high = max(low, min(keys, start + queries - 1 + reach))
+    near = weights[..., low:high]
+    found = _fold(near if queries == 1 else _unskewed(near), low - (start + queries - 1), reach)
+    if low:
+        found[..., 0] += weights[..., :low].sum(-1)
+    if high < keys:
+        found[..., -1] += weights[..., high:].sum(-1)
+    return found
 
 
 class _Spread(torch.autograd.Function):

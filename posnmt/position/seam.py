@@ -145,7 +145,7 @@ class LayerPosition(nn.Module):
         return None
 
     def rotate(self, q: Tensor, k: Tensor, span: Span) -> tuple[Tensor, Tensor]:
-        """Queries and keys [B,H,Tq,D] of the tokens computed now, turned according to their positions.
+        """Queries and keys [B,H,Tq,D] of the tokens computed now, turned according to their positions, or moved.
 
         Keys are turned once, before they are remembered, so a turn may depend on nothing but the key's own position.
         """
@@ -283,9 +283,7 @@ class LayerPositions:
             q, k = view.rotate(q, k, span)
         return q, k
 
-    def logits(
-        self, q: Tensor, k: Tensor, span: Span, besides: Collection[LayerPosition] = ()
-    ) -> Tensor | None:
+    def logits(self, q: Tensor, k: Tensor, span: Span, besides: Collection[LayerPosition] = ()) -> Tensor | None:
         """The sum of the views' logit terms, without those of some views."""
         return _joined([view.logits(q, k, span) for view in self.biasing if view not in besides], torch.add)
 

@@ -34,15 +34,17 @@ class DistanceProjection(LayerPosition):
         rows: Tensor = self.project(span.shared[DistanceProjection])
         return rows.unflatten(-1, (self.biases.shape[1], -1)).permute(1, 2, 0)
 
+    def rotate(self, q: Tensor, k: Tensor, span: Span) -> tuple[Tensor, Tensor]:
+        """u is added to the queries that meet keys, (a) and (c) in one product, as in the published code."""
+        return q + self.biases[0].to(q.dtype).unsqueeze(-2), k
+
     def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
-        """[B,H,Tq,Tk] from the scaled queries [B,H,Tq,D] and all keys [B,H,Tk,D]."""
-        content, distance = (self.biases.to(q.dtype) * q.shape[-1] ** -0.5).unsqueeze(-2)  # u and v, [H,1,D]
+        """(b) and (d), [B,H,Tq,Tk], from the scaled queries [B,H,Tq,D], which have u in them, and all keys."""
+        u, v = (self.biases.to(q.dtype) * q.shape[-1] ** -0.5).unsqueeze(-2)  # [H,1,D]
         rows = self.along(span).to(q.dtype)
-        heads = (q + distance).transpose(0, 1)  # [H,B,Tq,D]: a product a head, where B x H products would copy the rows
+        heads = (q + (v - u)).transpose(0, 1)  # [H,B,Tq,D]: a product a head, where B x H products would copy the rows
         met = (heads.flatten(1, 2) @ rows).unflatten(1, heads.shape[1:3]).transpose(0, 1)
-        # one product for the heads, since keys lie side by side, and not B x H of one row
-        chosen = k.transpose(1, 2).flatten(2) @ torch.block_diag(*content.mT)  # [B,Tk,d] x [d,H]
-        return skew(met) + chosen.transpose(1, 2).unsqueeze(-2)
+        return skew(met)
 
 
 class TransformerXL(LayeredScheme):

@@ -59,7 +59,8 @@ def continuations(
     if any(each.dtype in NARROW for each in logits):
         count = max(count, CANDIDATES)
     best, chosen = largest(mean, min(count, mean.shape[-1]))
-    exact = [_exactly(*each, chosen) for each in zip(models, hidden, logits, normalisers or [None], strict=True)]
+    by: Sequence[Tensor | None] = normalisers or [None]
+    exact = [_exactly(*each, chosen) for each in zip(models, hidden, logits, by, strict=True)]
     return _mean(exact).masked_fill(best.isneginf(), -torch.inf), chosen
 
 

@@ -23,7 +23,8 @@ def test_attention_is_that_of_xlnet(causal):
     torch.nn.init.normal_(scheme.biases)
     view = scheme.layer(0)
     q, k, v = torch.randn(3, 2, HEADS, LENGTH, WIDTH, dtype=torch.float64)
-    ours = attend(q, k, v, LayerPositions([view]), Span(0, LENGTH, q.device), None, causal, 0.0)
+    views, span = LayerPositions([view]), Span(0, LENGTH, q.device)
+    ours = attend(*views.rotate(q, k, span), v, views, span, None, causal, 0.0)
 
     settings = peer.XLNetConfig(d_model=D, n_head=HEADS, d_head=WIDTH, dropout=0.0)
     theirs = peer.XLNetRelativeAttention(settings).double().eval()
