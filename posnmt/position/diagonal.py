@@ -94,7 +94,7 @@ def summed(weights: Tensor) -> Tensor:
         [.., Tq + Tk - 1]
     """
     queries, keys = weights.shape[-2:]
-    if keys <= queries:
+    if queries == 1 or keys <= queries:
         return _unskewed(weights).sum(-2)
     edge = queries - 1  # values of a diagonal that an edge cuts stand in as many columns on either side
     shape, strides = (*weights.shape[:-1], keys - edge), (*weights.stride()[:-2], keys + 1, 1)
