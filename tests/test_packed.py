@@ -106,15 +106,19 @@ def test_narrow_logits_are_computed_again_where_it_matters(members, monkeypatch)
         torch.nn.init.normal_(model.output.weight, std=2.0)
     at_limit = [row == 7 for row in range(40)]
 
-    def found():
+    def found(scored=True):
         states = [model.start(model.encode(source, None), None) for model in models]
-        return continuations(models, states, first, 4, at_limit)
+        return continuations(models, states, first, 4, at_limit, scored)
 
     with torch.inference_mode():
         wanted_values, wanted_tokens = found()
         for model in models:
             monkeypatch.setattr(model, "project", lambda hidden, wide=model.project: wide(hidden).bfloat16())
         values, tokens = found()
+        if members == 1:
+            bare_values, bare_tokens = found(scored=False)
+            assert torch.equal(bare_tokens, tokens)
+            assert torch.equal(bare_values.argmax(-1), values.argmax(-1))
     assert torch.equal(
         tokens[torch.arange(40), values.argmax(-1)], wanted_tokens[torch.arange(40), wanted_values.argmax(-1)]
     )

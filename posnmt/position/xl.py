@@ -39,7 +39,7 @@ class DistanceProjection(LayerPosition):
         return q + self.biases[0].to(q.dtype).unsqueeze(-2), k
 
     def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
-        """(b) and (d), [B,H,Tq,Tk], from the scaled queries [B,H,Tq,D], which have u in them, and all keys."""
+        """(b) and (d), [B,H,Tq,Tk], from the scaled queries [B,H,Tq,D], which have u in them; keys are not read."""
         u, v = (self.biases.to(q.dtype) * q.shape[-1] ** -0.5).unsqueeze(-2)  # [H,1,D]
         rows = self.along(span).to(q.dtype)
         heads = (q + (v - u)).transpose(0, 1)  # [H,B,Tq,D]: a product a head, where B x H products would copy the rows

@@ -41,14 +41,14 @@ def continuations(
         states: of the models; they move on by `tokens` [N,1].
         count: how many are asked for; c may be more where logits are narrow, or fewer in a small vocabulary.
         at_limit: for each of the N hypotheses, whether nothing but eos may follow.
-        scored: whether probabilities matter; else one model's logits will do.
+        scored: whether probabilities matter; without, there is one model, whose logits will do.
 
     Returns:
         Log-probabilities or logits [N,c], float32 or wider, and subwords [N,c].
     """
     hidden = [model.advance(tokens, state)[:, -1] for model, state in zip(models, states, strict=True)]
     logits = [model.project(each) for model, each in zip(models, hidden, strict=True)]
-    normalisers = [log_normaliser(each) for each in logits] if scored or len(models) > 1 else []
+    normalisers = [log_normaliser(each) for each in logits] if scored else []
     if len(models) == 1:
         mean = logits[0]
     else:
