@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from posnmt.model.attention import attend
+from posnmt.position import relative
 from posnmt.position.absolute import Learned, Sinusoidal, sinusoids
-from posnmt.position.diagonal import collect, spread
+from posnmt.position.diagonal import collect, skew, spread, unskew
 from posnmt.position.relative import Relative
 from posnmt.position.seam import LayerPositions, Span, Stack
 from tiny import build, tokens
@@ -42,7 +43,9 @@ def relative_by_loops(q, k, v, keys, values, distance, causal, start=0):
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("distance", [1, 3, 16])
 @pytest.mark.parametrize("with_values", [True, False])
-def test_relative_is_shaw(causal, distance, with_values):
+@pytest.mark.parametrize("short", [True, False], ids=["by offset", "by clipped distance"])
+def test_relative_is_shaw(causal, distance, with_values, short, monkeypatch):
+    monkeypatch.setattr(relative, "SHORT", 1000 if short else 0)
     torch.manual_seed(1)
     scheme = Relative(STACK, Relative.Settings(distance=distance, values=with_values)).double()
     view = scheme.layer(0)
@@ -66,7 +69,9 @@ def test_relative_is_shaw(causal, distance, with_values):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-11)
 
 
-def test_relative_in_the_middle_of_a_target():
+@pytest.mark.parametrize("short", [True, False], ids=["by offset", "by clipped distance"])
+def test_relative_in_the_middle_of_a_target(short, monkeypatch):
+    monkeypatch.setattr(relative, "SHORT", 1000 if short else 0)
     torch.manual_seed(1)
     view = Relative(STACK, Relative.Settings(distance=2)).double().layer(0)
     q = torch.randn(1, 1, 3, 4, dtype=torch.float64)
@@ -74,6 +79,26 @@ def test_relative_in_the_middle_of_a_target():
     got = attend(q, k, v, LayerPositions([view]), Span(5, 3, q.device), None, True, 0.0)
     want = relative_by_loops(q[0, 0], k[0, 0], v[0, 0], view.keys, view.additions, 2, True, start=5)
     torch.testing.assert_close(got[0, 0], want, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("outer", [(), (2,), (2, 3)])
+@pytest.mark.parametrize("tokens_first", [True, False])
+@pytest.mark.parametrize(("queries", "keys"), [(1, 4), (4, 4), (3, 7), (5, 2)])
+def test_skewing_reads_each_row_from_its_own_offset(queries, keys, tokens_first, outer):
+    torch.manual_seed(1)
+    by_offset = torch.randn(*outer, queries, queries + keys - 1, dtype=torch.float64)
+    if tokens_first and outer:  # as products of queries with vectors lie
+        by_offset = by_offset.transpose(-3, -2).contiguous().transpose(-3, -2)
+    places = torch.arange(keys) - torch.arange(queries)[:, None] + queries - 1
+    index = places.expand(*outer, queries, keys)
+    torch.testing.assert_close(skew(by_offset), by_offset.gather(-1, index), rtol=0, atol=0)
+    torch.autograd.gradcheck(skew, by_offset.requires_grad_())
+    if len(outer) < 2:
+        return
+    weights = torch.randn(*outer, queries, keys, dtype=torch.float64)
+    want = torch.zeros(by_offset.shape, dtype=torch.float64).scatter(-1, index, weights)
+    torch.testing.assert_close(unskew(weights), want, rtol=0, atol=0)
+    torch.autograd.gradcheck(unskew, weights.requires_grad_())
 
 
 @pytest.mark.parametrize("reach", [1, 2, 5, 20])

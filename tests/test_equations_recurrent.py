@@ -9,9 +9,10 @@ import torch
 
 from loops import same_with_gradients
 from posnmt.errors import UserError
-from posnmt.position.cells import Recurrence, SimpleRecurrentUnit
+from posnmt.position.cells import Recurrence
 from posnmt.position.recurrent import Recurrent
 from posnmt.position.seam import Span, Stack
+from posnmt.position.simple_recurrent import SimpleRecurrentUnit
 from posnmt.position.split import RecurrentHeads, recurrent_width
 from tiny import build, config, decoder, encoder, tokens
 

@@ -167,7 +167,7 @@ def attend(
     weights = _weights(q, k, bias, mask, dropout)
     added = view.values(weights, span)
     attended = weights.to(v.dtype) @ v
-    return attended if added is None else attended + added
+    return attended if added is None else added + attended  # in this order: the sum lies as the next product wants it
 
 
 def _weighted_values(

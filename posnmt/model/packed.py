@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from posnmt.model.attention import HeadProjection
 from posnmt.model.base import TranslationModel
-from posnmt.model.layers import DecoderLayer, EncoderLayer, FeedForward, RectifiedLinear
+from posnmt.model.layers import DecoderLayer, EncoderLayer, RectifiedLinear
 from posnmt.model.transformer import Transformer
 
 ROWS = 512
@@ -67,6 +67,12 @@ def _pack_layers(model: Transformer, dtype: torch.dtype) -> None:
     def replace(owner: nn.Module, name: str, wide: bool = False, reads: Tensor | None = None) -> None:
         setattr(owner, name, PackedLinear(getattr(owner, name), dtype, wide, reads))
 
+    def replace_all(whole: nn.Module, added: str = "") -> None:
+        for part in [part for part in whole.modules() if not isinstance(part, nn.Linear)]:
+            for name, child in list(part.named_children()):
+                if isinstance(child, nn.Linear) and min(child.weight.shape) >= SMALLEST:
+                    replace(part, name, wide=name == added)
+
     sides = ((model.encoder, model.encoder_views), (model.decoder, model.decoder_views))
     for layer, view in ((layer, view) for side in sides for layer, view in zip(*side, strict=True)):
         assert isinstance(layer, EncoderLayer | DecoderLayer)
@@ -76,14 +82,9 @@ def _pack_layers(model: Transformer, dtype: torch.dtype) -> None:
             replace(layer.cross, "query")
             replace(layer.cross, "memory")
             replace(layer.cross, "output", wide=True)
-        if isinstance(layer.feed_forward, FeedForward):
-            replace(layer.feed_forward, "rise")
-            replace(layer.feed_forward, "fall", wide=True)
+        replace_all(layer.feed_forward, added="fall")
     for embedding in (model.source, model.target):
-        for part in [part for part in embedding.schemes.modules() if not isinstance(part, nn.Linear)]:
-            for name, child in list(part.named_children()):
-                if isinstance(child, nn.Linear) and min(child.weight.shape) >= SMALLEST:
-                    replace(part, name)
+        replace_all(embedding.schemes)
 
 
 def multiplies_bf16() -> bool:

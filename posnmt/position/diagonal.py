@@ -8,6 +8,7 @@ row, so that their gradients are cheap, and nothing larger than [.., Tq, Tq + Tk
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -35,6 +36,30 @@ def spread(by_distance: Tensor, start: int, keys: int) -> Tensor:
     return spreading
 
 
+def clipped(by_distance: Tensor, first: int, width: int) -> Tensor:
+    """Out[.., o] = by_distance[.., clip(first + o, -k, k) + k] for 0 <= o < width: a value for each distance in turn.
+
+    Args:
+        by_distance: [.., 2k+1], column r + k holds the value for distance r.
+        first: the lowest distance.
+
+    Returns:
+        [.., width]; a view where no distance is clipped.
+    """
+    reach = by_distance.shape[-1] // 2
+    left, right = _outside(first, width, reach)
+    last = first + width - 1
+    low, high = max(first, -reach) + reach, min(last, reach) + reach
+    parts = []
+    if left:
+        parts.append(by_distance[..., :1].expand(*by_distance.shape[:-1], left))
+    if high >= low:
+        parts.append(by_distance[..., low : high + 1])
+    if right:
+        parts.append(by_distance[..., -1:].expand(*by_distance.shape[:-1], right))
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+
+
 def skew(by_offset: Tensor) -> Tensor:
     """Out[.., i, j] = by_offset[.., i, j - i + Tq - 1]: row i starts Tq - 1 - i places into its own values.
 
@@ -53,6 +78,26 @@ def skew(by_offset: Tensor) -> Tensor:
         return by_offset.gather(-1, (places + queries - 1).expand(*by_offset.shape[:-1], keys))
     skewed: Tensor = _Skew.apply(by_offset)
     return skewed
+
+
+def unskew(weights: Tensor) -> Tensor:
+    """Out[b, h, i, j - i + Tq - 1] = weights[b, h, i, j], 0 elsewhere: the transpose of `skew`.
+
+    Args:
+        weights: [B,H,Tq,Tk].
+
+    Returns:
+        [B,H,Tq,W], W = Tq + Tk - 1; in memory as [B,Tq,H,W], which a product with vectors for the offsets wants.
+    """
+    queries, keys = weights.shape[-2:]
+    if queries == 1:
+        return weights
+    if torch.compiler.is_compiling():
+        places = torch.arange(keys, device=weights.device) - torch.arange(queries, device=weights.device)[:, None]
+        room = weights.new_zeros(*weights.shape[:-1], queries + keys - 1)
+        return room.scatter(-1, (places + queries - 1).expand_as(weights), weights)
+    unskewed: Tensor = _Unskew.apply(weights)
+    return unskewed
 
 
 def lay(by_offset: Tensor, queries: int) -> Tensor:
@@ -125,9 +170,9 @@ def collect(weights: Tensor, start: int, reach: int) -> Tensor:
 
 def _spread(by_distance: Tensor, start: int, keys: int) -> Tensor:
     """`spread`, without a gradient."""
-    queries, reach = by_distance.shape[-2], by_distance.shape[-1] // 2
-    strip = _strip(by_distance, -(start + queries - 1), queries + keys - 1, reach)
-    return strip if queries == 1 else _diagonals(strip.contiguous())
+    queries = by_distance.shape[-2]
+    strip = clipped(by_distance, -(start + queries - 1), queries + keys - 1)
+    return strip if queries == 1 else _diagonals(strip)
 
 
 def _collect(weights: Tensor, start: int, reach: int) -> Tensor:
@@ -172,33 +217,54 @@ class _Collect(torch.autograd.Function):
 
 
 class _Skew(torch.autograd.Function):
-    """`skew`: a view of its argument where that is contiguous."""
+    """`skew`: a view of its argument where each row has memory of its own; the gradients lie as the argument does."""
 
     @staticmethod
     def forward(ctx: Any, by_offset: Tensor) -> Tensor:
-        return _diagonals(by_offset.contiguous())
+        ctx.like = by_offset.stride()
+        return _diagonals(by_offset)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *slopes: Tensor) -> Tensor:
-        return _unskewed(slopes[0])
+        return _unskewed(slopes[0], ctx.like)
 
 
-def _unskewed(weights: Tensor) -> Tensor:
-    """[.., Tq, Tk] -> [.., Tq, Tq + Tk - 1], the transpose of `skew`: each value at its offset, 0 elsewhere."""
+class _Unskew(torch.autograd.Function):
+    """`unskew`, whose gradient is a view."""
+
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor) -> Tensor:
+        return _unskewed(weights, like=(4, 2, 3, 1))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *slopes: Tensor) -> Tensor:
+        return _diagonals(slopes[0])
+
+
+def _unskewed(weights: Tensor, like: Sequence[int] = ()) -> Tensor:
+    """[.., Tq, Tk] -> [.., Tq, Tq + Tk - 1], the transpose of `skew`: each value at its offset, 0 elsewhere.
+
+    Args:
+        like: strides of as many dimensions; the result lies in memory in the same order.
+    """
     queries, keys = weights.shape[-2:]
-    by_offset = weights.new_zeros(*weights.shape[:-1], queries + keys - 1)
+    shape = (*weights.shape[:-1], queries + keys - 1)
+    order = sorted(range(len(shape) - 1), key=lambda dim: -like[dim] if like else dim)
+    room = weights.new_zeros([shape[dim] for dim in (*order, -1)])
+    by_offset = room.permute(*(order.index(dim) for dim in range(len(order))), -1)
     _diagonals(by_offset).copy_(weights)
     return by_offset
 
 
 def _diagonals(by_offset: Tensor) -> Tensor:
-    """[.., Tq, Tk] as a view of the contiguous [.., Tq, W], W = Tq + Tk - 1.
-
-    Without its first Tq - 1 values, the matrix read in rows that are one value shorter is what `skew` wants.
-    """
+    """[.., Tq, Tk] as a view of [.., Tq, W], W = Tq + Tk - 1: row i starts one value before row i - 1."""
     queries, width = by_offset.shape[-2:]
-    shape, strides = (*by_offset.shape[:-1], width - queries + 1), (*by_offset.stride()[:-2], width - 1, 1)
+    if by_offset.stride(-1) != 1 or by_offset.stride(-2) < width:
+        by_offset = by_offset.contiguous()
+    shape = (*by_offset.shape[:-1], width - queries + 1)
+    strides = (*by_offset.stride()[:-2], by_offset.stride(-2) - 1, 1)
     return by_offset.as_strided(shape, strides, by_offset.storage_offset() + queries - 1)
 
 
@@ -212,23 +278,8 @@ def _columns(rows: Tensor, start: int, keys: int, reach: int) -> Tensor:
     return (offsets.clamp(-reach, reach) + reach).expand(*rows.shape[:-1], keys)
 
 
-def _strip(by_distance: Tensor, first: int, width: int, reach: int) -> Tensor:
-    """[.., Tq, width]: the values of the distances first .. first + width - 1, each clipped to -k .. k."""
-    last = first + width - 1
-    left, right = _outside(first, width, reach)
-    low, high = max(first, -reach) + reach, min(last, reach) + reach
-    parts = []
-    if left:
-        parts.append(by_distance[..., :1].expand(*by_distance.shape[:-1], left))
-    if high >= low:
-        parts.append(by_distance[..., low : high + 1])
-    if right:
-        parts.append(by_distance[..., -1:].expand(*by_distance.shape[:-1], right))
-    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
-
-
 def _fold(strip: Tensor, first: int, reach: int) -> Tensor:
-    """[.., Tq, 2k+1]: the transpose of `_strip`, sums by clipped distance; without a gradient."""
+    """[.., Tq, 2k+1]: the transpose of `clipped`, sums by clipped distance; without a gradient."""
     width = strip.shape[-1]
     left, right = _outside(first, width, reach)
     low = max(first, -reach) + reach

@@ -9,8 +9,11 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from posnmt.position.absolute import sinusoids
-from posnmt.position.diagonal import collect, spread
-from posnmt.position.seam import DistanceVectors, LayeredScheme, LayerPosition, Options, Span, Stack, meet
+from posnmt.position.diagonal import clipped, collect, skew, spread, unskew
+from posnmt.position.seam import DistanceVectors, LayeredScheme, LayerPosition, Options, Span, Stack, meet, weigh
+
+SHORT = 128
+"""Distances that occur up to which each has a vector of its own, however many of them are clipped."""
 
 
 class RelativeKeys(LayerPosition):
@@ -27,7 +30,9 @@ class RelativeKeys(LayerPosition):
 
     def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
         """[B,H,Tq,Tk] from the scaled queries [B,H,Tq,D]."""
-        return spread(meet(q, _occurring(self.keys, span)), span.start, k.shape[-2])
+        if _is_short(span):
+            return skew(meet(q, _by_offset(self.keys, span)))
+        return spread(meet(q, self.keys), span.start, k.shape[-2])
 
     def distance_vectors(self) -> DistanceVectors:
         """The vectors of the key term."""
@@ -45,8 +50,9 @@ class RelativeKeysAndValues(RelativeKeys):
 
     def values(self, weights: Tensor, span: Span) -> Tensor:
         """[B,H,Tq,D] from the attention weights [B,H,Tq,Tk], summed by clipped distance."""
-        additions = _occurring(self.additions, span).to(weights.dtype)
-        return collect(weights, span.start, len(additions) // 2) @ additions
+        if _is_short(span):
+            return weigh(unskew(weights), _by_offset(self.additions, span))
+        return weigh(collect(weights, span.start, len(self.additions) // 2), self.additions)
 
     def distance_vectors(self) -> DistanceVectors:
         """The vectors of both terms."""
@@ -82,10 +88,14 @@ class Relative(LayeredScheme):
         return []
 
 
-def _occurring(vectors: Tensor, span: Span) -> Tensor:
-    """[2r+1,D] of the [2k+1,D] vectors, those for the distances -r .. r that the span may have; r is k at most."""
-    spare = max(0, len(vectors) // 2 - max(1, span.end - 1))
-    return vectors[spare : len(vectors) - spare]
+def _is_short(span: Span) -> bool:
+    """Whether a vector for each distance that occurs is less work than moving what the clipped distances give."""
+    return span.length + span.end - 1 <= SHORT
+
+
+def _by_offset(vectors: Tensor, span: Span) -> Tensor:
+    """[W,D] of the [2k+1,D] vectors: those of the distances `span.diagonals`."""
+    return clipped(vectors.mT, 1 - span.start - span.length, span.length + span.end - 1).mT
 
 
 def _set_vectors(view: nn.Module, name: str, distance: int, width: int, trained: bool) -> None:

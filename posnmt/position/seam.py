@@ -340,3 +340,12 @@ def meet(q: Tensor, vectors: Tensor) -> Tensor:
     rows = q.transpose(1, 2)  # [B,Tq,H,D], as they lie
     met = rows.flatten(0, 2) @ vectors.to(q.dtype).transpose(0, 1)
     return met.unflatten(0, rows.shape[:3]).transpose(1, 2)
+
+
+def weigh(weights: Tensor, vectors: Tensor) -> Tensor:
+    """Sums [B,H,Tq,D] of vectors [m,D] that all queries share, each with its weight [B,H,Tq,m]: the way back of `meet`.
+
+    As one product of two matrices, whose rows lie as those of the weights do.
+    """
+    rows = weights.transpose(1, 2)
+    return (rows @ vectors.to(weights.dtype)).transpose(1, 2)
