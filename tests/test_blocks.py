@@ -132,7 +132,7 @@ def test_a_block_has_fewer_queries_where_there_are_many_keys():
         problem = blocks.Problem(LayerPositions(), Span(0, keys, q.device), None, False, [], [])
         return {block.span.length for block in blocks.Blocks(problem, q, q, q, [])}
 
-    assert queries(1, 2048) == {128}
-    assert queries(1, 8192) == {32}
+    assert queries(1, 2048) == {256}
+    assert queries(1, 8192) == {64}
     assert queries(8, 8192) == {16}
-    assert queries(1, 300) == {128, 44}
+    assert queries(1, 300) == {256, 44}

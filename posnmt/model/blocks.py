@@ -19,17 +19,18 @@ from torch import Tensor, nn
 from torch.amp import custom_bwd, custom_fwd
 from torch.autograd.function import once_differentiable
 
+from posnmt.model.distances import add_by_distance, sum_by_distance
 from posnmt.position.diagonal import staggered, summed
-from posnmt.position.seam import LayerPosition, LayerPositions, Span
+from posnmt.position.seam import DistanceVectors, LayerPosition, LayerPositions, Span
 from posnmt.workers import Workers
 
 Found = TypeVar("Found")
 
-BLOCK = 128
+BLOCK = 256
 """Queries of a block at most."""
 
-ROOM = 1 << 20
-"""Attention weights of a block, over all rows and heads, unless it has few queries: 2 MiB in bfloat16."""
+ROOM = 1 << 21
+"""Attention weights of a block, over all rows and heads, unless it has few queries: 4 MiB in bfloat16."""
 
 FEW = 16
 """Queries of a block at least."""
@@ -52,10 +53,17 @@ def attend_in_blocks(
     Returns:
         [B,H,Tq,D]
     """
+    vectors = view.distance_vectors() or DistanceVectors(None, None)
+    if vectors != (None, None):
+        view = _NOTHING  # the vectors are all that it adds
     by_offset = view.by_offset(span)
-    problem = Problem(view, span, mask, causal, list(by_offset), view.trained())
-    attended: Tensor = _InBlocks.apply(problem, q.to(v.dtype), k.to(v.dtype), v, *by_offset.values(), *problem.trained)
+    problem = Problem(view, span, mask, causal, list(by_offset), view.trained(), vectors)
+    read = *by_offset.values(), *problem.trained, *(each for each in vectors if each is not None)
+    attended: Tensor = _InBlocks.apply(problem, q.to(v.dtype), k.to(v.dtype), v, *read)
     return attended
+
+
+_NOTHING = LayerPositions()
 
 
 class Problem(NamedTuple):
@@ -64,6 +72,7 @@ class Problem(NamedTuple):
     Attributes:
         reading: the views whose logit terms read something of the offsets.
         trained: the parameters that the views read.
+        vectors: added for clipped distances, besides what the views add.
     """
 
     view: LayerPositions
@@ -72,6 +81,7 @@ class Problem(NamedTuple):
     causal: bool
     reading: Sequence[LayerPosition]
     trained: Sequence[nn.Parameter]
+    vectors: DistanceVectors = DistanceVectors(None, None)
 
 
 class Block(NamedTuple):
@@ -149,7 +159,9 @@ class Blocks:
     def weights(self, block: Block, terms: Tensor | None) -> Tensor:
         """Attention weights [G,n,s], in the second room, from the views' logit terms."""
         found = torch.bmm(self.q[:, block.rows], self.k[:, block.keys].mT, out=self.taken(block, 0))
-        scores = self.by_row(found)
+        scores, vectors = self.by_row(found), self.problem.vectors.keys
+        if vectors is not None:
+            add_by_distance(found, self.q[:, block.rows] @ vectors.to(found.dtype).mT, block.span.start)
         if terms is not None:
             scores += terms.to(scores.dtype)
         if self.table is not None:
@@ -197,7 +209,7 @@ class _InBlocks(torch.autograd.Function):
     @staticmethod
     @custom_fwd(device_type="cpu")  # type: ignore[untyped-decorator]
     def forward(ctx: Any, problem: Problem, q: Tensor, k: Tensor, v: Tensor, *read: Tensor) -> Tensor:
-        view, by_offset = problem.view, read[: len(problem.reading)]
+        view, by_offset, vectors = problem.view, read[: len(problem.reading)], problem.vectors.values
         blocks = Blocks(problem, q, k, v, by_offset)
         attended = torch.empty_like(blocks.q)
 
@@ -209,6 +221,9 @@ class _InBlocks(torch.autograd.Function):
             added = view.values(blocks.by_row(weights), block.span)
             if added is not None:
                 blocks.by_row(here).add_(added)
+            if vectors is not None:
+                counted = sum_by_distance(weights, block.span.start, len(vectors) // 2, 1.0)
+                here += counted @ vectors.to(counted.dtype)
 
         for _ in blocks.map(attend):
             pass
@@ -222,12 +237,13 @@ class _InBlocks(torch.autograd.Function):
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         q, k, v, *by_offset = ctx.saved_tensors
         problem, blocks = ctx.problem, Blocks(ctx.problem, q, k, v, by_offset)
-        view, trained = problem.view, problem.trained
+        view, trained, (on_keys, on_values) = problem.view, problem.trained, problem.vectors
         slope = slopes[0].contiguous().flatten(0, 1)
 
-        inputs = (q, k, v, *by_offset, *trained)
+        inputs = (q, k, v, *by_offset, *trained, *(each for each in problem.vectors if each is not None))
         sums = d_q, d_k, d_v, *d_read = [Sum(each) for each in inputs]
-        d_by_offset, d_trained = dict(zip(problem.reading, d_read, strict=False)), d_read[len(by_offset) :]
+        d_by_offset = dict(zip(problem.reading, d_read, strict=False))
+        d_trained, d_vectors = d_read[len(by_offset) :][: len(trained)], d_read[len(by_offset) + len(trained) :]
 
         def terms_of(block: Block) -> list[Term]:
             rows, keys = (..., block.rows, slice(None)), (..., block.keys, slice(None))
@@ -248,9 +264,17 @@ class _InBlocks(torch.autograd.Function):
                 if d_seen is not None:
                     blocks.by_row(change).add_(d_seen)
                 found += map(Term, d_trained, more, [...] * len(trained))
+            if on_values is not None:
+                counted = sum_by_distance(weights, block.span.start, len(on_values) // 2, 1.0)
+                found.append(Term(d_vectors[-1], _gathered(counted, here), ...))
+                add_by_distance(change, here @ on_values.to(here.dtype).mT, block.span.start)
             torch._softmax_backward_data(change, weights, -1, weights.dtype, grad_input=change)  # now of the scores
             found.append(Term(d_q, blocks.by_row(torch.bmm(change, blocks.k[:, block.keys])), rows))
             found.append(Term(d_k, blocks.by_row(torch.bmm(change.mT, blocks.q[:, block.rows])), keys))
+            if on_keys is not None:
+                d_met = sum_by_distance(change, block.span.start, len(on_keys) // 2, 0.0)
+                found.append(Term(d_q, blocks.by_row(d_met @ on_keys.to(d_met.dtype)), rows))
+                found.append(Term(d_vectors[0], _gathered(d_met, blocks.q[:, block.rows]), ...))
             into = [d_q, d_k, *(d_by_offset[reader] for reader in blocks.read), *d_trained]
             parts = [rows, keys, *[(..., block.offsets)] * len(read), *[...] * len(trained)]
             found += map(Term, into, _pull(terms, blocks.by_row(change), [*leaves, *trained]), parts)
@@ -272,3 +296,8 @@ def _pull(made: Tensor | None, slope: Tensor, inputs: Sequence[Tensor]) -> Seque
     if made is None or not made.requires_grad:
         return [None] * len(inputs)
     return torch.autograd.grad(made, inputs, slope.sum_to_size(made.shape).to(made.dtype), allow_unused=True)
+
+
+def _gathered(by_distance: Tensor, tokens: Tensor) -> Tensor:
+    """[2k+1,D] the gradients of vectors for distances: tokens [G,n,D] summed with weights [G,n,2k+1]."""
+    return by_distance.flatten(0, 1).mT @ tokens.flatten(0, 1)
