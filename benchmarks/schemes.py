@@ -5,7 +5,8 @@
 Decoding is what `posnmt translate` does with subwords: packed weights, a batch a core. `--precision` is that of its
 products.
 
-`transformer+ffN` is the base with the feed-forward layer widened to N, so that it has the parameters of `re-both`.
+A system with more parameters has a base of its size beside it, `transformer+ffN`, whose feed-forward layer is widened to
+N; the last column is the ratio to that.
 
 The systems take turns, and before each one `transformer` has one: a ratio is taken between the two, so that a machine
 that speeds up or slows down does so for both. Its median and range over the turns are printed.
@@ -44,6 +45,9 @@ VOCABULARY = 8004
 LENGTHS = (8, 12, 16, 24, 32)
 TOKENS = 4096
 SENTENCES = 600
+
+MORE = 0.05
+"""Of the base's parameters: from so many more on, a system has a base of its size beside it."""
 
 
 def batches() -> list[list[Pair]]:
@@ -113,14 +117,20 @@ def build(system: str, size: str) -> TranslationModel:
     return build_model(from_tree({**tree, "model": model}).model, VOCABULARY, VOCABULARY)
 
 
-def widened(size: str) -> int:
-    """The feed-forward layer with which `transformer` has the parameters of `re-both`, to within one unit a layer."""
-    plain, reordering = build("transformer", size), build("re-both", size)
-    config = plain.config
-    more = sum(p.numel() for p in reordering.parameters()) - sum(p.numel() for p in plain.parameters())
-    return config.feed_forward + round(
-        more / (2 * config.d_model + 1) / (config.encoder.layers + config.decoder.layers)
-    )
+def parameters(system: str, size: str) -> int:
+    """Trained numbers."""
+    return sum(parameter.numel() for parameter in build(system, size).parameters())
+
+
+def twin(system: str, size: str) -> str:
+    """`transformer` with the parameters of the system, to within one unit a layer, where it has many more."""
+    config = build("transformer", size).config
+    plain = parameters("transformer", size)
+    more = parameters(system, size) - plain
+    if more < MORE * plain:
+        return "transformer"
+    units = round(more / (2 * config.d_model + 1) / (config.encoder.layers + config.decoder.layers))
+    return f"transformer+ff{config.feed_forward + units}"
 
 
 def main() -> None:
@@ -133,11 +143,11 @@ def main() -> None:
     parser.add_argument("--only", choices=["training", "decoding"], help="one of the two tables")
     arguments = parser.parse_args()
     systems = ["transformer", *(system for system in arguments.systems if system != "transformer")]
-    if "re-both" in systems:
-        systems.insert(1, f"transformer+ff{widened(arguments.size)}")
+    twins = {system: twin(system, arguments.size) for system in systems}
+    systems = [*dict.fromkeys([*sorted(set(twins.values()), key=lambda name: (len(name), name)), *systems])]
     versions = f"torch {torch.__version__}, Python {platform.python_version()}"
     print(f"{processor()}, {torch.get_num_threads()} threads, {versions}")
-    tables = {
+    tables: dict[str, tuple[str, str, Callable[[str, str], Callable[[], float]]]] = {
         "training": ("training", "target tokens/s", training),
         "decoding": (
             f"greedy decoding, {arguments.precision}",
@@ -154,13 +164,15 @@ def main() -> None:
             for system in systems:
                 base = turns["transformer"]()
                 speeds[system].append((base if system == "transformer" else turns[system](), base))
-        print(f"\n{title}, {arguments.size}: median {unit}, and the ratio to transformer (median, range); parameters")
-        for system, found in speeds.items():
-            ratios = [ours / base for ours, base in found]
+        print(f"\n{title}, {arguments.size}: median {unit}; ratio to transformer (median, range); parameters; ratio")
+        print("to a base of that size, where the parameters are many more")
+        all_ratios = {system: [ours / base for ours, base in found] for system, found in speeds.items()}
+        for system, ratios in all_ratios.items():
             spread = f"{min(ratios):.2f}-{max(ratios):.2f}"
-            million = sum(parameter.numel() for parameter in build(system, arguments.size).parameters()) / 1e6
-            speed = statistics.median(ours for ours, _ in found)
-            print(f"{system:21} {speed:10,.0f}   {statistics.median(ratios):.2f}  {spread}   {million:6.1f} M")
+            million = parameters(system, arguments.size) / 1e6
+            speed, ratio = statistics.median(ours for ours, _ in speeds[system]), statistics.median(ratios)
+            beside = ratio / statistics.median(all_ratios[twins[system]]) if system in twins else 1.0
+            print(f"{system:21} {speed:10,.0f}   {ratio:.2f}  {spread}   {million:6.1f} M   {beside:.2f}")
 
 
 if __name__ == "__main__":
