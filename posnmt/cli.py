@@ -201,6 +201,11 @@ def train(config: Path | None, out: Path | None, settings: tuple[str, ...], resu
     help="of matrix products; bf16 is quicker where the chip has it, and rounds; default: the run's config",
 )
 @click.option(
+    "--cuda-graphs/--no-cuda-graphs",
+    default=None,
+    help="on a GPU, record the decoder's steps and replay them; default: the run's config",
+)
+@click.option(
     "--checkpoint", type=click.Choice(["model", "best", "average", "last"]), default="model", show_default=True
 )
 @click.option(

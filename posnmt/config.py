@@ -197,6 +197,9 @@ class Decode(Section):
     max_extra: int = Field(50, ge=0)
     batch: Positive = Field(4096, description="most padded source tokens x beam of a batch")
     precision: Literal["fp32", "bf16"] = Field("fp32", description="of matrix products in `translate`")
+    cuda_graphs: bool = Field(
+        False, description="on a GPU, record the decoder's steps and replay them; Transformers only"
+    )
 
 
 class Config(Section):

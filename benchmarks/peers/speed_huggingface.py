@@ -1,17 +1,20 @@
 """A plain float32 training loop for Hugging Face's MarianMTModel on batches that are made beforehand.
 
-    python speed_huggingface.py SIZE.json BATCHES.jsonl
+    python speed_huggingface.py SIZE.json BATCHES.jsonl [DEV.jsonl SEED]
 
 Runs in the environment of `constraints-huggingface.txt`. SIZE.json has width, feed_forward, heads, layers, vocabulary,
 and the numbers of pad, bos and eos; BATCHES.jsonl a batch a line, a list of [source, target], without bos and eos.
-Makes one update for each batch and prints what `speed_launch.py` prints.
+Makes one update for each batch and prints what `speed_launch.py` prints. With DEV.jsonl, batches alike, it prints their
+perplexity after the last update.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 from speed_launch import Counter
@@ -26,7 +29,7 @@ IGNORED = -100
 def main() -> None:
     size = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     pad, bos, eos = size["pad"], size["bos"], size["eos"]
-    torch.manual_seed(1)
+    torch.manual_seed(int(sys.argv[4]) if sys.argv[4:] else 1)
     model = MarianMTModel(
         MarianConfig(
             vocab_size=size["vocabulary"], d_model=size["width"],
@@ -45,27 +48,37 @@ def main() -> None:
     def padded(rows: list[list[int]], value: int) -> torch.Tensor:
         return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=value)
 
-    batches = []
-    for line in Path(sys.argv[2]).read_text(encoding="utf-8").splitlines():
-        sources, targets = zip(*json.loads(line), strict=True)
-        source = padded([[*row, eos] for row in sources], pad)
-        batches.append(
-            (source, padded([[bos, *row] for row in targets], pad), padded([[*row, eos] for row in targets], IGNORED))
-        )
+    def read(path: str) -> list[tuple[torch.Tensor, ...]]:
+        batches = []
+        for line in Path(path).read_text(encoding="utf-8").splitlines():
+            sources, targets = zip(*json.loads(line), strict=True)
+            source = padded([[*row, eos] for row in sources], pad)
+            target = padded([[*row, eos] for row in targets], IGNORED)
+            batches.append((source, padded([[bos, *row] for row in targets], pad), target))
+        return batches
 
-    counter = Counter()
-    for source, target_in, target_out in batches:
+    def entropy(batch: tuple[torch.Tensor, ...], **options: Any) -> torch.Tensor:
+        source, target_in, target_out = batch
         output = model(input_ids=source, attention_mask=source.ne(pad).long(), decoder_input_ids=target_in)
-        loss = cross_entropy(
-            output.logits.flatten(0, 1), target_out.flatten(), ignore_index=IGNORED, label_smoothing=0.1
-        )
+        return cross_entropy(output.logits.flatten(0, 1), target_out.flatten(), ignore_index=IGNORED, **options)
+
+    batches = read(sys.argv[2])
+    counter = Counter()
+    for batch in batches:
+        loss = entropy(batch, label_smoothing=0.1)
         loss.backward()
         clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
         optimizer.zero_grad()
         loss.item()
-        counter.add(int(target_out.ne(IGNORED).sum()))
+        counter.add(int(batch[2].ne(IGNORED).sum()))
+    if sys.argv[3:]:
+        model.eval()
+        dev = read(sys.argv[3])
+        with torch.inference_mode():
+            total = sum(entropy(batch, reduction="sum").item() for batch in dev)
+        print(f"dev perplexity {math.exp(total / sum(int(batch[2].ne(IGNORED).sum()) for batch in dev)):.4f}")
 
 
 if __name__ == "__main__":

@@ -71,7 +71,9 @@ def translate_file(
     total = sum(1 for _ in read_lines(file, findings)) if source is not None else None
     findings = Findings(accept=("empty", "crlf"), stop=True)
     lines = read_lines(file, findings) if source is not None else decode_lines(sys.stdin.buffer, file, findings)
-    translator = Translator.load(runs, checkpoint, interpolate, precision=decode.precision)
+    translator = Translator.load(
+        runs, checkpoint, interpolate, precision=decode.precision, cuda_graphs=decode.cuda_graphs
+    )
     pieces = translator.text.target.subwords.pieces
     done = at_limit = subwords = 0
     started = time.monotonic()
@@ -85,6 +87,8 @@ def translate_file(
             subwords += sum(translation.source_length for translation in found)
             if total is not None:
                 display.show("translating", done / total, f"{done:,} of {total:,} lines")
+        for note in translator.notes:
+            display.say(f"note: {note}")
         empty, crlf = findings.count(file, "empty"), findings.count(file, "crlf")
         if empty:
             display.say(f"note: {empty:,} empty lines stay empty")

@@ -60,6 +60,10 @@ class Translator:
 
     Args:
         precision: of the products, `fp32` or `bf16`.
+        cuda_graphs: whether the steps of search are recorded and replayed.
+
+    Raises:
+        UserError: CUDA graphs without a GPU, or of a model that is no Transformer.
     """
 
     def __init__(
@@ -68,6 +72,7 @@ class Translator:
         text: TextPipeline,
         device: torch.device | None = None,
         precision: str = "fp32",
+        cuda_graphs: bool = False,
     ) -> None:
         self.device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.models = [model.to(self.device).eval() for model in models]
@@ -75,6 +80,7 @@ class Translator:
         self.narrow = precision == "bf16"
         if self.device.type == "cpu":
             self._pack()
+        self.searched = self._graphed() if cuda_graphs else self.models
         self.workers = Workers.of(self.device)
 
     def _pack(self) -> None:
@@ -85,6 +91,30 @@ class Translator:
             if torch.backends.mkldnn.is_available() and model.output.weight.dtype == torch.float32:
                 pack(model, torch.bfloat16 if self.narrow else torch.float32)
 
+    def _graphed(self) -> list[TranslationModel]:
+        """The models for search, by CUDA graphs."""
+        from posnmt.model.transformer import Transformer
+        from posnmt.translate.graphs import GraphedDecoder
+
+        if self.device.type != "cuda":
+            raise UserError(
+                "CUDA graphs need a GPU, and PyTorch sees none here", "decode.cuda_graphs", "leave them out"
+            )
+        room = torch.cuda.get_device_properties(self.device).total_memory / 4 / len(self.models)
+        found: list[TranslationModel] = []
+        for model in self.models:
+            if not isinstance(model, Transformer):
+                what = f"CUDA graphs are recorded of Transformers alone, and this model is {model.config.architecture}"
+                raise UserError(what, "decode.cuda_graphs", "leave them out")
+            found.append(GraphedDecoder(model, room))
+        return found
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user should hear of how translating went."""
+        failures = {getattr(model, "failure", None) for model in self.searched} - {None}
+        return [f"no CUDA graph could be recorded, and steps were started one by one: {why}" for why in failures]
+
     @classmethod
     def load(
         cls,
@@ -93,13 +123,14 @@ class Translator:
         interpolate: float | None = None,
         device: torch.device | None = None,
         precision: str = "fp32",
+        cuda_graphs: bool = False,
     ) -> Translator:
         """The translator of one run, or the ensemble of several that share their vocabularies.
 
         Args:
             checkpoint: see `Run.weights`.
             interpolate: what positions are divided by, None or 1 for as they were trained; see `Scheme.interpolate`.
-            precision: see `Translator`.
+            precision, cuda_graphs: see `Translator`.
 
         Raises:
             UserError: runs whose subword models differ; a model whose positions cannot be interpolated.
@@ -119,7 +150,7 @@ class Translator:
                     run.folder,
                     "leave --interpolate out; sinusoids, rope and xpos know it, and shape, cape and randomised",
                 )
-        return cls(models, runs[0].text(), device, precision)
+        return cls(models, runs[0].text(), device, precision, cuda_graphs)
 
     def translate(
         self,
@@ -144,7 +175,7 @@ class Translator:
         encoded = self.text.source.encode(list(lines))
         self._refuse_too_long(encoded, first_line, name)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.narrow):
-            found = translate_subwords(self.models, encoded, decode, self.device, self.workers, scored)
+            found = translate_subwords(self.searched, encoded, decode, self.device, self.workers, scored)
         best = [hypotheses[:nbest] for hypotheses in found]
         texts = iter(self.text.target.decode([h.tokens for hypotheses in best for h in hypotheses]))
         return [

@@ -1,0 +1,299 @@
+"""Steps of decoding as CUDA graphs: what a step starts on a GPU is recorded once and replayed where it comes again.
+
+A step is some hundred small operations, and to start them one by one can take longer than the GPU takes for them. A
+graph starts them at once, but on the addresses and the shapes that it was recorded with. So what the decoder remembers
+stands in rooms of a few sizes, with a graph for each step in a room; rows and places that a batch does not fill are
+computed and not read. No scheme knows of it: in its own graph, the number of tokens before a step is a constant.
+
+Shapes: S sentences, N hypotheses (N / S of a sentence), J source tokens, R tokens that a room holds, H heads, D width
+of a head; a room has as many or more of each.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from posnmt.model.base import TranslationModel
+from posnmt.model.state import DecoderState, LayerCache
+from posnmt.model.transformer import Transformer
+from posnmt.position.seam import Carry
+
+SOURCES = 16
+"""A room's source tokens are a multiple of so many."""
+
+TOKENS = 32
+"""Target tokens of the smallest room; the next one has twice as many."""
+
+
+@dataclass
+class Room:
+    """Memory of fixed size for the decoder's state, and what was recorded in it.
+
+    Attributes:
+        tokens: [N,1] what is read next.
+        memory: for each layer the projected encoder output, keys and values [S,H,J,D].
+        mask: [S,1,1,J] real source tokens; a row that stands for no sentence has one.
+        length: R.
+        caches: self-attention keys and values [N,H,R,D] for each layer.
+        carry, inner: what the schemes and the feed-forward layers remember.
+        recorded: for a number of tokens before a step its graph and what that gives.
+        seen: steps that were computed once: what they allocate for good is there.
+    """
+
+    tokens: Tensor
+    memory: list[tuple[Tensor, Tensor]]
+    mask: Tensor
+    length: int
+    caches: list[tuple[Tensor, Tensor] | None]
+    carry: list[Carry] = field(default_factory=list)
+    inner: list[Carry] = field(default_factory=list)
+    recorded: dict[int, tuple[Any, Tensor]] = field(default_factory=dict)
+    seen: set[int] = field(default_factory=set)
+
+    def run(self, model: Transformer, start: int) -> Tensor:
+        """One step of all rows, after `start` tokens: [N,1,d]."""
+        caches: list[LayerCache] = [_RoomCache(self, layer, start) for layer in range(len(self.caches))]
+        carry: list[Carry] = [None] * len(model.target.schemes)
+        if start and self.carry:
+            carry = self.carry
+            for cache, inner in zip(caches, self.inner, strict=True):
+                cache.feed_forward = inner
+        state = DecoderState(self.memory, self.mask, caches, carry, start)
+        hidden = model.advance(self.tokens, state)
+        self.carry = [_put(held, new) for held, new in _beside(self.carry, state.carry)]
+        self.inner = [_put(held, new) for held, new in _beside(self.inner, [cache.feed_forward for cache in caches])]
+        return hidden
+
+
+class _RoomCache(LayerCache):
+    """Keys and values of one layer, written into a room."""
+
+    def __init__(self, room: Room, layer: int, start: int) -> None:
+        super().__init__()
+        self.room, self.layer, self.start = room, layer, start
+
+    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """See `LayerCache`; one token is new."""
+        held = self.room.caches[self.layer]
+        if held is None:
+            rows, heads, _, width = keys.shape
+            held = self.room.caches[self.layer] = (
+                keys.new_zeros(rows, heads, self.room.length, width),
+                values.new_zeros(rows, heads, self.room.length, width),
+            )
+        for room, new in zip(held, (keys, values), strict=True):
+            room[:, :, self.start : self.start + 1] = new
+        return held[0][:, :, : self.start + 1], held[1][:, :, : self.start + 1]
+
+
+class GraphedState:
+    """A decoder's `State` in a room; before the first step, as the model has it."""
+
+    def __init__(self, owner: GraphedDecoder, begun: DecoderState) -> None:
+        self.owner, self.begun = owner, begun
+        self.room: Room | None = None
+        self.sentences, self.sources, self.length = begun.sentences, begun.memory[0][0].shape[2], 0
+
+    def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
+        """See `DecoderState.select`."""
+        if self.room is None:
+            self.begun.select(rows, sentences)
+            self.sentences = self.begun.sentences
+        else:
+            self.sentences = self.sentences if sentences is None else len(sentences)
+            self._move(rows, sentences)
+
+    def enter(self, rows: int) -> Room:
+        """The room where the next token of so many rows has its place."""
+        if self.room is None:
+            self.room = self.owner.room(self, rows, self.begun.memory)
+            _place(self.room, self.begun.memory, self.begun.memory_mask)
+        elif self.length == self.room.length:
+            device = self.room.tokens.device
+            self._move(torch.arange(rows, device=device), torch.arange(self.sentences, device=device))
+        return self.room
+
+    def _move(self, rows: Tensor, sentences: Tensor | None) -> None:
+        """To these rows of the room, in the room that then fits, which may be the same."""
+        old = self.room
+        assert old is not None
+        new = self.room = self.owner.room(self, len(rows), old.memory)
+        if sentences is None and new is not old:
+            sentences = torch.arange(self.sentences, device=rows.device)
+        if sentences is not None:
+            chosen = [
+                (keys.index_select(0, sentences), values.index_select(0, sentences)) for keys, values in old.memory
+            ]
+            _place(new, chosen, old.mask.index_select(0, sentences))
+        for layer, held in enumerate(old.caches):
+            assert held is not None
+            taken = [each[:, :, : self.length].index_select(0, rows) for each in held]
+            there = new.caches[layer]
+            if there is None:
+                shape = len(new.tokens), taken[0].shape[1], new.length, taken[0].shape[3]
+                there = new.caches[layer] = (taken[0].new_zeros(shape), taken[1].new_zeros(shape))
+            for room, each in zip(there, taken, strict=True):
+                room[: len(rows), :, : self.length] = each
+        for name in ("carry", "inner"):
+            found = [_rows(each, rows, len(new.tokens)) for each in getattr(old, name)]
+            setattr(new, name, [_put(held, each) for held, each in _beside(getattr(new, name), found)])
+
+
+class GraphedDecoder(TranslationModel):
+    """A Transformer for `search`, on a GPU, one batch at a time.
+
+    Args:
+        model: in evaluation mode.
+        room: bytes that rooms may take together, but that the one in use is never given up.
+        records: whether graphs are recorded; without, each step is started anew, in the same rooms.
+
+    Attributes:
+        failure: why recording was given up, if it was.
+    """
+
+    def __init__(self, model: Transformer, room: float, records: bool = True) -> None:
+        super().__init__(model.config)
+        self.model, self.output = model, model.output
+        self.budget, self.records = room, records
+        self.failure: str | None = None
+        self._rooms: OrderedDict[tuple[Any, ...], Room] = OrderedDict()
+        self._pool: Any = None
+        self._longest = 0
+
+    def encode(self, source: Tensor, lengths: Tensor | None) -> Tensor:
+        """As the model."""
+        return self.model.encode(source, lengths)
+
+    def start(self, encoded: Tensor, lengths: Tensor | None) -> GraphedState:
+        """As the model; a room is taken with the first token."""
+        return GraphedState(self, self.model.start(encoded, lengths))
+
+    def advance(self, tokens: Tensor, state: GraphedState, lengths: Tensor | None = None) -> Tensor:
+        """Read one token [N,1] of each hypothesis: [N,1,d], which the next step overwrites."""
+        room = state.enter(len(tokens))
+        room.tokens[: len(tokens)] = tokens
+        hidden = self._step(room, state.length)
+        state.length += 1
+        return hidden[: len(tokens)]
+
+    @property
+    def longest_source(self) -> int | None:
+        """As the model."""
+        return self.model.longest_source
+
+    @property
+    def longest_target(self) -> int | None:
+        """As the model."""
+        return self.model.longest_target
+
+    def room(self, state: GraphedState, rows: int, memory: list[tuple[Tensor, Tensor]]) -> Room:
+        """The room for so many rows of a state: an old one of the right size, or a new one.
+
+        Args:
+            memory: what says the type and the width of heads.
+        """
+        sentences = 1 << (state.sentences - 1).bit_length()
+        hypotheses, sources = rows // state.sentences, -(-state.sources // SOURCES) * SOURCES
+        length = TOKENS
+        while length <= state.length:
+            length *= 2
+        keys = memory[0][0]
+        key = sentences, hypotheses, sources, length, keys.dtype
+        found = self._rooms.get(key)
+        if found is None:
+            shape = sentences, keys.shape[1], sources, keys.shape[3]
+            found = self._rooms[key] = Room(
+                torch.zeros(sentences * hypotheses, 1, dtype=torch.long, device=keys.device),
+                [(keys.new_zeros(shape), keys.new_zeros(shape)) for _ in memory],
+                torch.ones(sentences, 1, 1, sources, dtype=torch.bool, device=keys.device),
+                length,
+                [None] * len(memory),
+            )
+            if length > self._longest:
+                self._lengthen(found)
+        self._rooms.move_to_end(key)
+        while len(self._rooms) > 1 and sum(map(_size, self._rooms.values())) > self.budget:
+            self._rooms.popitem(last=False)
+        return found
+
+    def _lengthen(self, room: Room) -> None:
+        """Let schemes make their tables as long as the longest room: graphs of before would read the old ones."""
+        room.run(self.model, min(room.length, self.model.longest_target or room.length) - 1)
+        room.carry, room.inner, self._longest = [], [], room.length
+        for each in self._rooms.values():
+            each.recorded.clear()
+
+    def _step(self, room: Room, start: int) -> Tensor:
+        """One step, by its graph where there is one; a step that comes for the second time is recorded."""
+        if start not in room.recorded and self.records and start in room.seen:
+            self._record(room, start)
+        if start not in room.recorded:
+            room.seen.add(start)
+            return room.run(self.model, start)
+        graph, hidden = room.recorded[start]
+        graph.replay()
+        return hidden
+
+    def _record(self, room: Room, start: int) -> None:
+        """Record a step, or give recording up."""
+        if self._pool is None:
+            self._pool = torch.cuda.graph_pool_handle()
+        graph, caching = torch.cuda.CUDAGraph(), torch.is_autocast_cache_enabled()
+        # autocast forgets its narrow copies of the weights when it ends, and the graph would read them then
+        torch.set_autocast_cache_enabled(False)
+        torch.clear_autocast_cache()
+        try:
+            with torch.cuda.graph(graph, pool=self._pool):
+                hidden = room.run(self.model, start)
+            room.recorded[start] = graph, hidden
+        except RuntimeError as error:
+            self.records, self.failure = False, str(error).splitlines()[0]
+        finally:
+            torch.set_autocast_cache_enabled(caching)
+
+
+def _place(room: Room, memory: list[tuple[Tensor, Tensor]], mask: Tensor | None) -> None:
+    """Put the projected source [S,H,J,D] of a batch into a room."""
+    sentences, _, sources, _ = memory[0][0].shape
+    for there, here in zip(room.memory, memory, strict=True):
+        for to, given in zip(there, here, strict=True):
+            to[:sentences, :, :sources] = given
+    room.mask.zero_()
+    room.mask[..., 0] = True
+    room.mask[:sentences, ..., :sources] = True if mask is None else mask
+
+
+def _beside(held: list[Carry], new: list[Carry]) -> list[tuple[Carry, Carry]]:
+    """What a room holds and what it is to hold, None where it holds nothing yet."""
+    return list(zip(held or [None] * len(new), new, strict=True))
+
+
+def _put(held: Carry, new: Carry) -> Carry:
+    """`new` in the memory of `held`, or in memory of its own where there is none yet."""
+    if new is None:
+        return held
+    if isinstance(new, Tensor):
+        return new.clone() if held is None else held.copy_(new)
+    return tuple(_put(None if held is None else held[place], part) for place, part in enumerate(new))
+
+
+def _rows(carry: Carry, rows: Tensor, size: int) -> Carry:
+    """These rows of a carry, and zeros up to `size` rows."""
+    if carry is None:
+        return None
+    if isinstance(carry, Tensor):
+        found = carry.new_zeros(size, *carry.shape[1:])
+        found[: len(rows)] = carry.index_select(0, rows)
+        return found
+    return tuple(_rows(part, rows, size) for part in carry)
+
+
+def _size(room: Room) -> int:
+    """Bytes of a room's largest parts."""
+    held = [*room.memory, *(each for each in room.caches if each is not None)]
+    return sum(part.nbytes for pair in held for part in pair)
