@@ -5,8 +5,8 @@
 Decoding is what `posnmt translate` does with subwords: packed weights, a batch a core. `--precision` is that of its
 products.
 
-A system with more parameters has a base of its size beside it, `transformer+ffN`, whose feed-forward layer is as wide as
-N; the last column is the ratio to that.
+A system with more parameters has a base of its size beside it, `transformer+ffN`, whose feed-forward layer is N wide.
+The last column is the ratio to that.
 
 The systems take turns, and before each one `transformer` has one: a ratio is taken between the two, so that a machine
 that speeds up or slows down does so for both. Its median and range over the turns are printed.
