@@ -54,7 +54,7 @@ def test_rooms_change_nothing(model_part, beam):
     texts = sources(14, seed=3)
     wanted = translations(model, texts, beam)
     assert any(len(words) > 8 for row in wanted for words, _ in row), "no output is as long as three rooms"
-    graphed = GraphedDecoder(model, room=1e9, records=ON_GPU).eval()
+    graphed = GraphedDecoder(model, budget=1e9, records=ON_GPU).eval()
     for _ in range(3 if ON_GPU else 2):  # rooms are used again; on a GPU, recorded and then replayed
         same(translations(graphed, texts, beam), wanted)
     same(translations(graphed, texts[5:], beam), wanted[5:])
@@ -66,7 +66,7 @@ def test_rooms_change_nothing(model_part, beam):
 def test_rooms_that_take_too_much_are_given_up():
     model = build(system="transformer").to(DEVICE)
     texts = sources(14, seed=3)
-    graphed = GraphedDecoder(model, room=0, records=ON_GPU).eval()
+    graphed = GraphedDecoder(model, budget=0, records=ON_GPU).eval()
     same(translations(graphed, texts, 3), translations(model, texts, 3))
     assert len(graphed._rooms) == 1
 
@@ -74,7 +74,7 @@ def test_rooms_that_take_too_much_are_given_up():
 @torch.inference_mode()
 def test_a_batch_that_leaves_a_room_half_empty_is_not_disturbed_by_what_was_there():
     model = build(system="relative").to(DEVICE)
-    graphed = GraphedDecoder(model, room=1e9, records=ON_GPU).eval()
+    graphed = GraphedDecoder(model, budget=1e9, records=ON_GPU).eval()
     row = tokens(1, 7)[0].tolist()
     for count in (4, 3):  # one room; the fourth sentence of the first batch stays in it
         batch = torch.tensor([[*row, EOS]] * count, device=DEVICE)

@@ -55,6 +55,10 @@ class Room:
     recorded: dict[int, tuple[Any, Tensor]] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)
 
+    def cache(self, like: Tensor) -> Tensor:
+        """[N,H,R,D] zeros of the type and the heads of keys or values [..,H,..,D]."""
+        return like.new_zeros(len(self.tokens), like.shape[1], self.length, like.shape[3])
+
     def run(self, model: Transformer, start: int) -> Tensor:
         """One step of all rows, after `start` tokens: [N,1,d]."""
         caches: list[LayerCache] = [_RoomCache(self, layer, start) for layer in range(len(self.caches))]
@@ -81,11 +85,7 @@ class _RoomCache(LayerCache):
         """See `LayerCache`; one token is new."""
         held = self.room.caches[self.layer]
         if held is None:
-            rows, heads, _, width = keys.shape
-            held = self.room.caches[self.layer] = (
-                keys.new_zeros(rows, heads, self.room.length, width),
-                values.new_zeros(rows, heads, self.room.length, width),
-            )
+            held = self.room.caches[self.layer] = self.room.cache(keys), self.room.cache(values)
         for room, new in zip(held, (keys, values), strict=True):
             room[:, :, self.start : self.start + 1] = new
         return held[0][:, :, : self.start + 1], held[1][:, :, : self.start + 1]
@@ -114,8 +114,7 @@ class GraphedState:
             self.room = self.owner.room(self, rows, self.begun.memory)
             _place(self.room, self.begun.memory, self.begun.memory_mask)
         elif self.length == self.room.length:
-            device = self.room.tokens.device
-            self._move(torch.arange(rows, device=device), torch.arange(self.sentences, device=device))
+            self._move(torch.arange(rows, device=self.room.tokens.device), None)
         return self.room
 
     def _move(self, rows: Tensor, sentences: Tensor | None) -> None:
@@ -135,8 +134,7 @@ class GraphedState:
             taken = [each[:, :, : self.length].index_select(0, rows) for each in held]
             there = new.caches[layer]
             if there is None:
-                shape = len(new.tokens), taken[0].shape[1], new.length, taken[0].shape[3]
-                there = new.caches[layer] = (taken[0].new_zeros(shape), taken[1].new_zeros(shape))
+                there = new.caches[layer] = new.cache(taken[0]), new.cache(taken[1])
             for room, each in zip(there, taken, strict=True):
                 room[: len(rows), :, : self.length] = each
         for name in ("carry", "inner"):
@@ -149,17 +147,17 @@ class GraphedDecoder(TranslationModel):
 
     Args:
         model: in evaluation mode.
-        room: bytes that rooms may take together, but that the one in use is never given up.
+        budget: bytes that rooms may take together, but that the one in use is never given up.
         records: whether graphs are recorded; without, each step is started anew, in the same rooms.
 
     Attributes:
         failure: why recording was given up, if it was.
     """
 
-    def __init__(self, model: Transformer, room: float, records: bool = True) -> None:
+    def __init__(self, model: Transformer, budget: float, records: bool = True) -> None:
         super().__init__(model.config)
         self.model, self.output = model, model.output
-        self.budget, self.records = room, records
+        self.budget, self.records = budget, records
         self.failure: str | None = None
         self._rooms: OrderedDict[tuple[Any, ...], Room] = OrderedDict()
         self._pool: Any = None
