@@ -64,9 +64,8 @@ class _Loop(torch.autograd.Function):
         states, room = parts.new_empty(rows, words, width), torch.empty_like(before)
         for t in range(words):
             c, after, (forget, reset) = memories[t], memories[t + 1], gates[t]
-            gates[t].copy_(parts[:, t, 1:].transpose(0, 1)).add_(bias[:, None]).addcmul_(
-                peephole[:, None], c
-            ).sigmoid_()
+            gates[t].copy_(parts[:, t, 1:].transpose(0, 1)).add_(bias[:, None])
+            gates[t].addcmul_(peephole[:, None], c).sigmoid_()
             torch.lerp(room.copy_(parts[:, t, 0]), c, forget, out=after)
             if around is None:
                 torch.mul(reset, after, out=room)
