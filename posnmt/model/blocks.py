@@ -54,7 +54,7 @@ def attend_in_blocks(
         [B,H,Tq,D]
     """
     vectors = view.distance_vectors() or DistanceVectors(None, None)
-    if vectors != (None, None):
+    if any(each is not None for each in vectors):
         view = _NOTHING  # the vectors are all that it adds
     by_offset = view.by_offset(span)
     problem = Problem(view, span, mask, causal, list(by_offset), view.trained(), vectors)

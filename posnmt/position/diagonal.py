@@ -74,8 +74,7 @@ def skew(by_offset: Tensor) -> Tensor:
     if queries == 1:
         return by_offset
     if torch.compiler.is_compiling():
-        places = torch.arange(keys, device=by_offset.device) - torch.arange(queries, device=by_offset.device)[:, None]
-        return by_offset.gather(-1, (places + queries - 1).expand(*by_offset.shape[:-1], keys))
+        return by_offset.gather(-1, _places(by_offset, keys))
     skewed: Tensor = _Skew.apply(by_offset)
     return skewed
 
@@ -93,9 +92,8 @@ def unskew(weights: Tensor) -> Tensor:
     if queries == 1:
         return weights
     if torch.compiler.is_compiling():
-        places = torch.arange(keys, device=weights.device) - torch.arange(queries, device=weights.device)[:, None]
         room = weights.new_zeros(*weights.shape[:-1], queries + keys - 1)
-        return room.scatter(-1, (places + queries - 1).expand_as(weights), weights)
+        return room.scatter(-1, _places(weights, keys), weights)
     unskewed: Tensor = _Unskew.apply(weights)
     return unskewed
 
@@ -266,6 +264,13 @@ def _diagonals(by_offset: Tensor) -> Tensor:
     shape = (*by_offset.shape[:-1], width - queries + 1)
     strides = (*by_offset.stride()[:-2], by_offset.stride(-2) - 1, 1)
     return by_offset.as_strided(shape, strides, by_offset.storage_offset() + queries - 1)
+
+
+def _places(rows: Tensor, keys: int) -> Tensor:
+    """[.., Tq, Tk] where each key stands among the offsets of its query, for rows [.., Tq, _]; see `_columns`."""
+    queries = torch.arange(rows.shape[-2], device=rows.device)
+    offsets = torch.arange(keys, device=rows.device) - queries[:, None]
+    return (offsets + rows.shape[-2] - 1).expand(*rows.shape[:-1], keys)
 
 
 def _columns(rows: Tensor, start: int, keys: int, reach: int) -> Tensor:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from posnmt.model.base import TranslationModel
-from posnmt.model.state import DecoderState, LayerCache
+from posnmt.model.state import DecoderState, LayerCache, select_rows
 from posnmt.model.transformer import Transformer
 from posnmt.position.seam import Carry
 
@@ -69,9 +69,14 @@ class Room:
                 cache.feed_forward = inner
         state = DecoderState(self.memory, self.mask, caches, carry, start)
         hidden = model.advance(self.tokens, state)
-        self.carry = [_put(held, new) for held, new in _beside(self.carry, state.carry)]
-        self.inner = [_put(held, new) for held, new in _beside(self.inner, [cache.feed_forward for cache in caches])]
+        self.keep(state.carry, [cache.feed_forward for cache in caches])
         return hidden
+
+    def keep(self, carry: list[Carry], inner: list[Carry]) -> None:
+        """Put what schemes and feed-forward layers remember of the first rows in its place."""
+        rows = len(self.tokens)
+        self.carry = [_put(held, new, rows) for held, new in zip(self.carry or [None] * len(carry), carry, strict=True)]
+        self.inner = [_put(held, new, rows) for held, new in zip(self.inner or [None] * len(inner), inner, strict=True)]
 
 
 class _RoomCache(LayerCache):
@@ -137,9 +142,7 @@ class GraphedState:
                 there = new.caches[layer] = new.cache(taken[0]), new.cache(taken[1])
             for room, each in zip(there, taken, strict=True):
                 room[: len(rows), :, : self.length] = each
-        for name in ("carry", "inner"):
-            found = [_rows(each, rows, len(new.tokens)) for each in getattr(old, name)]
-            setattr(new, name, [_put(held, each) for held, each in _beside(getattr(new, name), found)])
+        new.keep([select_rows(each, rows) for each in old.carry], [select_rows(each, rows) for each in old.inner])
 
 
 class GraphedDecoder(TranslationModel):
@@ -266,29 +269,15 @@ def _place(room: Room, memory: list[tuple[Tensor, Tensor]], mask: Tensor | None)
     room.mask[:sentences, ..., :sources] = True if mask is None else mask
 
 
-def _beside(held: list[Carry], new: list[Carry]) -> list[tuple[Carry, Carry]]:
-    """What a room holds and what it is to hold, None where it holds nothing yet."""
-    return list(zip(held or [None] * len(new), new, strict=True))
-
-
-def _put(held: Carry, new: Carry) -> Carry:
-    """`new` in the memory of `held`, or in memory of its own where there is none yet."""
+def _put(held: Carry, new: Carry, rows: int) -> Carry:
+    """`new` in the first rows of `held`, or of memory for so many rows where there is none yet."""
     if new is None:
         return held
     if isinstance(new, Tensor):
-        return new.clone() if held is None else held.copy_(new)
-    return tuple(_put(None if held is None else held[place], part) for place, part in enumerate(new))
-
-
-def _rows(carry: Carry, rows: Tensor, size: int) -> Carry:
-    """These rows of a carry, and zeros up to `size` rows."""
-    if carry is None:
-        return None
-    if isinstance(carry, Tensor):
-        found = carry.new_zeros(size, *carry.shape[1:])
-        found[: len(rows)] = carry.index_select(0, rows)
-        return found
-    return tuple(_rows(part, rows, size) for part in carry)
+        held = new.new_zeros(rows, *new.shape[1:]) if held is None else held
+        held[: len(new)] = new
+        return held
+    return tuple(_put(None if held is None else held[place], part, rows) for place, part in enumerate(new))
 
 
 def _size(room: Room) -> int:
