@@ -41,10 +41,10 @@ from torch.profiler import ProfilerActivity, profile
 from posnmt.config import Train, from_tree
 from posnmt.model.registry import architecture, build_model
 from posnmt.model.transformer import Transformer
+from posnmt.processor import processor
 from posnmt.systems import SYSTEMS
 from posnmt.train.device import make_fabric
 from posnmt.train.gradients import Gradients, InParts, Whole
-from posnmt.train.record import processor
 
 VOCABULARY = 104
 TOKENS = 4096

@@ -34,11 +34,11 @@ from posnmt.data.batch import Pair
 from posnmt.model.base import TranslationModel
 from posnmt.model.packed import pack
 from posnmt.model.registry import build_model
+from posnmt.processor import processor
 from posnmt.systems import SYSTEMS
 from posnmt.train.device import make_fabric
 from posnmt.train.gradients import InParts
 from posnmt.train.loss import TrainingLoss
-from posnmt.train.record import processor
 from posnmt.translate.translator import translate_subwords
 from posnmt.workers import Workers
 

@@ -8,13 +8,17 @@ import torch
 import tiny
 from posnmt.config import Decode
 from posnmt.data.subword import BOS, EOS
-from posnmt.model.packed import PackedLinear, multiplies_bf16, pack
+from posnmt.model.packed import PackedLinear, pack
+from posnmt.processor import multiplies_bf16
 from posnmt.translate.continuations import SHARE, continuations, largest, log_normaliser
 from posnmt.translate.search import _with_company
 from posnmt.translate.translator import Translator, translate_subwords
 from posnmt.workers import Workers
 
-needs_bf16 = pytest.mark.skipif(not multiplies_bf16(), reason="this CPU has no instructions that multiply bfloat16")
+needs_bf16 = pytest.mark.skipif(
+    not torch.ops.mkldnn._is_mkldnn_bf16_supported(),
+    reason="oneDNN neither multiplies bfloat16 on this CPU nor emulates it",
+)
 
 
 def texts(count):
@@ -69,9 +73,12 @@ def test_the_precision_that_is_asked_for():
     def translator(system, precision):
         return Translator([tiny.build(system=system).float()], text=None, precision=precision)
 
+    narrow = torch.bfloat16 if multiplies_bf16() else torch.float32
     for system in ("rope", "rnn-nmt"):
-        for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
-            assert translator(system, precision).models[0].output.dtype == dtype
+        for precision, dtype in (("fp32", torch.float32), ("bf16", narrow)):
+            made = translator(system, precision)
+            assert made.models[0].output.dtype == dtype
+            assert len(made.notes) == (precision == "bf16" and narrow == torch.float32)
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16])

@@ -27,7 +27,7 @@ from prepare_run import Cost, run
 from speed_environment import prepare_environment
 
 from posnmt.config import Subword
-from posnmt.train.record import processor
+from posnmt.processor import processor
 
 HERE = Path(__file__).parent
 PEERS = {"fairseq": "fairseq", "opennmt": "OpenNMT-py"}

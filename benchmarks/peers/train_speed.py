@@ -29,9 +29,9 @@ from speed_trainer import REPORT, Job, Trainer, TrainingFailed, run, speed
 
 from posnmt.config import Train, load
 from posnmt.errors import UserError
+from posnmt.processor import processor
 from posnmt.systems import SYSTEMS
 from posnmt.train.device import precision
-from posnmt.train.record import processor
 
 PRECISIONS = ("auto", "fp32")
 OURS = tuple(posnmt(precision) for precision in PRECISIONS)

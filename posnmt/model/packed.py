@@ -85,9 +85,3 @@ def _pack_layers(model: Transformer, dtype: torch.dtype) -> None:
         replace_all(layer.feed_forward, added="fall")
     for embedding in (model.source, model.target):
         replace_all(embedding.schemes)
-
-
-def multiplies_bf16() -> bool:
-    """Whether this machine's CPU has instructions that multiply bfloat16."""
-    capabilities = torch.cpu.get_capabilities()
-    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))

@@ -21,6 +21,7 @@ from posnmt.config import Model
 from posnmt.model.base import Faults, TranslationModel, embeddings, foreign_dropouts, output_projection
 from posnmt.model.dropout import Dropout
 from posnmt.model.state import padding_mask
+from posnmt.position.cells import run_network
 
 
 @dataclass
@@ -88,7 +89,7 @@ class BidirectionalEncoder(nn.Module):
         for index, layer in enumerate(self.layers):
             if index:
                 packed = packed._replace(data=self.dropout(packed.data))
-            packed, state = layer(packed)
+            packed, state = run_network(layer, packed)
             last.append(state)
         return pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])[0], last
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from posnmt.position.seam import Carry, Span
 from posnmt.position.simple_recurrent import SimpleRecurrentUnit
+from posnmt.processor import multiplies_bf16
 
 Cell = Literal["gru", "lstm", "elman", "sru"]
 """The kinds of recurrent network that options may name."""
@@ -31,11 +32,11 @@ class Recurrence(nn.Module):
 
     def forward(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:
         """[B,T,i] -> [B,T,d], and what to remember (None in both directions)."""
-        output, after = self.forward_network(x, _unfold(carry))
+        output, after = run_network(self.forward_network, x, _unfold(carry))
         if self.backward_network is None:
             return output, _fold(after)
         places = _places(x, span)
-        backward, _ = self.backward_network(_Turned.apply(x, places), None)
+        backward, _ = run_network(self.backward_network, _Turned.apply(x, places))
         return torch.cat([output, _Turned.apply(backward, places)], dim=-1), None
 
 
@@ -62,6 +63,17 @@ def _places(x: Tensor, span: Span) -> Tensor:
     turned = torch.where(span.queries <= last, last - span.queries, span.queries)
     rows = torch.arange(len(x), device=x.device)[:, None] * span.length
     return (rows + turned).flatten()
+
+
+def run_network(network: nn.Module, x: Any, state: Any = None) -> Any:
+    """What a recurrent network gives for x, a tensor or a packed sequence, from a state (None: zero).
+
+    Under autocast on a CPU that does not multiply bfloat16 it computes in float32: oneDNN has no bfloat16 LSTM there.
+    """
+    if not torch.is_autocast_enabled("cpu") or multiplies_bf16():
+        return network(x, state)
+    with torch.autocast("cpu", enabled=False):
+        return network(x.float(), state)
 
 
 def _network(cell: Cell, width_in: int, width: int, highway: bool) -> nn.Module:

@@ -13,7 +13,7 @@ from lightning_fabric.strategies import ModelParallelStrategy, Strategy
 
 from posnmt.config import Train
 from posnmt.errors import UserError
-from posnmt.model.packed import multiplies_bf16
+from posnmt.processor import multiplies_bf16
 from posnmt.train.sharding import shard
 
 

@@ -17,6 +17,7 @@ from posnmt.config import Decode
 from posnmt.data.batch import collate, fit, pad
 from posnmt.data.subword import EOS, PAD
 from posnmt.errors import UserError
+from posnmt.processor import multiplies_bf16
 from posnmt.translate.search import Hypothesis, search
 from posnmt.workers import Workers
 
@@ -59,7 +60,7 @@ class Translator:
     """One trained model, or several as an ensemble, with their text pipeline.
 
     Args:
-        precision: of the products, `fp32` or `bf16`.
+        precision: of the products, `fp32` or `bf16`; a CPU that could only emulate bf16 computes in fp32.
         cuda_graphs: whether the steps of search are recorded and replayed.
 
     Raises:
@@ -77,7 +78,8 @@ class Translator:
         self.device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.models = [model.to(self.device).eval() for model in models]
         self.text = text
-        self.narrow = precision == "bf16"
+        self.emulated = precision == "bf16" and self.device.type == "cpu" and not multiplies_bf16()
+        self.narrow = precision == "bf16" and not self.emulated
         if self.device.type == "cpu":
             self._pack()
         self.searched = self._graphed() if cuda_graphs else self.models
@@ -113,7 +115,10 @@ class Translator:
     def notes(self) -> list[str]:
         """What a user should hear of how translating went."""
         failures = {getattr(model, "failure", None) for model in self.searched} - {None}
-        return [f"no CUDA graph could be recorded, and steps were started one by one: {why}" for why in failures]
+        notes = [f"no CUDA graph could be recorded, and steps were started one by one: {why}" for why in failures]
+        if self.emulated:
+            notes.append("this processor has no bf16 instructions, so translating used fp32, which is faster here")
+        return notes
 
     @classmethod
     def load(
