@@ -34,10 +34,13 @@ class Workers:
         """One for each core on a CPU; one alone elsewhere, where the device does the work."""
         return cls(None if device.type == "cpu" else 1)
 
-    def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    def map(self, work: Callable[[Item], Result], items: Iterable[Item], alone: bool = False) -> list[Result]:
         """`work` of each item, in order, computed as the caller would: its autocast and its inference mode hold.
 
-        Where there are fewer items than threads, each has more cores.
+        Where there are fewer items than threads, each has more cores, but for a single one with `alone`.
+
+        Args:
+            alone: a single item is computed on one core, with the sums that a machine of one core gives.
 
         Raises:
             Exception: the first that `work` raised.
@@ -47,7 +50,7 @@ class Workers:
         inference, autocast = torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu")
         dtype = torch.get_autocast_dtype("cpu")
         items = list(items)
-        share = self.cores // min(self.count, max(1, len(items)))
+        share = 1 if alone and len(items) == 1 else self.cores // min(self.count, max(1, len(items)))
 
         def alike(item: Item) -> Result:
             torch.set_num_threads(share)  # of the operations of this thread

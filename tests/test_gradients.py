@@ -87,13 +87,19 @@ sys.path.insert(0, "tests")
 import test_gradients as here
 torch.set_num_threads(int(sys.argv[1]))
 model = here.tiny.build(system="relative", dropout=0.3).train()
-print([tensor.sum().item() for tensor in here.gradients(here.InParts, model, here.pairs(60))])
+for count in map(int, sys.argv[2:]):
+    print([tensor.double().sum().item() for tensor in here.gradients(here.InParts, model.float(), here.pairs(count))])
 """
 
 
 def test_one_core_computes_what_two_do():
-    said = [subprocess.run([sys.executable, "-c", ONE, cores], capture_output=True, text=True) for cores in "12"]
-    assert said[0].stdout == said[1].stdout != ""
+    """Also where a batch is so small that it has one part."""
+    batches = ["60", "18", "9"]
+    said = [
+        subprocess.run([sys.executable, "-c", ONE, cores, *batches], capture_output=True, text=True) for cores in "12"
+    ]
+    assert said[0].stdout == said[1].stdout
+    assert said[0].stdout.count("\n") == len(batches), said[0].stderr
 
 
 def test_each_parameter_has_a_gradient_of_its_own():

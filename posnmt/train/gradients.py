@@ -2,8 +2,9 @@
 
 On a CPU the rows of a batch are dealt into parts, each a forward and a backward pass of its own on its share of the
 cores; their gradients are added in order. How many parts there are, and what each draws for dropout, depends on the
-batch and the seed alone, so that one core computes what two do. Rows with sources of like length stand in one part:
-less of it is padding.
+batch and the seed alone, so that one core computes what two do, to the last bit. Where there are more cores than parts,
+a part's sums are split over several, and rounded differently. Rows with sources of like length stand in one part: less
+of it is padding.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class InParts:
             return torch.stack([loss.detach(), likelihood]).double(), gradients
 
         with self.fabric.autocast():
-            made = self.workers.map(part, range(len(ends)))
+            made = self.workers.map(part, range(len(ends)), alone=True)
         given = [
             [each for each in (parameter.grad, *gradients) if each is not None]
             for parameter, *gradients in zip(self.parameters, *(each for _, each in made), strict=True)
