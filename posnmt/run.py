@@ -12,17 +12,23 @@ best.safetensors, average.safetensors
 from __future__ import annotations
 
 import json
-import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posnmt.config import Config, dump, load
 from posnmt.errors import UserError, existing_file
+from posnmt.files import PARTIAL, locked, write_json, write_text
 
 if TYPE_CHECKING:
     from posnmt.data.text import TextPipeline
     from posnmt.model.base import TranslationModel
+
+LOCK = ".lock"
+"""The file in a run folder that the process which trains there holds locked."""
 
 MAY_CHANGE = {"steps", "epochs", "minutes", "patience", "log_every", "shard"}
 """Settings of `train` that a resumed run may change: when to stop, how often to speak, who keeps what."""
@@ -52,10 +58,11 @@ class Run:
     def create(cls, folder: Path, config: Config, text: TextPipeline, record: dict[str, Any]) -> Run:
         """Start a new run folder. `refuse_existing` has been asked before."""
         folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(folder / "text", ignore_errors=True)
         text.save(folder / "text")
         run = cls(folder, config)
         run.write_record(record)
-        _write(folder / "config.yaml", dump(config))
+        write_text(folder / "config.yaml", dump(config))
         return run
 
     @property
@@ -67,7 +74,7 @@ class Run:
 
     def write_record(self, record: dict[str, Any]) -> None:
         """Replace the record."""
-        _write(self.folder / "record.json", json.dumps(record, indent=1, ensure_ascii=False))
+        write_json(self.folder / "record.json", record)
 
     def text(self) -> TextPipeline:
         """The run's tokenisation and subwords."""
@@ -88,7 +95,7 @@ class Run:
             checkpoint: `model` (the one to use), `best`, `average`, or `last`.
         """
         from posnmt.model.registry import build_undrawn
-        from posnmt.train.checkpoint import load_model
+        from posnmt.train.weights import load_model
 
         text = self.text()
         model = build_undrawn(self.config.model, text.source.size, text.target.size)
@@ -97,12 +104,25 @@ class Run:
 
     def weights(self, checkpoint: str = "model") -> Path:
         """The file of a checkpoint by name."""
-        from posnmt.train.checkpoint import checkpoints
+        from posnmt.train.checkpoint import all_in
 
         if checkpoint != "last":
             return self.folder / f"{checkpoint}.safetensors"
-        newest = checkpoints(self.folder / "checkpoints")[-1:]
+        newest = all_in(self.folder / "checkpoints")[-1:]
         return (newest[0] if newest else self.folder / "checkpoints") / "model.safetensors"
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Whether a folder is empty, or holds nothing but what `Run.create` writes before the configuration.
+
+    A process that was killed there leaves such a folder. No update was made in it.
+    """
+    if not folder.is_dir():
+        return False
+    names = {path.name for path in folder.iterdir()}
+    return names <= {LOCK, "text", "record.json", f"record.json{PARTIAL}", f"config.yaml{PARTIAL}"} and (
+        not names or LOCK in names
+    )
 
 
 def refuse_existing(folder: Path) -> None:
@@ -111,7 +131,7 @@ def refuse_existing(folder: Path) -> None:
     Raises:
         UserError: the folder holds something.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and not is_unfinished(folder):
         raise UserError(
             "the run folder exists already, and nothing is written over",
             folder,
@@ -138,6 +158,27 @@ def refuse_other_config(run: Run, config: Config) -> None:
         )  # fmt: skip
 
 
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Be the one process that trains in a run folder, which is made where it is missing.
+
+    Raises:
+        UserError: another process trains there.
+    """
+
+    def busy() -> None:
+        raise UserError(
+            "another process is training in this folder", folder, "wait for its end, or choose another --out"
+        )
+
+    with locked(folder / LOCK, busy):
+        try:
+            yield
+        finally:
+            if [path.name for path in folder.iterdir()] == [LOCK]:  # nothing came of it
+                shutil.rmtree(folder)
+
+
 def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
     """A nested dictionary as one level of dotted keys."""
     if not isinstance(tree, dict):
@@ -146,10 +187,3 @@ def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
     for key, value in tree.items():
         flat.update(_flat(value, f"{prefix}.{key}" if prefix else key))
     return flat
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a text file, in place only when complete."""
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)

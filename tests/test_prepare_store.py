@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from prepare_case import SOURCE, configure, contents, small_corpus, write
+from prepare_case import SOURCE, configure, contents, left_in, small_corpus, write
 
 from posnmt.data import corpus as corpus_module
 from posnmt.data import learn as learn_module
@@ -72,7 +72,7 @@ def test_interrupted_build_leaves_nothing(folder: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         prepare(configure(folder), report=interrupt)
-    assert list((folder / "stores").iterdir()) == []
+    assert left_in(folder / "stores") == []
 
 
 def test_killed_build_leaves_nothing_that_is_used(folder: Path) -> None:
@@ -85,21 +85,34 @@ def test_killed_build_leaves_nothing_that_is_used(folder: Path) -> None:
     command = [sys.executable, "-c", script, config.model_dump_json()]
     done = subprocess.run(command, cwd=Path(__file__).parents[1], check=False)
     assert done.returncode == -signal.SIGKILL
-    assert [path.name[0] for path in (folder / "stores").iterdir()] == ["."]
+    assert [path.name[0] for path in left_in(folder / "stores")] == ["."]
     store = prepare(config)
+    assert left_in(folder / "stores") == [store.folder]
     assert (len(store.split("train")), len(store.split("dev"))) == (300, 9)
 
 
 def test_two_builds_at_once_end_in_one_store(folder: Path) -> None:
-    others: list[Store] = []
+    """The second waits for the first, and opens what that has made."""
+    config = configure(folder)
+    script = (
+        "import sys; from posnmt.config import Config; from posnmt.data.prepare import prepare\n"
+        "prepare(Config.model_validate_json(sys.argv[1]), report=lambda line: print(line, flush=True))"
+    )
+    command = [sys.executable, "-c", script, config.model_dump_json()]
+    others = []
 
     def build_meanwhile(message: str) -> None:
         if message == "encoding data.train":
-            others.append(prepare(configure(folder)))
+            others.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1]))
+            assert others[0].stdout is not None
+            assert [others[0].stdout.readline() for _ in range(2)][1] == (
+                "another process is preparing these inputs; waiting\n"
+            )
 
-    store = prepare(configure(folder), report=build_meanwhile)
-    assert others[0].folder == store.folder
-    assert list((folder / "stores").iterdir()) == [store.folder]
+    store = prepare(config, report=build_meanwhile)
+    assert others[0].communicate()[0] == ""
+    assert others[0].returncode == 0
+    assert left_in(folder / "stores") == [store.folder]
 
 
 def test_input_that_changes_meanwhile_is_noticed(folder: Path) -> None:
@@ -109,7 +122,7 @@ def test_input_that_changes_meanwhile_is_noticed(folder: Path) -> None:
 
     with pytest.raises(UserError, match="changed while it was being prepared"):
         prepare(configure(folder), report=change)
-    assert list((folder / "stores").iterdir()) == []
+    assert left_in(folder / "stores") == []
 
 
 def test_damaged_and_foreign_stores(folder: Path) -> None:

@@ -18,8 +18,9 @@ from posnmt.errors import UserError
 from posnmt.interrupt import Interrupted
 from posnmt.run import Run
 from posnmt.train import loop
-from posnmt.train.checkpoint import average, checkpoints
+from posnmt.train.checkpoint import all_in
 from posnmt.train.loop import train
+from posnmt.train.weights import average
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +121,7 @@ def test_a_signal_saves_the_state_and_exits_130(config_path, tmp_path):
     assert process.wait() == 130
     assert "interrupted: stopped after step " in lines[-1]
     assert "Traceback" not in "".join(lines)
-    step = json.loads((checkpoints(tmp_path / "run" / "checkpoints")[-1] / "state.json").read_text())["step"]
+    step = json.loads((all_in(tmp_path / "run" / "checkpoints")[-1] / "state.json").read_text())["step"]
     assert f"stopped after step {step}," in lines[-1]
 
 
@@ -174,11 +175,11 @@ def test_a_run_records_where_it_came_from(config_path, tmp_path):
 
 def test_the_average_is_the_mean_and_old_checkpoints_go(config_path, tmp_path):
     run = train(load(config_path), tmp_path / "run")
-    places = checkpoints(run.folder / "checkpoints")
+    places = all_in(run.folder / "checkpoints")
     assert [place.name for place in places] == ["step-00000008", "step-00000012"]
-    assert not (places[0] / "optimizer.safetensors").exists()
+    assert all((place / "optimizer.safetensors").exists() for place in places)
     tensors = [load_file(place / "model.safetensors") for place in places]
-    mean = average(places)
+    mean = average([place / "model.safetensors" for place in places])
     for name, value in mean.items():
         torch.testing.assert_close(value, (tensors[0][name] + tensors[1][name]) / 2)
     assert_same(weights(run.folder, "average"), mean)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from posnmt.model.registry import build_undrawn
-from posnmt.train.checkpoint import load_model, save_model
+from posnmt.train.weights import load_model, save_model
 from tiny import MODELS, VOCABULARY, build, settings, tokens
 
 

@@ -8,8 +8,8 @@ import json
 import shutil
 import ssl
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.message import Message
@@ -19,11 +19,10 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from filelock import FileLock, Timeout
-
-from posnmt import __version__
-from posnmt.data.fetch_partial import Partial, write_json
+from posnmt import __version__, files
+from posnmt.data.fetch_partial import Partial
 from posnmt.errors import UserError
+from posnmt.files import write_json
 
 Say = Callable[[str], None]
 Show = Callable[[str, float, str], None]
@@ -202,20 +201,9 @@ class Downloads:
         return dict(found)
 
 
-@contextmanager
-def locked(path: Path, say: Say) -> Iterator[None]:
-    """Hold `PATH.lock`, which another process may hold first; the system frees it when a process dies."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(f"{path}.lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        say(f"{path}: another process is at it; waiting")
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
+def locked(path: Path, say: Say) -> AbstractContextManager[None]:
+    """Hold `PATH.lock`, which another process may hold first."""
+    return files.locked(path.with_name(f"{path.name}.lock"), lambda: say(f"{path}: another process is at it; waiting"))
 
 
 def require_space(folder: Path, needed: int, what: str) -> None:

@@ -8,11 +8,12 @@ has changed on the server in between is fetched from its beginning. Bytes of two
 from __future__ import annotations
 
 import json
-import os
 import re
 from email.message import Message
 from pathlib import Path
 from typing import Any
+
+from posnmt.files import write_json
 
 
 class Partial:
@@ -86,10 +87,3 @@ class Partial:
         """Give the complete file its name."""
         self.path.replace(self.final)
         self._state.unlink(missing_ok=True)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file as a whole."""
-    made = path.with_name(path.name + ".new")
-    made.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8", newline="\n")
-    os.replace(made, path)

@@ -13,7 +13,6 @@ import json
 import os
 import platform
 import shutil
-import uuid
 from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
@@ -28,6 +27,7 @@ from posnmt.data.processes import cores, ordered_map
 from posnmt.data.store import FORMAT, SplitWriter, Store
 from posnmt.data.text import TextPipeline, text_hash
 from posnmt.errors import UserError, existing_file, raise_all
+from posnmt.files import PARTIAL, commit_folder, locked, sha256_of
 from posnmt.yaml_file import expand
 
 if TYPE_CHECKING:
@@ -62,36 +62,45 @@ def prepare(
         say(f"these inputs are prepared already: {folder}")
         return Store.open(folder)
 
-    processes = processes or cores()
-    text, findings = learn(config, files, processes, say)
     try:
-        root.mkdir(parents=True, exist_ok=True)
-        building = root / f".{key[:16]}.{uuid.uuid4().hex[:8]}"
-        building.mkdir()
-        try:
-            splits = _write(config, files, text, building, processes, say)
-            manifest = {
-                "format": FORMAT,
-                "key": key,
-                "settings": _settings(config),
-                "inputs": [_input(file, hashes[file], findings) for file in all_files(files)],
-                "vocabulary": {"source": text.source.size, "target": text.target.size, "shared": text.shared},
-                "splits": splits,
-                "versions": _versions(),
-            }
-            if _signatures(files) != before:
-                raise UserError("an input file changed while it was being prepared", "data", "prepare again")
-            text.save(building / "text")
-            content = json.dumps(manifest, ensure_ascii=False, indent=2) + "\n"
-            (building / "manifest.json").write_text(content, encoding="utf-8", newline="\n")
-            _move_into_place(building, folder)
-        finally:
-            shutil.rmtree(building, ignore_errors=True)
+        with locked(root / f".{key[:16]}.lock", lambda: say("another process is preparing these inputs; waiting")):
+            if not (folder / "manifest.json").exists():
+                _make(config, files, hashes, key, before, folder, processes or cores(), say)
     except OSError as error:
         todo = "make room or choose another folder with --out or data.store"
         raise UserError(f"the store cannot be written: {error.strerror or error}", root, todo) from error
-    say(f"store written: {folder}")
     return Store.open(folder)
+
+
+def _make(
+    config: Config, files: Files, hashes: dict[TextFile, str], key: str, before: list[tuple[int, int]], folder: Path,
+    processes: int, say: Report,
+) -> None:  # fmt: skip
+    """Prepare a store under another name, and rename it when it is complete; `before` as `_signatures` has it."""
+    text, findings = learn(config, files, processes, say)
+    building = folder.with_name(f".{folder.name}{PARTIAL}")
+    shutil.rmtree(building, ignore_errors=True)  # left by a process that was killed
+    building.mkdir()
+    try:
+        splits = _write(config, files, text, building, processes, say)
+        manifest = {
+            "format": FORMAT,
+            "key": key,
+            "settings": _settings(config),
+            "inputs": [_input(file, hashes[file], findings) for file in all_files(files)],
+            "vocabulary": {"source": text.source.size, "target": text.target.size, "shared": text.shared},
+            "splits": splits,
+            "versions": _versions(),
+        }
+        if _signatures(files) != before:
+            raise UserError("an input file changed while it was being prepared", "data", "prepare again")
+        text.save(building / "text")
+        content = json.dumps(manifest, ensure_ascii=False, indent=2) + "\n"
+        (building / "manifest.json").write_text(content, encoding="utf-8", newline="\n")
+        commit_folder(building, folder)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+    say(f"store written: {folder}")
 
 
 def table(store: Store) -> Table:
@@ -168,8 +177,7 @@ def _settings(config: Config) -> dict[str, Any]:
 def _hash_file(file: TextFile) -> str:
     """SHA-256 of a file's bytes as they lie on disk."""
     try:
-        with file.path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+        return sha256_of(file.path)
     except OSError as error:
         raise UserError(f"{file.role} cannot be read: {error.strerror}", file.path, "check its permissions") from None
 
@@ -228,13 +236,3 @@ def _versions() -> dict[str, str]:
     """The software that made a store."""
     packages = {name: version(name) for name in ("sentencepiece", "sacremoses", "pyarrow")}
     return {"posnmt": posnmt.__version__, "python": platform.python_version(), **packages}
-
-
-def _move_into_place(building: Path, folder: Path) -> None:
-    """Rename the finished store to its name, in one step."""
-    try:
-        building.replace(folder)
-    except OSError:
-        # Another process finished the same store first: its contents are the same.
-        if not (folder / "manifest.json").exists():
-            raise

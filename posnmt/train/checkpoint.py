@@ -1,8 +1,9 @@
-"""Checkpoints: weights in safetensors, no pickle; written whole or not at all; and their average.
+"""Checkpoints: committed whole, verified before a run goes on from one, pruned afterwards.
 
-A checkpoint folder `checkpoints/step-N` holds `model.safetensors`, and the newest also what a resumed run needs:
-`optimizer.safetensors` and `state.json`, the last file written, which makes the folder valid. The files are the same
-however many processes made them, and whether or not each had only a slice of the model.
+`checkpoints/step-N` holds `model.safetensors`, `optimizer.safetensors`, `state.json`, and `SHA256SUMS` over all three,
+in the format of `sha256sum`. Such a folder gets its name when all of it is on the disk, and never changes after, except
+that older ones lose the optimizer's file. A second checkpoint of one step is `step-N-2`. The files are the same however
+many processes made them, and whether or not each had only a slice of the model.
 """
 
 from __future__ import annotations
@@ -11,115 +12,173 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from posnmt.errors import UserError
+from posnmt.files import PARTIAL, commit_folder, sha256_of
 from posnmt.train.sharding import slice_like, whole
+from posnmt.train.weights import load_model, save_model
+
+MODEL, OPTIMIZER, STATE, SUMS = "model.safetensors", "optimizer.safetensors", "state.json", "SHA256SUMS"
+
+COMPLETE = 2
+"""Checkpoints that keep the optimizer's state: the newest, and one to fall back to."""
+
+FORMAT = 2
+"""Of `state.json`; checkpoints without a number have no digests, and do not tell whether they were evaluated."""
 
 
-def save_model(model: nn.Module, path: Path, about: dict[str, Any]) -> None:
-    """Write the weights of a model, shared matrices once, with facts about them in the file's header."""
-    named = {name: parameter.detach().cpu().contiguous() for name, parameter in model.named_parameters()}
-    save_tensors(named, path, about)
+@dataclass(frozen=True)
+class Checkpoints:
+    """The checkpoints of a run.
+
+    Attributes:
+        folder: where they are.
+        averaged: how many evaluated ones are kept to be averaged.
+    """
+
+    folder: Path
+    averaged: int
+
+    def commit(
+        self, model: nn.Module, moments: dict[str, Tensor], state: dict[str, Any], about: dict[str, Any]
+    ) -> Path:
+        """Write a checkpoint and give it its name; those that exist are not touched.
+
+        Args:
+            moments: the optimizer's, of `optimizer_tensors`, whole and on the CPU.
+            state: the run's state, JSON; `state["step"]` is N, and so is `state["evaluated"]` where dev was evaluated.
+            about: facts for the header of the file of weights.
+        """
+        name = f"step-{state['step']:08d}"
+        versions = [_number(place)[1] for place in all_in(self.folder) if _number(place)[0] == state["step"]]
+        if versions:
+            name += f"-{max(versions) + 1}"
+        building = self.folder / f".{name}{PARTIAL}"
+        shutil.rmtree(building, ignore_errors=True)
+        building.mkdir(parents=True)
+        save_model(model, building / MODEL, about)
+        save_file(moments, building / OPTIMIZER)
+        (building / STATE).write_text(json.dumps({**state, "format": FORMAT}, indent=1), encoding="utf-8")
+        sums = "".join(f"{sha256_of(building / each)}  {each}\n" for each in (MODEL, OPTIMIZER, STATE))
+        (building / SUMS).write_text(sums, encoding="utf-8")
+        commit_folder(building, self.folder / name)
+        return self.folder / name
+
+    def prune(self) -> None:
+        """Remove what nobody needs: all but the newest complete states, and the weights that are to be averaged."""
+        places = all_in(self.folder)
+        states, averaged = places[-COMPLETE:], self.to_average()
+        for place in places:
+            if place not in states and place not in averaged:
+                os.replace(place, self.folder / f".{place.name}{PARTIAL}")
+            elif place not in states:
+                (place / OPTIMIZER).unlink(missing_ok=True)
+        for left in self.folder.glob(f".step-*{PARTIAL}"):
+            shutil.rmtree(left)
+
+    def to_average(self) -> list[Path]:
+        """The newest evaluated checkpoints, one a step, oldest first. An interruption leaves one that is not."""
+        by_step = {_number(place)[0]: place for place in all_in(self.folder) if evaluated(place)}
+        return list(by_step.values())[-self.averaged :]
+
+    def sound_to_average(self, say: Callable[[str], None]) -> list[Path]:
+        """Those of `to_average` whose weights are as they were written; the others are reported."""
+        faults = {place: damage(place, complete=False) for place in self.to_average()}
+        for place, fault in faults.items():
+            if fault is not None:
+                say(f"warning: checkpoint {place.name} is damaged ({fault}), and left out of the average")
+        return [place for place, fault in faults.items() if fault is None]
+
+    def undamaged(self, say: Callable[[str], None]) -> Path | None:
+        """The newest checkpoint that a run can go on from; None if the run has none at all.
+
+        Those that are damaged are reported and renamed to `NAME.damaged`, where one before them is sound.
+
+        Raises:
+            UserError: there are checkpoints, and none is sound.
+        """
+        faults: dict[Path, str] = {}
+        for place in reversed(all_in(self.folder)):
+            fault = damage(place, complete=True)
+            if fault is None:
+                for other, reason in faults.items():
+                    say(f"warning: checkpoint {other.name} is damaged ({reason}); going on from {place.name}")
+                    os.replace(other, other.with_name(f"{other.name}.damaged"))
+                return place
+            faults[place] = fault
+        if faults:
+            named = "; ".join(f"{place.name}: {fault}" for place, fault in faults.items())
+            raise UserError(
+                f"no checkpoint is left that training can go on from: {named}", self.folder,
+                "restore one from a copy, or start a new run with another --out",
+            )  # fmt: skip
+        return None
 
 
-def save_tensors(tensors: dict[str, Tensor], path: Path, about: dict[str, Any]) -> None:
-    """Write tensors to a safetensors file, in place only when complete."""
-    partial = path.with_name(path.name + ".partial")
-    save_file(tensors, partial, metadata={key: json.dumps(value) for key, value in about.items()})
-    os.replace(partial, path)
+def all_in(folder: Path) -> list[Path]:
+    """The checkpoints in a folder, oldest first."""
+    return sorted((path for path in folder.glob("step-*") if re.fullmatch(r"step-\d+(-\d+)?", path.name)), key=_number)
 
 
-def load_model(model: nn.Module, path: Path) -> dict[str, Any]:
-    """Read the weights of a model, or of this process's slice of it, from a file, and the facts in its header.
+def _number(place: Path) -> tuple[int, int]:
+    """Step and version of a checkpoint, from its name."""
+    _, step, *version = place.name.split("-")
+    return int(step), int(version[0]) if version else 1
+
+
+def evaluated(place: Path) -> bool:
+    """Whether dev was evaluated at a checkpoint; those of the first format do not tell, and count as such."""
+    try:
+        state = read_state(place)
+    except (OSError, ValueError):
+        return False
+    return bool(state.get("evaluated", state["step"]) == state["step"])
+
+
+def read_state(place: Path) -> dict[str, Any]:
+    """The run's state at a checkpoint.
 
     Raises:
-        UserError: no such file, not safetensors, or weights of another model (names or shapes differ).
+        OSError, ValueError: the file is missing, or is not JSON.
     """
-    if not path.exists():
-        raise UserError("no such checkpoint", path, "train the model first, or name another checkpoint")
-    try:
-        tensors = load_file(path)
-        with safe_open(path, framework="pt") as file:
-            about = {key: json.loads(value) for key, value in (file.metadata() or {}).items()}
-    except (SafetensorError, json.JSONDecodeError) as error:
-        raise UserError(f"not a readable safetensors file: {error}", path, "copy it again from where it came") from None
-    wanted = dict(model.named_parameters())
-    faults = [f"{name} is missing" for name in wanted if name not in tensors]
-    faults += [f"{name} is not in this model" for name in tensors if name not in wanted]
-    faults += [
-        f"{name} is {list(tensors[name].shape)}, not {list(parameter.shape)}"
-        for name, parameter in wanted.items()
-        if name in tensors and tensors[name].shape != parameter.shape
-    ]
-    if faults:
-        more = f" and {len(faults) - 3} more" if len(faults) > 3 else ""
-        raise UserError(
-            f"the checkpoint was made with another config: {'; '.join(faults[:3])}{more}", path,
-            "use the config.yaml that was written with it",
-        )  # fmt: skip
-    with torch.no_grad():
-        for name, parameter in wanted.items():
-            parameter.copy_(slice_like(tensors[name], parameter))
-    return about
+    state: dict[str, Any] = json.loads((place / STATE).read_text(encoding="utf-8"))
+    return state
 
 
-def save_checkpoint(
-    folder: Path, model: nn.Module, moments: dict[str, Tensor], state: dict[str, Any], about: dict[str, Any], keep: int
-) -> Path:
-    """Write `folder/step-N`; keep the newest `keep` checkpoints, and of the older ones the weights alone.
+def damage(place: Path, complete: bool) -> str | None:
+    """What is wrong with the files of a checkpoint; None if nothing is.
 
     Args:
-        moments: the optimizer's, of `optimizer_tensors`, whole and on the CPU.
-        state: the run's state, JSON; `state["step"]` is N.
+        complete: with the optimizer's state, which older checkpoints lack.
     """
-    place = folder / f"step-{state['step']:08d}"
-    building = folder / f".{place.name}.partial"
-    shutil.rmtree(building, ignore_errors=True)
-    building.mkdir(parents=True)
-    save_model(model, building / "model.safetensors", about)
-    save_file(moments, building / "optimizer.safetensors")
-    (building / "state.json").write_text(json.dumps(state, indent=1), encoding="utf-8")
-    shutil.rmtree(place, ignore_errors=True)
-    os.replace(building, place)
-    for older in checkpoints(folder)[:-1]:
-        (older / "optimizer.safetensors").unlink(missing_ok=True)
-    for oldest in checkpoints(folder)[:-keep]:
-        shutil.rmtree(oldest)
-    return place
-
-
-def checkpoints(folder: Path) -> list[Path]:
-    """The complete checkpoints of a run, oldest first."""
-    found = [path for path in folder.glob("step-*") if re.fullmatch(r"step-\d+", path.name)]
-    return sorted(path for path in found if (path / "state.json").exists())
+    names = [MODEL, STATE] + [OPTIMIZER] * complete
+    missing = [name for name in names if not (place / name).exists()]
+    if missing:
+        return f"it has no {missing[0]}"
+    try:
+        if "format" not in read_state(place) and not (place / SUMS).exists():
+            return None  # of the first format, without digests
+        lines = (place / SUMS).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        return str(error)
+    sums = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    changed = [name for name in names if sums.get(name) != sha256_of(place / name)]
+    return f"{changed[0]} is not what was written" if changed else None
 
 
 def load_checkpoint(place: Path, model: nn.Module, optimizer: Optimizer) -> dict[str, Any]:
     """Put model and optimizer back to where a checkpoint was written; its state."""
-    load_model(model, place / "model.safetensors")
-    if not (place / "optimizer.safetensors").exists():
-        raise UserError("this checkpoint has no optimizer state, so training cannot go on from it", place)
-    _restore_optimizer(load_file(place / "optimizer.safetensors"), model, optimizer)
-    state: dict[str, Any] = json.loads((place / "state.json").read_text(encoding="utf-8"))
-    return state
-
-
-def average(places: list[Path]) -> dict[str, Tensor]:
-    """The mean of the weights of several checkpoints, summed in float64."""
-    total: dict[str, Tensor] = {}
-    for place in places:
-        for name, tensor in load_file(place / "model.safetensors").items():
-            total[name] = total[name] + tensor.double() if name in total else tensor.double()
-    kinds = load_file(places[0] / "model.safetensors")
-    return {name: (value / len(places)).to(kinds[name].dtype) for name, value in total.items()}
+    load_model(model, place / MODEL)
+    _restore_optimizer(load_file(place / OPTIMIZER), model, optimizer)
+    return read_state(place)
 
 
 def optimizer_tensors(model: nn.Module, optimizer: Optimizer, keep: bool) -> dict[str, Tensor]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import shutil
 import time
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,21 +25,14 @@ from posnmt.data.batch import BatchPlan
 from posnmt.data.concatenate import Concatenated
 from posnmt.data.prepare import prepare
 from posnmt.errors import UserError
+from posnmt.files import replacing
 from posnmt.interrupt import Interrupted, StopSignal
 from posnmt.model.base import TranslationModel
 from posnmt.model.registry import build_model
+from posnmt.processor import multiplies_bf16
 from posnmt.progress import Display, duration
-from posnmt.run import Run, refuse_existing, refuse_other_config
-from posnmt.train.checkpoint import (
-    average,
-    checkpoints,
-    load_checkpoint,
-    load_model,
-    optimizer_tensors,
-    save_checkpoint,
-    save_model,
-    save_tensors,
-)
+from posnmt.run import Run, claimed, is_unfinished, refuse_existing, refuse_other_config
+from posnmt.train.checkpoint import MODEL, Checkpoints, load_checkpoint, optimizer_tensors
 from posnmt.train.device import make_fabric
 from posnmt.train.evaluate import evaluate, merit, said
 from posnmt.train.gradients import Gradients, InParts, Whole
@@ -48,6 +42,7 @@ from posnmt.train.record import Metrics, provenance
 from posnmt.train.schedule import learning_rate
 from posnmt.train.sharding import copy_whole
 from posnmt.train.stop import INTERRUPTED, agreed, why_stop
+from posnmt.train.weights import average, load_model, save_model, save_tensors
 
 if TYPE_CHECKING:
     from posnmt.data.store import Split, Store
@@ -73,21 +68,35 @@ def train(config: Config, out: Path, resume: bool = False, display: Display | No
         Interrupted: told to stop; the state is saved.
     """
     display = display or Display(quiet=True)
+    if resume and is_unfinished(out):
+        display.say(f"the run in {out} was stopped before its first update; starting it")
+        resume = False
+    _refuse(out, config, resume)
+    fabric = make_fabric(config.train)
+    display.hush(not fabric.is_global_zero)
+    store = _prepared(config, fabric, display)
+    with claimed(out) if fabric.is_global_zero else nullcontext():
+        _refuse(out, config, resume)  # another process may have trained there meanwhile
+        return _train(config, out, resume, fabric, store, display)
+
+
+def _refuse(out: Path, config: Config, resume: bool) -> None:
+    """Raise the error of a folder that cannot be trained in."""
     if resume:
         refuse_other_config(Run.open(out), config)
     else:
         refuse_existing(out)
-    fabric = make_fabric(config.train)
-    display.hush(not fabric.is_global_zero)
-    store = _prepared(config, fabric, display)
 
+
+def _train(config: Config, out: Path, resume: bool, fabric: Fabric, store: Store, display: Display) -> Run:
+    """Train in a folder that is this process's own; see `train`."""
     torch.manual_seed(config.train.seed)
     model = _model(config, store, fabric)
     corpus = _training_pairs(config, store)
     _refuse_too_long(model, {**{name: store.split(name) for name in store.splits}, "train": corpus})
     loss_of = TrainingLoss(model, config.train.label_smoothing)
-    progress = Progress()
-    newest = checkpoints(out / "checkpoints")[-1:] if resume else []
+    kept = Checkpoints(out / "checkpoints", config.train.average)
+    newest = fabric.broadcast(kept.undamaged(display.say) if resume and fabric.is_global_zero else None)
     if config.train.compile:
         loss_of.compile(dynamic=True)
     shared_loss = fabric.setup_module(loss_of)
@@ -96,8 +105,9 @@ def train(config: Config, out: Path, resume: bool = False, display: Display | No
         eps=config.train.adam_epsilon, weight_decay=config.train.weight_decay, fused=True,
     )  # fmt: skip
     shared_optimizer = fabric.setup_optimizers(optimizer)
-    if newest:
-        progress = Progress.from_json(load_checkpoint(newest[0], model, optimizer))
+    progress = Progress()
+    if newest is not None:
+        progress = Progress.from_json(load_checkpoint(newest, model, optimizer))
     parameters = sum(parameter.numel() for parameter in model.parameters())
     if fabric.is_global_zero and not resume:
         Run.create(out, config, store.text, _first_record(config, store, corpus, parameters))
@@ -105,12 +115,16 @@ def train(config: Config, out: Path, resume: bool = False, display: Display | No
     run = Run.open(out)
     size = f"{parameters:,} parameters, {len(corpus):,} pairs"
     place = f"{fabric._precision.precision} on {fabric.device}"
+    if config.train.precision == "bf16" and fabric.device.type == "cpu" and not multiplies_bf16():
+        display.say(
+            "warning: this processor has no bf16 instructions and emulates them; train.precision: auto is faster"
+        )
     display.say(f"{size}, {place}" + (f", going on after step {progress.step:,}" if resume else ""))
     if config.data.dev is None:
         display.say("no data.dev is given: nothing to choose a checkpoint by, so the last one is the model")
     alone_on_cpu = fabric.device.type == "cpu" and fabric.world_size == 1 and not config.train.compile
     gradients = InParts(fabric, loss_of) if alone_on_cpu else Whole(fabric, shared_loss, config.train.shard)
-    training = Training(fabric, config, run, store, corpus, loss_of, gradients, optimizer, progress, display)
+    training = Training(fabric, config, run, store, corpus, loss_of, gradients, optimizer, kept, progress, display)
     with StopSignal() as stop:
         try:
             reason = training.loop(shared_loss, shared_optimizer, stop)
@@ -133,6 +147,7 @@ class Training:
     loss_of: TrainingLoss
     gradients: Gradients
     optimizer: AdamW
+    checkpoints: Checkpoints
     progress: Progress
     display: Display
 
@@ -144,7 +159,11 @@ class Training:
         """
         fabric, settings, progress = self.fabric, self.config.train, self.progress
         plan = BatchPlan(self.corpus, settings.batch, settings.batch_unit, settings.seed)
-        self.metrics = Metrics(self.run.folder, progress.step) if fabric.is_global_zero else None
+        self.metrics = Metrics(self.run.folder, progress.step, progress.metrics) if fabric.is_global_zero else None
+        if self.metrics is not None:
+            if self.metrics.lost:
+                self.display.say(f"warning: {self.metrics.lost} lines of {self.metrics.path} are damaged or missing")
+            self.checkpoints.prune()  # what a process that was killed left
         shared_loss.train()
         self.clock = time.monotonic()
         while not (reason := agreed(fabric, why_stop(settings, progress, stop))):
@@ -186,9 +205,10 @@ class Training:
                 self.evaluate_and_save()
 
         if reason == INTERRUPTED:
-            self.save(self.whole())
+            if progress.saved != progress.step:
+                self.save(self.whole(), evaluated=False)
         else:
-            if progress.step % settings.evaluate_every:
+            if progress.evaluated != progress.step:
                 self.evaluate_and_save()
             self.finish(reason)
         if self.metrics is not None:
@@ -223,7 +243,7 @@ class Training:
         self.spend()
         if figures:
             self.write("dev", figures)
-        self.save(whole)
+        self.save(whole, evaluated=True)
 
     def whole(self) -> TrainingLoss:
         """The loss module; where each process has a slice of its weights, the first gets a copy that has them all."""
@@ -245,13 +265,21 @@ class Training:
             figures = self.fabric.broadcast(figures)
         return figures
 
-    def save(self, whole: TrainingLoss) -> None:
-        """Write a checkpoint that the run can go on from, by the first process."""
-        first = self.fabric.is_global_zero
-        moments = optimizer_tensors(self.loss_of.model, self.optimizer, keep=first)
-        if first:
-            folder, keep = self.run.folder / "checkpoints", self.config.train.average
-            save_checkpoint(folder, whole.model, moments, asdict(self.progress), self.about({}), keep)
+    def save(self, whole: TrainingLoss, evaluated: bool) -> None:
+        """Write a checkpoint that the run can go on from, by the first process.
+
+        Args:
+            evaluated: whether it is one of those that are averaged at the end; an interruption leaves others.
+        """
+        progress = self.progress
+        progress.saved = progress.step
+        progress.evaluated = progress.step if evaluated else progress.evaluated
+        moments = optimizer_tensors(self.loss_of.model, self.optimizer, keep=self.metrics is not None)
+        if self.metrics is not None:
+            self.metrics.sync()
+            progress.metrics = self.metrics.count
+            self.checkpoints.commit(whole.model, moments, asdict(progress), self.about({}))
+            self.checkpoints.prune()
 
     def about(self, figures: dict[str, Any]) -> dict[str, Any]:
         """Facts written into the header of a file of weights."""
@@ -261,11 +289,12 @@ class Training:
     def finish(self, reason: str) -> None:
         """Average the last checkpoints, let dev choose what `model.safetensors` is, and close the record."""
         run, progress = self.run, self.progress
-        chosen, places = "best" if self.config.data.dev is not None else "last", checkpoints(run.folder / "checkpoints")
+        chosen, first = "best" if self.config.data.dev is not None else "last", self.fabric.is_global_zero
+        places = self.fabric.broadcast(self.checkpoints.sound_to_average(self.display.say) if first else [])
         if len(places) > 1:
             whole = self.whole()
-            if self.fabric.is_global_zero:
-                save_tensors(average(places), run.weights("average"), self.about({}))
+            if first:
+                save_tensors(average([place / MODEL for place in places]), run.weights("average"), self.about({}))
                 load_model(whole.model, run.weights("average"))
             figures = self.evaluate(whole)
             if figures:
@@ -273,9 +302,9 @@ class Training:
                 self.display.say(f"average of the last {len(places)} checkpoints: dev {said(figures)}")
             if figures and (progress.best is None or merit(figures, self.config.train) > progress.best):
                 chosen = "average"
-                if self.fabric.is_global_zero:
-                    shutil.copyfile(run.weights("average"), run.weights("model"))
-        if self.fabric.is_global_zero:
+        if first:
+            with replacing(run.weights("model")) as partial:
+                shutil.copyfile(run.weights("average" if chosen == "average" else "best"), partial)
             ending = {"stopped": reason, "steps": progress.step, "epochs": progress.cursor.epoch}
             ending |= {"seconds": round(progress.seconds, 1), "best_step": progress.best_step, "model": chosen}
             run.write_record({**run.record, **ending})

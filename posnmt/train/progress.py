@@ -54,6 +54,9 @@ class Progress:
         waited: evaluations since then.
         plateau: decays of the learning rate so far.
         window: sums since the last line of metrics.
+        saved: the step of the newest checkpoint.
+        evaluated: the step of the newest checkpoint at which dev was evaluated.
+        metrics: lines of metrics written before the newest checkpoint; None where it is not known.
     """
 
     step: int = 0
@@ -64,11 +67,17 @@ class Progress:
     waited: int = 0
     plateau: Plateau = field(default_factory=Plateau)
     window: Window = field(default_factory=Window)
+    saved: int = -1
+    evaluated: int = -1
+    metrics: int | None = 0
 
     @classmethod
     def from_json(cls, state: dict[str, Any]) -> Progress:
-        """Read back what `dataclasses.asdict` gave."""
+        """Read back what `dataclasses.asdict` gave, with what else `Checkpoints` writes."""
         parts = {"cursor": Cursor, "plateau": Plateau, "window": Window}
+        if state.get("format", 1) == 1:
+            state = {"saved": state["step"], "evaluated": state["step"], "metrics": None, **state}
+        state = {key: value for key, value in state.items() if key != "format"}
         return cls(**{key: parts[key](**value) if key in parts else value for key, value in state.items()})
 
     def observe(self, merit: float) -> bool:

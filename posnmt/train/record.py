@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from typing import Any
 import torch
 
 import posnmt
+from posnmt.files import sync, write_text
+from posnmt.processor import processor
 
 
 def provenance(seed: int, data_key: str, parameters: int) -> dict[str, Any]:
@@ -34,19 +37,6 @@ def provenance(seed: int, data_key: str, parameters: int) -> dict[str, Any]:
     }
 
 
-def processor() -> str:
-    """The processor's name as the system tells it, or the GPU's."""
-    if torch.cuda.is_available():
-        return torch.cuda.get_device_name()
-    try:
-        for line in Path("/proc/cpuinfo").read_text().split("\n"):
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor()
-
-
 def _commit() -> str | None:
     """The commit of the source tree that runs, with `+changes` where it was edited; None when installed elsewhere."""
     folder = Path(posnmt.__file__).parent
@@ -65,32 +55,46 @@ class Metrics:
 
     Args:
         folder: the run.
-        resumed_at: step that the run continues from; lines of later steps, written by a run that was killed, go.
+        resumed_at: step that the run continues from; what a run that was killed wrote after it is removed.
+        count: lines that there were at that step; None, where the checkpoint does not tell: those of no later step.
+
+    Attributes:
+        count: lines written so far.
+        lost: lines that were there at the step and are damaged or gone.
     """
 
-    def __init__(self, folder: Path, resumed_at: int = 0) -> None:
+    def __init__(self, folder: Path, resumed_at: int = 0, count: int | None = 0) -> None:
         from tensorboardX import SummaryWriter
 
         self.path = folder / "metrics.jsonl"
-        kept = [line for line in _lines(self.path) if json.loads(line)["step"] <= resumed_at]
-        self.path.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
+        lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines() if self.path.exists() else []
+        kept = [line for line in lines[:count] if _step(line) <= resumed_at]
+        self.count = len(kept)
+        self.lost = 0 if count is None else count - len(kept)
+        write_text(self.path, "".join(line + "\n" for line in kept))
         self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=resumed_at + 1 if resumed_at else None)
 
     def write(self, kind: str, step: int, values: dict[str, Any]) -> None:
         """Add one line {kind, step, ...values}; numbers go to TensorBoard as kind/name too."""
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"kind": kind, "step": step, **values}) + "\n")
+        self.count += 1
         for name, value in values.items():
             if isinstance(value, int | float) and not isinstance(value, bool):
                 self._board.add_scalar(f"{kind}/{name}", value, step)
+
+    def sync(self) -> None:
+        """Have the lines on the disk."""
+        sync(self.path)
 
     def close(self) -> None:
         """Write out what TensorBoard still holds."""
         self._board.close()
 
 
-def _lines(path: Path) -> list[str]:
-    """The whole lines of a file; a last line that a kill cut short is left out."""
-    if not path.exists():
-        return []
-    return [line for line in path.read_text(encoding="utf-8").split("\n")[:-1] if line]
+def _step(line: str) -> float:
+    """The step of a line of metrics; infinite where the line is cut short or damaged."""
+    try:
+        return int(json.loads(line)["step"])
+    except (ValueError, TypeError, KeyError):
+        return math.inf

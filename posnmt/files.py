@@ -1,0 +1,109 @@
+"""Files that are whole or absent, digests, and locks.
+
+What is written under its own name is complete: it is written under another name, synchronised with the disk, and
+renamed. A process that is killed, or a machine that loses power, leaves the old content or the new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+PARTIAL = ".partial"
+"""End of the name of a file or folder that is being written."""
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Write a file through a partial one that takes its place when the block ends without an error.
+
+    Yields:
+        The partial file's path, to be written in the block.
+    """
+    partial = path.with_name(path.name + PARTIAL)
+    try:
+        yield partial
+        sync(partial)
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    sync(path.parent)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a text file, in UTF-8."""
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, tree: Any) -> None:
+    """Replace a JSON file."""
+    write_text(path, json.dumps(tree, indent=1, ensure_ascii=False) + "\n")
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The object in a JSON file of ours; None if the file is missing or holds anything else."""
+    try:
+        tree = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return tree if isinstance(tree, dict) else None
+
+
+def commit_folder(building: Path, place: Path) -> None:
+    """Give a complete folder its name, in one step, after all that it holds is on the disk.
+
+    Raises:
+        OSError: `place` exists and is not empty.
+    """
+    for folder, _, names in os.walk(building):
+        for name in names:
+            sync(Path(folder, name))
+        sync(Path(folder))
+    os.replace(building, place)
+    sync(place.parent)
+
+
+def sync(path: Path) -> None:
+    """Have the system write a file, or the entries of a folder, to the disk."""
+    if path.is_dir() and os.name == "nt":  # Windows has no such operation on folders
+        return
+    number = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file's content, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def locked(path: Path, busy: Callable[[], None]) -> Iterator[None]:
+    """Hold the lock file `path`; the system frees it when the process ends, however it ends.
+
+    Args:
+        busy: called where another process holds the lock, before waiting for it; it may raise an error instead.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        busy()
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()

@@ -1,0 +1,72 @@
+"""Weights in safetensors files: no pickle, written whole or not at all; and their average."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from posnmt.errors import UserError
+from posnmt.files import replacing
+from posnmt.train.sharding import slice_like
+
+
+def save_model(model: nn.Module, path: Path, about: dict[str, Any]) -> None:
+    """Write the weights of a model, shared matrices once, with facts about them in the file's header."""
+    named = {name: parameter.detach().cpu().contiguous() for name, parameter in model.named_parameters()}
+    save_tensors(named, path, about)
+
+
+def save_tensors(tensors: dict[str, Tensor], path: Path, about: dict[str, Any]) -> None:
+    """Write tensors to a safetensors file, in place only when complete."""
+    with replacing(path) as partial:
+        save_file(tensors, partial, metadata={key: json.dumps(value) for key, value in about.items()})
+
+
+def load_model(model: nn.Module, path: Path) -> dict[str, Any]:
+    """Read the weights of a model, or of this process's slice of it, from a file, and the facts in its header.
+
+    Raises:
+        UserError: no such file, not safetensors, or weights of another model (names or shapes differ).
+    """
+    if not path.exists():
+        raise UserError("no such checkpoint", path, "train the model first, or name another checkpoint")
+    try:
+        tensors = load_file(path)
+        with safe_open(path, framework="pt") as file:
+            about = {key: json.loads(value) for key, value in (file.metadata() or {}).items()}
+    except (SafetensorError, json.JSONDecodeError) as error:
+        raise UserError(f"not a readable safetensors file: {error}", path, "copy it again from where it came") from None
+    wanted = dict(model.named_parameters())
+    faults = [f"{name} is missing" for name in wanted if name not in tensors]
+    faults += [f"{name} is not in this model" for name in tensors if name not in wanted]
+    faults += [
+        f"{name} is {list(tensors[name].shape)}, not {list(parameter.shape)}"
+        for name, parameter in wanted.items()
+        if name in tensors and tensors[name].shape != parameter.shape
+    ]
+    if faults:
+        more = f" and {len(faults) - 3} more" if len(faults) > 3 else ""
+        raise UserError(
+            f"the checkpoint was made with another config: {'; '.join(faults[:3])}{more}", path,
+            "use the config.yaml that was written with it",
+        )  # fmt: skip
+    with torch.no_grad():
+        for name, parameter in wanted.items():
+            parameter.copy_(slice_like(tensors[name], parameter))
+    return about
+
+
+def average(files: list[Path]) -> dict[str, Tensor]:
+    """The mean of the weights in several files, summed in float64."""
+    total: dict[str, Tensor] = {}
+    for file in files:
+        for name, tensor in load_file(file).items():
+            total[name] = total[name] + tensor.double() if name in total else tensor.double()
+    kinds = load_file(files[0])
+    return {name: (value / len(files)).to(kinds[name].dtype) for name, value in total.items()}
