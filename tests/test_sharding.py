@@ -93,9 +93,18 @@ def test_slices_train_as_one_process_does(runs, name):
 def test_slices_train_as_whole_copies_do(runs):
     assert_same_course(runs / "relative", runs / "ddp")
     norms = [each["norms"] for each in (*held(runs, "relative"), *held(runs, "ddp"))]
+    assert len(norms[0]) == 8
     assert all(norm > CLIP for norm in norms[0])  # clipped at every step, and by the same norm everywhere
     for other in norms[1:]:
         assert other == pytest.approx(norms[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["ddp", "relative", "reordering"])
+def test_each_process_and_batch_has_a_dropout_of_its_own(runs, name):
+    """Random numbers are seeded with (seed, step, process, batch of the update)."""
+    batches = 2 if name == "reordering" else 1
+    for rank, process in enumerate(held(runs, name)):
+        assert process["seeds"] == [[1, step, rank, batch] for step in range(1, 9) for batch in range(batches)]
 
 
 @pytest.mark.parametrize("name", ["shared-first", "shared-last"])
@@ -153,17 +162,20 @@ class Watched(loop.Training):
             "parameters": entries(self.loss_of.model.parameters()),
             "moments": entries(moments),
             "gradients": list(WatchedWhole.entries),
+            "seeds": WatchedWhole.seeds,
         }
         place = self.run.folder.with_name(f"{self.run.folder.name}.{self.fabric.global_rank}.json")
         place.write_text(json.dumps(figures))
 
 
 class WatchedWhole(Whole):
-    """Gradients that note after each batch how many numbers of them this process has."""
+    """Gradients that note each batch's seed, and after it how many numbers of them this process has."""
 
     entries: ClassVar[set[int]] = set()
+    seeds: ClassVar[list[tuple[int, ...]]] = []
 
     def add(self, batch, scale, seed, last):
+        self.seeds.append(seed)
         sums = super().add(batch, scale, seed, last)
         parameters = self.shared_loss.module.parameters()
         self.entries.add(entries(parameter.grad for parameter in parameters if parameter.grad is not None))
@@ -190,6 +202,7 @@ def work(folder):
         out, config = folder / job["out"], load(job["config"], job["settings"])
         loop.why_stop = why_stop
         WatchedWhole.entries.clear()
+        WatchedWhole.seeds.clear()
         if "stop" in job:
             loop.why_stop = stopping_at(job["stop"])
         try:
