@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import triton_interpreter
+from loops import scaled
 from posnmt.model.attention import attend
 from posnmt.model.kernels import shaw
 from posnmt.position.relative import RelativeKeys, RelativeKeysAndValues
@@ -53,13 +54,13 @@ def padding(lengths, tokens):
 
 
 def fused(q, k, v, view, mask, causal, dropout=0.0):
-    return shaw.shaw_attention(q * q.shape[-1] ** -0.5, k, v, *view.distance_vectors(), mask, causal, dropout)
+    return shaw.shaw_attention(scaled(q), k, v, *view.distance_vectors(), mask, causal, dropout)
 
 
 def plain(q, k, v, view, mask, causal, dropout=0.0):
     span = Span(0, q.shape[2], q.device)
     with patch.object(shaw, "serves", lambda *_: False):
-        return attend(q, k, v, LayerPositions([view]), span, mask, causal, dropout)
+        return attend(scaled(q), k, v, LayerPositions([view]), span, mask, causal, dropout)
 
 
 def agree(got, want, leaves):
@@ -146,7 +147,7 @@ def test_attention_takes_the_kernel_where_nothing_else_adds(monkeypatch):
 
     def taken(views, q=q, start=0):
         calls.clear()
-        attend(q, k, v, LayerPositions(views), Span(start, q.shape[2], q.device), None, True, 0.0)
+        attend(scaled(q), k, v, LayerPositions(views), Span(start, q.shape[2], q.device), None, True, 0.0)
         return len(calls) == 1
 
     assert taken([view])

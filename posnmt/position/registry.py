@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 from typing import TYPE_CHECKING
 
+import torch
 from pydantic import ValidationError
 
 from posnmt.errors import UserError, nearest, refuse_unknown
@@ -76,8 +78,29 @@ def check(choices: list[SchemeChoice], stack: Stack) -> list[tuple[int | None, s
             (index, f"{choice.scheme} cannot stand beside {name} in one stack; choose one of them")
             for name in sorted(kind.excludes.intersection(names) - {choice.scheme})
         )
+    faults.extend(_rotating_twice(choices, stack, {index for index, _ in faults}))
     faults.extend((None, f"{name} is listed twice") for name in sorted(set(names)) if names.count(name) > 1)
     return faults
+
+
+def _rotating_twice(choices: list[SchemeChoice], stack: Stack, faulty: set[int | None]) -> list[tuple[int, str]]:
+    """A fault for each pair of schemes that both turn the queries or keys of one product."""
+    from posnmt.position.seam import rotates
+
+    sound = [(index, choice) for index, choice in enumerate(choices) if index not in faulty]
+    if len(sound) < 2:
+        return []
+    with torch.device("meta"):
+        rotating = [(index, choice.scheme) for index, choice in sound if rotates(build(choice, stack), stack.layers)]
+    return [
+        (
+            index,
+            f"{first} cannot stand beside {second} in one stack; choose one of them: both change the queries or keys of"
+            " one product, where what each of them does alone does not add up",
+        )
+        for (_, first), (index, second) in itertools.combinations(rotating, 2)
+        if first != second
+    ]
 
 
 def option_fault(name: str, settings: type[Options], problem: object) -> str:
