@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from posnmt.config import SchemeChoice
     from posnmt.position.seam import Options, Scheme, Stack
 
-SCHEMES = {
+SCHEMES: dict[str, str | type[Scheme]] = {
     "sinusoidal": "absolute:Sinusoidal",
     "learned": "absolute:Learned",
     "relative": "relative:Relative",
@@ -37,7 +37,11 @@ SCHEMES = {
     "fire": "fire:Fire",
     "cope": "cope:Cope",
 }
-"""Scheme name → module and class inside posnmt.position; a class has `Settings`, and takes (stack, settings)."""
+"""Scheme name → module and class inside posnmt.position, or a class from anywhere else.
+
+A class has `Settings`, and takes (stack, settings). A program that imports posnmt adds its own scheme with
+`SCHEMES["mine"] = Mine`; `posnmt.testing.check_scheme(Mine)` tests it.
+"""
 
 
 def scheme_class(name: str) -> type[Scheme]:
@@ -47,7 +51,10 @@ def scheme_class(name: str) -> type[Scheme]:
         UserError: no scheme has this name.
     """
     refuse_unknown(name, SCHEMES, "position scheme")
-    module, attribute = SCHEMES[name].split(":")
+    entry = SCHEMES[name]
+    if not isinstance(entry, str):
+        return entry
+    module, attribute = entry.split(":")
     found: type[Scheme] = getattr(importlib.import_module(f"posnmt.position.{module}"), attribute)
     return found
 
