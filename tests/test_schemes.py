@@ -176,7 +176,7 @@ BROKEN = {
     ],
     "depends on the padding": broken(refuses=classmethod(serves_both), embed=reads_all_keys),
     "selected in mid-search|pieces of a target": broken(embed=keeps_of_the_first_row),
-    "in the decoder: the check 'steps' ended with RuntimeError": broken(view_logits=ends_with_an_error),
+    "in the decoder: the check 'causality' ended with RuntimeError": broken(view_logits=ends_with_an_error),
     "no gradient reaches .*unused": broken(__init__=dead_parameter),
     "not restored by its state dictionary": broken(__init__=unstored),
     "in blocks of queries is not the whole": broken(view_by_offset=twice_by_offset, view_laid=True),
