@@ -1,4 +1,4 @@
-"""Every named system end to end: trained in the chip's precision until it learns, stored, loaded, translating, scoring."""
+"""Every named system end to end: trained in the chip's precision, learning, stored, loaded, translating, scoring."""
 
 from __future__ import annotations
 

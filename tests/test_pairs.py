@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import pytest
 import torch
 
 import posnmt.model.attention as attention
 import posnmt.model.blocks as blocks
-from posnmt.config import SchemeChoice
+from posnmt.config import SchemeChoice, dump
 from posnmt.errors import UserError
 from posnmt.model.attention import SelfAttention, attend
 from posnmt.model.state import LayerCache
 from posnmt.position.registry import SCHEMES, build, check
 from posnmt.position.seam import LayerPosition, LayerPositions, Span, Stack
-from tiny import config, encoder
+from posnmt.run import FORMAT, Run
+from tiny import both, config, encoder
 
 HEADS, WIDTH, LENGTH = 4, 8, 8
 STACKS = {
@@ -149,6 +151,23 @@ def test_pairs_that_are_refused():
     for side in STACKS:
         for pair in itertools.combinations([name for where, name in ALONE if where == side], 2):
             assert ((side, *pair) in PAIRS) == (not any(set(pair) <= group for group in apart)), pair
+
+
+@pytest.mark.parametrize(
+    ("names", "changed"),
+    [(("rope", "relative"), True), (("transformer-xl", "cope"), True), (("rope", "alibi"), False), (("rope",), False)],
+)
+def test_a_run_of_before_whose_schemes_read_changed_queries_is_refused(names, changed, tmp_path):
+    (tmp_path / "config.yaml").write_text(dump(config(**both(*({"scheme": name} for name in names)))))
+    record = {"posnmt": "0.1.0"}
+    for form in ({}, {"format": FORMAT}):
+        (tmp_path / "record.json").write_text(json.dumps({**record, **form}))
+        if changed and not form:
+            what = f"in this run {names[1]} reads queries that {names[0]} has changed"
+            with pytest.raises(UserError, match=what):
+                Run.open(tmp_path)
+        else:
+            assert Run.open(tmp_path).config.model.decoder.position[0].scheme == names[0]
 
 
 def test_two_turns_of_one_product_are_refused_with_the_reason():

@@ -14,11 +14,13 @@ from typing import Any
 import torch
 
 import posnmt
+from posnmt.run import FORMAT
 
 
 def provenance(seed: int, data_key: str, parameters: int) -> dict[str, Any]:
     """Command line, versions, commit, machine, data and seed of a run."""
     return {
+        "format": FORMAT,
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": sys.argv,
         "posnmt": posnmt.__version__,
