@@ -148,7 +148,7 @@ def paths(arguments: argparse.Namespace, length: int, rows: int, device: torch.d
     def plain(view: RelativeKeys) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
         def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             with patch.object(shaw, "serves", lambda *_: False):
-                return attend(q, k, v, LayerPositions([view]), span, None, causal, dropout)
+                return attend(q * scale, k, v, LayerPositions([view]), span, None, causal, dropout)
 
         return attention
 

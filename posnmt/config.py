@@ -95,7 +95,9 @@ class Side(Section):
     """One stack: encoder or decoder."""
 
     layers: Positive = 6
-    position: list[SchemeChoice] = Field([], description="position schemes, in order; [] means no position information")
+    position: list[SchemeChoice] = Field(
+        [], description="position schemes; [] means no position information; the order counts for recurrences alone"
+    )
 
 
 class Model(Section):

@@ -18,3 +18,8 @@ def same_model(model, got, want):
     """As above, for a whole model's parameters up to its projection to the vocabulary."""
     weights = [weight for name, weight in model.named_parameters() if not name.startswith("output")]
     same_with_gradients(got, want, weights)
+
+
+def scaled(q):
+    """Queries over the root of the width of a head, as `attend` takes them."""
+    return q * q.shape[-1] ** -0.5

@@ -1,4 +1,4 @@
-"""Attention in blocks of queries, as long inputs have it, is attention of all queries at once, gradients included."""
+"""Attention in blocks of queries, as long inputs have it; that it is the whole for every model, test_seam.py shows."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import torch
 
 import posnmt.model.attention as attention
 import posnmt.model.blocks as blocks
-from posnmt.model.transformer import Transformer
 from posnmt.position.seam import LayerPositions, Span
-from tiny import MODELS, build, tokens
+from tiny import build, tokens
 
 LENGTH = 21  # the last of the blocks has one query
 
@@ -32,27 +31,6 @@ def in_blocks(monkeypatch):
     whole = attention.attend_in_blocks
     monkeypatch.setattr(attention, "attend_in_blocks", lambda q, *rest: calls.append(q.shape[-2]) or whole(q, *rest))
     return choose
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_blocks_are_the_whole(name, in_blocks, monkeypatch):
-    model = build(**MODELS[name])
-    if not isinstance(model, Transformer):
-        pytest.skip("has no self-attention of this kind")
-    source, target, lengths = tokens(2, LENGTH), tokens(2, LENGTH, seed=1), torch.tensor([LENGTH, LENGTH - 6])
-    monkeypatch.setattr(attention, "_is_long", lambda q, k, *rest: q.shape[-2] * k.shape[-2] > attention.SMALL)
-
-    def computed(long):
-        calls = in_blocks(long)
-        hidden = model(source, lengths, target)
-        assert bool(calls) == long
-        gradients = torch.autograd.grad(hidden.cos().sum(), list(model.parameters()), allow_unused=True)
-        return [hidden, *(each for each in gradients if each is not None)]
-
-    whole, parts = computed(False), computed(True)
-    assert len(whole) == len(parts) > 1
-    for one, other in zip(whole, parts, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["transformer", "relative", "alibi", "transformer-xl", "t5-bias"])
@@ -130,7 +108,7 @@ def test_a_block_has_fewer_queries_where_there_are_many_keys():
     def queries(rows, keys):
         q = torch.zeros(rows, 4, keys, 1)
         problem = blocks.Problem(LayerPositions(), Span(0, keys, q.device), None, False, [], [])
-        return {block.span.length for block in blocks.Blocks(problem, q, q, q, [])}
+        return {block.span.length for block in blocks.Blocks(problem, q, q, q, [], [])}
 
     assert queries(1, 2048) == {256}
     assert queries(1, 8192) == {64}

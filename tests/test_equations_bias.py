@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn.functional import softplus
 
-from loops import same_with_gradients
+from loops import same_with_gradients, scaled
 from posnmt.errors import UserError
 from posnmt.model.attention import attend
 from posnmt.position.bias import Alibi, Kerple, Sandwich, T5Bias, slopes
@@ -100,7 +100,7 @@ def test_a_bias_is_its_equation(name, causal, start, queries):
     per_side = HEADS // 2 if one_sided else HEADS
     q = torch.randn(2, HEADS, queries, 4, dtype=torch.float64, requires_grad=True)
     k, v = (torch.randn(2, HEADS, start + queries, 4, dtype=torch.float64, requires_grad=True) for _ in range(2))
-    got = attend(q, k, v, LayerPositions([view]), Span(start, queries, q.device), None, causal, 0.0)
+    got = attend(scaled(q), k, v, LayerPositions([view]), Span(start, queries, q.device), None, causal, 0.0)
 
     def head(b, h):
         def sees(r):

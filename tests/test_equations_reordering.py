@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from loops import same_with_gradients
+from loops import same_with_gradients, scaled
 from posnmt.errors import UserError
 from posnmt.model.attention import attend
 from posnmt.position.absolute import sinusoids
@@ -95,7 +95,7 @@ def test_directional_heads_see_one_side():
     lengths = torch.tensor([6, 4])
     span = Span(0, 6, q.device, lengths)
     mask = (torch.arange(6) < lengths[:, None])[:, None, None]
-    got = attend(q, k, v, LayerPositions([view]), span, mask, False, 0.0)
+    got = attend(scaled(q), k, v, LayerPositions([view]), span, mask, False, 0.0)
     for b in range(2):
         for head in range(4):
             for i in range(lengths[b]):

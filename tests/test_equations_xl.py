@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from loops import same_with_gradients
+from loops import same_with_gradients, scaled
 from posnmt.errors import UserError
 from posnmt.model.attention import attend
 from posnmt.position.diagonal import skew
@@ -50,7 +50,8 @@ def test_the_four_terms(causal, start, queries):
     q = torch.randn(2, HEADS, queries, WIDTH, dtype=torch.float64, requires_grad=True)
     k, v = (torch.randn(2, HEADS, 6, WIDTH, dtype=torch.float64, requires_grad=True) for _ in range(2))
     views, span = LayerPositions([view]), Span(start, queries, q.device)
-    got = attend(*views.rotate(q, k, span), v, views, span, None, causal, 0.0)
+    turned = views.rotate(scaled(q), k, span)
+    got = attend(*turned, v, views, span, None, causal, 0.0, (scaled(q),))
     want = torch.stack(
         [
             torch.stack([by_loops(q[b, h], k[b, h], v[b, h], view, h, causal, start) for h in range(HEADS)])

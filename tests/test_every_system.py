@@ -1,4 +1,4 @@
-"""Every named system end to end: trained in the chip's precision, stored, loaded, translating, scoring."""
+"""Every named system end to end: trained in the chip's precision, learning, stored, loaded, translating, scoring."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ def config_path(tmp_path_factory):
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_system_trains_translates_and_scores(system, config_path, tmp_path):
-    settings = ["train.steps=6", "train.evaluate_every=6", "train.average=1", f"model.system={system}"]
+    settings = ["train.steps=12", "train.evaluate_every=12", "train.average=1", f"model.system={system}"]
+    settings += ["train.schedule={type: constant, warmup: 0}", "train.learning_rate=0.01"]
     run = train(load(config_path, settings), tmp_path / "run")
     written = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
     losses = [line["loss"] for line in written if line["kind"] == "train"]
-    assert len(losses) == 3
+    assert len(losses) == 6
     assert all(math.isfinite(loss) for loss in losses)
+    assert losses[-1] < losses[0] - 0.4, "it does not learn"
 
     loaded = Run.open(tmp_path / "run")
     assert loaded.config.model.system == system

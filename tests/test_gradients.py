@@ -12,7 +12,7 @@ import torch
 import tiny
 from posnmt.config import Train
 from posnmt.train.device import make_fabric
-from posnmt.train.gradients import PART, InParts, Whole, dealt
+from posnmt.train.gradients import PART, InParts, dealt
 from posnmt.train.loss import TrainingLoss
 from posnmt.workers import Workers
 
@@ -25,32 +25,20 @@ def pairs(count, longest=11):
     ]
 
 
-def gradients(kind, model, batch, precision="fp64"):
+def gradients(model, batch, precision="fp64"):
     """Sums and gradients of a batch, added up twice."""
     fabric, loss_of = make_fabric(Train(steps=1, precision=precision)), TrainingLoss(model, 0.1)
-    adds = kind(fabric, loss_of if kind is InParts else fabric.setup_module(loss_of))
+    adds = InParts(fabric, loss_of)
     sums = adds.add(batch, 0.5, (1, 2), last=False) + adds.add(batch[:50], 0.5, (1, 3), last=True)
     adds.close()
     return [sums, *(p.grad for p in model.parameters() if p.grad is not None)]
 
 
 @pytest.mark.parametrize("name", tiny.MODELS)
-def test_parts_add_up_to_the_whole(name):
-    batch, found = pairs(60), []
-    for kind in (Whole, InParts):
-        found.append(gradients(kind, tiny.build(**tiny.MODELS[name]), batch))
-    assert len(found[0]) == len(found[1]) > 1
-    torch.testing.assert_close(found[1][0], found[0][0], rtol=1e-6, atol=0)  # Fabric gives losses as float32
-    for whole, part in zip(found[0][1:], found[1][1:], strict=True):
-        torch.testing.assert_close(part, whole, rtol=1e-9, atol=1e-10)
-
-
-@pytest.mark.parametrize("name", tiny.MODELS)
 def test_bf16_differs_by_rounding_alone(name):
     """bf16 has 8 bits: sums over rows and layers were off by up to 0.03 of the gradient's norm."""
     wide, narrow = (
-        gradients(InParts, tiny.build(**tiny.MODELS[name]).float().train(), pairs(60), width)
-        for width in ("fp32", "bf16")
+        gradients(tiny.build(**tiny.MODELS[name]).float().train(), pairs(60), width) for width in ("fp32", "bf16")
     )
     torch.testing.assert_close(narrow[0], wide[0], rtol=2e-3, atol=0)
     off, size = 0.0, 0.0
@@ -76,7 +64,7 @@ def test_what_is_drawn_depends_on_the_seed_alone(system):
     for _ in range(3):
         model = tiny.build(system=system, dropout=0.3, attention_dropout=0.2).train()
         torch.manual_seed(len(found))  # the default generator has no part in it
-        found.append(gradients(InParts, model, batch))
+        found.append(gradients(model, batch))
     for other in found[1:]:
         assert all(torch.equal(one, same) for one, same in zip(found[0], other, strict=True))
 
@@ -88,7 +76,7 @@ import test_gradients as here
 torch.set_num_threads(int(sys.argv[1]))
 model = here.tiny.build(system="relative", dropout=0.3).train()
 for count in map(int, sys.argv[2:]):
-    print([tensor.double().sum().item() for tensor in here.gradients(here.InParts, model.float(), here.pairs(count))])
+    print([tensor.double().sum().item() for tensor in here.gradients(model.float(), here.pairs(count))])
 """
 
 

@@ -1,4 +1,4 @@
-"""Properties that hold for every named system; a new system is tested by being registered."""
+"""Properties that hold for every named system and every registered scheme; each is tested by being registered."""
 
 from __future__ import annotations
 
@@ -8,31 +8,18 @@ import torch
 from posnmt.errors import UserError
 from posnmt.position.registry import SCHEMES
 from posnmt.position.seam import LayerPosition, LayerPositions, Scheme, Span, Stack, join
-from tiny import MODELS, build, config, settings, tokens
+from posnmt.testing import CHECKS
+from tiny import MODELS, TRANSFORMERS, build, config, subject, tokens
 
 every_model = pytest.mark.parametrize("model_part", MODELS.values(), ids=MODELS)
 by_name = pytest.mark.parametrize("name", MODELS)
-TRANSFORMERS = [name for name, part in MODELS.items() if settings(**part).architecture == "transformer"]
+PLAIN = [name for name in TRANSFORMERS if subject(MODELS[name]).config.architecture == "transformer"]
 
 
-@every_model
-@pytest.mark.parametrize("rows", [1, 32])
-def test_steps_equal_the_whole(model_part, rows):
-    model, source, target = build(**model_part), tokens(rows, 7), tokens(rows, 9, seed=1)
-    lengths = torch.arange(rows) % 7 + 1
-    whole = model(source, lengths, target)
-    state = model.start(model.encode(source, lengths), lengths)
-    steps = torch.cat([model.advance(target[:, [place]], state) for place in range(9)], dim=1)
-    torch.testing.assert_close(steps, whole, rtol=0, atol=1e-12)
-
-
-@every_model
-def test_pieces_of_any_size_equal_the_whole(model_part):
-    model, source, target = build(**model_part), tokens(2, 5), tokens(2, 40, seed=1)
-    whole = model(source, None, target)
-    state = model.start(model.encode(source, None), None)
-    pieces = torch.cat([model.advance(target[:, a:b], state) for a, b in ((0, 1), (1, 4), (4, 33), (33, 40))], dim=1)
-    torch.testing.assert_close(pieces, whole, rtol=0, atol=1e-12)
+@by_name
+@pytest.mark.parametrize("check", CHECKS)
+def test_every_model(name, check):
+    CHECKS[check](subject(MODELS[name]))
 
 
 @every_model
@@ -43,85 +30,17 @@ def test_float32_steps_equal_the_whole_within_rounding(model_part):
     torch.testing.assert_close(steps, model(source, None, target), rtol=1e-5, atol=2e-5)
 
 
-@every_model
-def test_beams_reordered_in_mid_search(model_part):
-    """After rows are selected, each row goes on as if it had been alone with its history from the start."""
-    model, source = build(**model_part), tokens(2, 6)
-    first, then = tokens(6, 4, seed=1), tokens(6, 3, seed=2)  # 3 hypotheses of each of 2 sentences
-    lengths = torch.tensor([6, 4])
-    state = model.start(model.encode(source, lengths), lengths)
-    for place in range(4):
-        model.advance(first[:, [place]], state)
-    rows = torch.tensor([2, 0, 0, 5, 4, 5])
-    state.select(rows)
-    stepped = torch.cat([model.advance(then[:, [place]], state) for place in range(3)], dim=1)
-    histories = torch.cat([first[rows], then], dim=1)
-    sentences = torch.tensor([0, 0, 0, 1, 1, 1])
-    whole = model(source[sentences], lengths[sentences], histories)
-    torch.testing.assert_close(stepped, whole[:, 4:], rtol=0, atol=1e-12)
-
-
-@every_model
-def test_sentences_leave_the_batch(model_part):
-    model, source = build(**model_part), tokens(3, 6)
-    lengths, target = torch.tensor([6, 2, 4]), tokens(6, 5, seed=1)
-    state = model.start(model.encode(source, lengths), lengths)
-    model.advance(target[:, :2], state)
-    rows = torch.tensor([0, 1, 5, 5])
-    state.select(rows, torch.tensor([0, 2]))
-    after = model.advance(target[rows, 2:], state)
-    sentences = torch.tensor([0, 0, 2, 2])
-    whole = model(source[sentences], lengths[sentences], target[rows])
-    torch.testing.assert_close(after, whole[:, 2:], rtol=0, atol=1e-12)
-
-
-@every_model
-def test_padding_changes_nothing(model_part):
-    model, source, target = build(**model_part), tokens(1, 5), tokens(1, 4, seed=1)
-    alone = model(source, None, target)
-    padded = torch.cat([source, torch.zeros(1, 6, dtype=torch.long)], dim=1)
-    other = tokens(1, 11, seed=3)
-    batch = model(torch.cat([padded, other]), torch.tensor([5, 11]), target.repeat(2, 1))
-    torch.testing.assert_close(batch[:1], alone, rtol=0, atol=1e-12)
-
-
-@every_model
-def test_the_decoder_does_not_peek(model_part):
-    model, source, target = build(**model_part), tokens(1, 5), tokens(1, 8, seed=1)
-    changed = target.clone()
-    changed[:, 5:] = (changed[:, 5:] - 3) % 9 + 4
-    before, after = model(source, None, target), model(source, None, changed)
-    torch.testing.assert_close(before[:, :5], after[:, :5], rtol=0, atol=0)
-    assert (before[:, 5:] - after[:, 5:]).abs().max() > 1e-6
-
-
 @by_name
 def test_order_matters_exactly_where_a_system_says_so(name):
     """The last word comes first. (Reversed is no test: to a symmetric bias a sentence is its mirror image.)"""
     model, source, target = build(**MODELS[name]), tokens(1, 9), tokens(1, 3, seed=1)
     encoded, rolled = model.encode(source, None), model.encode(source.roll(1, 1), None).roll(-1, 1)
     difference = (encoded - rolled).abs().max()
-    blind = name in TRANSFORMERS and model.config.encoder.position == []
+    blind = name in PLAIN and model.config.encoder.position == []
     assert difference < 1e-12 if blind else difference > 1e-4
     # and a translator without positions in the encoder cannot tell the two sentences apart
     same = torch.allclose(model(source, None, target), model(source.roll(1, 1), None, target), rtol=0, atol=1e-10)
     assert same == blind
-
-
-@every_model
-def test_gradients_reach_every_parameter(model_part):
-    model = build(**model_part).train()
-    hidden = model(tokens(3, 20), torch.tensor([20, 18, 5]), tokens(3, 21, seed=1))
-    model.project(hidden).square().sum().backward()
-    dead = [name for name, weight in model.named_parameters() if weight.grad is None or not weight.grad.abs().sum() > 0]
-    assert dead == []
-
-
-@pytest.mark.parametrize("name", TRANSFORMERS)
-def test_one_seed_gives_the_same_other_weights(name):
-    plain, chosen = build(seed=5), dict(build(seed=5, **MODELS[name]).named_parameters())
-    for name, weight in plain.named_parameters():
-        torch.testing.assert_close(weight, chosen[name], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("name", TRANSFORMERS)

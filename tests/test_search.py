@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,8 +12,9 @@ import torch
 from posnmt.config import Decode
 from posnmt.data.batch import pad
 from posnmt.data.subword import BOS, EOS, PAD
+from posnmt.errors import UserError
 from posnmt.translate.search import search
-from posnmt.translate.translator import score_subwords, translate_subwords
+from posnmt.translate.translator import Translator, score_subwords, translate_subwords
 from tiny import MODELS, VOCABULARY, build, tokens
 
 every_model = pytest.mark.parametrize("model_part", MODELS.values(), ids=MODELS)
@@ -130,6 +132,34 @@ def test_an_output_does_not_outgrow_a_finite_table():
     [[found, *_]] = translate_subwords([model], [[5, 6]], Decode(beam=2, max_ratio=9.0), CPU)
     assert len(found.tokens) == 8
     assert not found.ended
+
+
+class Ids:
+    """Text that is subword ids already, for a `Translator`."""
+
+    @staticmethod
+    def encode(lines):
+        return [[int(word) for word in line.split()] for line in lines]
+
+    @staticmethod
+    def decode(rows):
+        return [" ".join(map(str, row)) for row in rows]
+
+
+def test_a_line_as_long_as_a_finite_table_and_one_that_is_longer():
+    """A table of 9 holds 8 subwords and the end of the sentence, of a target 8 subwords and its beginning."""
+    translator = Translator([build(system="learned", max_length=9)], SimpleNamespace(source=Ids, target=Ids), CPU)
+    decode = Decode(beam=1, max_ratio=1.0, max_extra=0)
+    fits, over = " ".join(["5"] * 8), " ".join(["5"] * 9)
+    assert translator.translate([fits], decode)[0].source_length == 8
+    assert len(translator.score([fits], [fits])) == 1
+    what = "9 subwords, but this model's position table ends at 8 .and 0 more such lines."
+    with pytest.raises(UserError, match=what) as raised:
+        translator.translate([fits, over, fits], decode, first_line=4, name="text")
+    assert raised.value.where == "text:5"
+    with pytest.raises(UserError, match=what) as raised:
+        translator.score([fits], [over])
+    assert raised.value.where == "target:1"
 
 
 def test_an_empty_source_gives_no_hypothesis():

@@ -12,9 +12,11 @@ import pytest
 import torch
 
 import triton_interpreter
+from loops import scaled
 from posnmt.model.attention import attend
 from posnmt.model.kernels import shaw
 from posnmt.position.relative import RelativeKeys, RelativeKeysAndValues
+from posnmt.position.rotary import Rotation
 from posnmt.position.seam import DistanceVectors, LayerPosition, LayerPositions, Span
 
 if not triton_interpreter.INSTALLED:
@@ -53,13 +55,13 @@ def padding(lengths, tokens):
 
 
 def fused(q, k, v, view, mask, causal, dropout=0.0):
-    return shaw.shaw_attention(q * q.shape[-1] ** -0.5, k, v, *view.distance_vectors(), mask, causal, dropout)
+    return shaw.shaw_attention(scaled(q), k, v, *view.distance_vectors(), mask, causal, dropout)
 
 
 def plain(q, k, v, view, mask, causal, dropout=0.0):
     span = Span(0, q.shape[2], q.device)
     with patch.object(shaw, "serves", lambda *_: False):
-        return attend(q, k, v, LayerPositions([view]), span, mask, causal, dropout)
+        return attend(scaled(q), k, v, LayerPositions([view]), span, mask, causal, dropout)
 
 
 def agree(got, want, leaves):
@@ -146,7 +148,7 @@ def test_attention_takes_the_kernel_where_nothing_else_adds(monkeypatch):
 
     def taken(views, q=q, start=0):
         calls.clear()
-        attend(q, k, v, LayerPositions(views), Span(start, q.shape[2], q.device), None, True, 0.0)
+        attend(scaled(q), k, v, LayerPositions(views), Span(start, q.shape[2], q.device), None, True, 0.0)
         return len(calls) == 1
 
     assert taken([view])
@@ -158,6 +160,23 @@ def test_attention_takes_the_kernel_where_nothing_else_adds(monkeypatch):
     assert not taken([view, Hiding()])
     assert not taken([view], q[:, :, -2:], start=7)
     assert not taken([view], q[:, :, -1:], start=8)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_vectors_meet_queries_that_another_view_has_not_turned(causal):
+    mixed, (q, k, v) = heads(2, 9, 16)
+    view, mask = RelativeKeysAndValues(3, 16, trained=True).to(DEVICE), padding([9, 6], 9)
+    turn, span = Rotation(16, 50.0), Span(0, 9, q.device)
+
+    def attended(kernel):
+        read = scaled(q)
+        turned = turn.rotate(read, k, span)
+        if kernel:
+            return shaw.shaw_attention(*turned, v, *view.distance_vectors(), mask, causal, 0.0, read)
+        with patch.object(shaw, "serves", lambda *_: False):
+            return attend(*turned, v, LayerPositions([turn, view]), span, mask, causal, 0.0, (read,))
+
+    agree(attended(True), attended(False), [mixed, *view.parameters()])
 
 
 def test_what_the_kernel_serves():

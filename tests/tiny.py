@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from posnmt.config import Config, Model, from_tree
-from posnmt.model.base import TranslationModel
+from posnmt.config import Config, Model, SchemeChoice, from_tree
+from posnmt.model.base import TranslationModel, stacks
 from posnmt.model.registry import build_model
+from posnmt.position.registry import SCHEMES, check
 from posnmt.systems import SYSTEMS
+from posnmt.testing import VOCABULARY, Subject, tokens
 
-VOCABULARY = 13
+__all__ = ["VOCABULARY", "tokens"]
 
 
 def both(*schemes: dict[str, Any]) -> dict[str, Any]:
@@ -30,7 +31,7 @@ def decoder(*schemes: dict[str, Any]) -> dict[str, Any]:
     return {"encoder": {"position": []}, "decoder": {"position": list(schemes)}}
 
 
-MODELS: dict[str, dict[str, Any]] = {
+NAMED: dict[str, dict[str, Any]] = {
     **{name: {"system": name} for name in SYSTEMS},
     "transformer-without-encoder": {"system": "transformer", "without": "encoder"},
     "re-both-without-decoder": {"system": "re-both", "without": "decoder"},
@@ -52,8 +53,10 @@ MODELS: dict[str, dict[str, Any]] = {
     "kerple-power": both({"scheme": "kerple", "form": "power", "encoder": "asymmetric"}),
     "fire-shared": both({"scheme": "fire", "shared": True, "width": 4, "threshold": 5}),
     "cope-near": both({"scheme": "cope", "positions": 3}),
+    "rope-relative-cope": both({"scheme": "rope"}, {"scheme": "relative", "distance": 3}, {"scheme": "cope"}),
+    "xl-relative": both({"scheme": "transformer-xl"}, {"scheme": "relative", "values": False}),
 }
-"""Parts of the `model` section that the properties must hold for: every named system, options, mixtures."""
+"""Parts of the `model` section: every named system, options, mixtures."""
 
 
 def config(**model: Any) -> Config:
@@ -80,14 +83,35 @@ def build(seed: int = 0, **model: Any) -> TranslationModel:
     return build_model(settings(**model), VOCABULARY, VOCABULARY).double().eval()
 
 
-def tokens(rows: int, length: int, seed: int = 0) -> Tensor:
-    """[rows,length] subwords, none of them special."""
-    return torch.randint(4, VOCABULARY, (rows, length), generator=torch.Generator().manual_seed(seed))
-
-
 def fill_by_formula(model: torch.nn.Module) -> None:
     """Weights without random numbers, so that golden values survive a new PyTorch."""
     with torch.no_grad():
         for index, parameter in enumerate(model.parameters()):
             places = torch.arange(parameter.numel(), dtype=torch.float64).reshape(parameter.shape)
             parameter.copy_(torch.cos(places * 0.7 + index) * 0.3)
+
+
+def subject(part: dict[str, Any]) -> Subject:
+    """A part of the `model` section, for the checks of `posnmt.testing`."""
+    return Subject(settings(**part))
+
+
+def _alone(name: str) -> dict[str, Any]:
+    """A registered scheme with its default options, in each stack that it does not refuse."""
+    choice = SchemeChoice(scheme=name)
+    return {
+        side: {"position": [] if check([choice], stack) else [{"scheme": name}]}
+        for side, stack in stacks(settings()).items()
+    }
+
+
+_shown = [subject(part).config.model_dump(exclude={"system"}) for part in NAMED.values()]
+MODELS = NAMED | {
+    f"{name}-alone": part
+    for name, part in ((name, _alone(name)) for name in SCHEMES)
+    if subject(part).config.model_dump(exclude={"system"}) not in _shown
+}
+"""Those that the properties must hold for: also each registered scheme by itself that none of them shows."""
+
+TRANSFORMERS = [name for name, part in MODELS.items() if subject(part).is_transformer]
+"""Those of them whose schemes may act inside layers."""

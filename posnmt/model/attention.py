@@ -66,11 +66,14 @@ class SelfAttention(nn.Module):
         """
         mixed = self.project(x, view.reads())  # [B,T,3d]
         q, k, v = mixed.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)  # 3 x [B,H,T,D]
+        q = q * q.shape[-1] ** -0.5
+        unturned: tuple[Tensor, ...] = (q, k) if view.reads_unturned_keys else (q,) if view.reads_unturned else ()
         q, k = view.rotate(q, k, span)
         if cache is not None:
-            k, v = cache.append(k, v)
+            k, v, *unturned_keys = cache.append(k, v, *unturned[1:])
+            unturned = (*unturned[:1], *unturned_keys)
         causal = self.causal and span.length > 1
-        attended = attend(q, k, v, view, span, mask, causal, self.dropout if self.training else 0.0)
+        attended = attend(q, k, v, view, span, mask, causal, self.dropout if self.training else 0.0, unturned)
         return self.output(attended.transpose(1, 2).flatten(2))  # [B,H,T,D] -> [B,T,d]
 
 
@@ -127,6 +130,7 @@ def attend(
     mask: Tensor | None,
     causal: bool,
     dropout: float,
+    unturned: tuple[Tensor, ...] = (),
 ) -> Tensor:
     """Attention with a position view: fused where no view reads the attention weights, plain otherwise.
 
@@ -134,23 +138,25 @@ def attend(
     attended from in blocks of queries.
 
     Args:
-        q: [B,H,Tq,D] queries, not scaled.
-        k, v: [B,H,Tk,D].
+        q, k: [B,H,Tq,D] scaled queries and [B,H,Tk,D] keys of the product, as `view.rotate` gives them.
+        v: [B,H,Tk,D].
         mask: broadcasts to [B,H,Tq,Tk], True where a key may be seen.
         causal: hide keys to the right of each query.
         dropout: probability on the attention weights.
+        unturned: the queries, or the queries and keys, that the view's logit terms read where those of the product
+            are turned: see `LayerPositions.reads_unturned` and `reads_unturned_keys`. Empty: they are the same.
 
     Returns:
         [B,H,Tq,D]
     """
-    q = q * q.shape[-1] ** -0.5
     if _is_long(q, k, view, dropout):
-        return attend_in_blocks(q, k, v, view, span, mask, causal)
+        return attend_in_blocks(q, k, v, view, span, mask, causal, unturned)
+    read_q, read_k = *unturned, *(q, k)[len(unturned) :]
     if span.start == 0 and span.length > 1 and shaw.serves(q, k, v, mask):
         vectors = view.distance_vectors()
         if vectors is not None:
-            return shaw.shaw_attention(q, k, v, *vectors, mask, causal, dropout)
-    bias = view.logits(q, k, span)
+            return shaw.shaw_attention(q, k, v, *vectors, mask, causal, dropout, read_q)
+    bias = view.logits(read_q, read_k, span)
     mask = _both(mask, view.allows(span))
     if (
         bias is None

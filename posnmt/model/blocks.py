@@ -40,13 +40,21 @@ HIDDEN = -1e30
 
 
 def attend_in_blocks(
-    q: Tensor, k: Tensor, v: Tensor, view: LayerPositions, span: Span, mask: Tensor | None, causal: bool
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    view: LayerPositions,
+    span: Span,
+    mask: Tensor | None,
+    causal: bool,
+    unturned: Sequence[Tensor] = (),
 ) -> Tensor:
     """Attention with a position view, without dropout: what `posnmt.model.attention.attend` computes.
 
     Args:
-        q: [B,H,Tq,D] scaled queries, those of `span`.
+        q: [B,H,Tq,D] scaled queries of the product, those of `span`.
         k, v: [B,H,Tk,D].
+        unturned: queries, or queries and keys, that logit terms read where those of the product are turned.
         mask: [B,1,1,Tk], True where a key may be seen, or None.
         causal: hide keys to the right of each query. A block computes only those up to its last query.
 
@@ -57,9 +65,9 @@ def attend_in_blocks(
     if any(each is not None for each in vectors):
         view = _NOTHING  # the vectors are all that it adds
     by_offset = view.by_offset(span)
-    problem = Problem(view, span, mask, causal, list(by_offset), view.trained(), vectors)
+    problem = Problem(view, span, mask, causal, list(by_offset), view.trained(), vectors, len(unturned))
     read = *by_offset.values(), *problem.trained, *(each for each in vectors if each is not None)
-    attended: Tensor = _InBlocks.apply(problem, q.to(v.dtype), k.to(v.dtype), v, *read)
+    attended: Tensor = _InBlocks.apply(problem, *(each.to(v.dtype) for each in (q, k, v, *unturned)), *read)
     return attended
 
 
@@ -73,6 +81,7 @@ class Problem(NamedTuple):
         reading: the views whose logit terms read something of the offsets.
         trained: the parameters that the views read.
         vectors: added for clipped distances, besides what the views add.
+        unturned: how many of queries and keys the logit terms read in another form than the product does.
     """
 
     view: LayerPositions
@@ -82,6 +91,7 @@ class Problem(NamedTuple):
     reading: Sequence[LayerPosition]
     trained: Sequence[nn.Parameter]
     vectors: DistanceVectors = DistanceVectors(None, None)
+    unturned: int = 0
 
 
 class Block(NamedTuple):
@@ -103,14 +113,18 @@ class Blocks:
     """The blocks of a problem and the memory that those of a thread share. `q`, `k` and `v` are [G,..] here.
 
     Attributes:
+        read_q, read_k: queries and keys as logit terms read them.
         laid: the views whose terms stand in `table`, of which a block reads a window; None: there is nothing in it.
         allowed: what the views that hide keys allow stands there as well; None: a block asks them.
         read: what the other views read of the offsets.
     """
 
-    def __init__(self, problem: Problem, q: Tensor, k: Tensor, v: Tensor, by_offset: Sequence[Tensor]) -> None:
+    def __init__(
+        self, problem: Problem, q: Tensor, k: Tensor, v: Tensor, unturned: Sequence[Tensor], by_offset: Sequence[Tensor]
+    ) -> None:
         self.problem, self.shape = problem, q.shape[:2]
-        self.q, self.k, self.v = (each.contiguous().flatten(0, 1) for each in (q, k, v))
+        self.q, self.k, self.v, *others = (each.contiguous().flatten(0, 1) for each in (q, k, v, *unturned))
+        self.read_q, self.read_k = *others, *(self.q, self.k)[len(others) :]
         room = ROOM // (len(self.q) * self.k.shape[1])
         self.size = min(max(FEW, min(BLOCK, room)), self.q.shape[1])
         self.thread = threading.local()
@@ -148,6 +162,10 @@ class Blocks:
         """[G,..] as [B,H,..]."""
         return tensor.unflatten(0, self.shape)
 
+    def words(self, block: Block) -> tuple[Tensor, Tensor]:
+        """[B,H,n,D] and [B,H,s,D]: a block's queries and keys as logit terms read them."""
+        return self.by_row(self.read_q[:, block.rows]), self.by_row(self.read_k[:, block.keys])
+
     def taken(self, block: Block, place: int) -> Tensor:
         """[G,n,s] in one of the two rooms: what was there is lost."""
         shape = len(self.q), block.span.length, block.span.end
@@ -161,7 +179,7 @@ class Blocks:
         found = torch.bmm(self.q[:, block.rows], self.k[:, block.keys].mT, out=self.taken(block, 0))
         scores, vectors = self.by_row(found), self.problem.vectors.keys
         if vectors is not None:
-            add_by_distance(found, self.q[:, block.rows] @ vectors.to(found.dtype).mT, block.span.start)
+            add_by_distance(found, self.read_q[:, block.rows] @ vectors.to(found.dtype).mT, block.span.start)
         if terms is not None:
             scores += terms.to(scores.dtype)
         if self.table is not None:
@@ -203,19 +221,21 @@ class Term(NamedTuple):
 class _InBlocks(torch.autograd.Function):
     """Both passes over the blocks.
 
-    `read` is what the views read of the offsets, and their parameters: arguments, so that they get gradients.
+    `read` is the unturned queries and keys, what the views read of the offsets, and their parameters: arguments, so
+    that they get gradients.
     """
 
     @staticmethod
     @custom_fwd(device_type="cpu")  # type: ignore[untyped-decorator]
     def forward(ctx: Any, problem: Problem, q: Tensor, k: Tensor, v: Tensor, *read: Tensor) -> Tensor:
-        view, by_offset, vectors = problem.view, read[: len(problem.reading)], problem.vectors.values
-        blocks = Blocks(problem, q, k, v, by_offset)
+        unturned, by_offset = read[: problem.unturned], read[problem.unturned :][: len(problem.reading)]
+        view, vectors = problem.view, problem.vectors.values
+        blocks = Blocks(problem, q, k, v, unturned, by_offset)
         attended = torch.empty_like(blocks.q)
 
         def attend(block: Block) -> None:
             block.span.given.update({reader: each[..., block.offsets] for reader, each in blocks.read.items()})
-            queries, keys = blocks.by_row(blocks.q[:, block.rows]), blocks.by_row(blocks.k[:, block.keys])
+            queries, keys = blocks.words(block)
             weights = blocks.weights(block, view.logits(queries, keys, block.span, besides=blocks.laid))
             here = attended[:, block.rows].copy_(torch.bmm(weights, blocks.v[:, block.keys]))
             added = view.values(blocks.by_row(weights), block.span)
@@ -228,26 +248,29 @@ class _InBlocks(torch.autograd.Function):
         for _ in blocks.map(attend):
             pass
         ctx.problem = problem
-        ctx.save_for_backward(q, k, v, *by_offset)
+        ctx.save_for_backward(q, k, v, *unturned, *by_offset)
         return blocks.by_row(attended)
 
     @staticmethod
     @once_differentiable
     @custom_bwd(device_type="cpu")  # type: ignore[untyped-decorator]
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        q, k, v, *by_offset = ctx.saved_tensors
-        problem, blocks = ctx.problem, Blocks(ctx.problem, q, k, v, by_offset)
+        problem, (q, k, v, *kept) = ctx.problem, ctx.saved_tensors
+        unturned, by_offset = kept[: problem.unturned], kept[problem.unturned :]
+        blocks = Blocks(problem, q, k, v, unturned, by_offset)
         view, trained, (on_keys, on_values) = problem.view, problem.trained, problem.vectors
         slope = slopes[0].contiguous().flatten(0, 1)
 
-        inputs = (q, k, v, *by_offset, *trained, *(each for each in problem.vectors if each is not None))
+        inputs = (q, k, v, *kept, *trained, *(each for each in problem.vectors if each is not None))
         sums = d_q, d_k, d_v, *d_read = [Sum(each) for each in inputs]
+        d_unturned, d_read = d_read[: problem.unturned], d_read[problem.unturned :]
+        d_read_q, d_read_k = *d_unturned, *(d_q, d_k)[problem.unturned :]
         d_by_offset = dict(zip(problem.reading, d_read, strict=False))
         d_trained, d_vectors = d_read[len(by_offset) :][: len(trained)], d_read[len(by_offset) + len(trained) :]
 
         def terms_of(block: Block) -> list[Term]:
             rows, keys = (..., block.rows, slice(None)), (..., block.keys, slice(None))
-            words = (blocks.by_row(each) for each in (blocks.q[:, block.rows], blocks.k[:, block.keys]))
+            words = blocks.words(block)
             read = [each[..., block.offsets] for each in blocks.read.values()]
             leaves = [each.detach().requires_grad_() for each in (*words, *read)]
             block.span.given.update(zip(blocks.read, leaves[2:], strict=True))
@@ -273,9 +296,9 @@ class _InBlocks(torch.autograd.Function):
             found.append(Term(d_k, blocks.by_row(torch.bmm(change.mT, blocks.q[:, block.rows])), keys))
             if on_keys is not None:
                 d_met = sum_by_distance(change, block.span.start, len(on_keys) // 2, 0.0)
-                found.append(Term(d_q, blocks.by_row(d_met @ on_keys.to(d_met.dtype)), rows))
-                found.append(Term(d_vectors[0], _gathered(d_met, blocks.q[:, block.rows]), ...))
-            into = [d_q, d_k, *(d_by_offset[reader] for reader in blocks.read), *d_trained]
+                found.append(Term(d_read_q, blocks.by_row(d_met @ on_keys.to(d_met.dtype)), rows))
+                found.append(Term(d_vectors[0], _gathered(d_met, blocks.read_q[:, block.rows]), ...))
+            into = [d_read_q, d_read_k, *(d_by_offset[reader] for reader in blocks.read), *d_trained]
             parts = [rows, keys, *[(..., block.offsets)] * len(read), *[...] * len(trained)]
             found += map(Term, into, _pull(terms, blocks.by_row(change), [*leaves, *trained]), parts)
             for reader, each in blocks.laid.items():

@@ -13,6 +13,8 @@ from posnmt.position.seam import Carry
 class LayerCache:
     """Self-attention keys and values [N,H,T,D] of one decoder layer, as long as what was read and no longer.
 
+    Where position views read keys that another view turns for the product, both forms of the keys are kept.
+
     Room to grow would save a copy at each step, and would cost more than that: products of many small matrices copy
     what does not lie close together.
 
@@ -22,20 +24,20 @@ class LayerCache:
 
     def __init__(self) -> None:
         self.feed_forward: Carry = None
-        self._kept: tuple[Tensor, Tensor] | None = None
+        self._kept: tuple[Tensor, ...] | None = None
 
-    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Add keys and values [N,H,Tq,D] of the tokens computed now; return those of all tokens so far."""
+    def append(self, *new: Tensor) -> tuple[Tensor, ...]:
+        """Add keys, values and perhaps unturned keys [N,H,Tq,D] of the tokens computed now; return all so far."""
         if self._kept is None:  # a whole target at once is never copied
-            self._kept = keys, values
+            self._kept = new
         else:
-            self._kept = torch.cat([self._kept[0], keys], 2), torch.cat([self._kept[1], values], 2)
+            self._kept = tuple(torch.cat([kept, each], 2) for kept, each in zip(self._kept, new, strict=True))
         return self._kept
 
     def select(self, rows: Tensor) -> None:
         """Keep these rows, in this order, repeats allowed."""
         if self._kept is not None:
-            self._kept = self._kept[0].index_select(0, rows), self._kept[1].index_select(0, rows)
+            self._kept = tuple(kept.index_select(0, rows) for kept in self._kept)
         self.feed_forward = select_rows(self.feed_forward, rows)
 
 

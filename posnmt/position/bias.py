@@ -25,6 +25,8 @@ from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
 class PositionBias(LayerPosition):
     """A logit term that depends on positions and not on words: computed once for a span, whatever layers read it."""
 
+    reads_keys = False
+
     def bias(self, span: Span, kind: torch.dtype) -> Tensor:
         """[H,Tq,Tk], or [B,H,Tq,Tk] where rows differ, finite; computed in the type of the parameters or wider, given
         in the type `kind`.
@@ -60,6 +62,7 @@ class OneSidedHeads(DirectionalHeads):
     """A bias under which the first half of the heads sees the keys j <= i, the second half j >= i."""
 
     laid = True
+    reads_keys = False
 
     def __init__(self, bias: DistanceBias, heads: int) -> None:
         super().__init__(heads)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 from typing import TYPE_CHECKING
 
+import torch
 from pydantic import ValidationError
 
 from posnmt.errors import UserError, nearest, refuse_unknown
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from posnmt.config import SchemeChoice
     from posnmt.position.seam import Options, Scheme, Stack
 
-SCHEMES = {
+SCHEMES: dict[str, str | type[Scheme]] = {
     "sinusoidal": "absolute:Sinusoidal",
     "learned": "absolute:Learned",
     "relative": "relative:Relative",
@@ -35,7 +37,11 @@ SCHEMES = {
     "fire": "fire:Fire",
     "cope": "cope:Cope",
 }
-"""Scheme name → module and class inside posnmt.position; a class has `Settings`, and takes (stack, settings)."""
+"""Scheme name → module and class inside posnmt.position, or a class from anywhere else.
+
+A class has `Settings`, and takes (stack, settings). A program that imports posnmt adds its own scheme with
+`SCHEMES["mine"] = Mine`; `posnmt.testing.check_scheme(Mine)` tests it.
+"""
 
 
 def scheme_class(name: str) -> type[Scheme]:
@@ -45,7 +51,10 @@ def scheme_class(name: str) -> type[Scheme]:
         UserError: no scheme has this name.
     """
     refuse_unknown(name, SCHEMES, "position scheme")
-    module, attribute = SCHEMES[name].split(":")
+    entry = SCHEMES[name]
+    if not isinstance(entry, str):
+        return entry
+    module, attribute = entry.split(":")
     found: type[Scheme] = getattr(importlib.import_module(f"posnmt.position.{module}"), attribute)
     return found
 
@@ -76,8 +85,29 @@ def check(choices: list[SchemeChoice], stack: Stack) -> list[tuple[int | None, s
             (index, f"{choice.scheme} cannot stand beside {name} in one stack; choose one of them")
             for name in sorted(kind.excludes.intersection(names) - {choice.scheme})
         )
+    faults.extend(_rotating_twice(choices, stack, {index for index, _ in faults}))
     faults.extend((None, f"{name} is listed twice") for name in sorted(set(names)) if names.count(name) > 1)
     return faults
+
+
+def _rotating_twice(choices: list[SchemeChoice], stack: Stack, faulty: set[int | None]) -> list[tuple[int, str]]:
+    """A fault for each pair of schemes that both turn the queries or keys of one product."""
+    from posnmt.position.seam import rotates
+
+    sound = [(index, choice) for index, choice in enumerate(choices) if index not in faulty]
+    if len(sound) < 2:
+        return []
+    with torch.device("meta"):
+        rotating = [(index, choice.scheme) for index, choice in sound if rotates(build(choice, stack), stack.layers)]
+    return [
+        (
+            index,
+            f"{first} cannot stand beside {second} in one stack; choose one of them: both change the queries or keys of"
+            " one product, where what each of them does alone does not add up",
+        )
+        for (_, first), (index, second) in itertools.combinations(rotating, 2)
+        if first != second
+    ]
 
 
 def option_fault(name: str, settings: type[Options], problem: object) -> str:

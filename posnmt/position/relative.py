@@ -23,6 +23,7 @@ class RelativeKeys(LayerPosition):
     """
 
     keys: Tensor
+    reads_keys = False
 
     def __init__(self, distance: int, width: int, trained: bool) -> None:
         super().__init__()

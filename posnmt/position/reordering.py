@@ -69,3 +69,4 @@ class Reordering(Additional):
     """
 
     view = ReorderingEmbeddings
+    excludes = frozenset({"additional"})

@@ -95,8 +95,6 @@ class Rope(Scheme):
 
         base: float = Field(10_000.0, gt=1, description="the slowest pair of features turns once in 2 pi x base tokens")
 
-    excludes = frozenset({"rope", "xpos"})
-
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__()
         self.view = self.view_class(stack.d_head, settings.base)

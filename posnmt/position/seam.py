@@ -5,6 +5,12 @@ layer it may restrict what each head projects, rotate queries and keys, add to t
 values, hide keys, and refine the sub-layer's output. The defaults add nothing. Attention and layers never ask which
 scheme they have: `LayerPositions` joins the views of all schemes of a layer into one.
 
+The schemes of a list add up. What `rotate` returns enters the product of queries and keys and nothing else, so the
+logits of a layer are `q k^T` plus what each scheme contributes alone; at most one view of a layer may rotate, since two
+turns of one product do not add up. Value terms are summed, masks and readable features are intersected. None of this
+depends on the order of the list. `embed` and `refine` are applied one after another, in the order of the list, which
+makes no difference where all of them add a term that does not depend on their input.
+
 Shapes: B rows, T tokens, Tq queries, Tk keys, H heads, D width of a head, d model width (H x D).
 """
 
@@ -136,23 +142,30 @@ class LayerPosition(nn.Module):
     Attributes:
         laid: whether `logits` is nothing but `by_offset`, [H,W] or [B,H,W], laid along the diagonals in the type of the
             queries, where `by_offset` gives anything.
+        reads_keys: whether `logits` depends on the values of the keys. False allows their shape and type alone; then
+            nothing is kept for it where another view rotates the keys.
     """
 
     laid: bool = False
+    reads_keys: bool = True
 
     def reads(self) -> Tensor | None:
         """[H, d] bool: the input features that each head may project; None means all."""
         return None
 
     def rotate(self, q: Tensor, k: Tensor, span: Span) -> tuple[Tensor, Tensor]:
-        """Queries and keys [B,H,Tq,D] of the tokens computed now, turned according to their positions, or moved.
+        """Queries and keys [B,H,Tq,D] of the tokens computed now, turned or moved for their product and nothing else.
 
-        Keys are turned once, before they are remembered, so a turn may depend on nothing but the key's own position.
+        `q` is already scaled. Keys are turned once, before they are cached, so a turn may depend on nothing but the
+        key's own position. `logits` of every view has the queries and keys as they were before.
         """
         return q, k
 
     def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor | None:
-        """Finite terms that broadcast to [B,H,Tq,Tk], added to the attention logits. `q` is already scaled."""
+        """Finite terms that broadcast to [B,H,Tq,Tk], added to the attention logits.
+
+        `q` is already scaled; neither `q` [B,H,Tq,D] nor `k` [B,H,Tk,D] is turned by any view (see `reads_keys`).
+        """
         return None
 
     def by_offset(self, span: Span) -> Tensor | None:
@@ -226,7 +239,10 @@ class Scheme(nn.Module):
         return False
 
     def embed(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:
-        """Word embeddings [B,T,d], already scaled by sqrt(d), with their order; and what to remember."""
+        """Word embeddings [B,T,d] with their order, and what to remember.
+
+        `x` is scaled by sqrt(d), and changed already by the schemes that stand before this one in the list.
+        """
         return x, carry
 
     def layer(self, index: int) -> LayerPosition | None:
@@ -247,7 +263,11 @@ class LayeredScheme(Scheme):
 
 
 class LayerPositions:
-    """The views that all schemes of a stack have of one layer, joined. Not a module: the schemes own the parameters."""
+    """The views that all schemes of a stack have of one layer, joined. Not a module: the schemes own the parameters.
+
+    Raises:
+        ValueError: more than one view rotates. A configuration with such a list is refused before it comes here.
+    """
 
     def __init__(self, views: Sequence[LayerPosition] = ()) -> None:
         self.rotating = [view for view in views if _overrides(view, "rotate")]
@@ -256,6 +276,18 @@ class LayerPositions:
         self.hiding = [view for view in views if _overrides(view, "allows")]
         self.refining = [view for view in views if _overrides(view, "refine")]
         self.reading = [view for view in views if _overrides(view, "reads")]
+        if len(self.rotating) > 1:
+            raise ValueError("only one view of a layer may rotate queries and keys: two turns do not add up")
+
+    @property
+    def reads_unturned(self) -> bool:
+        """Whether logit terms need queries that differ from those of the product."""
+        return bool(self.rotating and self.biasing)
+
+    @property
+    def reads_unturned_keys(self) -> bool:
+        """Whether logit terms need keys that differ from those of the product, so that both must be kept."""
+        return bool(self.rotating) and any(view.reads_keys for view in self.biasing)
 
     @property
     def adds_values(self) -> bool:
@@ -278,7 +310,7 @@ class LayerPositions:
         return _joined([view.reads() for view in self.reading], torch.logical_and)
 
     def rotate(self, q: Tensor, k: Tensor, span: Span) -> tuple[Tensor, Tensor]:
-        """Queries and keys, turned by each view in order."""
+        """Queries and keys for their product."""
         for view in self.rotating:
             q, k = view.rotate(q, k, span)
         return q, k
@@ -316,6 +348,12 @@ def join(schemes: Sequence[Scheme], layers: int) -> list[LayerPositions]:
     """One joined view for each of `layers` layers."""
     views = [[scheme.layer(index) for scheme in schemes] for index in range(layers)]
     return [LayerPositions([view for view in row if view is not None]) for row in views]
+
+
+def rotates(scheme: Scheme, layers: int) -> bool:
+    """Whether a scheme turns queries or keys in any of the layers."""
+    views = [scheme.layer(index) for index in range(layers)]
+    return any(view is not None and _overrides(view, "rotate") for view in views)
 
 
 def _overrides(view: LayerPosition, method: str) -> bool:

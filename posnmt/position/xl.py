@@ -17,9 +17,12 @@ class DistanceProjection(LayerPosition):
 
         e_ij = (q_i k_j^T + q_i W_R R_{i-j} + u k_j^T + v W_R R_{i-j}) / sqrt(D)
 
-    with R the sinusoids of the signed distance, of width d, never clipped. `W_R R` is taken once for the Tq + Tk - 1
-    distances that occur and laid along the diagonals. u and v [H,D] are those of the stack.
+    (a) and (c) are one product, `(q_i + u) k_j^T`, as in the published code; (b) and (d) are added to the logits. R are
+    the sinusoids of the signed distance, of width d, never clipped. `W_R R` is taken once for the Tq + Tk - 1 distances
+    that occur and laid along the diagonals. u and v [H,D] are those of the stack.
     """
+
+    reads_keys = False
 
     def __init__(self, stack: Stack, biases: nn.Parameter) -> None:
         super().__init__()
@@ -35,16 +38,20 @@ class DistanceProjection(LayerPosition):
         return rows.unflatten(-1, (self.biases.shape[1], -1)).permute(1, 2, 0)
 
     def rotate(self, q: Tensor, k: Tensor, span: Span) -> tuple[Tensor, Tensor]:
-        """u is added to the queries that meet keys, (a) and (c) in one product, as in the published code."""
-        return q + self.biases[0].to(q.dtype).unsqueeze(-2), k
+        """u is added to the queries of the product, scaled as they are."""
+        return q + self._scaled(0, q), k
 
     def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
-        """(b) and (d), [B,H,Tq,Tk], from the scaled queries [B,H,Tq,D], which have u in them; keys are not read."""
-        u, v = (self.biases.to(q.dtype) * q.shape[-1] ** -0.5).unsqueeze(-2)  # [H,1,D]
+        """(b) and (d), [B,H,Tq,Tk], from the scaled queries [B,H,Tq,D]."""
         rows = self.along(span).to(q.dtype)
-        heads = (q + (v - u)).transpose(0, 1)  # [H,B,Tq,D]: a product a head, where B x H products would copy the rows
+        # [H,B,Tq,D]: a product a head, where B x H products would copy the rows
+        heads = (q + self._scaled(1, q)).transpose(0, 1)
         met = (heads.flatten(1, 2) @ rows).unflatten(1, heads.shape[1:3]).transpose(0, 1)
         return skew(met)
+
+    def _scaled(self, which: int, q: Tensor) -> Tensor:
+        """[H,1,D] u (0) or v (1) over sqrt(D), in the type of the queries."""
+        return (self.biases[which].to(q.dtype) * q.shape[-1] ** -0.5).unsqueeze(-2)
 
 
 class TransformerXL(LayeredScheme):

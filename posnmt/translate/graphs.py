@@ -39,7 +39,7 @@ class Room:
         memory: for each layer the projected encoder output, keys and values [S,H,J,D].
         mask: [S,1,1,J] real source tokens; a row that stands for no sentence has one.
         length: R.
-        caches: self-attention keys and values [N,H,R,D] for each layer.
+        caches: self-attention keys and values, and perhaps unturned keys, [N,H,R,D] for each layer.
         carry, inner: what the schemes and the feed-forward layers remember.
         recorded: for a number of tokens before a step its graph and what that gives.
         seen: steps that were computed once: what they allocate for good is there.
@@ -49,7 +49,7 @@ class Room:
     memory: list[tuple[Tensor, Tensor]]
     mask: Tensor
     length: int
-    caches: list[tuple[Tensor, Tensor] | None]
+    caches: list[tuple[Tensor, ...] | None]
     carry: list[Carry] = field(default_factory=list)
     inner: list[Carry] = field(default_factory=list)
     recorded: dict[int, tuple[Any, Tensor]] = field(default_factory=dict)
@@ -86,14 +86,14 @@ class _RoomCache(LayerCache):
         super().__init__()
         self.room, self.layer, self.start = room, layer, start
 
-    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    def append(self, *new: Tensor) -> tuple[Tensor, ...]:
         """See `LayerCache`; one token is new."""
         held = self.room.caches[self.layer]
         if held is None:
-            held = self.room.caches[self.layer] = self.room.cache(keys), self.room.cache(values)
-        for room, new in zip(held, (keys, values), strict=True):
-            room[:, :, self.start : self.start + 1] = new
-        return held[0][:, :, : self.start + 1], held[1][:, :, : self.start + 1]
+            held = self.room.caches[self.layer] = tuple(map(self.room.cache, new))
+        for room, each in zip(held, new, strict=True):
+            room[:, :, self.start : self.start + 1] = each
+        return tuple(room[:, :, : self.start + 1] for room in held)
 
 
 class GraphedState:
@@ -139,7 +139,7 @@ class GraphedState:
             taken = [each[:, :, : self.length].index_select(0, rows) for each in held]
             there = new.caches[layer]
             if there is None:
-                there = new.caches[layer] = new.cache(taken[0]), new.cache(taken[1])
+                there = new.caches[layer] = tuple(map(new.cache, taken))
             for room, each in zip(there, taken, strict=True):
                 room[: len(rows), :, : self.length] = each
         new.keep([select_rows(each, rows) for each in old.carry], [select_rows(each, rows) for each in old.inner])
@@ -283,4 +283,4 @@ def _put(held: Carry, new: Carry, rows: int) -> Carry:
 def _size(room: Room) -> int:
     """Bytes of a room's largest parts."""
     held = [*room.memory, *(each for each in room.caches if each is not None)]
-    return sum(part.nbytes for pair in held for part in pair)
+    return sum(part.nbytes for parts in held for part in parts)

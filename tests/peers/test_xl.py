@@ -24,7 +24,8 @@ def test_attention_is_that_of_xlnet(causal):
     view = scheme.layer(0)
     q, k, v = torch.randn(3, 2, HEADS, LENGTH, WIDTH, dtype=torch.float64)
     views, span = LayerPositions([view]), Span(0, LENGTH, q.device)
-    ours = attend(*views.rotate(q, k, span), v, views, span, None, causal, 0.0)
+    scaled = q * WIDTH**-0.5
+    ours = attend(*views.rotate(scaled, k, span), v, views, span, None, causal, 0.0, (scaled,))
 
     settings = peer.XLNetConfig(d_model=D, n_head=HEADS, d_head=WIDTH, dropout=0.0)
     theirs = peer.XLNetRelativeAttention(settings).double().eval()

@@ -53,17 +53,19 @@ def shaw_attention(
     mask: Tensor | None,
     causal: bool,
     dropout: float,
+    unturned: Tensor | None = None,
 ) -> Tensor:
-    """`sum_j a_ij (v_j + w^V_r)` with `a = dropout(softmax(q_i (k_j + w^K_r)))`, r = clip(j - i, -k, k).
+    """`sum_j a_ij (v_j + w^V_r)` with `a = dropout(softmax(q_i k_j + q'_i w^K_r))`, r = clip(j - i, -k, k).
 
     Args:
-        q: [B,H,T,D] queries, scaled.
+        q: [B,H,T,D] queries, scaled, that meet the keys.
         k, v: [B,H,T,D].
         keys: [R,D] the vectors w^K, or None.
         values: [R,D] the vectors w^V, or None; one of the two must be there.
         mask: [B,1,1,T] or [1,1,1,T] bool, True where a key may be seen, or None.
         causal: hide keys to the right of each query.
         dropout: probability on the attention weights, drawn from the device's generator.
+        unturned: [B,H,T,D] the queries q' that meet w^K, where another view turns q; None: they are q.
 
     Returns:
         [B,H,T,D]; zeros for a query that sees no key.
@@ -71,8 +73,10 @@ def shaw_attention(
     table = keys if keys is not None else values
     if table is None:
         raise ValueError("shaw_attention needs vectors on the keys, on the values, or on both")
-    q, k, v = (x.transpose(1, 2).contiguous() for x in (q, k, v))  # [B,T,H,D]
-    key_term = None if keys is None else q @ keys.to(q.dtype).transpose(0, 1)  # [B,T,H,R]
+    read = q if unturned is None else unturned
+    read, k, v = (x.transpose(1, 2).contiguous() for x in (read, k, v))  # [B,T,H,D]
+    q = read if unturned is None or unturned is q else q.transpose(1, 2).contiguous()
+    key_term = None if keys is None else read @ keys.to(q.dtype).transpose(0, 1)  # [B,T,H,R]
     if mask is not None:
         mask = mask.reshape(mask.shape[0], -1).expand(q.shape[0], -1).to(torch.uint8).contiguous()
     seed = torch.randint(2**62, (1,), device=q.device) if dropout else None

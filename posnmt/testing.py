@@ -1,0 +1,328 @@
+"""What must hold for every position scheme: `check_scheme(MyScheme)` tests one from anywhere, without pytest.
+
+A scheme that passes may stand in a configuration: it trains, translates step by step and in beams, reads long inputs in
+blocks, and is stored and packed like those of the package. Whether it computes its equation is for a test of its own.
+
+Shapes: B rows, J source tokens, T target tokens, d model width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from posnmt.config import Model, SchemeChoice, Side
+from posnmt.model.base import TranslationModel, stacks
+from posnmt.model.registry import architecture, build_model
+from posnmt.model.transformer import Transformer
+from posnmt.position.registry import SCHEMES, check
+from posnmt.position.seam import LayerPosition, Scheme, Span
+
+VOCABULARY = 13
+"""Subwords of each side of the models, the special ones included."""
+
+_NAME = "checked-scheme"
+
+
+def check_scheme(
+    kind: type[Scheme], options: Mapping[str, Any] | None = None, d_model: int = 16, heads: int = 4, layers: int = 2
+) -> None:
+    """Check a position scheme in an encoder and in a decoder, in each that it does not refuse.
+
+    Args:
+        kind: the scheme; it need not be registered.
+        options: its options, if other than the defaults.
+        d_model, heads, layers: of the small models that it is tested in.
+
+    Raises:
+        AssertionError: a sentence that says which property does not hold, in which stack.
+    """
+    refusals = {}
+    with _registered(kind):
+        choice = SchemeChoice.model_validate({"scheme": _NAME, **(options or {})})
+        for side in ("encoder", "decoder"):
+            sides = {each: Side(layers=layers, position=[choice] * (each == side)) for each in ("encoder", "decoder")}
+            subject = Subject(Model(d_model=d_model, heads=heads, feed_forward=24, dropout=0.0, **sides))
+            faults = [fault for _, fault in check([choice], stacks(subject.config)[side])]
+            if faults:
+                refusals[side] = "; ".join(faults).replace(_NAME, kind.__name__)
+                continue
+            for name, holds in CHECKS.items():
+                try:
+                    holds(subject)
+                except AssertionError as error:
+                    raise AssertionError(f"{kind.__name__} in the {side}: {error}") from None
+                except Exception as error:
+                    what = f"{type(error).__name__}: {error}"
+                    raise AssertionError(
+                        f"{kind.__name__} in the {side}: the check {name!r} ended with {what}"
+                    ) from error
+    if len(refusals) == 2:
+        raise AssertionError(f"{kind.__name__} serves no stack of this size: {' / '.join(refusals.values())}")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A `model` section whose properties are checked."""
+
+    config: Model
+
+    def build(self, seed: int = 0) -> Any:
+        """The model in float64, in evaluation mode."""
+        torch.manual_seed(seed)
+        return build_model(self.config, VOCABULARY, VOCABULARY).double().eval()
+
+    @property
+    def is_transformer(self) -> bool:
+        """Whether schemes may act inside the layers."""
+        return issubclass(architecture(self.config.architecture), Transformer)
+
+
+def tokens(rows: int, length: int, seed: int = 0) -> Tensor:
+    """[rows,length] subwords, none of them special."""
+    return torch.randint(4, VOCABULARY, (rows, length), generator=torch.Generator().manual_seed(seed))
+
+
+def steps(subject: Subject) -> None:
+    """A decoder gives the same for a target in pieces of any size as for the whole, with and without gradients."""
+    model = subject.build()
+    for rows, length, ends in ((1, 9, range(1, 10)), (32, 7, range(1, 8)), (2, 40, (1, 4, 33, 40))):
+        source, target, lengths = tokens(rows, 7), tokens(rows, length, seed=1), torch.arange(rows) % 7 + 1
+        for without in (False, True):
+            with torch.inference_mode(without):
+                whole, pieces = model(source, lengths, target), _in_pieces(model, source, lengths, target, ends)
+            mode = "without gradients" if without else "with gradients"
+            _same(pieces, whole, f"pieces of a target that end at {list(ends)} are not the whole target, {mode}")
+
+
+def padding(subject: Subject) -> None:
+    """Padding changes nothing: neither that of other rows' sources, nor that of targets."""
+    model, source, target = subject.build(), tokens(1, 5), tokens(1, 4, seed=1)
+    alone = model(source, None, target)
+    padded = torch.cat([source, torch.zeros(1, 6, dtype=torch.long)], dim=1)
+    batch = torch.cat([padded, tokens(1, 11, seed=3)])
+    longer = torch.cat([target, torch.zeros(1, 3, dtype=torch.long)], dim=1).repeat(2, 1)
+    _same(model(batch, torch.tensor([5, 11]), target.repeat(2, 1))[:1], alone, "a row depends on the padding behind it")
+    _same(model(batch, torch.tensor([5, 11]), longer)[:1, :4], alone, "a target depends on the padding behind it")
+
+
+def selection(subject: Subject) -> None:
+    """After beams are reordered and sentences have left the batch, each row goes on as if alone with its history."""
+    model, source, lengths = subject.build(), tokens(3, 6), torch.tensor([6, 2, 4])
+    first, then = tokens(6, 4, seed=1), tokens(6, 3, seed=2)  # 2 hypotheses of each of 3 sentences
+    for rows, kept in (([1, 0, 3, 3, 4, 4], [0, 1, 2]), ([0, 1, 5, 5], [0, 2])):
+        state = model.start(model.encode(source, lengths), lengths)
+        for place in range(4):
+            model.advance(first[:, [place]], state)
+        state.select(torch.tensor(rows), None if len(kept) == 3 else torch.tensor(kept))
+        after = torch.cat([model.advance(then[rows][:, [place]], state) for place in range(3)], dim=1)
+        sentences = torch.tensor(kept).repeat_interleave(2)
+        histories = torch.cat([first[rows], then[rows]], dim=1)
+        whole = model(source[sentences], lengths[sentences], histories)[:, 4:]
+        _same(after, whole, "rows that were selected in mid-search do not go on from their own histories")
+
+
+def causality(subject: Subject) -> None:
+    """The decoder never looks right, and the last words count."""
+    model, source, target = subject.build(), tokens(1, 5), tokens(1, 8, seed=1)
+    changed = target.clone()
+    changed[:, 5:] = (changed[:, 5:] - 3) % 9 + 4
+    before, after = model(source, None, target), model(source, None, changed)
+    _same(after[:, :5], before[:, :5], "the decoder reads words to the right")
+    if not (before[:, 5:] - after[:, 5:]).abs().max() > 1e-6:
+        raise AssertionError("the decoder does not depend on the words that it reads")
+
+
+def gradients(subject: Subject) -> None:
+    """Gradients reach every parameter."""
+    model = subject.build().train()
+    hidden = model(tokens(3, 20), torch.tensor([20, 18, 5]), tokens(3, 21, seed=1))
+    model.project(hidden).square().sum().backward()
+    dead = [name for name, weight in model.named_parameters() if weight.grad is None or not weight.grad.abs().sum() > 0]
+    if dead:
+        raise AssertionError(f"no gradient reaches {', '.join(dead)}")
+
+
+def parts(subject: Subject) -> None:
+    """A batch in parts, as training on a CPU computes it, has the loss and the gradients of the whole batch."""
+    from posnmt.config import Train
+    from posnmt.train.device import make_fabric
+    from posnmt.train.gradients import InParts, Whole
+    from posnmt.train.loss import TrainingLoss
+
+    generator = np.random.default_rng(1)
+    batch = [
+        (
+            generator.integers(4, VOCABULARY, size=one, dtype=np.int32),
+            generator.integers(4, VOCABULARY, size=other, dtype=np.int32),
+        )
+        for one, other in generator.integers(1, 11, size=(60, 2))
+    ]
+
+    def added(kind: type[Whole] | type[InParts]) -> list[Tensor]:
+        model, fabric = subject.build(), make_fabric(Train(steps=1, precision="fp64"))
+        loss_of = TrainingLoss(model, 0.1)
+        adds = InParts(fabric, loss_of) if kind is InParts else Whole(fabric, fabric.setup_module(loss_of))
+        sums = adds.add(batch, 0.5, (1, 2), last=False) + adds.add(batch[:50], 0.5, (1, 3), last=True)
+        adds.close()
+        none = torch.zeros(1)
+        return [sums / sums.abs().max(), *(none if each.grad is None else each.grad for each in model.parameters())]
+
+    whole, dealt = added(Whole), added(InParts)
+    _same(dealt[0], whole[0], "the loss of a batch in parts is not that of the whole", 1e-6)  # Fabric's are float32
+    for one, other in zip(dealt[1:], whole[1:], strict=True):
+        _same(one, other, "the gradients of a batch in parts are not those of the whole", 1e-9)
+
+
+def in_blocks(subject: Subject) -> None:
+    """Long inputs, whose attention is computed in blocks of queries on a CPU, give the same, gradients included."""
+    if not subject.is_transformer:
+        return
+    model, length = subject.build(), 21  # the last of the blocks has one query
+    source, target, lengths = tokens(2, length), tokens(2, length, seed=1), torch.tensor([length, length - 6])
+
+    def computed(long: bool) -> list[Tensor]:
+        with blocks_of(5, long) as calls:
+            hidden = model(source, lengths, target)
+            found = torch.autograd.grad(hidden.cos().sum(), list(model.parameters()), materialize_grads=True)
+            with torch.inference_mode():
+                again = model(source, lengths, target)
+        assert bool(calls) == long
+        return [hidden, again, *found]
+
+    for whole, blocks in zip(computed(False), computed(True), strict=True):
+        _same(blocks, whole, "a long input in blocks of queries is not the whole", 1e-10)
+
+
+def packing(subject: Subject) -> None:
+    """Weights that are packed for translating on a CPU compute the same, in float32."""
+    from posnmt.model.packed import pack
+
+    if not torch.backends.mkldnn.is_available():
+        return
+    plain, packed = (subject.build().float() for _ in range(2))
+    pack(packed, torch.float32)
+    source, target = tokens(5, 9), tokens(5, 7, seed=1)
+    with torch.inference_mode():
+        found, wanted = (model.project(model(source, None, target)) for model in (packed, plain))
+    _same(found, wanted, "packed weights give something else", 1e-4)
+
+
+def weights(subject: Subject) -> None:
+    """All that is drawn is stored: a model with other weights becomes the first one by its state dictionary."""
+    one, other = subject.build(seed=1), subject.build(seed=2)
+    other.load_state_dict(one.state_dict())
+    source, target = tokens(2, 7), tokens(2, 5, seed=1)
+    _same(
+        other(source, None, target), one(source, None, target), "a model is not restored by its state dictionary", 0.0
+    )
+
+
+def seed(subject: Subject) -> None:
+    """One seed gives a Transformer the same other weights under every scheme."""
+    if not subject.is_transformer:
+        return
+    config = subject.config
+    bare = {side: getattr(config, side).model_copy(update={"position": []}) for side in ("encoder", "decoder")}
+    plain, chosen = Subject(config.model_copy(update=bare)).build(5), subject.build(5)
+    found = dict(chosen.named_parameters())
+    for name, weight in plain.named_parameters():
+        _same(found[name], weight, f"with one seed, the scheme changes what {name} begins with", 0.0)
+
+
+def interpolation(subject: Subject) -> None:
+    """`interpolate` says whether it does anything; steps are still the whole then, and a factor of 1 undoes it."""
+    model, source, target = subject.build(), tokens(2, 6), tokens(2, 9, seed=1)
+    before, known = model(source, None, target), model.interpolate(2.0)
+    whole = model(source, None, target)
+    _same(
+        _in_pieces(model, source, None, target, range(1, 10)),
+        whole,
+        "steps with interpolated positions are not the whole",
+    )
+    if known != bool((whole - before).abs().max() > 1e-9):
+        does = "changes nothing" if known else "changes something"
+        raise AssertionError(f"interpolate(2.0) gives {known}, and {does}")
+    model.interpolate(1.0)
+    _same(model(source, None, target), before, "interpolate(1.0) does not undo interpolate(2.0)", 0.0)
+
+
+def keys_read(subject: Subject) -> None:
+    """Logit terms of a view that says `reads_keys = False` do not depend on the keys."""
+    if not subject.is_transformer:
+        return
+    model = subject.build()
+    for joined in (*model.encoder_views, *model.decoder_views):
+        views: Sequence[LayerPosition] = joined.biasing
+        for view in (view for view in views if not view.reads_keys):
+            q, k, others = torch.randn(
+                3, 2, subject.config.heads, 6, model.config.d_model // model.config.heads
+            ).double()
+            one, other = (view.logits(q, each, Span(0, 6, q.device)) for each in (k, others))
+            if one is not None and other is not None:
+                _same(
+                    other, one, f"{type(view).__name__} says reads_keys = False, and its logits depend on the keys", 0.0
+                )
+
+
+CHECKS: dict[str, Callable[[Subject], None]] = {
+    each.__name__.replace("_", "-"): each
+    for each in (
+        causality, steps, padding, selection, gradients, parts, in_blocks, packing, weights, seed, interpolation,
+        keys_read,
+    )
+}  # fmt: skip
+"""What is checked, by name. Each holds for a model of any architecture."""
+
+
+@contextmanager
+def blocks_of(queries: int, long: bool = True) -> Iterator[list[int]]:
+    """Attention on a CPU in blocks of so many queries, or not in blocks at all; collects the queries of each call."""
+    import posnmt.model.attention as attention
+    import posnmt.model.blocks as blocks
+
+    calls: list[int] = []
+    whole = attention.attend_in_blocks
+
+    def counted(q: Tensor, *rest: Any) -> Tensor:
+        calls.append(q.shape[-2])
+        return whole(q, *rest)
+
+    with (
+        patch.object(attention, "_is_long", lambda q, *_: long and q.shape[-2] > 1),
+        patch.object(attention, "attend_in_blocks", counted),
+        patch.object(blocks, "BLOCK", queries),
+        patch.object(blocks, "FEW", queries),
+    ):
+        yield calls
+
+
+@contextmanager
+def _registered(kind: type[Scheme]) -> Iterator[None]:
+    """The scheme is in the registry inside."""
+    with patch.dict(SCHEMES, {_NAME: kind}):
+        yield
+
+
+def _in_pieces(
+    model: TranslationModel, source: Tensor, lengths: Tensor | None, target: Tensor, ends: Sequence[int]
+) -> Tensor:
+    """What a decoder gives that reads the target in pieces: [B,T,d]."""
+    state = model.start(model.encode(source, lengths), lengths)
+    return torch.cat([model.advance(target[:, a:b], state) for a, b in zip([0, *ends], ends, strict=False)], dim=1)
+
+
+def _same(got: Tensor, want: Tensor, sentence: str, tolerance: float = 1e-12) -> None:
+    """Raise what `sentence` says where two tensors differ."""
+    if got.shape != want.shape:
+        raise AssertionError(f"{sentence}: shapes {list(got.shape)} and {list(want.shape)}")
+    off = (got - want).abs().max().item() if got.numel() else 0.0
+    if not off <= tolerance:
+        raise AssertionError(f"{sentence}: off by up to {off:.2g}")
