@@ -114,6 +114,15 @@ class Model(Section):
     dropout: Share = Field(0.1, description="on embeddings and on every sub-layer's output")
     attention_dropout: Share = Field(0.0, description="on attention weights; above 0 a slower kernel is used")
     feed_forward_dropout: Share = Field(0.0, description="inside the feed-forward layer, after ReLU")
+    norm_epsilon: float = Field(
+        1e-5, gt=0, description="epsilon of every layer normalisation of a Transformer; 1e-5 is PyTorch's"
+    )
+    embedding_init: Literal["scaled-normal", "normal"] = Field(
+        "scaled-normal", description="how word embeddings start: scaled-normal is N(0, 1/d_model), normal is N(0, 1)"
+    )
+    scale_embeddings: bool = Field(
+        True, description="multiply word embeddings by sqrt(d_model); RNN-NMT and RNNsearch never do"
+    )
     tie_embeddings: Literal["none", "target", "all"] = Field(
         "none", description="target: output projection = target embedding; all: source embedding too (shared subwords)"
     )
