@@ -45,6 +45,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "mpr-head-sru": both({"scheme": "recurrent-heads", "width": 12, "cell": "sru"}),
     "mpr-head-lstm": both({"scheme": "recurrent-heads", "cell": "lstm"}),
     "sru-forward": {"system": "sru", "options": {"bidirectional": False}},
+    "relative-sinusoidal-head": both({"scheme": "relative", "vectors": "sinusoidal", "frequencies": "head"}),
     "relative-near": both({"scheme": "relative", "distance": 2}),
     **{
         f"rnnsearch-{context}": {"system": "rnnsearch+distortion", "options": {"context": context, "jump": 2}}

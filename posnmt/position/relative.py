@@ -62,8 +62,11 @@ class RelativeKeysAndValues(RelativeKeys):
 class Relative(LayeredScheme):
     """Vectors for the clipped distance from query to key, shared by the heads of a layer, not by the layers.
 
-    They are trained, or the sinusoids of the distance (R19 eq. 8-9: `gamma^K_r = gamma^V_r = PE(r)`, of the width of a
-    head), which have no parameters.
+    They are trained, or the sinusoids of the distance, which have no parameters: `gamma^K_r = gamma^V_r = [PE_r,1 ..
+    PE_r,d_k]` (R19 eq. 8-9), the first d_k features of the encoding that words have, so that the frequencies go down
+    from 1 to about 10000^(-d_k/d) (`frequencies: model`). `frequencies: head` is the whole encoding of width d_k, down
+    to about 1/10000. R19 counts the features from 1, with which its eq. 1-2 leave the first undefined; read here as
+    Vaswani et al. 2017 have them, from 0: sin(r), cos(r), ...
     """
 
     class Settings(Options):
@@ -72,6 +75,11 @@ class Relative(LayeredScheme):
         distance: int = Field(16, ge=1, description="clipping distance k: 2k+1 vectors")
         values: bool = Field(True, description="vectors on the values as well as on the keys (R19: gamma^V)")
         vectors: Literal["trained", "sinusoidal"] = Field("trained", description="sinusoidal: fixed (R19 eq. 8-9)")
+        frequencies: Literal["model", "head"] = Field(
+            "model",
+            description="of sinusoidal vectors: model takes the first features of the encoding of width d_model (R19"
+            " eq. 8), head an encoding as wide as a head",
+        )
         init: Literal["xavier", "normal"] = Field(
             "xavier", description="how trained vectors start: xavier is uniform (Glorot), normal is N(0, 1)"
         )
@@ -90,6 +98,8 @@ class Relative(LayeredScheme):
             faults.append(f"{what}; d_model / heads = {stack.d_head} is odd")
         if settings.vectors == "sinusoidal" and settings.init != "xavier":
             faults.append(f"draws no vectors where they are sinusoidal; leave init: {settings.init} out")
+        if settings.vectors == "trained" and settings.frequencies != "model":
+            faults.append("has no frequencies where vectors are trained; leave frequencies: head out")
         return faults
 
 
@@ -107,7 +117,9 @@ def _set_vectors(view: nn.Module, name: str, stack: Stack, settings: Relative.Se
     """Give a view [2k+1,D] vectors under a name: parameters, or a buffer of sinusoids that no checkpoint holds."""
     k = settings.distance
     if settings.vectors == "sinusoidal":
-        view.register_buffer(name, sinusoids(torch.arange(-k, k + 1), stack.d_head), persistent=False)
+        width = stack.d_model if settings.frequencies == "model" else stack.d_head
+        vectors = sinusoids(torch.arange(-k, k + 1), width)[:, : stack.d_head].contiguous()
+        view.register_buffer(name, vectors, persistent=False)
         return
     draw = nn.init.normal_ if settings.init == "normal" else nn.init.xavier_uniform_
     setattr(view, name, nn.Parameter(draw(torch.empty(2 * k + 1, stack.d_head))))
