@@ -75,7 +75,10 @@ def test_sinusoidal_vectors_are_the_first_features_of_the_encoding(frequencies, 
     """R19 eq. 8-9, with eq. 1-2 for the encoding, whose exponent is over d_model; head: over the width of a head."""
     options = {"vectors": "sinusoidal", "distance": 5, "values": values}
     chosen = options if frequencies == "model" else {**options, "frequencies": "head"}  # model is the default
-    view = Relative(STACK, Relative.Settings(**chosen)).layer(0)
+    scheme = Relative(STACK, Relative.Settings(**chosen))
+    assert list(scheme.parameters()) == []  # nothing is trained
+    assert scheme.state_dict() == {}
+    view = scheme.layer(0)
     tables = [view.keys, *([view.additions] if values else [])]
     width = {"model": 12, "head": 4}[frequencies]
     for row, distance in enumerate(range(-5, 6)):

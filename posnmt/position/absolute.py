@@ -79,7 +79,7 @@ class Sinusoidal(Scheme):
         if len(table) < end or table.device != like.device or table.dtype != like.dtype:
             size = max(64, 1 << (end - 1).bit_length())
             with torch.inference_mode(False):  # kept for training too
-                positions = torch.arange(size, device=like.device) / self.factor
+                positions = torch.arange(size, device=like.device, dtype=torch.float64) / self.factor
                 table = self._table = sinusoids(positions, self.width).to(like.dtype)
         return table[span.start : end]
 
