@@ -48,7 +48,9 @@ class AbsoluteOptions(Options):
 class Sinusoidal(Scheme):
     """`wv'_i = wv_i + pe(i)` (N19 eq. 7) with the sinusoids of Vaswani et al. 2017; no longest position.
 
-    The table is computed for the positions that turn up, and kept. Positions can be interpolated at inference.
+    The first word has position 0, as in the published code of Vaswani et al. and of N19; R19, C19a and C19b count words
+    from 1 in their equations. The table is computed for the positions that turn up, and kept. Positions can be
+    interpolated at inference.
     """
 
     class Settings(AbsoluteOptions):
@@ -91,7 +93,8 @@ class Sinusoidal(Scheme):
 class Learned(Scheme):
     """`wv'_i = wv_i + w_i`, a trained vector a position (Gehring et al. 2017; N19 note 1).
 
-    The table is finite: a position past its end is an error that says so, never a clipped position.
+    The table is finite, its first row for the first word: a position past its end is an error that says so, never a
+    clipped position.
     """
 
     class Settings(AbsoluteOptions):
