@@ -20,13 +20,33 @@ class RelativeKeys(LayerPosition):
     """The key term: `e_ij = x_i W^Q (x_j W^K + w^K_r)^T / sqrt(d_k)`, `r = clip(j - i, -k, k)` (N19 eq. 6, R19 eq. 6).
 
     `q . w^K_r` is taken once for the 2k+1 vectors and then laid along the diagonals; no Tq x Tk x D tensor exists.
+
+    Args:
+        distance: k, where distances are clipped.
+        width: of a head, D.
+        trained: whether the vectors are parameters, or else sinusoids.
+        init: how trained vectors start, as in `Relative.Settings`.
+        encoding: width of the encoding whose first D features the sinusoids are; None: D.
     """
 
     keys: Tensor
 
-    def __init__(self, stack: Stack, settings: Relative.Settings) -> None:
+    def __init__(
+        self, distance: int, width: int, trained: bool, init: str = "xavier", encoding: int | None = None
+    ) -> None:
         super().__init__()
-        _set_vectors(self, "keys", stack, settings)
+        self._set_vectors("keys", distance, width, trained, init, encoding)
+
+    def _set_vectors(
+        self, name: str, distance: int, width: int, trained: bool, init: str, encoding: int | None
+    ) -> None:
+        """Set the [2k+1,D] vectors of a name: parameters, or a buffer of sinusoids that no checkpoint holds."""
+        if trained:
+            draw = nn.init.normal_ if init == "normal" else nn.init.xavier_uniform_
+            setattr(self, name, nn.Parameter(draw(torch.empty(2 * distance + 1, width))))
+        else:
+            encoded = sinusoids(torch.arange(-distance, distance + 1), encoding or width)
+            self.register_buffer(name, encoded[:, :width].contiguous(), persistent=False)
 
     def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
         """[B,H,Tq,Tk] from the scaled queries [B,H,Tq,D]."""
@@ -44,9 +64,11 @@ class RelativeKeysAndValues(RelativeKeys):
 
     additions: Tensor
 
-    def __init__(self, stack: Stack, settings: Relative.Settings) -> None:
-        super().__init__(stack, settings)
-        _set_vectors(self, "additions", stack, settings)
+    def __init__(
+        self, distance: int, width: int, trained: bool, init: str = "xavier", encoding: int | None = None
+    ) -> None:
+        super().__init__(distance, width, trained, init, encoding)
+        self._set_vectors("additions", distance, width, trained, init, encoding)
 
     def values(self, weights: Tensor, span: Span) -> Tensor:
         """[B,H,Tq,D] from the attention weights [B,H,Tq,Tk], summed by clipped distance."""
@@ -87,7 +109,11 @@ class Relative(LayeredScheme):
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__()
         view = RelativeKeysAndValues if settings.values else RelativeKeys
-        self.layers = nn.ModuleList(view(stack, settings) for _ in range(stack.layers))
+        trained = settings.vectors == "trained"
+        encoding = stack.d_model if settings.frequencies == "model" else stack.d_head
+        self.layers = nn.ModuleList(
+            view(settings.distance, stack.d_head, trained, settings.init, encoding) for _ in range(stack.layers)
+        )
 
     @classmethod
     def refuses(cls, stack: Stack, settings: Any) -> list[str]:
@@ -111,15 +137,3 @@ def _is_short(span: Span) -> bool:
 def _by_offset(vectors: Tensor, span: Span) -> Tensor:
     """[W,D] of the [2k+1,D] vectors: those of the distances `span.diagonals`."""
     return clipped(vectors.mT, 1 - span.start - span.length, span.length + span.end - 1).mT
-
-
-def _set_vectors(view: nn.Module, name: str, stack: Stack, settings: Relative.Settings) -> None:
-    """Give a view [2k+1,D] vectors under a name: parameters, or a buffer of sinusoids that no checkpoint holds."""
-    k = settings.distance
-    if settings.vectors == "sinusoidal":
-        width = stack.d_model if settings.frequencies == "model" else stack.d_head
-        vectors = sinusoids(torch.arange(-k, k + 1), width)[:, : stack.d_head].contiguous()
-        view.register_buffer(name, vectors, persistent=False)
-        return
-    draw = nn.init.normal_ if settings.init == "normal" else nn.init.xavier_uniform_
-    setattr(view, name, nn.Parameter(draw(torch.empty(2 * k + 1, stack.d_head))))
