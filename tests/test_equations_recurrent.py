@@ -244,9 +244,11 @@ def test_the_widths_of_the_paper():
 
 
 @pytest.mark.parametrize("cell", STEPS)
+@pytest.mark.parametrize("width", [None, 10])
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_under_autocast_outputs_keep_the_type_of_the_embeddings(cell, bidirectional):
-    scheme = Recurrent(ENCODER, Recurrent.Settings(cell=cell, bidirectional=bidirectional))
+def test_under_autocast_outputs_keep_the_type_of_the_embeddings(cell, bidirectional, width):
+    torch.manual_seed(6)
+    scheme = Recurrent(ENCODER, Recurrent.Settings(cell=cell, bidirectional=bidirectional, width=width))
     x = torch.randn(2, 4, 12, requires_grad=True)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         narrow, _ = scheme.embed(x, Span(0, 4, x.device, torch.tensor([4, 3])), None)
