@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from posnmt.config import Config, dump, load
 from posnmt.errors import UserError, existing_file
 from posnmt.files import PARTIAL, locked, write_json, write_text
+from posnmt.formats import OLDEST
 
 if TYPE_CHECKING:
     from posnmt.data.text import TextPipeline
@@ -33,11 +34,8 @@ LOCK = ".lock"
 MAY_CHANGE = {"steps", "epochs", "minutes", "patience", "log_every", "shard"}
 """Settings of `train` that a resumed run may change: when to stop, how often to speak, who keeps what."""
 
-FORMAT = 2
-"""Of the record of a run. 1: what `rotate` of one scheme changed was read by the logit terms of the others."""
-
 READ_QUERIES, CHANGE_QUERIES = {"relative", "transformer-xl", "cope"}, {"rope", "xpos", "transformer-xl"}
-"""Schemes whose weights depend on that, beside one of these."""
+"""Schemes whose logit terms, in runs of format 1, read the queries as one of the others had changed them."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class Run:
         if not (folder / "config.yaml").exists():
             what = "is not a run folder: it has no config.yaml" if folder.is_dir() else "no such run folder"
             raise UserError(what, folder, "name a folder that `posnmt train` made")
-        run = cls(folder, load(folder / "config.yaml"))
+        run = cls(folder, load(folder / "config.yaml", unnumbered=OLDEST))
         run._refuse_older_reading()
         return run
 
@@ -86,17 +84,18 @@ class Run:
         Raises:
             UserError: a run of format 1 in which one scheme read queries that another had changed.
         """
+        if self.config.format > OLDEST:
+            return
         for side in ("encoder", "decoder"):
             names = {choice.scheme for choice in getattr(self.config.model, side).position}
             pairs = ((one, other) for one in names & READ_QUERIES for other in names & CHANGE_QUERIES if one != other)
             for one, other in sorted(pairs):
-                if self.record.get("format", 1) < FORMAT:
-                    raise UserError(
-                        f"in this run {one} reads queries that {other} has changed, as it was before schemes added up; "
-                        "its weights mean something else now",
-                        f"{self.folder}: model.{side}.position",
-                        "train it anew, or read it with the version in its record.json",
-                    )
+                raise UserError(
+                    f"in this run {one} reads queries that {other} has changed, as it was before schemes added up; its "
+                    "weights mean something else now",
+                    f"{self.folder}: model.{side}.position",
+                    "train it anew, or use the version in its record.json",
+                )
 
     def write_record(self, record: dict[str, Any]) -> None:
         """Replace the record."""

@@ -39,6 +39,39 @@ def test_what_each_scheme_adds():
     assert count_parameters(settings(**both({"scheme": "learned"}), max_length=50), 20, 20) == none + 2 * 50 * 16
 
 
+@pytest.mark.parametrize(
+    ("width", "cells", "percent"), [(None, 512, {3.0, 3.9}), ("full", 1024, {5.6, 7.3}), (1024, 2048, {16.9, 21.9})]
+)
+def test_what_readings_of_the_lstms_of_rosendahl_add(width, cells, percent):
+    """R19 section 3.3: 20 % more parameters; docs/systems.md compares three readings. `cells` of both directions."""
+    wide = {} if width is None else {"width": width}
+    scheme = {"scheme": "recurrent", "cell": "lstm", **wide}
+    model = {"encoder": {"position": [{**scheme, "bidirectional": True}]}, "decoder": {"position": [scheme]}}
+    tree = {"data": {"train": {"source": "a", "target": "b"}}, "train": {"steps": 1, "dev_bleu": False}}
+
+    def lstm(read, written):  # four gates, two biases
+        return 4 * (written * (read + written) + 2 * written)
+
+    forward = cells // 2 if width == 1024 else 512
+    added = 2 * lstm(512, cells // 2) + lstm(512, forward)
+    added += sum(states * 512 + 512 for states in (cells, forward) if states != 512)
+    shares = set()
+    for vocabulary in (32_004, 50_004):
+        plain = count_parameters(from_tree(tree).model, vocabulary, vocabulary)
+        assert count_parameters(from_tree({**tree, "model": model}).model, vocabulary, vocabulary) == plain + added
+        shares.add(round(100 * added / plain, 1))
+    assert shares == percent
+
+
+def test_what_a_bidirectional_gru_of_full_width_adds():
+    """N19's published code, `bi_directional: true`: two GRUs of d and a linear map 2d -> d, for one GRU of d."""
+    one, both_ways = (
+        count_parameters(settings(encoder={"position": [{"scheme": "recurrent", **options}]}), 20, 20)
+        for options in ({}, {"bidirectional": True, "width": "full"})
+    )
+    assert both_ways == one + 3 * (2 * 16 * 16 + 2 * 16) + 2 * 16 * 16 + 16
+
+
 @pytest.mark.parametrize(("tie", "saved"), [("none", 0), ("target", 1), ("all", 2)])
 def test_tied_matrices_count_once(tie, saved):
     free = count_parameters(settings(), 20, 20)

@@ -13,8 +13,9 @@ class ContextualPositions(LayerPosition):
     """The logit term `q_i . e[p_ij]`, where p_ij adds up gates (Golovneva et al. 2024, section 4).
 
     `g_ij = sigmoid(q_i . k_j)` and `p_ij = sum_{k=j}^{i} g_ik`, at most P - 1; between two integers e is interpolated.
-    q is scaled by 1/sqrt(D), in the gates and in the term, as in the published code. That code begins with e = 0; here
-    e begins at random, so that order is there from the first update.
+    q is scaled by 1/sqrt(D), in the gates and in the term: so does the published code unless told otherwise
+    (`--cope-nodiv`), where the paper's equations have no scale and the listing in its appendix scales the gates alone.
+    That code begins with e = 0; here e begins at random, so that order is there from the first update.
 
     In an encoder a key to the right has `p_ij = sum_{k=i}^{j} g_ik`, and vectors of its own: `vectors` is [1,P,D] in a
     decoder and [2,P,D], left and right, in an encoder. Only what stands between query and key is counted, so padding,

@@ -20,14 +20,34 @@ class RelativeKeys(LayerPosition):
     """The key term: `e_ij = x_i W^Q (x_j W^K + w^K_r)^T / sqrt(d_k)`, `r = clip(j - i, -k, k)` (N19 eq. 6, R19 eq. 6).
 
     `q . w^K_r` is taken once for the 2k+1 vectors and then laid along the diagonals; no Tq x Tk x D tensor exists.
+
+    Args:
+        distance: k, where distances are clipped.
+        width: of a head, D.
+        trained: whether the vectors are parameters, or else sinusoids.
+        init: how trained vectors start, as in `Relative.Settings`.
+        encoding: width of the encoding whose first D features the sinusoids are; None: D.
     """
 
     keys: Tensor
     reads_keys = False
 
-    def __init__(self, distance: int, width: int, trained: bool) -> None:
+    def __init__(
+        self, distance: int, width: int, trained: bool, init: str = "xavier", encoding: int | None = None
+    ) -> None:
         super().__init__()
-        _set_vectors(self, "keys", distance, width, trained)
+        self._set_vectors("keys", distance, width, trained, init, encoding)
+
+    def _set_vectors(
+        self, name: str, distance: int, width: int, trained: bool, init: str, encoding: int | None
+    ) -> None:
+        """Set the [2k+1,D] vectors of a name: parameters, or a buffer of sinusoids that no checkpoint holds."""
+        if trained:
+            draw = nn.init.normal_ if init == "normal" else nn.init.xavier_uniform_
+            setattr(self, name, nn.Parameter(draw(torch.empty(2 * distance + 1, width))))
+        else:
+            encoded = sinusoids(torch.arange(-distance, distance + 1), encoding or width)
+            self.register_buffer(name, encoded[:, :width].contiguous(), persistent=False)
 
     def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
         """[B,H,Tq,Tk] from the scaled queries [B,H,Tq,D]."""
@@ -45,9 +65,11 @@ class RelativeKeysAndValues(RelativeKeys):
 
     additions: Tensor
 
-    def __init__(self, distance: int, width: int, trained: bool) -> None:
-        super().__init__(distance, width, trained)
-        _set_vectors(self, "additions", distance, width, trained)
+    def __init__(
+        self, distance: int, width: int, trained: bool, init: str = "xavier", encoding: int | None = None
+    ) -> None:
+        super().__init__(distance, width, trained, init, encoding)
+        self._set_vectors("additions", distance, width, trained, init, encoding)
 
     def values(self, weights: Tensor, span: Span) -> Tensor:
         """[B,H,Tq,D] from the attention weights [B,H,Tq,Tk], summed by clipped distance."""
@@ -63,8 +85,11 @@ class RelativeKeysAndValues(RelativeKeys):
 class Relative(LayeredScheme):
     """Vectors for the clipped distance from query to key, shared by the heads of a layer, not by the layers.
 
-    They are trained, or the sinusoids of the distance (R19 eq. 8-9: `gamma^K_r = gamma^V_r = PE(r)`, of the width of a
-    head), which have no parameters.
+    They are trained, or the sinusoids of the distance, which have no parameters: `gamma^K_r = gamma^V_r = [PE_r,1 ..
+    PE_r,d_k]` (R19 eq. 8-9), the first d_k features of the encoding that words have, so that the frequencies go down
+    from 1 to about 10000^(-d_k/d) (`frequencies: model`). `frequencies: head` is the whole encoding of width d_k, down
+    to about 1/10000. R19 counts the features from 1, with which its eq. 1-2 leave the first undefined; read here as
+    Vaswani et al. 2017 have them, from 0: sin(r), cos(r), ...
     """
 
     class Settings(Options):
@@ -73,20 +98,36 @@ class Relative(LayeredScheme):
         distance: int = Field(16, ge=1, description="clipping distance k: 2k+1 vectors")
         values: bool = Field(True, description="vectors on the values as well as on the keys (R19: gamma^V)")
         vectors: Literal["trained", "sinusoidal"] = Field("trained", description="sinusoidal: fixed (R19 eq. 8-9)")
+        frequencies: Literal["model", "head"] = Field(
+            "model",
+            description="of sinusoidal vectors: model takes the first features of the encoding of width d_model (R19"
+            " eq. 8), head an encoding as wide as a head",
+        )
+        init: Literal["xavier", "normal"] = Field(
+            "xavier", description="how trained vectors start: xavier is uniform (Glorot), normal is N(0, 1)"
+        )
 
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__()
         view = RelativeKeysAndValues if settings.values else RelativeKeys
+        trained = settings.vectors == "trained"
+        encoding = stack.d_model if settings.frequencies == "model" else stack.d_head
         self.layers = nn.ModuleList(
-            view(settings.distance, stack.d_head, settings.vectors == "trained") for _ in range(stack.layers)
+            view(settings.distance, stack.d_head, trained, settings.init, encoding) for _ in range(stack.layers)
         )
 
     @classmethod
     def refuses(cls, stack: Stack, settings: Any) -> list[str]:
-        """A sine and a cosine come in pairs."""
+        """A sine and a cosine come in pairs, and fixed vectors are not drawn."""
+        faults = []
         if settings.vectors == "sinusoidal" and stack.d_head % 2:
-            return [f"needs an even width of a head for sinusoidal vectors; d_model / heads = {stack.d_head} is odd"]
-        return []
+            what = "needs an even width of a head for sinusoidal vectors"
+            faults.append(f"{what}; d_model / heads = {stack.d_head} is odd")
+        if settings.vectors == "sinusoidal" and settings.init != "xavier":
+            faults.append(f"draws no vectors where they are sinusoidal; leave init: {settings.init} out")
+        if settings.vectors == "trained" and settings.frequencies != "model":
+            faults.append("has no frequencies where vectors are trained; leave frequencies: head out")
+        return faults
 
 
 def _is_short(span: Span) -> bool:
@@ -97,11 +138,3 @@ def _is_short(span: Span) -> bool:
 def _by_offset(vectors: Tensor, span: Span) -> Tensor:
     """[W,D] of the [2k+1,D] vectors: those of the distances `span.diagonals`."""
     return clipped(vectors.mT, 1 - span.start - span.length, span.length + span.end - 1).mT
-
-
-def _set_vectors(view: nn.Module, name: str, distance: int, width: int, trained: bool) -> None:
-    """Give a view [2k+1,D] vectors under a name: parameters, or a buffer of sinusoids that no checkpoint holds."""
-    if trained:
-        setattr(view, name, nn.Parameter(nn.init.xavier_uniform_(torch.empty(2 * distance + 1, width))))
-    else:
-        view.register_buffer(name, sinusoids(torch.arange(-distance, distance + 1), width), persistent=False)

@@ -43,6 +43,7 @@ class Stack:
     layers: int
     causal: bool
     max_length: int
+    norm_epsilon: float = 1e-5
 
     @property
     def d_head(self) -> int:
@@ -219,11 +220,13 @@ class Scheme(nn.Module):
     Attributes:
         longest: most tokens that the scheme can place, or None where there is no limit.
         excludes: names of schemes that make no sense beside it in one stack.
+        dropout_after: dropout on what the first layer reads, in place of `model.dropout`; None leaves that as it is.
     """
 
     Settings: type[Options] = Options
     longest: int | None = None
     excludes: frozenset[str] = frozenset()
+    dropout_after: float | None = None
 
     @classmethod
     def refuses(cls, stack: Stack, settings: Any) -> list[str]:
@@ -241,7 +244,8 @@ class Scheme(nn.Module):
     def embed(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:
         """Word embeddings [B,T,d] with their order, and what to remember.
 
-        `x` is scaled by sqrt(d), and changed already by the schemes that stand before this one in the list.
+        `x` is scaled as `model.scale_embeddings` says, and changed already by the schemes that stand before this one in
+        the list.
         """
         return x, carry
 

@@ -20,6 +20,9 @@ class SimpleRecurrentUnit(nn.Module):
         r_t = sigmoid(W_r x_t + v_r * c_{t-1} + b_r)
         h_t = r_t * c_t + (1 - r_t) * x_t
 
+    The paper multiplies x_t by a constant `alpha = sqrt(1 + 2 exp(b))`, b the first value of b_r, so that variances
+    agree when training begins (its section on initialization); that correction is left out here, as eq. 4 is printed.
+
     All products with matrices are taken at once for all tokens; what is left to the loop over time is element-wise.
     Where the input is not as wide as the output, the highway term has `W_x x_t`; without `highway` there is none, and
     `h_t = r_t * c_t`. So each of two directions, half as wide as its input, has a W_x; the authors' package has none

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 from posnmt.config import Config, from_tree
 from posnmt.data.corpus import Findings, TextFile, open_text, read_lines
 from posnmt.errors import UserError
+from posnmt.formats import OLDEST
 from posnmt.progress import Display
 from posnmt.study.kind import Context, Kind
 from posnmt.yaml_file import merge
@@ -211,7 +212,7 @@ def _config(context: Context, tree: dict[str, Any]) -> Config:
         name: {side: str(folder / side) for side in SIDES}
         for name, folder in {"train": train, "dev": context.inputs["dev"]}.items()
     }
-    return from_tree(merge({"train": {"steps": 1}}, merge(tree, {"data": corpora})))
+    return from_tree(merge({"train": {"steps": 1}}, merge(tree, {"data": corpora})), unnumbered=OLDEST)
 
 
 def store_of(context: Context) -> Path:

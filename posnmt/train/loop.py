@@ -20,7 +20,7 @@ import torch
 from lightning_fabric import Fabric
 from torch.optim import AdamW
 
-from posnmt.config import Config
+from posnmt.config import Config, resumed
 from posnmt.data.batch import BatchPlan
 from posnmt.data.concatenate import Concatenated
 from posnmt.data.prepare import prepare
@@ -71,21 +71,28 @@ def train(config: Config, out: Path, resume: bool = False, display: Display | No
     if resume and is_unfinished(out):
         display.say(f"the run in {out} was stopped before its first update; starting it")
         resume = False
-    _refuse(out, config, resume)
+    config = _admitted(out, config, resume)
     fabric = make_fabric(config.train)
     display.hush(not fabric.is_global_zero)
     store = _prepared(config, fabric, display)
     with claimed(out) if fabric.is_global_zero else nullcontext():
-        _refuse(out, config, resume)  # another process may have trained there meanwhile
+        _admitted(out, config, resume)  # another process may have trained there meanwhile
         return _train(config, out, resume, fabric, store, display)
 
 
-def _refuse(out: Path, config: Config, resume: bool) -> None:
-    """Raise the error of a folder that cannot be trained in."""
-    if resume:
-        refuse_other_config(Run.open(out), config)
-    else:
+def _admitted(out: Path, config: Config, resume: bool) -> Config:
+    """The configuration, in the format of the run that it goes on with, if the folder may be trained in.
+
+    Raises:
+        UserError: it may not.
+    """
+    if not resume:
         refuse_existing(out)
+        return config
+    begun = Run.open(out)
+    config = resumed(config, begun.config.format)
+    refuse_other_config(begun, config)
+    return config
 
 
 def _train(config: Config, out: Path, resume: bool, fabric: Fabric, store: Store, display: Display) -> Run:

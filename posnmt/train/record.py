@@ -17,13 +17,11 @@ import torch
 import posnmt
 from posnmt.files import sync, write_text
 from posnmt.processor import processor
-from posnmt.run import FORMAT
 
 
 def provenance(seed: int, data_key: str, parameters: int) -> dict[str, Any]:
     """Command line, versions, commit, machine, data and seed of a run."""
     return {
-        "format": FORMAT,
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": sys.argv,
         "posnmt": posnmt.__version__,
