@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 MAY_CHANGE = {"steps", "epochs", "minutes", "patience", "log_every", "shard"}
 """Settings of `train` that a resumed run may change: when to stop, how often to speak, who keeps what."""
 
+LOCATIONS = ("data.root", "data.store", "data.train", "data.dev", "subword.text")
+"""Settings that say where text lies, by the beginning of their keys. What it holds is compared by the key of its store,
+which counts contents, not paths."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -120,15 +124,17 @@ def refuse_existing(folder: Path) -> None:
 
 
 def refuse_other_config(run: Run, config: Config) -> None:
-    """A resumed run must have been started with the same configuration, its end aside.
+    """A resumed run must have been started with the same configuration, its end aside, and on the same text.
+
+    Texts are compared by content: they may have moved, and the run may be resumed from another working directory.
 
     Raises:
-        UserError: names each setting that differs, with both values.
+        UserError: names each setting that differs, with both values; the text is another; input files are missing.
     """
+    from posnmt.data.prepare import store_key
+
     old, new = _flat(run.config.model_dump(mode="json")), _flat(config.model_dump(mode="json"))
-    free = {f"train.{name}" for name in MAY_CHANGE} | {"data.store"}
-    differing = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key) and key not in free]
-    differing = [key for key in differing if not key.startswith("decode.")]
+    differing = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key) and not _may_differ(key)]
     if differing:
         shown = ", ".join(f"{key} was {old.get(key)!r}, is {new.get(key)!r}" for key in differing[:5])
         more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
@@ -136,6 +142,20 @@ def refuse_other_config(run: Run, config: Config) -> None:
             f"the run was started with another config: {shown}{more}", run.folder,
             "resume with the run's own config.yaml, or start a new run with another --out",
         )  # fmt: skip
+    old_key, new_key = run.record.get("data"), store_key(config)
+    if old_key not in (None, new_key):
+        raise UserError(
+            "the run was started on other text: the key of the store of its training and dev corpora was "
+            f"{old_key[:16]}, is {new_key[:16]}",
+            run.folder,
+            "resume with the files that it was started with, or start a new run with another --out",
+        )
+
+
+def _may_differ(key: str) -> bool:
+    """Whether a resumed run may have another value of a setting: it ends the run, or says only where text lies."""
+    section, _, name = key.partition(".")
+    return (section == "train" and name in MAY_CHANGE) or key.startswith(LOCATIONS) or section == "decode"
 
 
 def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:

@@ -94,6 +94,16 @@ def prepare(
     return Store.open(folder)
 
 
+def store_key(config: Config) -> str:
+    """The key of the store of a configuration: the same for the same texts prepared alike, wherever they lie.
+
+    Raises:
+        UserError: input files that are missing or cannot be read.
+    """
+    files = _files(config)
+    return _key(config, files, {file: _hash_file(file) for file in all_files(files)})
+
+
 def table(store: Store) -> Table:
     """What was kept and what was dropped, with the reasons, a column a split."""
     from rich.table import Table

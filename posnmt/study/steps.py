@@ -18,6 +18,7 @@ from posnmt.config import Config, from_tree
 from posnmt.data.corpus import Findings, TextFile, open_text, read_lines
 from posnmt.errors import UserError
 from posnmt.progress import Display
+from posnmt.run import Run
 from posnmt.study.kind import Context, Kind
 from posnmt.yaml_file import merge
 
@@ -233,7 +234,7 @@ def prepare(context: Context) -> None:
 
 
 def train(context: Context) -> None:
-    """A run, begun or gone on with."""
+    """Start a run or resume it; once it has ended, remove its checkpoints."""
     from posnmt.train.loop import train as run_training
 
     tree = merge(context.settings["config"], {"data": {"store": str(context.inputs["prepared"])}})
@@ -244,7 +245,9 @@ def train(context: Context) -> None:
     resume = (run / "config.yaml").exists()
     if not resume:
         shutil.rmtree(run, ignore_errors=True)
-    run_training(_config(context, tree), run, resume, _Said(context))
+    # A run that has ended may have been stopped while its checkpoints were removed, and cannot be resumed from the rest.
+    if not (resume and "stopped" in Run.open(run).record):
+        run_training(_config(context, tree), run, resume, _Said(context))
     shutil.rmtree(run / "checkpoints", ignore_errors=True)
 
 
