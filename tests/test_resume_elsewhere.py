@@ -29,7 +29,7 @@ def tree(tmp_path):
 
 @pytest.fixture
 def stopped(tree, tmp_path, monkeypatch):
-    """A run that a program in that folder started, and that was stopped after two steps; now the program is elsewhere."""
+    """A run that was started in that folder and stopped after two steps; now the working directory is another."""
     monkeypatch.chdir(tmp_path / "here")
     with monkeypatch.context() as patch:
         patch.setattr(loop, "why_stop", lambda settings, progress, stop: "interrupted" if progress.step == 2 else "")

@@ -39,8 +39,8 @@ runs:
 analyses:
   test: {{test: test, trainings: [all]}}
 tables:
-  - {{table: 1, caption: All, rows: [relative], columns: [{{title: BLEU, analysis: test}}, {{title: chrF, analysis: test,
-     measure: chrf}}, {{title: Parameters, measure: parameters}}]}}
+  - {{table: 1, caption: All, rows: [relative], columns: [{{title: BLEU, analysis: test}},
+     {{title: chrF, analysis: test, measure: chrf}}, {{title: Parameters, measure: parameters}}]}}
 """
 RUN = [sys.executable, "-m", "posnmt"]
 RUN_DISTURBED = [

@@ -245,7 +245,7 @@ def train(context: Context) -> None:
     resume = (run / "config.yaml").exists()
     if not resume:
         shutil.rmtree(run, ignore_errors=True)
-    # A run that has ended may have been stopped while its checkpoints were removed, and cannot be resumed from the rest.
+    # A step may have been stopped while it removed the checkpoints of a run that had ended: there is no going back.
     if not (resume and "stopped" in Run.open(run).record):
         run_training(_config(context, tree), run, resume, _Said(context))
     shutil.rmtree(run / "checkpoints", ignore_errors=True)
