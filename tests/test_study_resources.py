@@ -189,7 +189,8 @@ def test_what_sbatch_says_in_one_line():
     said = f"sbatch: error: QOSMaxSubmitJobPerUserLimit\n{FAILED}{ACCOUNTING}\n"
     assert reason(said) == f"QOSMaxSubmitJobPerUserLimit; Batch job submission failed: {ACCOUNTING}"
     assert reason("sbatch: Verify your account\n") == "Verify your account"
-    assert reason("") == "sbatch does not say why"
+    assert reason("squeue: error: Invalid user: 9\n") == "Invalid user: 9"
+    assert reason("") == "Slurm does not say why"
 
 
 def test_waits_grow_until_a_job_is_accepted():

@@ -93,6 +93,7 @@ class Cluster:
         self._jobs = jobs or (JOBS_AT_ONCE if self._queue is not None else processors())
         self._waits = Waits()
         self._unsure: set[str] = set()  # names of jobs whose submission may have succeeded though sbatch says no
+        self._unknown: set[str] = set()  # names of jobs that may be in the queue, which did not answer
         restarts: dict[str, Any] = {f"{cluster}_max_num_timeout": RESTARTS}
         # One for each job: what an executor was once told to ask for, it asks for ever after.
         self._executor = partial(submitit.AutoExecutor, out / JOBS, cluster=cluster, **restarts)
@@ -116,7 +117,7 @@ class Cluster:
         return self._active < self._jobs and self._waits.over()
 
     def start(self, out: Path, folder: Path, key: str, given: Resources) -> Job:
-        """Submit it.
+        """Submit it, unless it is in the queue already.
 
         Raises:
             NotNow: the cluster refuses it for the moment.
@@ -127,6 +128,12 @@ class Cluster:
         name = self._prefix + key[:SHORT]
         if name in self._unsure:
             self._cancel(name)
+        if name in self._unknown:
+            self._unknown.discard(name)
+            if (found := self.running(folder, key)) is not None:
+                return found
+            if self._queue is not None and not self._queue.asked:
+                raise self._refused(self._queue.fault)
         executor = self._executor()
         executor.update_parameters(**self._asked(name, given))
         try:
@@ -184,7 +191,9 @@ class Cluster:
         """Its job, if it waits in the queue or runs."""
         found: Job | None = None
         if self._queue is not None:
-            number = self._queue.find(self._prefix + key[:SHORT])
+            number = self._queue.find(name := self._prefix + key[:SHORT])
+            if not self._queue.asked:
+                self._unknown.add(name)
             found = None if number is None else self._job(folder, number)
         elif holder(folder / RUNNING) is not None:
             found = Running(folder)
@@ -208,6 +217,7 @@ class Queue:
 
     def __init__(self) -> None:
         self._asked, self._names, self.asked = 0.0, dict[str, str](), 0
+        self.fault = "squeue does not answer"  # of the last question without an answer
 
     def _refresh(self) -> None:
         if time.monotonic() - self._asked < ASK and self.asked:
@@ -223,6 +233,8 @@ class Queue:
         if told.returncode == 0:  # else Slurm is away for a moment, and what was known holds
             self._names = dict(line.split(maxsplit=1) for line in told.stdout.splitlines())
             self.asked += 1
+        else:
+            self.fault = reason(told.stderr)
 
     def find(self, name: str) -> str | None:
         """The number of the job of a name, if it has not ended."""

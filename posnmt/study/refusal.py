@@ -26,9 +26,9 @@ count jobs, and pass; a job that is beyond any other (nodes, GPUs, memory, time)
 
 
 def reason(said: str) -> str:
-    """What `sbatch` printed, in one line without its own name."""
-    lines = [re.sub(r"^sbatch:\s*(error:\s*)?", "", line).strip() for line in said.splitlines()]
-    return "; ".join(line for line in lines if line) or "sbatch does not say why"
+    """What a program of Slurm printed, in one line without the program's name."""
+    lines = [re.sub(r"^\w+:\s*(error:\s*)?", "", line, count=1).strip() for line in said.splitlines()]
+    return "; ".join(line for line in lines if line) or "Slurm does not say why"
 
 
 def may_pass(said: str) -> bool:

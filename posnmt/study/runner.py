@@ -275,6 +275,10 @@ class _Runner:
         """Start a step, if there is room."""
         folder, key = self._graph.folder(self._out, name), self._graph.key(name)
         step = self._graph.steps[name]
+        if self._postponed and (folder / DONE).exists():  # by a job of an earlier run, which nobody could ask for
+            self._postponed = False
+            self._states[name] = status.own_state(self._graph, self._out, name)
+            return
         try:
             given = self._executor.resources(step.resources, self._graph.uses_gpu(name))
             if not self._executor.room(given):

@@ -22,6 +22,7 @@ from posnmt.study.runner import run
 from queue_control import begin_again_soon, wait_for
 
 NAMES = ("a", "to", "the")
+SMALL = Resources(memory_gib=0.5, minutes=5)
 ASKED = {
     "train": "{gpus: 1, cores: 2, memory: 1.5, hours: 0.5, partition: gpu}",
     "all": "{cores: 1, memory: 1, hours: 0.2}",
@@ -132,23 +133,58 @@ def test_a_partition_under_maintenance_is_waited_for(out):
     assert sum("inactive or drain" in line for line in lines) == 2
 
 
-def test_a_controller_that_does_not_answer_is_waited_for_and_the_step_runs_once(out, cluster_folder):
-    """It reads the submission when it goes on, after sbatch has given up."""
-    study, lines = Graph([add("one", 1)], "step_kinds:KINDS"), []
-    controller = int((cluster_folder / "slurmctld.process").read_text())
+class Controller:
+    """The cluster's controller, which can be made to keep silent; what a study says meanwhile."""
 
-    def wake(line):
-        lines.append(line)
+    def __init__(self, folder):
+        self.process, self.lines = int((folder / "slurmctld.process").read_text()), []
+
+    def sleep(self):
+        os.kill(self.process, signal.SIGSTOP)
+
+    def wake(self):
+        os.kill(self.process, signal.SIGCONT)
+
+    def hear(self, line):
+        """Sleep when the first step is done, wake when a submission is postponed."""
+        self.lines.append(line)
+        if line.startswith("done    first"):
+            self.sleep()
         if "takes no job now" in line:
-            os.kill(controller, signal.SIGCONT)
+            self.wake()
 
-    os.kill(controller, signal.SIGSTOP)
-    try:
-        assert run(study, out, executor="slurm", say=wake).made == ["one"]
-    finally:
-        os.kill(controller, signal.SIGCONT)
-    assert any("takes no job now" in line for line in lines)
-    assert (study.folder(out, "one") / "log.txt").read_text().count("--- ") == 1
+
+@pytest.fixture
+def controller(cluster_folder):
+    made = Controller(cluster_folder)
+    yield made
+    made.wake()
+
+
+def test_a_controller_that_does_not_answer_is_waited_for(out, controller):
+    """It reads the submission when it goes on, after sbatch has given up: that job is cancelled."""
+    after = Step("after", "add", {"number": 2}, {"it": "first"}, resources=SMALL)
+    study = Graph([add("first", 1), after], "step_kinds:KINDS")
+    assert run(study, out, executor="slurm", say=controller.hear).made == ["first", "after"]
+    assert any("takes no job now" in line for line in controller.lines)
+    name = jobs(out)[study.key("after")[:16]]["JobName"]
+    states = ["sacct", "--noheader", "--parsable2", "--allocations", f"--name={name}", "--format=State"]
+    assert wait_for(lambda: "COMPLETED" in subprocess.check_output(states, text=True))
+    told = subprocess.check_output(states, text=True).split("\n")[:-1]
+    assert [state.split()[0] for state in told] == ["CANCELLED", "COMPLETED"]
+
+
+def test_a_job_is_not_submitted_again_while_nobody_knows_whether_it_is_there(out, controller):
+    """The controller keeps silent when a second runner begins, and a job of the first one runs."""
+    study = step_kinds.STUDIES["slow"]
+    first = subprocess.Popen([sys.executable, step_kinds.__file__, "slow", str(out)])
+    assert wait_for((study.folder(out, "slow") / "running.json").exists)
+    first.kill()
+    first.wait()
+    controller.sleep()
+    assert run(study, out, executor="slurm", say=controller.hear).states["slow"].state == "done"
+    assert any("waiting slow: the cluster takes no job now" in line for line in controller.lines)
+    assert len(list(out.glob("jobs/*_submission.sh"))) == 1
 
 
 def test_jobs_at_once_are_as_many_as_it_says(out):
