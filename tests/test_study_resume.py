@@ -103,14 +103,13 @@ def moments(seed):
     """Who is sent what, and when; what the runner's exit status then is; whether there is a checkpoint by then."""
     draw = random.Random(seed)
     # A step of the training before its first evaluation, one between that and the second, and so on.
-    steps = [draw.randrange(first, first + EVERY) for first in range(1, STEPS, EVERY)]
+    steps = [draw.randrange(first, first + EVERY) for first in (1, EVERY + 1, 2 * EVERY + 1)]
     return [
         ("both SIGKILL creation", -9, False),
-        (f"both SIGKILL {steps[0]}", -9, False),
+        (f"step SIGKILL {steps[0]}", 1, False),
         (f"runner SIGTERM {draw.randrange(1, EVERY)}", 130, True),
-        (f"step SIGKILL {steps[1]}", 1, True),
+        (f"both SIGKILL {steps[1]}", -9, True),
         (f"runner SIGINT {steps[2]}", 130, True),
-        (f"both SIGKILL {steps[3]}", -9, True),
         ("step SIGKILL removal", 1, True),
     ]
 
