@@ -66,6 +66,13 @@ def test_unknown_and_impossible_resources_are_told_with_their_line(tmp_path):
         assert said.format(line=line) in [each.replace(f"{tmp_path}/", "") for each in told]
 
 
+@pytest.mark.parametrize("setting", ["translate.gpus=2", "analyse.nodes=2", "all.gpus=2"])
+def test_only_training_is_given_several_gpus_or_nodes(tmp_path, setting):
+    told = faults_of(written(tmp_path, SMALL), f"scales.smoke.resources.{setting}")
+    assert "asks for several GPUs or nodes, and only training uses more than one" in told
+    resources_of(written(tmp_path, SMALL), "scales.smoke.resources.train={gpus: 2, nodes: 2}")
+
+
 def test_resources_change_no_key_but_the_number_of_processes_does(tmp_path):
     def keys(*settings):
         steps = plan(load(written(tmp_path, SMALL), settings), "smoke", None).steps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from posnmt.study.kind import Resources
 from posnmt.yaml_file import Section
@@ -32,6 +32,14 @@ class ByKind(Section):
     train: Wanted = Wanted()
     translate: Wanted = Wanted()
     analyse: Wanted = Wanted()
+
+    @model_validator(mode="after")
+    def _only_training_in_processes(self) -> ByKind:
+        for group in DEFAULTS:
+            wanted = self.of(group)
+            if group != "train" and (wanted.gpus > 1 or wanted.nodes > 1):
+                raise ValueError(f"{group} asks for several GPUs or nodes, and only training uses more than one")
+        return self
 
     def of(self, kind: str) -> Resources:
         """The resources of a step of a kind, as `posnmt.study.steps` calls it."""
