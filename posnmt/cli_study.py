@@ -80,7 +80,11 @@ def plan(recipe: str, scale: str, data: Path | None, out: Path, settings: tuple[
 @study.command(context_settings=COMMAND)
 @_options
 @click.option("--executor", type=click.Choice(["local", "slurm", "submitit-local"]), default="local", show_default=True)
-@click.option("--jobs", type=click.IntRange(min=1), help="steps at once; default: as many as there are cores or GPUs")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    help="steps at once; default: as many as there are cores or GPUs; on Slurm 50 jobs",
+)
 def run(
     recipe: str,
     scale: str,

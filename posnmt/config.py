@@ -42,7 +42,11 @@ class Corpus(Section):
 class Data(Section):
     """Which text, and what is done to it before subwords."""
 
-    root: str = Field(".", description="folder that the paths below start from; itself relative to the config file")
+    root: str = Field(
+        ".",
+        description="folder that the paths below start from; itself relative to the config file, or without one to the "
+        "working directory; a loaded config has it in full",
+    )
     train: Corpus
     dev: Corpus | None = None
     source_language: str = Field("en", description="language code, for Moses tokenisation rules")
@@ -286,7 +290,8 @@ def from_tree(
 ) -> Config:
     """The configuration in a nested dictionary, checked; `path` and `lines` say where each key stands.
 
-    `unnumbered` is as for `load`.
+    `unnumbered` is as for `load`. `data.root` becomes absolute, so that the configuration names the same files whatever
+    the working directory is, and wherever it is written down.
     """
     if unnumbered != FORMAT:
         tree = {"format": unnumbered, **tree}
@@ -298,12 +303,10 @@ def from_tree(
         raise_all(faults(error, Config, path, lines or {}))
         raise AssertionError from error  # raise_all raised: a ValidationError holds at least one problem
     raise_all(_model_faults(config, path, lines or {}))
-    if path is not None:
-        root = Path(expand(config.data.root, f"{path}: data.root"))
-        config = config.model_copy(
-            update={"data": config.data.model_copy(update={"root": str((path.parent / root).resolve())})}
-        )
-    return config
+    base = Path() if path is None else path.parent
+    root = base / expand(config.data.root, "data.root" if path is None else f"{path}: data.root")
+    data = config.data.model_copy(update={"root": str(root.resolve())})
+    return config.model_copy(update={"data": data})
 
 
 def with_names(model: dict[str, Any]) -> dict[str, Any]:

@@ -37,6 +37,10 @@ MAY_CHANGE = {"steps", "epochs", "minutes", "patience", "log_every", "shard"}
 READ_QUERIES, CHANGE_QUERIES = {"relative", "transformer-xl", "cope"}, {"rope", "xpos", "transformer-xl"}
 """Schemes whose logit terms, in runs of format 1, read the queries as one of the others had changed them."""
 
+LOCATIONS = ("data.root", "data.store", "data.train", "data.dev", "subword.text")
+"""Settings that say where text lies, by the beginning of their keys. What it holds is compared by the key of its store,
+which counts contents, not paths."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -171,9 +175,7 @@ def refuse_other_config(run: Run, config: Config) -> None:
         UserError: names each setting that differs, with both values.
     """
     old, new = _flat(run.config.model_dump(mode="json")), _flat(config.model_dump(mode="json"))
-    free = {f"train.{name}" for name in MAY_CHANGE} | {"data.store"}
-    differing = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key) and key not in free]
-    differing = [key for key in differing if not key.startswith("decode.")]
+    differing = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key) and not _may_differ(key)]
     if differing:
         shown = ", ".join(f"{key} was {old.get(key)!r}, is {new.get(key)!r}" for key in differing[:5])
         more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
@@ -181,6 +183,30 @@ def refuse_other_config(run: Run, config: Config) -> None:
             f"the run was started with another config: {shown}{more}", run.folder,
             "resume with the run's own config.yaml, or start a new run with another --out",
         )  # fmt: skip
+
+
+def refuse_other_text(run: Run, key: str) -> None:
+    """A resumed run must have been started on the same text; it may have moved.
+
+    Args:
+        key: that of the store of its corpora, which counts contents, not paths.
+
+    Raises:
+        UserError: the text is another.
+    """
+    begun = run.record.get("data")
+    if begun not in (None, key):
+        raise UserError(
+            f"the run was started on other text: the key of the store of its corpora was {begun[:16]}, is {key[:16]}",
+            run.folder,
+            "resume with the files that it was started with, or start a new run with another --out",
+        )
+
+
+def _may_differ(key: str) -> bool:
+    """Whether a resumed run may have another value of a setting: it ends the run, or says only where text lies."""
+    section, _, name = key.partition(".")
+    return (section == "train" and name in MAY_CHANGE) or key.startswith(LOCATIONS) or section == "decode"
 
 
 @contextmanager

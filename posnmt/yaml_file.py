@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -154,15 +154,27 @@ def place(keys: tuple[str, ...], path: Path | None, lines: Lines) -> str | None:
 
 
 def _known_keys(root: type[BaseModel], keys: tuple[str, ...]) -> list[str]:
-    """The keys that the section at a key path may have."""
+    """The keys that the section at a key path may have; none where the path leads through a list."""
     section: Any = root
     for key in keys:
-        field = section.model_fields.get(key) if isinstance(section, type) and issubclass(section, BaseModel) else None
-        if field is None:
-            return []
-        choices = [field.annotation, *getattr(field.annotation, "__args__", ())]
-        section = next((kind for kind in choices if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
-    return list(section.model_fields) if section is not None else []
+        if isinstance(section, type) and issubclass(section, BaseModel):
+            field = section.model_fields.get(key)
+            section = None if field is None else _section_of(field.annotation)
+        else:  # a mapping with names of the user's choice, whose values are sections
+            section = _section_of(get_args(section)[1]) if get_origin(section) is dict else None
+    return list(section.model_fields) if isinstance(section, type) and issubclass(section, BaseModel) else []
+
+
+def _section_of(annotation: Any) -> Any:
+    """The section, or mapping of sections, that a type is or has among its alternatives; None if there is none."""
+    choices = [annotation, *(() if get_origin(annotation) is dict else get_args(annotation))]
+    return next(
+        (
+            kind for kind in choices
+            if get_origin(kind) is dict or (isinstance(kind, type) and issubclass(kind, BaseModel))
+        ),
+        None,
+    )  # fmt: skip
 
 
 def _key_lines(node: Any, prefix: tuple[str, ...] = ()) -> Lines:

@@ -13,6 +13,7 @@ import json
 import os
 import platform
 import shutil
+from collections.abc import Callable
 from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
@@ -37,14 +38,16 @@ _MEASURES = {"subwords": "subwords kept", "unknown": "of them unknown", "longest
 
 
 def prepare(
-    config: Config, out: Path | None = None, report: Report | None = None, processes: int | None = None
-) -> Store:
+    config: Config, out: Path | None = None, report: Report | None = None, processes: int | None = None,
+    check: Callable[[str], None] | None = None,
+) -> Store:  # fmt: skip
     """The store of a configuration's corpora: opened if it exists, else built.
 
     Args:
         config: the configuration; its data and subword sections matter.
         out: folder of stores; default: `data.store`, else `$POSNMT_CACHE/stores`, else `~/.cache/posnmt/stores`.
         report: told what is going on, a line at a time.
+        check: called with the key of the store before it is opened or built; may raise.
         processes: how many work on a large corpus; default: one a core (`processes.cores`). The store is the same.
 
     Raises:
@@ -57,6 +60,8 @@ def prepare(
     say("hashing the input files")
     hashes = {file: _hash_file(file) for file in all_files(files)}
     key = _key(config, files, hashes)
+    if check is not None:
+        check(key)
     folder = root / key[:16]
     if (folder / "manifest.json").exists():
         say(f"these inputs are prepared already: {folder}")

@@ -1,17 +1,21 @@
 """Steps as jobs of a cluster: Slurm through submitit, or submitit's stand-in for one on this machine.
 
 A job bears a name that tells the study and the step, so that a runner that was killed between the submission and its
-record still finds it in Slurm's queue. What `sbatch` is to be told besides (partition, account) comes from its own
-environment variables, such as SBATCH_PARTITION. A job that reaches its time limit, or is preempted, is told before:
-its step saves its state, and Slurm starts the job again.
+record still finds it in Slurm's queue. What `sbatch` is to be told besides (an account) comes from its own
+environment variables, such as SBATCH_ACCOUNT. A submission that is refused for the moment is tried again after a while.
+A job that reaches its time limit, or is preempted, is told before: its step saves its state, and Slurm starts the job
+again.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import subprocess
 import time
+from contextlib import redirect_stderr
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +25,13 @@ from posnmt.study.executors import UNKNOWN, Job, Running, command, launch, proce
 from posnmt.study.folder import DONE, FAILED, JOB, RUNNING, SHORT, write_json
 from posnmt.study.kind import Resources
 from posnmt.study.lock import holder
+from posnmt.study.refusal import NotNow, Waits, may_pass, reason
 
 JOBS = "jobs"
 NOTICE = 120  # seconds that a step has to save its state before its time is over
 RESTARTS = 20  # of a job that reaches its time limit
 ASK = 10.0  # seconds between two questions to Slurm
+JOBS_AT_ONCE = 50  # in Slurm's queue, unless --jobs says otherwise
 
 
 class StepJob:
@@ -71,7 +77,7 @@ class Cluster:
     Args:
         out: the study's folder, which every node must see.
         cluster: `slurm`, or `local`.
-        jobs: jobs at once; None: on Slurm all that are ready, which then waits for room; else one for each core.
+        jobs: jobs at once, in Slurm's queue or running; None: `JOBS_AT_ONCE` on Slurm, else one for each core.
 
     Raises:
         UserError: submitit or Slurm is not there.
@@ -82,15 +88,17 @@ class Cluster:
             import submitit
         except ImportError:
             raise UserError("submitit is not installed", "--executor", "pip install 'posnmt[slurm]'") from None
-        self._out, self._jobs, self._active = out, jobs, 0
-        self._queue = None
-        if cluster == "slurm":
-            self._queue = Queue()
-        elif jobs is None:
-            self._jobs = processors()
+        self._out, self._active = out, 0
+        self._queue = Queue() if cluster == "slurm" else None
+        self._jobs = jobs or (JOBS_AT_ONCE if self._queue is not None else processors())
+        self._waits = Waits()
+        self._unsure: set[str] = set()  # names of jobs whose submission may have succeeded though sbatch says no
+        self._unknown: set[str] = set()  # names of jobs that may be in the queue, which did not answer
+        restarts: dict[str, Any] = {f"{cluster}_max_num_timeout": RESTARTS}
+        # One for each job: what an executor was once told to ask for, it asks for ever after.
+        self._executor = partial(submitit.AutoExecutor, out / JOBS, cluster=cluster, **restarts)
         try:
-            restarts: dict[str, Any] = {f"{cluster}_max_num_timeout": RESTARTS}
-            self._submitit = submitit.AutoExecutor(out / JOBS, cluster=cluster, **restarts)
+            self._executor()
         except RuntimeError as error:
             raise UserError(f"submitit finds no Slurm: {error}", "--executor", "run it where sbatch works") from None
         # Names of jobs are seen by all users of a cluster, and one cluster may work for several studies.
@@ -105,19 +113,48 @@ class Cluster:
         return wanted
 
     def room(self, wanted: Resources) -> bool:
-        """Whether there may be one job more."""
-        return self._jobs is None or self._active < self._jobs
+        """Whether there may be one job more, and the cluster is to be asked again where it refused the last one."""
+        return self._active < self._jobs and self._waits.over()
 
     def start(self, out: Path, folder: Path, key: str, given: Resources) -> Job:
-        """Submit it.
+        """Submit it, unless it is in the queue already.
 
         Raises:
-            UserError: the cluster refuses it.
+            NotNow: the cluster refuses it for the moment.
+            UserError: the cluster refuses it for good.
         """
         import submitit
 
+        name = self._prefix + key[:SHORT]
+        if name in self._unsure:
+            self._cancel(name)
+        if name in self._unknown:
+            self._unknown.discard(name)
+            if (found := self.running(folder, key)) is not None:
+                return found
+            if self._queue is not None and not self._queue.asked:
+                raise self._refused(self._queue.fault)
+        executor = self._executor()
+        executor.update_parameters(**self._asked(name, given))
+        try:
+            with redirect_stderr(io.StringIO()):  # submitit prints what sbatch says, which is in the error too
+                job = executor.submit(StepJob(out.resolve(), folder.resolve(), key, given))
+        except submitit.core.utils.FailedJobError as error:
+            said = str(error)
+            if self._queue is not None and may_pass(said):
+                self._unsure.add(name)
+                raise self._refused(reason(said)) from None
+            raise UserError(f"the cluster refuses the job: {reason(said)}", folder, "ask for what it has") from None
+        self._waits.accepted()
+        self._unsure.discard(name)
+        self._active += 1
+        write_json(folder / JOB, {"id": job.job_id, "cluster": "slurm" if self._queue else "local"})
+        return self._job(folder, job.job_id) if self._queue else _LocalJob(folder, job)
+
+    def _asked(self, name: str, given: Resources) -> dict[str, Any]:
+        """What submitit is told of a job."""
         asked: dict[str, Any] = {
-            "name": self._prefix + key[:SHORT],
+            "name": name,
             "timeout_min": max(1, round(given.minutes)),
             "mem_gb": given.memory_gib,
             "nodes": given.nodes,
@@ -125,26 +162,38 @@ class Cluster:
             "cpus_per_task": given.cores,
             # From Slurm 22.05 on srun does not take them over from its job.
             "slurm_srun_args": [f"--cpus-per-task={given.cores}"],
-            "gpus_per_node": given.gpus,
+            # A cluster without GPUs refuses even to be asked for none; None is not to ask.
+            "gpus_per_node": given.gpus or None,
+            "slurm_partition": given.partition,
             "slurm_signal_delay_s": round(min(NOTICE, 30 * given.minutes)),
         }
-        if not given.gpus:
-            del asked["gpus_per_node"]  # a cluster without GPUs refuses even to be asked for none
-        self._submitit.update_parameters(**asked)
+        return asked
+
+    def _cancel(self, name: str) -> None:
+        """Cancel a job that was accepted though sbatch was not told so; it could not find what it is to do.
+
+        Raises:
+            NotNow: Slurm does not answer.
+        """
+        words = ["scancel", f"--user={os.getuid()}", f"--name={name}"]
         try:
-            job = self._submitit.submit(StepJob(out.resolve(), folder.resolve(), key, given))
-        except submitit.core.utils.FailedJobError as error:
-            said = str(error).strip().split("\n")[-1]
-            raise UserError(f"the cluster refuses the job: {said}", folder, "ask for what it has") from None
-        self._active += 1
-        write_json(folder / JOB, {"id": job.job_id, "cluster": "slurm" if self._queue else "local"})
-        return self._job(folder, job.job_id) if self._queue else _LocalJob(folder, job)
+            done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+        except subprocess.TimeoutExpired:
+            raise self._refused("scancel does not answer") from None
+        if done.returncode:
+            raise self._refused(reason(done.stderr))
+
+    def _refused(self, why: str) -> NotNow:
+        """A refusal, and that the next try comes later."""
+        return NotNow(f"the cluster takes no job now: {why}; trying again in {self._waits.refused():.0f} s")
 
     def running(self, folder: Path, key: str) -> Job | None:
         """Its job, if it waits in the queue or runs."""
         found: Job | None = None
         if self._queue is not None:
-            number = self._queue.find(self._prefix + key[:SHORT])
+            number = self._queue.find(name := self._prefix + key[:SHORT])
+            if not self._queue.asked:
+                self._unknown.add(name)
             found = None if number is None else self._job(folder, number)
         elif holder(folder / RUNNING) is not None:
             found = Running(folder)
@@ -168,6 +217,7 @@ class Queue:
 
     def __init__(self) -> None:
         self._asked, self._names, self.asked = 0.0, dict[str, str](), 0
+        self.fault = "squeue does not answer"  # of the last question without an answer
 
     def _refresh(self) -> None:
         if time.monotonic() - self._asked < ASK and self.asked:
@@ -183,6 +233,8 @@ class Queue:
         if told.returncode == 0:  # else Slurm is away for a moment, and what was known holds
             self._names = dict(line.split(maxsplit=1) for line in told.stdout.splitlines())
             self.asked += 1
+        else:
+            self.fault = reason(told.stderr)
 
     def find(self, name: str) -> str | None:
         """The number of the job of a name, if it has not ended."""

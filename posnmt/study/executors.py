@@ -45,7 +45,12 @@ class Executor(Protocol):
         """Whether there is room for a step now."""
 
     def start(self, out: Path, folder: Path, key: str, given: Resources) -> Job:
-        """Start a step whose step.json is written."""
+        """Start a step whose step.json is written.
+
+        Raises:
+            NotNow: it cannot be started for the moment.
+            UserError: it cannot be started.
+        """
 
     def running(self, folder: Path, key: str) -> Job | None:
         """The step, if another process started it and it has not ended."""
@@ -189,14 +194,22 @@ class Local:
         self._taken: dict[Path, tuple[int, list[str]]] = {}
 
     def resources(self, wanted: Resources, uses_gpu: bool) -> Resources:
-        """As wanted, with at most as many cores as there are, and a GPU for a step that uses one where there is any."""
+        """As wanted, with at most the cores that there are.
+
+        A kind that uses a GPU is given one where there is any, and runs on the processor where there is none, though
+        its resources ask for one. Beside each GPU it has a share of the cores at most, so that no GPU is idle.
+        """
         if wanted.nodes > 1:
             raise UserError(f"the step asks for {wanted.nodes} nodes", "--executor local", "use --executor slurm")
-        if wanted.gpus > len(self._gpus):
-            has = f"the step asks for {wanted.gpus} GPUs, and this machine has {len(self._gpus)}"
+        here = len(self._gpus)
+        if wanted.gpus > max(here, int(uses_gpu)):
+            has = f"the step asks for {wanted.gpus} GPUs, and this machine has {here}"
             raise UserError(has, "--executor local", "run it on a machine that has them, or ask for fewer")
-        chosen = max(wanted.gpus, 1 if uses_gpu and self._gpus else 0)
-        return replace(wanted, cores=min(wanted.cores, self._cores), gpus=chosen)
+        chosen = min(here, max(wanted.gpus, int(uses_gpu)))
+        cores = min(wanted.cores, self._cores)
+        if chosen:
+            cores = min(cores, max(1, self._cores * chosen // here))
+        return replace(wanted, cores=cores, gpus=chosen)
 
     def room(self, wanted: Resources) -> bool:
         """Whether so many cores and GPUs are free."""

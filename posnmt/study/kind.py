@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Resources:
-    """What a step takes while it runs. None of it changes the result, so none of it is part of the key.
+    """What a step takes while it runs. None of it is part of the key; what changes the result is in the settings too.
 
     Attributes:
         cores: processor cores, of each node.
@@ -19,6 +19,7 @@ class Resources:
         memory_gib: memory in GiB, of each node; asked of a cluster, not watched on this machine.
         minutes: a cluster's time limit. A step that reaches it is stopped, saved where it can be, and started again.
         nodes: machines.
+        partition: of a Slurm cluster; None: its default.
     """
 
     cores: int = 1
@@ -26,6 +27,7 @@ class Resources:
     memory_gib: float = 2
     minutes: float = 60
     nodes: int = 1
+    partition: str | None = None
 
 
 @dataclass

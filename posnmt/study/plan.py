@@ -14,7 +14,7 @@ from typing import Any
 from posnmt.config import with_names
 from posnmt.errors import UserError, raise_all
 from posnmt.formats import FORMAT, OLDEST
-from posnmt.study.graph import Resources, Step
+from posnmt.study.graph import Step
 from posnmt.study.recipe import Analysis, Recipe, Scale, Setting, Text, Training, at
 from posnmt.yaml_file import merge
 
@@ -64,7 +64,7 @@ class Plan:
     def add(self, name: str, kind: str, settings: Mapping[str, Any], **more: Any) -> str:
         """A step, unless there is one of this name; its name."""
         if name not in self.steps:
-            self.steps[name] = Step(name, kind, dict(settings), **{"needs": {}, "files": {}, **more})
+            self.steps[name] = Step(name, kind, dict(settings), resources=self.setting.resources.of(kind), **more)
         return name
 
 
@@ -108,19 +108,22 @@ def _runs(made: Plan, system: str, training: str, tests: Iterable[str]) -> None:
         config = train_config(made.recipe, made.scale, system, training, seed)
         if made.format > OLDEST:  # a study from before there were numbers keeps the keys of its steps
             config = {"format": made.format, **config}
-        train = made.add(
-            f"train/{name}", "train", {"config": config, **texts[1]}, needs={**texts[0], "prepared": prepared},
-            resources=Resources(memory_gib=8, minutes=24 * 60),
-        )  # fmt: skip
+        settings = {"config": config, **texts[1], **_processes(made.setting)}
+        train = made.add(f"train/{name}", "train", settings, needs={**texts[0], "prepared": prepared})
         translations = {}
         for test in tests:
             text = _test(made, test, training)
             if text is not None:
-                translations[test] = made.add(
-                    f"translate/{name}/{test}", "translate", {}, needs={"run": train, "test": text},
-                    resources=Resources(memory_gib=4, minutes=4 * 60),
-                )  # fmt: skip
+                needs = {"run": train, "test": text}
+                translations[test] = made.add(f"translate/{name}/{test}", "translate", {}, needs=needs)
         made.runs.append(PlannedRun(system, training, seed, train, translations))
+
+
+def _processes(setting: Setting) -> dict[str, int]:
+    """How many processes train together, where it is more than one: each adds a batch to every update."""
+    wanted = setting.resources.of("train")
+    processes = max(1, wanted.gpus) * wanted.nodes
+    return {"processes": processes} if processes > 1 else {}
 
 
 def train_config(recipe: Recipe, scale: Scale, system: str, training: str, seed: int) -> Config:
@@ -320,4 +323,4 @@ def _analysis(made: Plan, name: str, analysis: Analysis, runs: list[PlannedRun])
         "metrics": analysis.metrics,
         "bleu_tokenizer": at(analysis.bleu_tokenizer, scale),
     }
-    return Step(f"analyse/{name}", "analyse", settings, needs, {}, Resources(cores=2, memory_gib=4))
+    return Step(f"analyse/{name}", "analyse", settings, needs, {}, made.setting.resources.of("analyse"))

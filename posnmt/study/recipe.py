@@ -21,6 +21,7 @@ from posnmt.data.fetch_spec import Listed, spec
 from posnmt.errors import UserError, nearest, raise_all
 from posnmt.study.claims import Claim
 from posnmt.study.layout import Figure, Table
+from posnmt.study.resources import ByKind
 from posnmt.yaml_file import Lines, Section, faults, override, place, read_yaml
 
 Scale = Literal["smoke", "small", "paper"]
@@ -80,6 +81,7 @@ class Setting(Section):
     )
     corpora: dict[Name, Text | list[Text]] = Field({}, description="name -> corpus; train and dev must be there")
     config: dict[str, Any] = Field({})
+    resources: ByKind = Field(ByKind(), description="what steps ask of a cluster, and of this machine")
 
     @model_validator(mode="after")
     def _corpora_to_train_on(self) -> Setting:

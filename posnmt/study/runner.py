@@ -23,6 +23,7 @@ from posnmt.study.folder import DONE, FAILED, PROGRESS, STEP, alteration, read_j
 from posnmt.study.graph import Graph
 from posnmt.study.kind import Resources
 from posnmt.study.lock import Lock, holder
+from posnmt.study.refusal import NotNow
 from posnmt.study.status import State
 
 FORMAT = 1
@@ -103,7 +104,7 @@ def run(
         graph: all steps.
         out: the study's folder.
         executor: `local`, `slurm` or `submitit-local`.
-        jobs: steps at once; None: as many as there is room for.
+        jobs: steps at once; None: as many as there is room for, or as many jobs as the executor has at once.
         say: takes lines about what happens.
         retry: try steps again that failed in an earlier run.
         estimates: step -> seconds that it will take, for the time left.
@@ -146,6 +147,7 @@ class _Runner:
         self._twins: dict[str, str] = {}
         self._made: list[str] = []
         self._told = False
+        self._postponed = False
 
     def run(self) -> Summary:
         """Until all is done, or nothing more can be, or it was told to stop."""
@@ -157,7 +159,7 @@ class _Runner:
                 self._start_what_can_be()
             elif not self._told:
                 self._tell_to_stop()
-            if not self._running:
+            if not self._running and (self._stop.heard or not self._postponed):
                 break
             self._board.show(self._look, len(self._running))
             time.sleep(PAUSE)
@@ -273,17 +275,27 @@ class _Runner:
         """Start a step, if there is room."""
         folder, key = self._graph.folder(self._out, name), self._graph.key(name)
         step = self._graph.steps[name]
+        if self._postponed and (folder / DONE).exists():  # by a job of an earlier run, which nobody could ask for
+            self._postponed = False
+            self._states[name] = status.own_state(self._graph, self._out, name)
+            return
         try:
             given = self._executor.resources(step.resources, self._graph.uses_gpu(name))
             if not self._executor.room(given):
                 return
             self._write_step(name, folder, given)
             job = self._executor.start(self._out, folder, key, given)
+        except NotNow as refusal:  # the executor says itself, by `room`, when it is worth another try
+            self._postponed = True
+            self._board.say(f"waiting {name}: {refusal}")
+            return
         except (UserError, OSError) as error:
             message = disk_full(folder) if is_disk_full(error) else str(error)
+            self._postponed = False
             self._states[name] = self._fail(name, folder, None, message, isinstance(error, UserError))
             self._say_wrong(self._states[name])
             return
+        self._postponed = False
         self._running[name] = folder, job
         self._states[name] = State(name, "running")
         self._board.say(f"started {name}")

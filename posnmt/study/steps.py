@@ -19,6 +19,7 @@ from posnmt.data.corpus import Findings, TextFile, open_text, read_lines
 from posnmt.errors import UserError
 from posnmt.formats import OLDEST
 from posnmt.progress import Display
+from posnmt.run import Run
 from posnmt.study.kind import Context, Kind
 from posnmt.yaml_file import merge
 
@@ -234,7 +235,7 @@ def prepare(context: Context) -> None:
 
 
 def train(context: Context) -> None:
-    """A run, begun or gone on with."""
+    """Start a run or resume it; once it has ended, remove its checkpoints."""
     from posnmt.train.loop import train as run_training
 
     tree = merge(context.settings["config"], {"data": {"store": str(context.inputs["prepared"])}})
@@ -245,7 +246,9 @@ def train(context: Context) -> None:
     resume = (run / "config.yaml").exists()
     if not resume:
         shutil.rmtree(run, ignore_errors=True)
-    run_training(_config(context, tree), run, resume, _Said(context))
+    # A step may have been stopped while it removed the checkpoints of a run that had ended: there is no going back.
+    if not (resume and "stopped" in Run.open(run).record):
+        run_training(_config(context, tree), run, resume, _Said(context))
     shutil.rmtree(run / "checkpoints", ignore_errors=True)
 
 

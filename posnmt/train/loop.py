@@ -12,6 +12,7 @@ import shutil
 import time
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ from posnmt.model.base import TranslationModel
 from posnmt.model.registry import build_model
 from posnmt.processor import multiplies_bf16
 from posnmt.progress import Display, duration
-from posnmt.run import Run, claimed, is_unfinished, refuse_existing, refuse_other_config
+from posnmt.run import Run, claimed, is_unfinished, refuse_existing, refuse_other_config, refuse_other_text
 from posnmt.train.checkpoint import MODEL, Checkpoints, load_checkpoint, optimizer_tensors
 from posnmt.train.device import make_fabric
 from posnmt.train.evaluate import evaluate, merit, said
@@ -74,7 +75,7 @@ def train(config: Config, out: Path, resume: bool = False, display: Display | No
     config = _admitted(out, config, resume)
     fabric = make_fabric(config.train)
     display.hush(not fabric.is_global_zero)
-    store = _prepared(config, fabric, display)
+    store = _prepared(config, fabric, display, Run.open(out) if resume else None)
     with claimed(out) if fabric.is_global_zero else nullcontext():
         _admitted(out, config, resume)  # another process may have trained there meanwhile
         return _train(config, out, resume, fabric, store, display)
@@ -310,8 +311,8 @@ class Training:
             if figures and (progress.best is None or merit(figures, self.config.train) > progress.best):
                 chosen = "average"
         if first:
-            with replacing(run.weights("model")) as partial:
-                shutil.copyfile(run.weights("average" if chosen == "average" else "best"), partial)
+            with replacing(run.weights("model")) as new:
+                shutil.copyfile(run.weights("average" if chosen == "average" else "best"), new)
             ending = {"stopped": reason, "steps": progress.step, "epochs": progress.cursor.epoch}
             ending |= {"seconds": round(progress.seconds, 1), "best_step": progress.best_step, "model": chosen}
             run.write_record({**run.record, **ending})
@@ -320,9 +321,14 @@ class Training:
         )
 
 
-def _prepared(config: Config, fabric: Fabric, display: Display) -> Store:
-    """The prepared store: made by the first process where it is missing, opened by the others after it."""
-    store = prepare(config, report=display.say) if fabric.is_global_zero else None
+def _prepared(config: Config, fabric: Fabric, display: Display, begun: Run | None) -> Store:
+    """The prepared store: made by the first process where it is missing, opened by the others after it.
+
+    Raises:
+        UserError: it is not the one on which the run was begun.
+    """
+    check = None if begun is None else partial(refuse_other_text, begun)
+    store = prepare(config, report=display.say, check=check) if fabric.is_global_zero else None
     fabric.barrier()
     return store or prepare(config)
 
