@@ -65,6 +65,18 @@ def test_the_number_of_processes_does_not_show(folder: Path, monkeypatch: pytest
     assert bytes_of(stores[0]) == bytes_of(stores[1]) == bytes_of(stores[2])
 
 
+@pytest.mark.parametrize(("tokeniser", "language"), [("mecab", "ja"), ("jieba", "zh")])
+def test_the_number_of_processes_does_not_show_in_segmented_text(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tokeniser: str, language: str
+) -> None:
+    monkeypatch.setattr(corpus_module, "CHUNK", 40)
+    monkeypatch.setattr(learn_module, "CHUNK", 40)
+    write(folder, "train.de", [f"東京大学の学生{index}人、{line}。" for index, line in enumerate(SOURCE)])
+    config = configure(folder, {"vocabulary": 90}, tokenise={"target": tokeniser}, target_language=language)
+    stores = [prepare(config, out=folder / str(number), processes=number) for number in (1, 2)]
+    assert bytes_of(stores[0]) == bytes_of(stores[1])
+
+
 def test_interrupted_build_leaves_nothing(folder: Path) -> None:
     def interrupt(message: str) -> None:
         if message == "encoding data.dev":
