@@ -108,8 +108,10 @@ def test_hypotheses_are_ordered_distinct_and_as_many_as_the_beam_or_somewhat_mor
     """The step that ends the search may end several: fewer than twice the beam. Many sentences, so that some of those
     that are finished stay in the batch for a while."""
     model = build(system="relative")
-    decode = Decode(beam=beam, max_ratio=1.0, max_extra=3)
-    for found in translate_subwords([model], sources(40), decode, CPU):
+    with torch.no_grad():
+        model.output.bias[EOS] += 0.5  # so that they end at different steps
+    decode = Decode(beam=beam, max_ratio=1.0, max_extra=20, batch=100_000)
+    for found in translate_subwords([model], sources(150), decode, CPU):
         assert beam <= len(found) < 2 * beam
         assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
         assert len({tuple(h.tokens) for h in found}) == len(found)
