@@ -7,12 +7,22 @@ configuration; each fault names the file, the line, the rule and the value.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_validator,
+)
 
+from posnmt.data.segment import SEGMENTERS
 from posnmt.errors import UserError, raise_all
 from posnmt.formats import FORMAT, OLDEST, as_meant
 from posnmt.yaml_file import Lines, Section, expand, faults, merge, override, place, read_yaml
@@ -39,6 +49,16 @@ class Corpus(Section):
         return self
 
 
+Tokeniser = Literal["none", "moses", "mecab", "jieba"]
+
+
+class Tokenisers(Section):
+    """How each side is tokenised."""
+
+    source: Tokeniser = "none"
+    target: Tokeniser = "none"
+
+
 class Data(Section):
     """Which text, and what is done to it before subwords."""
 
@@ -49,20 +69,54 @@ class Data(Section):
     )
     train: Corpus
     dev: Corpus | None = None
-    source_language: str = Field("en", description="language code, for Moses tokenisation rules")
-    target_language: str = Field("de", description="language code, for Moses tokenisation rules")
-    tokenise: Literal["none", "moses"] = Field("none", description="moses: sacremoses before subwords, undone after")
-    truecase: bool = Field(False, description="Moses truecasing learned from the training text (needs tokenise: moses)")
+    source_language: str = Field("en", description="language code, for the rules of the tokeniser")
+    target_language: str = Field("de", description="language code, for the rules of the tokeniser")
+    tokenise: Tokeniser | Tokenisers = Field(
+        "none",
+        description="before subwords, undone after: moses (sacremoses), mecab (Japanese words), jieba (Chinese words); "
+        "one for both sides, or {source: ..., target: ...}",
+    )
+    truecase: bool = Field(
+        False, description="Moses truecasing learned from the training text, of the sides with tokenise: moses"
+    )
     max_length: Positive | None = Field(100, description="longest training sentence in subwords, either side")
     accept: list[Literal["empty", "crlf"]] = Field(
         [], description="faults in the text to live with: empty (pair dropped, counted), crlf (sign removed, counted)"
     )
     store: str | None = Field(None, description="folder of prepared stores; default: $POSNMT_CACHE or ~/.cache/posnmt")
 
+    @property
+    def tokenisers(self) -> tuple[Tokeniser, Tokeniser]:
+        """The tokeniser of the source and that of the target."""
+        both = self.tokenise
+        return (both.source, both.target) if isinstance(both, Tokenisers) else (both, both)
+
+    @field_validator("tokenise", mode="wrap")
+    @classmethod
+    def _one_fault_and_one_form(cls, value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+        """One message for both forms; two equal sides become one name, so that equal settings are written alike."""
+        try:
+            chosen = validate(value)
+        except ValidationError:
+            names = ", ".join(get_args(Tokeniser))
+            raise ValueError(f"choose from {names}, or write {{source: ..., target: ...}}; got {value!r}") from None
+        return chosen.source if isinstance(chosen, Tokenisers) and chosen.source == chosen.target else chosen
+
     @model_validator(mode="after")
     def _truecase_needs_tokens(self) -> Data:
-        if self.truecase and self.tokenise != "moses":
+        if self.truecase and "moses" not in self.tokenisers:
             raise ValueError("truecase works on tokenised text: set tokenise: moses as well")
+        return self
+
+    @model_validator(mode="after")
+    def _segmenters_fit_the_languages(self) -> Data:
+        for side, tokeniser in zip(("source", "target"), self.tokenisers, strict=True):
+            needs, language = SEGMENTERS.get(tokeniser), getattr(self, f"{side}_language")
+            if needs and re.split("[-_]", language.lower())[0] not in needs.codes:
+                raise ValueError(
+                    f"{tokeniser} segments {needs.language}, but {side}_language is {language!r}: "
+                    f"set it to {needs.codes[0]}, or tokenise: {{source: ..., target: ...}}"
+                )
         return self
 
 

@@ -130,6 +130,31 @@ def test_all_faults_at_once_each_with_its_line(tmp_path):
         ),
         ("system: relative", "tie_embeddings: all\nsubword: {shared: false}", "needs one vocabulary for both sides"),
         ("  train: {", "  truecase: true\n  train: {", "truecase works on tokenised text: set tokenise: moses as well"),
+        (
+            "  train: {",
+            "  tokenise: {target: mecab}\n  truecase: true\n  target_language: ja\n  train: {",
+            "truecase works on tokenised text: set tokenise: moses as well",
+        ),
+        (
+            "  train: {",
+            "  tokenise: moose\n  train: {",
+            "data.tokenise: choose from none, moses, mecab, jieba, or write {source: ..., target: ...}; got 'moose' (c",
+        ),
+        (
+            "  train: {",
+            "  tokenise: {traget: mecab}\n  train: {",
+            "data.tokenise: choose from none, moses, mecab, jieba",
+        ),
+        (
+            "  train: {",
+            "  tokenise: {source: moses, target: mecab}\n  train: {",
+            "data: mecab segments Japanese, but target_language is 'de': set it to ja, or tokenise: {source: ...",
+        ),
+        (
+            "  train: {",
+            "  tokenise: jieba\n  target_language: zh-CN\n  train: {",
+            "data: jieba segments Chinese, but source_language is 'en': set it to zh, or tokenise: {source: ...",
+        ),
         ("system: relative", "dropout: 1.0", "model.dropout: input should be less than 1, got 1.0 (config.yaml:5)"),
         ("steps: 10", "steps: 10\n  learning_rate: .nan", "train.learning_rate: input should be"),
     ],
@@ -170,6 +195,23 @@ def test_overrides(tmp_path):
     assert faults(tmp_path, GOOD, "train.stesp=7") == ["unknown key train.stesp (config.yaml:6); did you mean 'steps'?"]
     assert faults(tmp_path, GOOD, "steps")[0].startswith("a setting is written key.key=value; got 'steps'")
     assert faults(tmp_path, GOOD, "train.steps.more=1")[0].startswith("train.steps.more is not inside a section")
+
+
+@pytest.mark.parametrize(
+    ("written_as", "kept_as", "sides"),
+    [
+        ("moses", "moses", ("moses", "moses")),
+        ("{source: moses, target: moses}", "moses", ("moses", "moses")),
+        ("{target: jieba}", {"source": "none", "target": "jieba"}, ("none", "jieba")),
+        ("{source: moses, target: jieba}", {"source": "moses", "target": "jieba"}, ("moses", "jieba")),
+    ],
+)
+def test_tokenisers_of_the_sides(tmp_path, written_as, kept_as, sides):
+    text = GOOD.replace("  train: {", f"  tokenise: {written_as}\n  target_language: zh_Hant\n  train: {{")
+    config = load(written(tmp_path, text))
+    assert config.data.tokenisers == sides
+    assert config.data.model_dump(mode="json")["tokenise"] == kept_as
+    assert load(written(tmp_path, dump(config))).data.tokenisers == sides
 
 
 def test_an_override_leaves_what_an_alias_shares(tmp_path):

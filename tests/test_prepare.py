@@ -1,7 +1,9 @@
 """From text files to a store."""
 
 import gzip
+import hashlib
 import io
+import json
 import lzma
 import os
 import shutil
@@ -23,6 +25,9 @@ from prepare_case import (
 )
 from rich.console import Console
 
+from posnmt.config import Config, Data, Subword
+from posnmt.data import prepare as prepare_module
+from posnmt.data import segment
 from posnmt.data.prepare import prepare, table
 from posnmt.errors import UserError
 
@@ -110,6 +115,49 @@ def test_same_inputs_are_prepared_once(folder: Path) -> None:
     write(folder, "train.de", [*TARGET[:-1], TARGET[-1].replace("!", ".")])
     assert prepare(configure(folder, train=corpus)).folder != first.folder
     assert prepare(configure(folder, train=corpus, max_length=50)).manifest["key"] != first.manifest["key"]
+
+
+# Another value of each setting than that of `configure(folder, tokenise="moses")`.
+OTHER_DATA: dict[str, Any] = {
+    "source_language": "fr",
+    "target_language": "fr",
+    "tokenise": {"source": "moses", "target": "none"},
+    "truecase": True,
+    "max_length": 99,
+    "accept": ["crlf"],
+}
+OTHER_SUBWORD: dict[str, Any] = {
+    "shared": False,
+    "type": "unigram",
+    "vocabulary": 99,
+    "character_coverage": 0.99,
+    "normalisation": "identity",
+    "sample": 299,
+}
+# The corpora's contents count, which has tests of its own, and their places do not.
+PLACES = {"root", "train", "dev", "store"}
+
+
+def test_every_setting_of_the_text_makes_another_store(folder: Path) -> None:
+    assert set(Data.model_fields) == set(OTHER_DATA) | PLACES, "say here what a new setting does to the store"
+    assert set(Subword.model_fields) == set(OTHER_SUBWORD) | {"text"}
+
+    def key(subword: dict[str, Any], **data: Any) -> str:
+        return prepare(configure(folder, subword, **{"tokenise": "moses", **data})).manifest["key"]
+
+    keys = [key({}), *(key({}, **{name: value}) for name, value in OTHER_DATA.items())]
+    keys += [key({name: value}) for name, value in OTHER_SUBWORD.items()]
+    assert len(set(keys)) == 1 + len(OTHER_DATA) + len(OTHER_SUBWORD)
+
+
+def test_the_store_of_a_config_has_kept_its_name(folder: Path) -> None:
+    """A new option must not make another store, and another text pipeline, of a config that does not use it."""
+    store = prepare(configure(folder, tokenise="moses", truecase=True, accept=["empty"]))
+    assert store.manifest["key"] == "fb4e9dbe6992265aaba1c61c9602bf7f854b6ac14ed28ebb5459e8e2212eae73"
+    settings = hashlib.sha256((store.folder / "text" / "text.json").read_bytes()).hexdigest()
+    assert settings == "5f25127b9c30e01a4394a0e92d01253f3713e001aedad77fb2c24715fbb11a6a"
+    sides = {"source": "moses", "target": "moses"}
+    assert prepare(configure(folder, tokenise=sides, truecase=True, accept=["empty"])).folder == store.folder
 
 
 def test_where_stores_go(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,10 +271,14 @@ def test_no_training_pair_left(folder: Path) -> None:
 
 
 def test_accepted_faults_are_counted(folder: Path) -> None:
-    write(folder, "train.en", [SOURCE[0] + "\r", "", *SOURCE[1:], "\u200b", SOURCE[5]])
+    write(folder, "train.en", [SOURCE[0] + "\r", "", SOURCE[1] + "\r", *SOURCE[2:], "\u200b", SOURCE[5]])
     write(folder, "train.de", [TARGET[0], "etwas", *TARGET[1:], TARGET[4], " \u2028 "])
     faults = faults_of(configure(folder))
-    assert [fault.split(" (")[0] for fault in faults] == ["line ends in CRLF", "empty line", "empty line"]
+    assert [fault.split(" (")[0] for fault in faults] == [
+        "line ends in CRLF, the first of 2 such lines",
+        "empty line",
+        "empty line",
+    ]
     assert f"({folder / 'train.en'}:2)" in faults[1]
     assert f"({folder / 'train.de'}:303)" in faults[2]
 
@@ -235,7 +287,9 @@ def test_accepted_faults_are_counted(folder: Path) -> None:
     assert (dropped["empty"], dropped["no subwords"]) == (2, 1)
     assert store.split("train").lines.tolist() == [1, *range(3, 302)]
     source = store.manifest["inputs"][0]
-    assert (source["lines"], source["crlf_removed"], source["empty_lines"]) == (303, 1, 1)
+    assert (source["lines"], source["crlf_removed"], source["empty_lines"]) == (303, 2, 1)
+    target = store.manifest["inputs"][1]
+    assert (target["lines"], target["crlf_removed"], target["empty_lines"]) == (303, 0, 1)
     assert "\r" not in "".join(store.text.source.decode([store.split("train").pair(0)[0].tolist()]))
 
 
@@ -288,6 +342,58 @@ def test_moses_and_truecasing(folder: Path) -> None:
     assert text.words.split("The cat sees it, too!") == "the cat sees it , too !"
     (ids,) = text.encode(["The cat sees the dog, and the house too!"])
     assert text.decode([ids]) == ["The cat sees the dog, and the house too!"]
+
+
+JAPANESE = [
+    f"{noun}は{number}番のカードを見る。"
+    for number, noun in zip(range(300), ["猫", "犬", "家", "木"] * 75, strict=True)
+]
+
+
+@pytest.fixture
+def japanese(folder: Path) -> Config:
+    """English that Moses tokenises and truecases, and Japanese that MeCab segments."""
+    write(folder, "train.en", [f"{line.capitalize()}, and the {NOUNS[0]} too!" for line in SOURCE])
+    write(folder, "train.ja", JAPANESE)
+    write(folder, "dev.ja", JAPANESE[:9])
+    files = {name: {"source": f"{name}.en", "target": f"{name}.ja"} for name in ("train", "dev")}
+    sides = {"source": "moses", "target": "mecab"}
+    return configure(folder, target_language="ja", tokenise=sides, truecase=True, **files)
+
+
+def test_each_side_has_its_own_tokeniser(japanese: Config) -> None:
+    store = prepare(japanese)
+    source, target = store.text.source, store.text.target
+    assert source.words.split("The cat sees it, too!") == "the cat sees it , too !"
+    assert target.words.split("猫は12番のカードを見る。") == "猫 は 12 番 の カード を 見る 。"
+    assert target.words.truecaser is None
+    rows = [store.split("train").pair(index)[1].tolist() for index in range(300)]
+    assert target.decode(rows) == JAPANESE
+    assert "▁カード" in target.subwords.pieces, "subwords are learned from words"
+    settings = json.loads((store.folder / "text" / "text.json").read_text())
+    assert settings["target"] == {"language": "ja", "tokenise": "mecab", "truecase": False}
+    assert settings["source"] == {"language": "en", "tokenise": "moses", "truecase": True}
+    assert {"mecab-python3", "ipadic"} <= set(store.manifest["versions"])
+
+
+def test_segmenters_of_another_stores_text_must_be_those_of_the_config(japanese: Config, folder: Path) -> None:
+    first = prepare(japanese)
+    text = japanese.model_dump(mode="json") | {"subword": {"text": str(first.folder / "text")}}
+    assert len(prepare(Config.model_validate(text)).split("train")) == 300
+    text["data"] |= {"tokenise": "moses"}
+    with pytest.raises(
+        UserError, match=r"data\.tokenise is 'moses', but subword\.text was made with \{'source': 'moses', "
+    ):
+        prepare(Config.model_validate(text))
+
+
+def test_a_segmenter_that_is_not_installed_is_told_before_any_file_is_read(
+    japanese: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment, "find_spec", lambda module: None)
+    monkeypatch.setattr(prepare_module, "_files", lambda config: pytest.fail("files were looked at"))
+    with pytest.raises(UserError, match=r"mecab segments Japanese and is not installed .*; pip install 'posnmt\[ja\]'"):
+        prepare(japanese)
 
 
 def test_subwords_come_from_a_sample_that_only_its_size_changes(folder: Path) -> None:

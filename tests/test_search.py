@@ -105,13 +105,24 @@ def test_batch_size_and_order_change_nothing(model_part, beam):
         assert [h.log_probability for h in a] == pytest.approx([h.log_probability for h in b], abs=1e-5)
 
 
-def test_hypotheses_are_ordered_distinct_and_no_more_than_asked():
-    model = build(system="transformer")
-    for found in translate_subwords([model], sources(10), Decode(beam=4, max_ratio=1.0, max_extra=3), CPU):
-        assert len(found) >= 1
+@pytest.mark.parametrize("beam", [1, 2, 4])
+def test_hypotheses_are_ordered_distinct_and_as_many_as_the_beam_or_somewhat_more(beam):
+    """The step that ends the search may end several: fewer than twice the beam. Many sentences, so that some of those
+    that are finished stay in the batch for a while."""
+    model = build(system="relative")
+    with torch.no_grad():
+        model.output.bias[EOS] += 0.5  # so that they end at different steps
+    decode = Decode(beam=beam, max_ratio=1.0, max_extra=20, batch=100_000)
+    for found in translate_subwords([model], sources(150), decode, CPU):
+        assert beam <= len(found) < 2 * beam
         assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
         assert len({tuple(h.tokens) for h in found}) == len(found)
         assert not {PAD, BOS, EOS} & {token for h in found for token in h.tokens}
+
+
+def test_a_limit_that_leaves_one_output_gives_one_hypothesis():
+    [found] = translate_subwords([build()], [[5, 6]], Decode(beam=4, max_ratio=0.1, max_extra=0), CPU)
+    assert [h.tokens for h in found] == [[]]
 
 
 @every_model

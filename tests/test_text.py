@@ -32,7 +32,7 @@ def normalised(text: str) -> str:
 
 @given(st.lists(st.text(st.sampled_from(ALPHABET + " \u3000\u2028"))))
 def test_text_to_ids_and_back_is_its_normalised_form(texts: list[str]) -> None:
-    side = SideText(Words("en", tokenise=False), SUBWORDS)
+    side = SideText(Words("en"), SUBWORDS)
     assert side.decode(side.encode(texts)) == [normalised(text) for text in texts]
 
 
@@ -126,7 +126,7 @@ def test_text_of_invisible_characters_has_no_subwords() -> None:
 
 
 def test_moses_round_trip_escapes_nothing() -> None:
-    words = Words("en", tokenise=True)
+    words = Words("en", "moses")
     text = 'He said: "AT&T isn\'t a <tag> | 5.4% (e.g. Mr. Smith)..."'
     tokens = words.split(text)
     assert tokens.startswith('He said : " AT & T is')
@@ -139,7 +139,7 @@ def test_truecasing_is_learned_from_inside_sentences_and_undone() -> None:
     learner = TruecaseLearner()
     for line in ("I saw the house in Paris .", "Well , the house is old .", "He met Polish people who polish shoes ."):
         learner.add(line)
-    words = Words("en", tokenise=True, truecaser=learner.truecaser())
+    words = Words("en", "moses", truecaser=learner.truecaser())
     assert words.split("The house in PARIS. House!") == "the house in Paris . house !"
     assert words.split("They Polish it; they polish it.") == "They Polish it ; they polish it ."
     assert words.join("the house in Paris .") == "The house in Paris."
@@ -158,8 +158,8 @@ def test_pipeline_survives_saving(tmp_path: Path, shared: bool) -> None:
     other = SUBWORDS if shared else learned(110, "unigram")
     truecaser = Truecaser({"the": "the"}, [])
     pipeline = TextPipeline(
-        SideText(Words("en", tokenise=True, truecaser=truecaser), SUBWORDS),
-        SideText(Words("de", tokenise=False), other),
+        SideText(Words("en", "moses", truecaser=truecaser), SUBWORDS),
+        SideText(Words("de"), other),
     )
     pipeline.save(tmp_path / "text")
     read = TextPipeline.load(tmp_path / "text")
@@ -176,7 +176,7 @@ def test_pipeline_survives_saving(tmp_path: Path, shared: bool) -> None:
 def test_damaged_pipeline(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="text settings does not exist"):
         TextPipeline.load(tmp_path)
-    TextPipeline(*[SideText(Words("en", tokenise=False), SUBWORDS)] * 2).save(tmp_path)
+    TextPipeline(*[SideText(Words("en"), SUBWORDS)] * 2).save(tmp_path)
     (tmp_path / "source.model").write_bytes(b"nothing")
     with pytest.raises(UserError, match="not a SentencePiece model"):
         TextPipeline.load(tmp_path)

@@ -120,18 +120,23 @@ class EncodeChunk:
 
 @dataclass(frozen=True)
 class CountForms:
-    """Counts how the words of a chunk are written, for truecasing; pairs with a blank side do not count."""
+    """Counts how the words of a chunk are written, for truecasing; pairs with a blank side do not count.
 
-    source: Words
-    target: Words
+    Args:
+        source, target: the tokenisation of a side that is truecased, or None.
+    """
+
+    source: Words | None
+    target: Words | None
 
     def __call__(self, chunk: Chunk) -> tuple[Counter[str], Counter[str]]:
-        """The forms of the sources' and of the targets' words, in the order of the text."""
+        """The forms of the sources' and of the targets' words, in the order of the text; none of a side of None."""
         learners = TruecaseLearner(), TruecaseLearner()
         for source, target in zip(chunk.sources, chunk.targets, strict=True):
             if source.strip() and target.strip():
-                learners[0].add(self.source.split(source))
-                learners[1].add(self.target.split(target))
+                for words, learner, text in zip((self.source, self.target), learners, (source, target), strict=True):
+                    if words is not None:
+                        learner.add(words.split(text))
         return learners[0].forms, learners[1].forms
 
 

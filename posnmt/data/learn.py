@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from posnmt.config import Config
 from posnmt.data.corpus import BYTE_ORDER_MARK, CHUNK, Chunk, Findings, TextFile, read_chunks
@@ -32,11 +31,13 @@ def learn(config: Config, files: Files, processes: int, say: Report) -> tuple[Te
     findings = Findings(data.accept)
     sample: Reservoir[tuple[str, str]] = Reservoir(settings.sample, SAMPLE_SEED)
     given = None if settings.text is None else _given_text(config)
-    sides = [Words(language, data.tokenise == "moses") for language in (data.source_language, data.target_language)]
+    languages = data.source_language, data.target_language
+    sides = [Words(language, tokeniser) for language, tokeniser in zip(languages, data.tokenisers, strict=True)]
+    truecased = [words if words.tokeniser == "moses" else None for words in sides]
     learners = [TruecaseLearner() for _ in sides] if data.truecase and given is None else []
     chunks = _sampled(told(read_chunks(files["train"], findings), "checking data.train", say), sample)
     if learners:
-        with closing(ordered_map(CountForms(*sides), chunks, processes)) as counted:
+        with closing(ordered_map(CountForms(*truecased), chunks, processes)) as counted:
             for forms in counted:
                 for learner, of_side in zip(learners, forms, strict=True):
                     learner.forms.update(of_side)
@@ -55,8 +56,9 @@ def learn(config: Config, files: Files, processes: int, say: Report) -> tuple[Te
     if given is not None:
         say(f"taking tokenisation and subwords from {text_folder(config)}")
         return given, findings
-    for words, learner in zip(sides, learners, strict=False):
-        words.truecaser = learner.truecaser()
+    for words, learner in zip(truecased, learners, strict=False):
+        if words is not None:
+            words.truecaser = learner.truecaser()
     say(f"learning {settings.type} subwords from {len(sample.items):,} pairs")
     source = _tokenised(sides[0], [text for text, _ in sample.items], processes)
     target = _tokenised(sides[1], [text for _, text in sample.items], processes)
@@ -86,16 +88,21 @@ def _given_text(config: Config) -> TextPipeline:
     """
     data, folder = config.data, text_folder(config)
     text = TextPipeline.load(folder)
-    wanted: dict[str, Any] = {"subword.shared": config.subword.shared}
-    found: dict[str, Any] = {"subword.shared": text.shared}
-    for side, language in (("source", data.source_language), ("target", data.target_language)):
-        words: Words = getattr(text, side).words
-        wanted |= {f"data.{side}_language": language, "data.tokenise": data.tokenise, "data.truecase": data.truecase}
-        found |= {
-            f"data.{side}_language": words.language,
-            "data.tokenise": "moses" if words.tokenised else "none",
-            "data.truecase": words.truecaser is not None,
-        }
+    sides: list[Words] = [text.source.words, text.target.words]
+    wanted = {
+        "subword.shared": config.subword.shared,
+        "data.source_language": data.source_language,
+        "data.target_language": data.target_language,
+        "data.tokenise": _of_sides(*data.tokenisers),
+        "data.truecase": data.truecase,
+    }
+    found = {
+        "subword.shared": text.shared,
+        "data.source_language": sides[0].language,
+        "data.target_language": sides[1].language,
+        "data.tokenise": _of_sides(*[words.tokeniser for words in sides]),
+        "data.truecase": any(words.truecaser is not None for words in sides),
+    }
     raise_all(
         [
             UserError(
@@ -106,6 +113,11 @@ def _given_text(config: Config) -> TextPipeline:
         ]
     )
     return text
+
+
+def _of_sides(source: str, target: str) -> str | dict[str, str]:
+    """The tokenisers of both sides as a config has them."""
+    return source if source == target else {"source": source, "target": target}
 
 
 def _sampled(chunks: Iterable[Chunk], sample: Reservoir[tuple[str, str]]) -> Iterator[Chunk]:
@@ -119,7 +131,7 @@ def _sampled(chunks: Iterable[Chunk], sample: Reservoir[tuple[str, str]]) -> Ite
 
 def _tokenised(words: Words, texts: list[str], processes: int) -> list[str]:
     """The texts as they go into subwords."""
-    if not words.tokenised:
+    if words.tokeniser == "none":
         return texts
     chunks = (texts[first : first + CHUNK] for first in range(0, len(texts), CHUNK))
     with closing(ordered_map(words.split_all, chunks, processes)) as found:

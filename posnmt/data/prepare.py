@@ -9,6 +9,7 @@ place and moved there whole.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import platform
@@ -25,6 +26,7 @@ from posnmt.data.corpus import BYTE_ORDER_MARK, Findings, TextFile, corpus_files
 from posnmt.data.encode import REASONS, Account, EncodeChunk
 from posnmt.data.learn import Files, Report, all_files, learn, text_folder, told
 from posnmt.data.processes import cores, ordered_map
+from posnmt.data.segment import SEGMENTERS, requires
 from posnmt.data.store import FORMAT, SplitWriter, Store
 from posnmt.data.text import TextPipeline, text_hash
 from posnmt.errors import UserError, existing_file, raise_all
@@ -51,9 +53,11 @@ def prepare(
         processes: how many work on a large corpus; default: one a core (`processes.cores`). The store is the same.
 
     Raises:
-        UserError: every fault of every input file, before anything is written.
+        UserError: a segmenter that is not installed; every fault of every input file, before anything is written.
     """
     say: Report = report or (lambda message: None)
+    for tokeniser in config.data.tokenisers:
+        requires(tokeniser)
     files = _files(config)
     root = _store_root(config, out)
     before = _signatures(files)
@@ -95,7 +99,7 @@ def _make(
             "inputs": [_input(file, hashes[file], findings) for file in all_files(files)],
             "vocabulary": {"source": text.source.size, "target": text.target.size, "shared": text.shared},
             "splits": splits,
-            "versions": _versions(),
+            "versions": _versions(config),
         }
         if _signatures(files) != before:
             raise UserError("an input file changed while it was being prepared", "data", "prepare again")
@@ -173,7 +177,7 @@ def _store_root(config: Config, out: Path | None) -> Path:
 def _settings(config: Config) -> dict[str, Any]:
     """The settings that a store depends on."""
     names = ("source_language", "target_language", "tokenise", "truecase", "max_length")
-    data = {name: getattr(config.data, name) for name in names} | {"accept": sorted(set(config.data.accept))}
+    data = config.data.model_dump(mode="json", include=set(names)) | {"accept": sorted(set(config.data.accept))}
     if config.subword.text is not None:
         return {"data": data, "subword": {"text": text_hash(text_folder(config))}}
     return {"data": data, "subword": config.subword.model_dump(mode="json", exclude={"text"})}
@@ -237,7 +241,9 @@ def _input(file: TextFile, digest: str, findings: Findings) -> dict[str, Any]:
     }
 
 
-def _versions() -> dict[str, str]:
-    """The software that made a store."""
-    packages = {name: version(name) for name in ("sentencepiece", "sacremoses", "pyarrow")}
+def _versions(config: Config) -> dict[str, str]:
+    """The software that made a store, segmenters where they were used."""
+    segmenters = [SEGMENTERS[name].packages for name in config.data.tokenisers if name in SEGMENTERS]
+    names = ("sentencepiece", "sacremoses", "pyarrow", *itertools.chain.from_iterable(segmenters))
+    packages = {name: version(name) for name in names}
     return {"posnmt": posnmt.__version__, "python": platform.python_version(), **packages}

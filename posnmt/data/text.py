@@ -72,7 +72,7 @@ class TextPipeline:
                 truecaser.save(folder / f"{name}.truecase.json")
             settings[name] = {
                 "language": side.words.language,
-                "tokenise": "moses" if side.words.tokenised else "none",
+                "tokenise": side.words.tokeniser,
                 "truecase": truecaser is not None,
             }
         text = json.dumps(settings, ensure_ascii=False, indent=2) + "\n"
@@ -114,4 +114,4 @@ def text_hash(folder: str | Path) -> str:
 def _load_words(folder: Path, name: str, settings: dict[str, object]) -> Words:
     """One side's tokenisation and truecasing."""
     truecaser = Truecaser.load(folder / f"{name}.truecase.json") if settings["truecase"] else None
-    return Words(str(settings["language"]), settings["tokenise"] == "moses", truecaser)
+    return Words(str(settings["language"]), str(settings["tokenise"]), truecaser)

@@ -1,7 +1,8 @@
-"""Moses tokenisation and truecasing with sacremoses' results, and the way back.
+"""Tokenisation of one side's text and truecasing, and the way back.
 
-Nothing is escaped, so that `&`, `|` or `<` reach the subwords as they are. The way back is Moses' own: it restores
-usual typography, not every blank of the text.
+Moses' tokenisation and truecasing have sacremoses' results. Nothing is escaped, so that `&`, `|` or `<` reach the
+subwords as they are. The way back is Moses' own: it restores usual typography, not every blank of the text. The word
+segmenters of `segment.py` are for Japanese and Chinese.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import re
 from collections import Counter, defaultdict
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from posnmt.config import Tokeniser
 from posnmt.data.moses import MosesTokeniser
+from posnmt.data.segment import SEGMENTERS, Segmenter
 from posnmt.errors import UserError, existing_file
 
 # Where truecasing takes a new sentence to start: after the first, also beyond the second.
@@ -133,29 +136,37 @@ class Truecaser:
 
 
 class Words:
-    """The step between text and subwords: nothing, or Moses tokenisation, or that and truecasing.
+    """The step between text and subwords: nothing, or tokenisation, or Moses' tokenisation and truecasing.
 
     Args:
         language: code for Moses' rules; a language that sacremoses has no rules for gets the English ones.
-        tokenise: whether to tokenise at all.
+        tokeniser: `none`, `moses`, or a segmenter (`mecab`, `jieba`), whose packages are needed only to `split`.
         truecaser: the learned truecasing of this language, or none.
     """
 
-    def __init__(self, language: str, tokenise: bool, truecaser: Truecaser | None = None) -> None:
-        self.language, self.tokenised, self.truecaser = language, tokenise, truecaser
-        self._tokeniser = MosesTokeniser(language) if tokenise else None
+    def __init__(self, language: str, tokeniser: str = "none", truecaser: Truecaser | None = None) -> None:
+        if tokeniser not in get_args(Tokeniser):
+            raise ValueError(f"no tokeniser is called {tokeniser!r}")
+        self.language, self.tokeniser, self.truecaser = language, tokeniser, truecaser
+        self._moses = MosesTokeniser(language) if tokeniser == "moses" else None
+        self._segmenter = Segmenter(tokeniser) if tokeniser in SEGMENTERS else None
 
     @cached_property
-    def _detokeniser(self) -> Any:
+    def _moses_detokeniser(self) -> Any:
         """sacremoses' way back."""
         from sacremoses import MosesDetokenizer
 
         return MosesDetokenizer(self.language)
 
     def split(self, text: str) -> str:
-        """Text as it goes into subwords: tokens with one blank between them."""
-        if self._tokeniser is not None:
-            text = self._tokeniser.tokenise(text)
+        """Text as it goes into subwords: tokens with one blank between them.
+
+        Raises:
+            UserError: the packages of the segmenter are not installed.
+        """
+        tokeniser = self._moses or self._segmenter
+        if tokeniser is not None:
+            text = tokeniser.tokenise(text)
         return self.truecaser.truecase(text) if self.truecaser else text
 
     def split_all(self, texts: list[str]) -> list[str]:
@@ -166,4 +177,6 @@ class Words:
         """The way back from `split`."""
         if self.truecaser:
             text = self.truecaser.detruecase(text)
-        return self._detokeniser.detokenize(text.split(), unescape=False) if self.tokenised else text
+        if self._segmenter is not None:
+            return self._segmenter.detokenise(text)
+        return self._moses_detokeniser.detokenize(text.split(), unescape=False) if self._moses else text

@@ -60,7 +60,8 @@ def search(
         scored: whether the probabilities are asked for. Greedy search finds the words without.
 
     Returns:
-        For each sentence its finished hypotheses, best score first; at least one.
+        For each sentence its finished hypotheses, best score first: `beam` or more, fewer than twice as many (the last
+        step may end several); fewer than `beam` only where the limit allows so few outputs.
     """
     device, sentences = source.device, source.shape[0]
     scored = scored or beam > 1 or len(models) > 1

@@ -1,0 +1,147 @@
+"""Word segmentation of Japanese (MeCab with the IPA dictionary) and Chinese (jieba), and the way back.
+
+Both are optional: `pip install 'posnmt[ja]'` or `'posnmt[zh]'`. The Japanese words are those of sacreBLEU's `ja-mecab`.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import cached_property
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+from posnmt.errors import UserError
+
+
+class Needs(NamedTuple):
+    """What a segmenter is for and what it needs.
+
+    Attributes:
+        language: in words.
+        codes: language codes, without region or script.
+        extra: the extra of posnmt that installs its packages.
+        packages: distribution name → module.
+    """
+
+    language: str
+    codes: tuple[str, ...]
+    extra: str
+    packages: dict[str, str]
+
+
+SEGMENTERS = {
+    "mecab": Needs("Japanese", ("ja", "jpn"), "ja", {"mecab-python3": "MeCab", "ipadic": "ipadic"}),
+    "jieba": Needs("Chinese", ("zh", "zho", "chi", "cmn"), "zh", {"rjieba": "rjieba"}),
+}
+
+# First and last code of scripts that are written without blanks, with their punctuation and full-width forms.
+_WITHOUT_BLANKS = (
+    (0x2E80, 0x312F),  # radicals, CJK punctuation, hiragana, katakana, bopomofo
+    (0x3190, 0x9FFF),  # kanbun, katakana extensions, enclosed and compatibility signs, Han
+    (0xF900, 0xFAFF),
+    (0xFE30, 0xFE4F),
+    (0xFF00, 0xFFEF),
+    (0x1B000, 0x1B16F),
+    (0x20000, 0x3FFFF),
+)
+
+
+def requires(tokeniser: str) -> None:
+    """Check that the packages of a segmenter are installed; other names need none.
+
+    Raises:
+        UserError: a package is missing; the message names the extra that installs it.
+    """
+    needs = SEGMENTERS.get(tokeniser)
+    missing = [name for name, module in needs.packages.items() if find_spec(module) is None] if needs else []
+    if needs and missing:
+        raise UserError(
+            f"{tokeniser} segments {needs.language} and is not installed (missing: {', '.join(missing)})",
+            "data.tokenise",
+            f"pip install 'posnmt[{needs.extra}]'",
+        )
+
+
+class Segmenter:
+    """Words of Japanese or Chinese text with one blank between them, and the text without these blanks.
+
+    Pickles without the dictionary, which is read again where it is needed.
+
+    Args:
+        name: `mecab` or `jieba`.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        # jieba leaves letters and digits of one word together, MeCab separates them.
+        self._letters = "LMN" if name == "jieba" else "LM"
+
+    def __reduce__(self) -> tuple[type[Segmenter], tuple[str]]:
+        return Segmenter, (self.name,)
+
+    @cached_property
+    def _engine(self) -> Any:
+        """MeCab's tagger, or jieba with its own dictionary alone."""
+        requires(self.name)
+        if self.name == "mecab":
+            import ipadic
+            import MeCab
+
+            return MeCab.Tagger(f"{ipadic.MECAB_ARGS} -Owakati")
+        from rjieba import Jieba
+
+        return Jieba()
+
+    def tokenise(self, text: str) -> str:
+        """One line as words with one blank between them; blanks at its ends are removed.
+
+        Raises:
+            UserError: the segmenter's packages are not installed.
+        """
+        # NUL would end the line for MeCab, which reads C strings.
+        text = text.replace("\0", " ").strip()
+        return self._engine.parse(text).strip() if self.name == "mecab" else " ".join(self._jieba_words(text))
+
+    def _jieba_words(self, text: str) -> list[str]:
+        """jieba's words, but those of scripts with blanks whole: jieba cuts them at every letter outside ASCII."""
+        words: list[str] = []
+        adjacent = False
+        for piece in self._engine.cut(text):
+            if not piece.strip(" \t"):
+                adjacent = False
+            elif adjacent and self._are_letters(words[-1][-1], piece[0]):
+                words[-1] += piece
+            else:
+                words.append(piece)
+                adjacent = True
+        return words
+
+    def detokenise(self, text: str) -> str:
+        """The way back: only blanks that separate words in such text stay.
+
+        These are blanks between two words of letters of scripts that use blanks (of letters or digits, by jieba), and
+        those after a comma or semicolon that does not stand between digits. A blank beside a Chinese or Japanese
+        character, or beside other signs, is removed, whether or not the original text had one there.
+        """
+        words = [word for word in text.split(" ") if word]
+        line = "".join(words[:1])
+        for word in words[1:]:
+            line += f" {word}" if self._separate(line, word) else word
+        return line
+
+    def _separate(self, line: str, word: str) -> bool:
+        """Whether a blank belongs between the line so far and the next word."""
+        if line[-1] in ",;":
+            return _is_letter(word[0], "LMN") and not (line[-2:-1].isdigit() and word[0].isdigit())
+        return self._are_letters(line[-1], word[0])
+
+    def _are_letters(self, one: str, other: str) -> bool:
+        """Whether two characters side by side are parts of words that a blank would separate."""
+        return _is_letter(one, self._letters) and _is_letter(other, self._letters)
+
+
+def _is_letter(sign: str, categories: str) -> bool:
+    """Whether a character is in these Unicode categories (L, M, N) and of a script that uses blanks."""
+    code = ord(sign)
+    without_blanks = any(first <= code <= last for first, last in _WITHOUT_BLANKS)
+    return not without_blanks and unicodedata.category(sign)[0] in categories
