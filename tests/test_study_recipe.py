@@ -189,3 +189,71 @@ def test_overrides_change_one_thing(tmp_path: Path) -> None:
     assert recipe.scales["smoke"].seeds == 5
     assert recipe.pair.source == "fr"
     assert recipe.hash != load(written(tmp_path, SMALL)).hash
+
+
+def test_unknown_options_of_a_scheme_are_refused_when_the_recipe_is_read(tmp_path: Path) -> None:
+    systems = {
+        **SMALL["systems"],
+        "relative": {"system": "relative", "options": {"relative": {"distanse": 8}}},
+        "near": {"system": "relative", "label": "near", "options": {"relative": {"distance": {"small": 0}}}},
+    }
+    runs = [{"systems": list(systems), "trainings": ["all"], "tests": ["test"]}]
+    told = faults_of(written(tmp_path, {**SMALL, "systems": systems, "runs": runs}))
+    assert "systems.relative: model.encoder.position: relative has no option 'distanse'" in told
+    assert "did you mean 'distance'?" in told
+    # a value that only one scale has
+    assert (
+        "systems.near: model.encoder.position: relative.distance: Input should be greater than or equal to 1, got 0"
+        in told
+    )
+    assert all("own.yaml:" in line for line in told.split("\n"))
+
+
+def test_faults_of_a_config_are_named_once_where_they_stand(tmp_path: Path) -> None:
+    tree = {**SMALL, "trainings": {"all": {}, "fast": {"config": {"train": {"batches": 3}}}}}
+    tree["runs"] = [{"systems": ["transformer", "relative"], "trainings": ["all", "fast"], "tests": ["test"]}]
+    told = faults_of(written(tmp_path, tree), "scales.small.config.model.sise=tiny")
+    assert told.count("\n") == 1
+    assert "scales.small.config: unknown key model.sise" in told
+    assert "did you mean 'size'?" in told
+    assert "trainings.fast.config: unknown key train.batches" in told
+    assert "scales.smoke.config: train: say when to stop" in faults_of(
+        written(tmp_path, SMALL), "scales.smoke.config.train.steps=null"
+    )
+
+
+def test_options_of_a_scale_are_those_of_every_system_that_has_the_scheme(tmp_path: Path) -> None:
+    systems = {**SMALL["systems"], "own": {"system": "relative", "options": {"relative": {"distance": {"small": 5}}}}}
+    runs = [{"systems": list(systems), "trainings": ["all"], "tests": ["test"]}]
+    path = written(tmp_path, {**SMALL, "systems": systems, "runs": runs})
+    recipe = load(path, ("scales.small.options.relative.distance=3", "scales.small.options.relative.values=false"))
+
+    def schemes(scale: Any, system: str) -> Any:
+        return train_config(recipe, scale, system, "all", 1)["model"].get("decoder")
+
+    assert schemes("small", "relative") == {"position": [{"scheme": "relative", "distance": 3, "values": False}]}
+    assert schemes("small", "own") == {"position": [{"scheme": "relative", "distance": 5, "values": False}]}
+    assert schemes("smoke", "relative") is None
+    assert schemes("smoke", "own") == {"position": [{"scheme": "relative"}]}
+    assert schemes("small", "transformer") is None
+    told = faults_of(path, "scales.small.options.rope.base=7")
+    assert "scales.small.options.rope: no system that is run has this scheme" in told
+
+
+def test_a_size_of_a_systems_own_wins_over_the_scale(tmp_path: Path) -> None:
+    systems = {
+        **SMALL["systems"],
+        "big": {"system": "rnn", "label": "big", "model": {"size": "big"}},
+        "own": {"system": "rnn", "label": "own", "model": {"size": "big", "dropout": 0.2}},
+    }
+    settings = ("scales.small.config.model={size: base, dropout: 0.1, tie_embeddings: target}",)
+    recipe = load(written(tmp_path, {**SMALL, "systems": systems}), settings)
+    corpora = {part: {"source": "-", "target": "-"} for part in ("train", "dev")}
+
+    def model(system: str) -> Any:
+        return from_tree(merge({"data": corpora}, train_config(recipe, "small", system, "all", 1))).model
+
+    assert (model("transformer").dropout, model("transformer").d_model) == (0.1, 512)
+    assert (model("big").dropout, model("big").d_model, model("big").tie_embeddings) == (0.3, 1024, "target")
+    assert (model("big").encoder.layers, model("big").decoder.layers) == (6, 5)
+    assert model("own").dropout == 0.2
