@@ -163,8 +163,17 @@ def test_what_a_text_is_cut_into(tmp_path: Path, prepared: Path, monkeypatch: py
             assert found["source"] == [SOURCE]
             count = length_unit(found["unit"], found["subword_model"])
             assert count([SOURCE]) == [len(text.source.encode([SOURCE])[0])]
-            # the model alone does not know that training parted the comma from the word
-            assert count([SOURCE]) != length_unit("subwords", found["subword_model"] / "source.model")([SOURCE])
+
+
+def test_lengths_in_subwords_are_of_tokenised_text_where_training_tokenised(prepared: Path) -> None:
+    folder = next(prepared.glob("*/text"))
+    text = TextPipeline.load(folder)
+    for side, line in (("source", SOURCE), ("target", TARGET)):
+        count = length_unit("subwords", folder, side)
+        assert count([line]) == [len(getattr(text, side).encode([line])[0])]
+    # the model alone does not know that training parted a bracket from the words around it
+    assert length_unit("subwords", folder)(["number(number"]) == [3]
+    assert length_unit("subwords", folder / "source.model")(["number(number"]) > [3]
 
 
 def test_bins_of_the_parts_that_were_cut(tmp_path: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
