@@ -70,9 +70,11 @@ def plan(recipe: str, scale: str, data: Path | None, out: Path, settings: tuple[
     from posnmt.study.plan import plan as make_plan
     from posnmt.study.recipe import load
     from posnmt.study.show import print_plan
+    from posnmt.study.study import config_format
 
     with Display() as display:
-        print_plan(make_plan(load(recipe, settings), scale, data), out, calibrate, display)  # type: ignore[arg-type]
+        made = make_plan(load(recipe, settings), scale, data, config_format(out))  # type: ignore[arg-type]
+        print_plan(made, out, calibrate, display)
 
 
 @study.command(context_settings=COMMAND)

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from posnmt.errors import UserError, raise_all
+from posnmt.formats import FORMAT, OLDEST, as_meant
 from posnmt.yaml_file import Lines, Section, expand, faults, merge, override, place, read_yaml
 
 Positive = Annotated[int, Field(gt=0)]
@@ -114,6 +115,15 @@ class Model(Section):
     dropout: Share = Field(0.1, description="on embeddings and on every sub-layer's output")
     attention_dropout: Share = Field(0.0, description="on attention weights; above 0 a slower kernel is used")
     feed_forward_dropout: Share = Field(0.0, description="inside the feed-forward layer, after ReLU")
+    norm_epsilon: float = Field(
+        1e-5, gt=0, description="epsilon of every layer normalisation of a Transformer; 1e-5 is PyTorch's"
+    )
+    embedding_init: Literal["scaled-normal", "normal"] = Field(
+        "scaled-normal", description="how word embeddings start: scaled-normal is N(0, 1/d_model), normal is N(0, 1)"
+    )
+    scale_embeddings: bool = Field(
+        True, description="multiply word embeddings by sqrt(d_model); RNN-NMT and RNNsearch never do"
+    )
     tie_embeddings: Literal["none", "target", "all"] = Field(
         "none", description="target: output projection = target embedding; all: source embedding too (shared subwords)"
     )
@@ -205,11 +215,23 @@ class Decode(Section):
 class Config(Section):
     """The whole configuration."""
 
+    format: int = Field(
+        FORMAT,
+        description="what its settings mean: an earlier number repeats a run of an earlier posnmt; see config.md",
+    )
     data: Data
     subword: Subword = Subword()
     model: Model = Model()
     train: Train
     decode: Decode = Decode()
+
+    @field_validator("format")
+    @classmethod
+    def _known_format(cls, number: int) -> int:
+        if not OLDEST <= number <= FORMAT:
+            what = f"this posnmt reads configurations of formats {OLDEST} to {FORMAT}, got {number}"
+            raise ValueError(f"{what}; a newer posnmt may know it" if number > FORMAT else what)
+        return number
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Config:
@@ -236,12 +258,14 @@ SIZES: dict[str, dict[str, Any]] = {
 _ABLATED = {"encoder": ("encoder",), "decoder": ("decoder",), "both": ("encoder", "decoder")}
 
 
-def load(path: str | Path, overrides: list[str] | tuple[str, ...] = ()) -> Config:
+def load(path: str | Path, overrides: list[str] | tuple[str, ...] = (), unnumbered: int = FORMAT) -> Config:
     """The configuration in a YAML file, checked.
 
     Args:
         path: the YAML file.
         overrides: `key.key=value` settings, the value in YAML; they win over the file.
+        unnumbered: the format of a file that does not name its own: today's where a person writes it, `OLDEST` where an
+            earlier posnmt may have written it.
 
     Raises:
         UserError: every fault of the file and of the overrides at once, each with its line.
@@ -252,12 +276,20 @@ def load(path: str | Path, overrides: list[str] | tuple[str, ...] = ()) -> Confi
     )
     for setting in overrides:
         tree = override(tree, setting)
-    return from_tree(tree, path, lines)
+    return from_tree(tree, path, lines, unnumbered)
 
 
-def from_tree(tree: dict[str, Any], path: Path | None = None, lines: Lines | None = None) -> Config:
-    """The configuration in a nested dictionary, checked; `path` and `lines` say where each key stands."""
+def from_tree(
+    tree: dict[str, Any], path: Path | None = None, lines: Lines | None = None, unnumbered: int = FORMAT
+) -> Config:
+    """The configuration in a nested dictionary, checked; `path` and `lines` say where each key stands.
+
+    `unnumbered` is as for `load`.
+    """
+    if unnumbered != FORMAT:
+        tree = {"format": unnumbered, **tree}
     tree = _with_defaults_of_names(tree, path, lines or {})
+    tree = as_meant(tree, tree.get("format", FORMAT))
     try:
         config = Config.model_validate(tree)
     except ValidationError as error:
@@ -280,6 +312,13 @@ def with_names(model: dict[str, Any]) -> dict[str, Any]:
     """
     filled: dict[str, Any] = _with_defaults_of_names({"model": model}, None, {})["model"]
     return filled
+
+
+def resumed(config: Config, number: int) -> Config:
+    """A configuration for going on with a run of format `number`: one that names no format is read as of that."""
+    if "format" in config.model_fields_set or config.format == number:
+        return config
+    return from_tree({**config.model_dump(mode="json"), "format": number})
 
 
 def dump(config: Config) -> str:

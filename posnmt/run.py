@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from posnmt.config import Config, dump, load
 from posnmt.errors import UserError, existing_file
+from posnmt.formats import OLDEST
 
 if TYPE_CHECKING:
     from posnmt.data.text import TextPipeline
@@ -46,7 +47,7 @@ class Run:
         if not (folder / "config.yaml").exists():
             what = "is not a run folder: it has no config.yaml" if folder.is_dir() else "no such run folder"
             raise UserError(what, folder, "name a folder that `posnmt train` made")
-        return cls(folder, load(folder / "config.yaml"))
+        return cls(folder, load(folder / "config.yaml", unnumbered=OLDEST))
 
     @classmethod
     def create(cls, folder: Path, config: Config, text: TextPipeline, record: dict[str, Any]) -> Run:

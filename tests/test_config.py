@@ -222,7 +222,7 @@ def test_every_part_and_option_says_what_it_is():
 
 def test_the_schema_describes_every_section():
     schema = json.loads(json.dumps(json_schema()))
-    assert set(schema["properties"]) == {"data", "subword", "model", "train", "decode"}
+    assert set(schema["properties"]) == {"format", "data", "subword", "model", "train", "decode"}
     assert schema["additionalProperties"] is False
 
 

@@ -69,6 +69,48 @@ def test_relative_is_shaw(causal, distance, with_values, short, monkeypatch):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-11)
 
 
+@pytest.mark.parametrize("values", [True, False])
+@pytest.mark.parametrize("frequencies", ["model", "head"])
+def test_sinusoidal_vectors_are_the_first_features_of_the_encoding(frequencies, values):
+    """R19 eq. 8-9, with eq. 1-2 for the encoding, whose exponent is over d_model; head: over the width of a head."""
+    options = {"vectors": "sinusoidal", "distance": 5, "values": values}
+    chosen = options if frequencies == "model" else {**options, "frequencies": "head"}  # model is the default
+    scheme = Relative(STACK, Relative.Settings(**chosen))
+    assert list(scheme.parameters()) == []  # nothing is trained
+    assert scheme.state_dict() == {}
+    view = scheme.layer(0)
+    tables = [view.keys, *([view.additions] if values else [])]
+    width = {"model": 12, "head": 4}[frequencies]
+    for row, distance in enumerate(range(-5, 6)):
+        for feature in range(4):
+            beta = feature // 2
+            angle = distance / 10000 ** (2 * beta / width)
+            want = math.cos(angle) if feature % 2 else math.sin(angle)
+            for table in tables:
+                assert table[row, feature] == pytest.approx(want, abs=1e-12)
+    assert all(table.shape == (11, 4) for table in tables)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("frequencies", ["model", "head"])
+def test_relative_sinusoidal_attention_is_shaw_with_these_vectors(frequencies, causal):
+    torch.manual_seed(1)
+    settings = Relative.Settings(vectors="sinusoidal", distance=3, frequencies=frequencies)
+    view = Relative(STACK, settings).double().layer(0)
+    width = {"model": 12, "head": 4}[frequencies]
+    vectors = torch.tensor(
+        [
+            [(math.sin if f % 2 == 0 else math.cos)(r / 10000 ** (2 * (f // 2) / width)) for f in range(4)]
+            for r in range(-3, 4)
+        ],
+        dtype=torch.float64,
+    )
+    q, k, v = torch.randn(3, 1, 1, 9, 4, dtype=torch.float64)
+    got = attend(q, k, v, LayerPositions([view]), Span(0, 9, q.device), None, causal, 0.0)
+    want = relative_by_loops(q[0, 0], k[0, 0], v[0, 0], vectors, vectors, 3, causal)
+    torch.testing.assert_close(got[0, 0], want, rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("short", [True, False], ids=["by offset", "by clipped distance"])
 def test_relative_in_the_middle_of_a_target(short, monkeypatch):
     monkeypatch.setattr(relative, "SHORT", 1000 if short else 0)

@@ -84,6 +84,13 @@ def layer_by_loops(cell, layer, row, width):
     return torch.cat([run(cell, layer.forward_network, row, width // 2), backward], dim=-1)
 
 
+def projected(states, linear):
+    """`W s + b` for each state [n,w], one feature at a time."""
+    return torch.stack(
+        [torch.stack([w @ s + b for w, b in zip(linear.weight, linear.bias, strict=True)]) for s in states]
+    )
+
+
 def real(batch):
     """The real tokens of padded rows [B,T,d], one after the other."""
     return torch.cat([row[:length] for row, length in zip(batch, LENGTHS.tolist(), strict=True)])
@@ -109,10 +116,44 @@ def test_states_in_place_of_positions(cell, bidirectional, layers):
     same_with_gradients(real(got), torch.cat(rows), [x, *scheme.parameters()])
 
 
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize(
+    ("bidirectional", "width", "states"), [(True, "full", 24), (True, 5, 10), (False, 20, 20)], ids=str
+)
 @pytest.mark.parametrize("cell", STEPS)
-def test_a_recurrence_goes_on_where_it_stopped(cell):
+def test_states_of_another_width_are_mapped_to_the_width_of_the_stack(cell, bidirectional, width, states, layers):
+    """N19's published code: a GRU of d cells in each direction, then a linear map 2d -> d."""
     torch.manual_seed(2)
-    scheme = Recurrent(DECODER, Recurrent.Settings(cell=cell, layers=2)).double()
+    settings = Recurrent.Settings(cell=cell, bidirectional=bidirectional, width=width, layers=layers)
+    scheme = Recurrent(ENCODER, settings).double()
+    for linear in scheme.projections:
+        torch.nn.init.normal_(linear.bias)
+    x = torch.randn(3, 5, 12, dtype=torch.float64, requires_grad=True)
+    got, _ = scheme.embed(x, Span(0, 5, x.device, LENGTHS), None)
+    rows = []
+    for row, length in zip(x, LENGTHS.tolist(), strict=True):
+        below = row[:length]
+        for index, (layer, linear) in enumerate(zip(scheme.networks, scheme.projections, strict=True)):
+            above = projected(layer_by_loops(cell, layer, below, states), linear)
+            below = below + above if index >= 2 else above
+        rows.append(below)
+    same_with_gradients(real(got), torch.cat(rows), [x, *scheme.parameters()])
+
+
+def test_no_map_follows_states_that_are_as_wide_as_the_stack():
+    for options in ({"width": "full"}, {"width": 12}, {"bidirectional": True, "width": 6}):
+        plain = Recurrent(ENCODER, Recurrent.Settings(bidirectional=options.get("bidirectional", False)))
+        same = Recurrent(ENCODER, Recurrent.Settings(**options))
+        assert {name: weight.shape for name, weight in same.named_parameters()} == {
+            name: weight.shape for name, weight in plain.named_parameters()
+        }
+
+
+@pytest.mark.parametrize("width", [None, 7])
+@pytest.mark.parametrize("cell", STEPS)
+def test_a_recurrence_goes_on_where_it_stopped(cell, width):
+    torch.manual_seed(2)
+    scheme = Recurrent(DECODER, Recurrent.Settings(cell=cell, layers=2, width=width)).double()
     x = torch.randn(2, 6, 12, dtype=torch.float64)
     whole, _ = scheme.embed(x, Span(0, 6, x.device), None)
     first, carry = scheme.embed(x[:, :2], Span(0, 2, x.device), None)
@@ -259,6 +300,10 @@ HEADS = {"scheme": "recurrent-heads"}
         (
             {**encoder({"scheme": "recurrent", "bidirectional": True}), "d_model": 15, "heads": 3},
             "recurrent with bidirectional: true needs an even d_model, half for each; 15 is odd",
+        ),
+        (
+            encoder({"scheme": "recurrent", "width": "wide"}),
+            "recurrent: width is full, or a number of cells above 0; got 'wide'",
         ),
         (
             encoder({**HEADS, "layout": "rpe", "width": 6}),

@@ -12,7 +12,6 @@ from posnmt.errors import UserError
 from posnmt.model.attention import attend
 from posnmt.position.absolute import sinusoids
 from posnmt.position.directional import Directional
-from posnmt.position.relative import Relative
 from posnmt.position.reordering import Additional, Reordering
 from posnmt.position.seam import LayerPositions, Span, Stack
 from tiny import build, config, decoder, encoder, tokens
@@ -36,11 +35,14 @@ def penalties_by_loops(view, h, h_dash):
     return torch.stack([torch.sigmoid(sum(view.penalty.weight[a, b] * inner[b] for b in range(d))) for a in range(d)])
 
 
+@pytest.mark.parametrize("factor", [1.0, 2.5])
 @pytest.mark.parametrize("start", [0, 5])
 @pytest.mark.parametrize("kind", [Reordering, Additional])
-def test_refinement_is_c19a(kind, start):
+def test_refinement_is_c19a(kind, start, factor):
     torch.manual_seed(3)
-    view = kind(STACK, kind.Settings()).double().layer(1)
+    scheme = kind(STACK, kind.Settings()).double()
+    assert scheme.interpolate(factor)
+    view = scheme.layer(1)
     h, h_dash = (torch.randn(2, 4, 6, dtype=torch.float64, requires_grad=True) for _ in range(2))
     torch.nn.init.normal_(view.norm.weight)
     got = view.refine(h, h_dash, Span(start, 4, h.device))
@@ -48,7 +50,10 @@ def test_refinement_is_c19a(kind, start):
     for b in range(2):
         for j in range(4):
             position = torch.tensor(
-                [(math.sin if i % 2 == 0 else math.cos)((start + j) / 10000 ** (2 * (i // 2) / 6)) for i in range(6)],
+                [
+                    (math.sin if i % 2 == 0 else math.cos)((start + j) / factor / 10000 ** (2 * (i // 2) / 6))
+                    for i in range(6)
+                ],
                 dtype=torch.float64,
             )
             embedding = position
@@ -108,21 +113,6 @@ def test_directional_heads_see_one_side():
     assert q.grad.isfinite().all()
 
 
-def test_relative_sinusoidal_has_fixed_vectors():
-    """R19 eq. 8-9: both vectors of a distance are its sinusoids, of the width of a head, and nothing is trained."""
-    stack = Stack(d_model=12, heads=3, layers=1, causal=False, max_length=8)
-    scheme = Relative(stack, Relative.Settings(distance=5, vectors="sinusoidal"))
-    view = scheme.layer(0)
-    assert list(scheme.parameters()) == []
-    assert scheme.state_dict() == {}
-    for r in range(-5, 6):
-        for beta in range(2):
-            angle = r / 10000 ** (2 * beta / 4)
-            for table in (view.keys, view.additions):
-                assert table[r + 5, 2 * beta].item() == pytest.approx(math.sin(angle), abs=1e-12)
-                assert table[r + 5, 2 * beta + 1].item() == pytest.approx(math.cos(angle), abs=1e-12)
-
-
 @pytest.mark.parametrize(
     ("sizes", "part", "sentence"),
     [
@@ -142,6 +132,11 @@ def test_relative_sinusoidal_has_fixed_vectors():
             {"d_model": 12},
             encoder({"scheme": "relative", "vectors": "sinusoidal"}),
             "relative needs an even width of a head for sinusoidal vectors; d_model / heads = 3 is odd",
+        ),
+        (
+            {},
+            decoder({"scheme": "relative", "frequencies": "head"}),
+            "relative has no frequencies where vectors are trained; leave frequencies: head out",
         ),
     ],
 )

@@ -36,10 +36,16 @@ MODELS: dict[str, dict[str, Any]] = {
     "re-both-without-decoder": {"system": "re-both", "without": "decoder"},
     "rnn-layers": both({"scheme": "recurrent", "layers": 2, "cell": "elman"}),
     "rnn-sru": both({"scheme": "recurrent", "cell": "sru"}),
+    "lstm-full": encoder({"scheme": "recurrent", "cell": "lstm", "bidirectional": True, "width": "full"}),
+    "lstm-wide": {
+        "encoder": {"position": [{"scheme": "recurrent", "cell": "lstm", "bidirectional": True, "width": 24}]},
+        "decoder": {"position": [{"scheme": "recurrent", "cell": "lstm", "layers": 3, "width": 24}]},
+    },
     "rpe-head-full": both({"scheme": "recurrent-heads", "layout": "rpe", "cell": "gru", "head_projection": "full"}),
     "mpr-head-sru": both({"scheme": "recurrent-heads", "width": 12, "cell": "sru"}),
     "mpr-head-lstm": both({"scheme": "recurrent-heads", "cell": "lstm"}),
     "sru-forward": {"system": "sru", "options": {"bidirectional": False}},
+    "relative-sinusoidal-head": both({"scheme": "relative", "vectors": "sinusoidal", "frequencies": "head"}),
     "relative-near": both({"scheme": "relative", "distance": 2}),
     **{
         f"rnnsearch-{context}": {"system": "rnnsearch+distortion", "options": {"context": context, "jump": 2}}

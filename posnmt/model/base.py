@@ -100,8 +100,8 @@ class TranslationModel(nn.Module):
 
 def embeddings(config: Model, source_size: int, target_size: int) -> tuple[nn.Embedding, nn.Embedding]:
     """Source and target word embeddings, one matrix where `model.tie_embeddings` says so."""
-    source = _embedding(source_size, config.d_model)
-    return source, source if config.tie_embeddings == "all" else _embedding(target_size, config.d_model)
+    source = _embedding(source_size, config)
+    return source, source if config.tie_embeddings == "all" else _embedding(target_size, config)
 
 
 def output_projection(config: Model, target: nn.Embedding) -> nn.Linear:
@@ -118,21 +118,32 @@ def output_projection(config: Model, target: nn.Embedding) -> nn.Linear:
 def stacks(config: Model) -> dict[str, Stack]:
     """What the position schemes of each side may know of their stack."""
     return {
-        side: Stack(config.d_model, config.heads, getattr(config, side).layers, side == "decoder", config.max_length)
+        side: Stack(
+            config.d_model,
+            config.heads,
+            getattr(config, side).layers,
+            side == "decoder",
+            config.max_length,
+            config.norm_epsilon,
+        )
         for side in ("encoder", "decoder")
     }
 
 
-def foreign_dropouts(config: Model) -> Faults:
-    """Dropouts that a `model` section asks for and only a Transformer has a place for."""
-    return [
+def foreign_settings(config: Model) -> Faults:
+    """Settings that a `model` section has and only a Transformer has a place for."""
+    faults: Faults = [
         ((key,), f"{config.architecture} has no such part to drop from; set 0, got {getattr(config, key)}")
         for key in ("attention_dropout", "feed_forward_dropout")
         if getattr(config, key)
     ]
+    if config.norm_epsilon != Model.model_fields["norm_epsilon"].default:
+        what = f"{config.architecture} has no layers of a Transformer to normalise; leave it out"
+        faults.append((("norm_epsilon",), f"{what}, got {config.norm_epsilon}"))
+    return faults
 
 
-def _embedding(size: int, width: int) -> nn.Embedding:
-    table = nn.Embedding(size, width)
-    nn.init.normal_(table.weight, std=width**-0.5)
+def _embedding(size: int, config: Model) -> nn.Embedding:
+    table = nn.Embedding(size, config.d_model)
+    nn.init.normal_(table.weight, std=1.0 if config.embedding_init == "normal" else config.d_model**-0.5)
     return table

@@ -207,6 +207,9 @@ class ConvolutionalTranslator(OrderedTranslator):
     def refuses(cls, config: Model, settings: Any) -> Faults:
         """Also lists that do not fit the number of layers."""
         faults = super().refuses(config, settings)
+        if config.embedding_init == "normal":
+            what = f"convs2s draws word embeddings with a deviation of {EMBEDDING}; leave it out, got normal"
+            faults.append((("embedding_init",), what))
         for option in ("kernels", "widths"):
             given = len(getattr(settings, option))
             for side in ("encoder", "decoder"):

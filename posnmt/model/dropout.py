@@ -28,6 +28,11 @@ class Dropout(nn.Module):
         return dropout(x, self.probability) if self.training else x
 
 
+def dropout_or_none(probability: float | None) -> nn.Module:
+    """A `Dropout`, or a module that gives what it reads where no probability is set."""
+    return Dropout(probability) if probability else nn.Identity()
+
+
 def dropout(x: Tensor, probability: float) -> Tensor:
     """`x` with elements zeroed with a probability, and the others scaled by 1 / (1 - probability)."""
     dropped = round(probability * _STEPS)

@@ -41,10 +41,12 @@ class FeedForward(nn.Module):
 class EncoderLayer(nn.Module):
     """Self-attention and feed-forward."""
 
-    def __init__(self, attention: SelfAttention, feed_forward: nn.Module, d_model: int, dropout: float) -> None:
+    def __init__(
+        self, attention: SelfAttention, feed_forward: nn.Module, d_model: int, dropout: float, epsilon: float
+    ) -> None:
         super().__init__()
         self.attention, self.feed_forward = attention, feed_forward
-        self.attention_norm, self.feed_forward_norm = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.attention_norm, self.feed_forward_norm = (nn.LayerNorm(d_model, epsilon) for _ in range(2))
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, view: LayerPositions, span: Span, mask: Tensor | None) -> Tensor:
@@ -64,11 +66,12 @@ class DecoderLayer(nn.Module):
         feed_forward: nn.Module,
         d_model: int,
         dropout: float,
+        epsilon: float,
     ) -> None:
         super().__init__()
         self.attention, self.cross, self.feed_forward = attention, cross, feed_forward
-        self.attention_norm, self.cross_norm = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
-        self.feed_forward_norm = nn.LayerNorm(d_model)
+        self.attention_norm, self.cross_norm = (nn.LayerNorm(d_model, epsilon) for _ in range(2))
+        self.feed_forward_norm = nn.LayerNorm(d_model, epsilon)
         self.dropout = Dropout(dropout)
 
     def forward(

@@ -15,19 +15,24 @@ import torch
 from torch import Tensor, nn
 
 from posnmt.config import Model
-from posnmt.model.base import Faults, TranslationModel, embeddings, foreign_dropouts, stacks
+from posnmt.model.base import Faults, TranslationModel, embeddings, foreign_settings, stacks
 from posnmt.model.dropout import Dropout
 from posnmt.position.registry import build, check
 from posnmt.position.seam import Carry, Scheme, Span
 
 
 class OrderedEmbedding(nn.Module):
-    """Word embeddings times sqrt(d), then what the stack's position schemes make of them, then dropout."""
+    """Word embeddings times sqrt(d), then what the stack's position schemes make of them, then dropout.
 
-    def __init__(self, table: nn.Embedding, dropout: float) -> None:
+    Args:
+        dropout: on what the first layer reads; a scheme may say another (`Scheme.dropout_after`).
+        scaled: whether the embeddings are multiplied by sqrt(d).
+    """
+
+    def __init__(self, table: nn.Embedding, dropout: float, scaled: bool) -> None:
         super().__init__()
         self.table = table
-        self.scale = math.sqrt(table.embedding_dim)
+        self.scale = math.sqrt(table.embedding_dim) if scaled else 1.0
         self.dropout = Dropout(dropout)
         self.schemes = nn.ModuleList()
 
@@ -59,6 +64,9 @@ class OrderedEmbedding(nn.Module):
     def attach(self, schemes: list[Scheme]) -> None:
         """Give the stack its schemes. Last, so that one seed draws the same other weights under every scheme."""
         self.schemes.extend(schemes)
+        for scheme in schemes:
+            if scheme.dropout_after is not None:
+                self.dropout = Dropout(scheme.dropout_after)
 
 
 class OrderedTranslator(TranslationModel):
@@ -77,8 +85,8 @@ class OrderedTranslator(TranslationModel):
     def __init__(self, config: Model, source_size: int, target_size: int) -> None:
         super().__init__(config)
         source, target = embeddings(config, source_size, target_size)
-        self.source = OrderedEmbedding(source, config.dropout)
-        self.target = OrderedEmbedding(target, config.dropout)
+        self.source = OrderedEmbedding(source, config.dropout, config.scale_embeddings)
+        self.target = OrderedEmbedding(target, config.dropout, config.scale_embeddings)
 
     def attach_schemes(self) -> None:
         """Build the position schemes of the configuration."""
@@ -88,8 +96,8 @@ class OrderedTranslator(TranslationModel):
 
     @classmethod
     def refuses(cls, config: Model, settings: Any) -> Faults:
-        """Schemes that cannot serve their stack or have no layers to act in, and dropouts of parts that it has not."""
-        faults: Faults = [] if cls.has_transformer_layers else foreign_dropouts(config)
+        """Schemes that cannot serve their stack or have no layers to act in, and settings of parts that it lacks."""
+        faults: Faults = [] if cls.has_transformer_layers else foreign_settings(config)
         for side, stack in stacks(config).items():
             choices = getattr(config, side).position
             found = check(choices, stack)

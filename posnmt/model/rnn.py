@@ -18,7 +18,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from posnmt.config import Model
-from posnmt.model.base import Faults, TranslationModel, embeddings, foreign_dropouts, output_projection
+from posnmt.model.base import Faults, TranslationModel, embeddings, foreign_settings, output_projection
 from posnmt.model.dropout import Dropout
 from posnmt.model.state import padding_mask
 
@@ -129,7 +129,7 @@ class RecurrentTranslator(TranslationModel):
 
     @classmethod
     def refuses(cls, config: Model, settings: Any) -> Faults:
-        """Position schemes, and dropouts of parts that it has not got."""
+        """Position schemes, and settings of parts that it has not got."""
         return foreign_parts(config)
 
     def encode(self, source: Tensor, lengths: Tensor | None) -> Tensor:
@@ -219,4 +219,4 @@ def foreign_parts(config: Model) -> Faults:
     """What a `model` section asks of a recurrent translator that only a Transformer has."""
     what = f"{config.architecture} knows order by its recurrence, so position schemes cannot serve it; write []"
     positions = [((side, "position"), what) for side in ("encoder", "decoder") if getattr(config, side).position]
-    return [*positions, *foreign_dropouts(config)]
+    return [*positions, *foreign_settings(config)]

@@ -1,8 +1,8 @@
 """The base Transformer of the papers, built from the `model` section of a configuration.
 
-Embeddings are scaled by sqrt(d), here and not in a scheme; no final layer normalisation; the output projection has a
-bias. With three separate embedding and projection matrices the parameter counts are those of N19's Table 2 to the last
-digit.
+Embeddings are scaled by sqrt(d), unless `model.scale_embeddings` is false, here and not in a scheme; no final layer
+normalisation; the output projection has a bias. With three separate embedding and projection matrices the parameter
+counts are those of N19's Table 2 to the last digit.
 
 Shapes: B rows, J source tokens, T target tokens, V vocabulary entries, d model width; S sentences, N hypotheses.
 """
@@ -35,7 +35,11 @@ class Transformer(OrderedTranslator):
         d = config.d_model
         self.encoder = nn.ModuleList(
             EncoderLayer(
-                _self_attention(config, causal=False), self.build_feed_forward(config, causal=False), d, config.dropout
+                _self_attention(config, causal=False),
+                self.build_feed_forward(config, causal=False),
+                d,
+                config.dropout,
+                config.norm_epsilon,
             )
             for _ in range(config.encoder.layers)
         )
@@ -46,6 +50,7 @@ class Transformer(OrderedTranslator):
                 self.build_feed_forward(config, causal=True),
                 d,
                 config.dropout,
+                config.norm_epsilon,
             )
             for _ in range(config.decoder.layers)
         )

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from posnmt.errors import UserError
+from posnmt.model.dropout import dropout_or_none
 from posnmt.position.seam import Carry, Options, Scheme, Span, Stack
 
 
@@ -31,17 +33,30 @@ def sinusoids(positions: Tensor, width: int) -> Tensor:
 _LOG_BASE = 9.210340371976184  # log(10000)
 
 
+class AbsoluteOptions(Options):
+    """Options of schemes that add a vector to each word embedding."""
+
+    dropout_before: float | None = Field(
+        None,
+        ge=0,
+        lt=1,
+        description="dropout on the word embeddings before positions are added, besides model.dropout after that (N19's"
+        " published code has both); none: no dropout there",
+    )
+
+
 class Sinusoidal(Scheme):
     """`wv'_i = wv_i + pe(i)` (N19 eq. 7) with the sinusoids of Vaswani et al. 2017; no longest position.
 
     The table is computed for the positions that turn up, and kept. Positions can be interpolated at inference.
     """
 
-    class Settings(Options):
-        """No options."""
+    class Settings(AbsoluteOptions):
+        """Options of `sinusoidal`."""
 
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__()
+        self.dropout_before = dropout_or_none(settings.dropout_before)
         self.width = stack.d_model
         self.factor = 1.0
         self._table = torch.empty(0, self.width)
@@ -64,13 +79,13 @@ class Sinusoidal(Scheme):
         if len(table) < end or table.device != like.device or table.dtype != like.dtype:
             size = max(64, 1 << (end - 1).bit_length())
             with torch.inference_mode(False):  # kept for training too
-                positions = torch.arange(size, device=like.device) / self.factor
+                positions = torch.arange(size, device=like.device, dtype=torch.float64) / self.factor
                 table = self._table = sinusoids(positions, self.width).to(like.dtype)
         return table[span.start : end]
 
     def embed(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:
         """`x` [B,T,d] plus the vectors of positions start .. start + T - 1."""
-        return x + self.vectors(span, x), carry
+        return self.dropout_before(x) + self.vectors(span, x), carry
 
 
 class Learned(Scheme):
@@ -79,11 +94,12 @@ class Learned(Scheme):
     The table is finite: a position past its end is an error that says so, never a clipped position.
     """
 
-    class Settings(Options):
-        """No options: the table has `model.max_length` rows."""
+    class Settings(AbsoluteOptions):
+        """Options of `learned`; the table has `model.max_length` rows."""
 
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__()
+        self.dropout_before = dropout_or_none(settings.dropout_before)
         self.longest = stack.max_length
         self.table = nn.Parameter(torch.empty(stack.max_length, stack.d_model))
         nn.init.normal_(self.table, std=stack.d_model**-0.5)
@@ -97,4 +113,4 @@ class Learned(Scheme):
                 "model.max_length",
                 "train with a larger model.max_length, or choose a system without a finite table, such as relative",
             )
-        return x + self.table[span.start : end], carry
+        return self.dropout_before(x) + self.table[span.start : end], carry

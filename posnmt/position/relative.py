@@ -24,9 +24,9 @@ class RelativeKeys(LayerPosition):
 
     keys: Tensor
 
-    def __init__(self, distance: int, width: int, trained: bool) -> None:
+    def __init__(self, stack: Stack, settings: Relative.Settings) -> None:
         super().__init__()
-        _set_vectors(self, "keys", distance, width, trained)
+        _set_vectors(self, "keys", stack, settings)
 
     def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
         """[B,H,Tq,Tk] from the scaled queries [B,H,Tq,D]."""
@@ -44,9 +44,9 @@ class RelativeKeysAndValues(RelativeKeys):
 
     additions: Tensor
 
-    def __init__(self, distance: int, width: int, trained: bool) -> None:
-        super().__init__(distance, width, trained)
-        _set_vectors(self, "additions", distance, width, trained)
+    def __init__(self, stack: Stack, settings: Relative.Settings) -> None:
+        super().__init__(stack, settings)
+        _set_vectors(self, "additions", stack, settings)
 
     def values(self, weights: Tensor, span: Span) -> Tensor:
         """[B,H,Tq,D] from the attention weights [B,H,Tq,Tk], summed by clipped distance."""
@@ -62,8 +62,11 @@ class RelativeKeysAndValues(RelativeKeys):
 class Relative(LayeredScheme):
     """Vectors for the clipped distance from query to key, shared by the heads of a layer, not by the layers.
 
-    They are trained, or the sinusoids of the distance (R19 eq. 8-9: `gamma^K_r = gamma^V_r = PE(r)`, of the width of a
-    head), which have no parameters.
+    They are trained, or the sinusoids of the distance, which have no parameters: `gamma^K_r = gamma^V_r = [PE_r,1 ..
+    PE_r,d_k]` (R19 eq. 8-9), the first d_k features of the encoding that words have, so that the frequencies go down
+    from 1 to about 10000^(-d_k/d) (`frequencies: model`). `frequencies: head` is the whole encoding of width d_k, down
+    to about 1/10000. R19 counts the features from 1, with which its eq. 1-2 leave the first undefined; read here as
+    Vaswani et al. 2017 have them, from 0: sin(r), cos(r), ...
     """
 
     class Settings(Options):
@@ -72,20 +75,32 @@ class Relative(LayeredScheme):
         distance: int = Field(16, ge=1, description="clipping distance k: 2k+1 vectors")
         values: bool = Field(True, description="vectors on the values as well as on the keys (R19: gamma^V)")
         vectors: Literal["trained", "sinusoidal"] = Field("trained", description="sinusoidal: fixed (R19 eq. 8-9)")
+        frequencies: Literal["model", "head"] = Field(
+            "model",
+            description="of sinusoidal vectors: model takes the first features of the encoding of width d_model (R19"
+            " eq. 8), head an encoding as wide as a head",
+        )
+        init: Literal["xavier", "normal"] = Field(
+            "xavier", description="how trained vectors start: xavier is uniform (Glorot), normal is N(0, 1)"
+        )
 
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__()
         view = RelativeKeysAndValues if settings.values else RelativeKeys
-        self.layers = nn.ModuleList(
-            view(settings.distance, stack.d_head, settings.vectors == "trained") for _ in range(stack.layers)
-        )
+        self.layers = nn.ModuleList(view(stack, settings) for _ in range(stack.layers))
 
     @classmethod
     def refuses(cls, stack: Stack, settings: Any) -> list[str]:
-        """A sine and a cosine come in pairs."""
+        """A sine and a cosine come in pairs, and fixed vectors are not drawn."""
+        faults = []
         if settings.vectors == "sinusoidal" and stack.d_head % 2:
-            return [f"needs an even width of a head for sinusoidal vectors; d_model / heads = {stack.d_head} is odd"]
-        return []
+            what = "needs an even width of a head for sinusoidal vectors"
+            faults.append(f"{what}; d_model / heads = {stack.d_head} is odd")
+        if settings.vectors == "sinusoidal" and settings.init != "xavier":
+            faults.append(f"draws no vectors where they are sinusoidal; leave init: {settings.init} out")
+        if settings.vectors == "trained" and settings.frequencies != "model":
+            faults.append("has no frequencies where vectors are trained; leave frequencies: head out")
+        return faults
 
 
 def _is_short(span: Span) -> bool:
@@ -98,9 +113,13 @@ def _by_offset(vectors: Tensor, span: Span) -> Tensor:
     return clipped(vectors.mT, 1 - span.start - span.length, span.length + span.end - 1).mT
 
 
-def _set_vectors(view: nn.Module, name: str, distance: int, width: int, trained: bool) -> None:
+def _set_vectors(view: nn.Module, name: str, stack: Stack, settings: Relative.Settings) -> None:
     """Give a view [2k+1,D] vectors under a name: parameters, or a buffer of sinusoids that no checkpoint holds."""
-    if trained:
-        setattr(view, name, nn.Parameter(nn.init.xavier_uniform_(torch.empty(2 * distance + 1, width))))
-    else:
-        view.register_buffer(name, sinusoids(torch.arange(-distance, distance + 1), width), persistent=False)
+    k = settings.distance
+    if settings.vectors == "sinusoidal":
+        width = stack.d_model if settings.frequencies == "model" else stack.d_head
+        vectors = sinusoids(torch.arange(-k, k + 1), width)[:, : stack.d_head].contiguous()
+        view.register_buffer(name, vectors, persistent=False)
+        return
+    draw = nn.init.normal_ if settings.init == "normal" else nn.init.xavier_uniform_
+    setattr(view, name, nn.Parameter(draw(torch.empty(2 * k + 1, stack.d_head))))

@@ -13,9 +13,9 @@ from posnmt.position.seam import LayeredScheme, LayerPosition, Options, Span, St
 class AdditionalPositions(LayerPosition):
     """`C = LN(H' + PE)`; the feed-forward network, or attention to the source, reads C and the residual stays H'."""
 
-    def __init__(self, d_model: int, positions: Sinusoidal) -> None:
+    def __init__(self, stack: Stack, positions: Sinusoidal) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(d_model)
+        self.norm = nn.LayerNorm(stack.d_model, stack.norm_epsilon)
         self.positions = positions
 
     def refine(self, before: Tensor, after: Tensor, span: Span) -> Tensor:
@@ -29,9 +29,10 @@ class ReorderingEmbeddings(AdditionalPositions):
     W (`word`), W' (`context`) and V (`penalty`) are d x d without bias, one set a layer.
     """
 
-    def __init__(self, d_model: int, positions: Sinusoidal) -> None:
-        super().__init__(d_model, positions)
-        self.word, self.context, self.penalty = (nn.Linear(d_model, d_model, bias=False) for _ in range(3))
+    def __init__(self, stack: Stack, positions: Sinusoidal) -> None:
+        super().__init__(stack, positions)
+        d = stack.d_model
+        self.word, self.context, self.penalty = (nn.Linear(d, d, bias=False) for _ in range(3))
         for linear in (self.word, self.context, self.penalty):
             nn.init.xavier_uniform_(linear.weight)
 
@@ -51,13 +52,17 @@ class Additional(LayeredScheme):
 
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__()
-        positions = Sinusoidal(stack, Sinusoidal.Settings())
-        self.layers = nn.ModuleList(self.view(stack.d_model, positions) for _ in range(stack.layers))
+        self.positions = Sinusoidal(stack, Sinusoidal.Settings())  # one table for all layers
+        self.layers = nn.ModuleList(self.view(stack, self.positions) for _ in range(stack.layers))
 
     @classmethod
     def refuses(cls, stack: Stack, settings: Any) -> list[str]:
         """As the sinusoids."""
         return Sinusoidal.refuses(stack, Sinusoidal.Settings())
+
+    def interpolate(self, factor: float) -> bool:
+        """Divide every position that the layers add by `factor` from now on."""
+        return self.positions.interpolate(factor)
 
 
 class Reordering(Additional):

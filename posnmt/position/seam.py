@@ -37,6 +37,7 @@ class Stack:
     layers: int
     causal: bool
     max_length: int
+    norm_epsilon: float = 1e-5
 
     @property
     def d_head(self) -> int:
@@ -206,11 +207,13 @@ class Scheme(nn.Module):
     Attributes:
         longest: most tokens that the scheme can place, or None where there is no limit.
         excludes: names of schemes that make no sense beside it in one stack.
+        dropout_after: dropout on what the first layer reads, in place of `model.dropout`; None leaves that as it is.
     """
 
     Settings: type[Options] = Options
     longest: int | None = None
     excludes: frozenset[str] = frozenset()
+    dropout_after: float | None = None
 
     @classmethod
     def refuses(cls, stack: Stack, settings: Any) -> list[str]:
@@ -226,7 +229,7 @@ class Scheme(nn.Module):
         return False
 
     def embed(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:
-        """Word embeddings [B,T,d], already scaled by sqrt(d), with their order; and what to remember."""
+        """Word embeddings [B,T,d], already scaled as `model.scale_embeddings` says, with their order; and the carry."""
         return x, carry
 
     def layer(self, index: int) -> LayerPosition | None:

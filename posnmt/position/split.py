@@ -39,16 +39,23 @@ class RecurrentHeads(Scheme):
 
     The embedding x is split into x^p and x^r, of widths d_p and d_r (section 3):
 
-        P = x^p + PE,   r_j = tanh(RNN(x^r_j, r_{j-1}) W_r + b_r)   (C19b eq. 6)
+        P = x^p + PE,   h_j = RNN(x^r_j, h_{j-1}),   r_j = tanh(h_j W_r + b_r),   h_0 = 0
 
     with sinusoids of width d_p; the network reads both ways in the encoder (d_r / 2 each) and forward in the decoder.
+    The paper prints eq. 6 as `r_j = tanh(f_RNN(x^r_j, r_{j-1}) W_r + b_r)`, with r_{j-1}, the output of the projection,
+    fed back. Read here as a network that recurs on its own hidden state and a projection on top: only so are GRU, LSTM
+    and SRU, which the paper names for f_RNN, the networks of their papers, and the two directions one layer.
+
     Layout `rpe`: the stack reads [P ; R], so that whole heads are recurrent (section 4.1); d_r is a whole number of
     heads. Layout `mpr`: P and R are cut into H pieces each, and the stack reads [P^1 R^1 ... P^H R^H] (eq. 9-10), so
     that each head is of both kinds.
 
-    "One type of head only contains RPE": in the first layer each head projects its own slice of the input
-    (`head_projection: separate`). With `full`, dense projections as everywhere else, the two layouts with one d_r are
-    the same model up to a permutation of the stack's features; the paper does not say so.
+    The paper contradicts itself on what a head reads. Its text says that "one type of head only contains RPE and other
+    type of head only contains the original reduced dimension input representation": in the first layer each head
+    projects its own slice of the input (`head_projection: separate`, the default). Its eq. 4, 7 and 11 have projections
+    of the whole input instead, W_h of d_model x d_k (`full`). Under those the two layouts with one d_r are the same
+    model up to a permutation of the stack's features, which the paper does not say and which would leave nothing of
+    the difference that it measures between them.
 
     It has sinusoids of its own, so `sinusoidal` or `learned` beside it would place the same words twice; `recurrent`
     replaces the word embeddings that it splits.
@@ -105,6 +112,10 @@ class RecurrentHeads(Scheme):
             return torch.cat([placed, states], dim=-1), carry
         pieces = [part.unflatten(-1, (self.heads, -1)) for part in (placed, states)]
         return torch.cat(pieces, dim=-1).flatten(-2), carry
+
+    def interpolate(self, factor: float) -> bool:
+        """Divide every position of the sinusoids by `factor` from now on; the network knows no positions."""
+        return self.positions.interpolate(factor)
 
     def layer(self, index: int) -> LayerPosition | None:
         """The separate projections of the first layer."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from posnmt.config import SIZES, with_names
 from posnmt.errors import UserError, raise_all
+from posnmt.formats import FORMAT, OLDEST
 from posnmt.study.graph import Resources, Step
 from posnmt.study.recipe import Analysis, Recipe, Scale, Setting, Text, Training, at
 from posnmt.yaml_file import merge
@@ -45,12 +46,14 @@ class Plan:
     """The steps of a study at one scale, in an order that respects their needs.
 
     Attributes:
+        format: of the trainings' configurations; see `posnmt.formats`.
         tests: test -> training -> the step that holds its text, which differs between trainings that reorder.
     """
 
     recipe: Recipe
     scale: Scale
     data: Path | None
+    format: int = FORMAT
     steps: dict[str, Step] = field(default_factory=dict)
     runs: list[PlannedRun] = field(default_factory=list)
     tests: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -67,13 +70,14 @@ class Plan:
         return name
 
 
-def plan(recipe: Recipe, scale: Scale, data: Path | None) -> Plan:
+def plan(recipe: Recipe, scale: Scale, data: Path | None, format: int = FORMAT) -> Plan:
     """All steps up to the translations.
 
     Args:
         recipe: what to do.
         scale: one that it has.
         data: the folder that its files are under; None if it needs none.
+        format: of the trainings' configurations: today's, or that with which the study was begun.
 
     Raises:
         UserError: no such scale, or files that are missing, all at once.
@@ -81,7 +85,7 @@ def plan(recipe: Recipe, scale: Scale, data: Path | None) -> Plan:
     if scale not in recipe.scales:
         has = ", ".join(recipe.scales)
         raise UserError(f"the recipe {recipe.recipe} has no scale {scale!r}", "--scale", f"it has {has}")
-    made = Plan(recipe, scale, data)
+    made = Plan(recipe, scale, data, format)
     variants = recipe.variants(scale)
     corpora = [recipe.tests[test].corpus for tests in variants.values() for test in tests]
     names = ["train", "dev", *(at(corpus, scale) for corpus in corpora if isinstance(corpus, str) or scale in corpus)]
@@ -104,6 +108,8 @@ def _runs(made: Plan, system: str, training: str, tests: Iterable[str]) -> None:
     for seed in range(1, made.setting.seeds + 1):
         name = f"{system}/{training}/seed-{seed}"
         config = train_config(made.recipe, made.scale, system, training, seed)
+        if made.format > OLDEST:  # a study from before there were numbers keeps the keys of its steps
+            config = {"format": made.format, **config}
         train = made.add(
             f"train/{name}", "train", {"config": config, **texts[1]}, needs={**texts[0], "prepared": prepared},
             resources=Resources(memory_gib=8, minutes=24 * 60),

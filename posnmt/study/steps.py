@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from posnmt.config import Config, from_tree
 from posnmt.data.corpus import Findings, TextFile, open_text, read_lines
 from posnmt.errors import UserError
+from posnmt.formats import OLDEST
 from posnmt.progress import Display
 from posnmt.study.kind import Context, Kind
 from posnmt.yaml_file import merge
@@ -218,7 +219,8 @@ def _config(context: Context, tree: dict[str, Any]) -> Config:
     }
     tree = merge(tree, {"data": corpora})
     # Preparing a text trains nothing, but a configuration says when training ends.
-    return from_tree(tree if "train" in tree else {**tree, "train": {"steps": 1}})
+    tree = tree if "train" in tree else {**tree, "train": {"steps": 1}}
+    return from_tree(tree, unnumbered=OLDEST)
 
 
 def store_of(context: Context) -> Path:

@@ -11,6 +11,7 @@ from typing import Any
 
 from posnmt import __version__
 from posnmt.errors import UserError
+from posnmt.formats import FORMAT, OLDEST
 from posnmt.study import database, evidence, runner, status
 from posnmt.study.folder import alteration, read_json, sha256_of, write_json
 from posnmt.study.graph import Graph
@@ -46,7 +47,7 @@ def run(
     Raises:
         UserError: a folder of another study, missing files.
     """
-    made = plan(recipe, scale, data)
+    made = plan(recipe, scale, data, config_format(out))
     runner.open_study(out, recipe.recipe, recipe.hash)
     remember(made, out)
     first = runner.run(Graph(list(made.steps.values())), out, executor=executor, jobs=jobs, say=say)
@@ -68,8 +69,15 @@ def remember(made: Plan, out: Path) -> None:
         "recipe": made.recipe.model_dump(mode="json", by_alias=True),
         "scale": made.scale,
         "data": None if made.data is None else str(made.data.resolve()),
+        "config_format": made.format,
     }
     write_json(out / ASKED, asked)
+
+
+def config_format(out: Path) -> int:
+    """The format of a study's configurations: that with which it was begun, today's for a new folder."""
+    asked = read_json(out / ASKED)
+    return FORMAT if asked is None else int(asked.get("config_format", OLDEST))
 
 
 def recall(out: Path) -> Plan:
@@ -82,7 +90,7 @@ def recall(out: Path) -> Plan:
     if asked is None:
         raise UserError("no study was run here", out, "name the folder that `posnmt study run` was given as --out")
     data = None if asked["data"] is None else Path(asked["data"])
-    return plan(Recipe.model_validate(asked["recipe"]), asked["scale"], data)
+    return plan(Recipe.model_validate(asked["recipe"]), asked["scale"], data, config_format(out))
 
 
 def with_analyses(made: Plan, out: Path) -> tuple[Graph, dict[str, str]]:

@@ -19,7 +19,7 @@ import torch
 from lightning_fabric import Fabric
 from torch.optim import AdamW
 
-from posnmt.config import Config
+from posnmt.config import Config, resumed
 from posnmt.data.batch import BatchPlan
 from posnmt.data.concatenate import Concatenated
 from posnmt.data.prepare import prepare
@@ -74,7 +74,9 @@ def train(config: Config, out: Path, resume: bool = False, display: Display | No
     """
     display = display or Display(quiet=True)
     if resume:
-        refuse_other_config(Run.open(out), config)
+        begun = Run.open(out)
+        config = resumed(config, begun.config.format)
+        refuse_other_config(begun, config)
     else:
         refuse_existing(out)
     fabric = make_fabric(config.train)

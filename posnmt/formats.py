@@ -1,0 +1,55 @@
+"""The format number of a configuration: what changed the meaning of one, and how an earlier one is read.
+
+A change that would alter the results of a configuration as it stands raises `FORMAT` and adds a function to `_EARLIER`
+that says, in the configuration's own options, what an earlier format meant. So a run folder keeps its meaning, and no
+other part of the program asks for the number. See docs/decisions/0009-config-format.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+FORMAT = 2
+"""The format of configurations that are written now."""
+
+OLDEST = 1
+"""The format of run folders and studies without a number: from before there was one."""
+
+Tree = dict[str, Any]
+
+
+def as_meant(tree: Tree, number: object) -> Tree:
+    """A configuration of an earlier format with what it meant written out in options; named systems are filled in.
+
+    Args:
+        tree: the whole configuration as nested dictionaries.
+        number: its format; what is no integer is left to the check of the configuration.
+    """
+    for changed, earlier in _EARLIER.items():
+        if isinstance(number, int) and number < changed:
+            tree = earlier(tree)
+    return tree
+
+
+def _frequencies_of_the_head(tree: Tree) -> Tree:
+    """Format 1: sinusoidal relative vectors had the frequencies of an encoding as wide as a head."""
+
+    def meant(choice: Any) -> Any:
+        if not isinstance(choice, dict) or (choice.get("scheme"), choice.get("vectors")) != ("relative", "sinusoidal"):
+            return choice
+        return {"frequencies": "head", **choice}
+
+    model = tree.get("model")
+    if not isinstance(model, dict):
+        return tree
+    sides = {}
+    for side in ("encoder", "decoder"):
+        stack = model.get(side)
+        if isinstance(stack, dict) and isinstance(stack.get("position"), list):
+            sides[side] = {**stack, "position": [meant(choice) for choice in stack["position"]]}
+    return {**tree, "model": {**model, **sides}}
+
+
+_EARLIER: dict[int, Callable[[Tree], Tree]] = {2: _frequencies_of_the_head}
+"""Format that changed a meaning -> what an earlier configuration is rewritten to, in the order of the formats."""
