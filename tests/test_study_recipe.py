@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from posnmt.config import from_tree
+from posnmt.config import Config, from_tree
 from posnmt.errors import UserError
 from posnmt.study.plan import analyses, plan, train_config
 from posnmt.study.recipe import Recipe, load, shipped
+from posnmt.train.schedule import learning_rate
 from posnmt.yaml_file import merge
 
 CORPORA = {name: {"source": f"{name}.a", "target": f"{name}.b"} for name in ("train", "dev", "test")}
@@ -257,3 +258,68 @@ def test_a_size_of_a_systems_own_wins_over_the_scale(tmp_path: Path) -> None:
     assert (model("big").dropout, model("big").d_model, model("big").tie_embeddings) == (0.3, 1024, "target")
     assert (model("big").encoder.layers, model("big").decoder.layers) == (6, 5)
     assert model("own").dropout == 0.2
+
+
+def resolved(recipe: Recipe, system: str) -> Config:
+    corpora = {part: {"source": "-", "target": "-"} for part in ("train", "dev")}
+    training = next(iter(recipe.trainings))
+    return from_tree(merge({"data": corpora}, train_config(recipe, "paper", system, training, 1)))
+
+
+def test_the_paper_scale_of_neishi2019_is_that_of_the_authors_code() -> None:
+    recipe = load("neishi2019")
+    for system in recipe.systems:
+        config = resolved(recipe, system)
+        for step in (1, 100, 3999, 4000, 4001, 300_000):  # code/util/optimizer.py
+            expected = 512**-0.5 * min(step**-0.5, step * 4000**-1.5)
+            assert learning_rate(step, config.train, 512) == pytest.approx(expected)
+        train, model = config.train, config.model
+        assert (train.adam_betas, train.adam_epsilon, train.clip) == ((0.9, 0.999), 1e-8, 3.0)
+        assert (train.steps, train.batch, train.batch_unit) == (300_000, 128, "sentences")
+        assert (train.label_smoothing, train.evaluate_every, train.average) == (0, 10_000, 1)
+        assert (model.dropout, model.embedding_init, model.scale_embeddings) == (0.2, "normal", False)
+        if model.architecture == "transformer":
+            assert (model.feed_forward_dropout, model.norm_epsilon) == (0.2, 1e-6)
+        for side in (model.encoder, model.decoder):
+            for scheme in side.position:
+                expected_options: dict[str, Any] = {
+                    "relative": {"init": "normal"},
+                    "recurrent": {"dropout_before": 0.2, "dropout_after": 0},
+                }.get(scheme.scheme, {})
+                assert scheme.options == expected_options
+    assert recipe.scales["paper"].corpora["test"].public == {"sacrebleu": "wmt14"}  # type: ignore[union-attr]
+
+
+def test_the_paper_scales_have_what_the_papers_have() -> None:
+    for paper, warmup in (("chen2019a", 8000), ("chen2019b", 4000)):
+        recipe = load(paper)
+        for system, chosen in recipe.systems.items():
+            config = resolved(recipe, system)
+            assert config.train.clip is None
+            assert config.train.schedule.warmup == warmup
+            assert learning_rate(warmup, config.train, 512) == pytest.approx((512 * warmup) ** -0.5)
+            big = chosen.model.get("size") == "big"
+            assert config.model.dropout == (0.3 if big else 0.1)
+            assert config.model.attention_dropout == (0.1 if paper == "chen2019a" else 0)
+            assert config.model.d_model == (1024 if big else 512)
+    for paper in ("rosendahl2019", "rosendahl2019-zhen"):
+        recipe = load(paper)
+        for system in recipe.systems:
+            train = resolved(recipe, system).train
+            assert (train.clip, train.learning_rate, train.schedule.warmup) == (None, 3e-4, 0)
+            assert (train.schedule.decay, train.schedule.patience, train.batch) == (0.9, 6, 4700)
+
+
+@pytest.mark.parametrize("name", ["neishi2019", "rosendahl2019", "rosendahl2019-zhen", "chen2019b"])
+def test_figures_beside_a_papers_are_by_its_measure(name: str) -> None:
+    """Tokenised BLEU as of multi-bleu.perl, wherever the paper's BLEU stands beside ours; chen2019a has sacreBLEU's."""
+    recipe = load(name)
+    for table in recipe.tables:
+        if table.kind == "scores":
+            pairs = [(column.analysis, column.measure) for column in table.columns if column.published]
+        else:
+            pairs = [(table.analysis, measure) for measure in table.measures if table.published]
+        for analysis, measure in pairs:
+            if analysis is not None and measure in ("bleu", "multi-bleu"):
+                assert measure == "multi-bleu"
+                assert recipe.analyses[analysis].text == "words"
