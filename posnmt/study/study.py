@@ -162,6 +162,13 @@ def report(made: Plan, out: Path, say: Say = lambda message: None) -> Path:
         versions={"posnmt": __version__, "Python": platform.python_version()},
         machine={"processor": platform.processor() or platform.machine()},
         recommendation=advice,
+        texts={test: folders[steps[""]] for test, steps in made.tests.items() if steps[""] in folders},
+        translations={
+            (each.system, each.training, each.seed, test): folders[step]
+            for each in made.runs
+            for test, step in each.translations.items()
+            if step in folders
+        },
         cost=sum(run["seconds"] or 0.0 for run in runs),
     )
     database.write(out, made.recipe.recipe, made.scale, runs, found)
