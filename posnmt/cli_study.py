@@ -22,7 +22,7 @@ SCALES = click.Choice(["smoke", "small", "paper"])
 def study() -> None:
     """Many systems, many trainings, one report: a paper's experiments, or your own, by one command.
 
-    RECIPE is neishi2019, rosendahl2019, chen2019a, chen2019b, choose, or the file of your own.
+    RECIPE is neishi2019, rosendahl2019, rosendahl2019-zhen, chen2019a, chen2019b, choose, or a file of your own.
 
     \b
     Example: posnmt study run neishi2019 --scale smoke --out study

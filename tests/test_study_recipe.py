@@ -323,3 +323,35 @@ def test_figures_beside_a_papers_are_by_its_measure(name: str) -> None:
             if analysis is not None and measure in ("bleu", "multi-bleu"):
                 assert measure == "multi-bleu"
                 assert recipe.analyses[analysis].text == "words"
+
+
+def test_bins_of_parts_need_the_parts(tmp_path: Path) -> None:
+    third, half = {"part": {"of": 3, "take": 3}}, {"part": {"of": 2, "take": 1}}
+    trainings = {"all": {}, "long": third, "middle": {"part": {"of": 3, "take": 2}}, "half": half}
+    runs = [{"systems": ["relative"], "trainings": list(trainings), "tests": ["test"]}]
+    analysis = {"test": "test", "bins": "parts", "text": "words", "metrics": ["multi-bleu"]}
+    tree = {**SMALL, "trainings": trainings, "runs": runs}
+    good = {**tree, "analyses": {"test": {**analysis, "trainings": ["long", "middle"]}}}
+    made = plan(load(written(tmp_path, good)), "smoke", None)
+    step = analyses(made, made.steps)[0]["test"]
+    assert step.needs["parts"] == "corpus/parts-3"
+    assert step.settings["bins"] == "parts"
+    assert step.settings["target_language"] == "de"
+    for names in (["all"], ["long", "half"], ["all", "long"]):
+        bad = {**tree, "analyses": {"test": {**analysis, "trainings": names}}}
+        assert "analyses.test: bins: parts needs trainings on parts" in faults_of(written(tmp_path, bad))
+    assert "analyses.test: ja is not written in words" in faults_of(written(tmp_path, good), "pair.target=ja")
+
+
+def test_steps_that_count_subwords_of_tokenised_text_have_keys_of_their_own(tmp_path: Path) -> None:
+    """Others keep theirs, so that a finished study has nothing to make again."""
+    runs = [{"systems": ["relative"], "trainings": ["long"], "tests": ["test"]}]
+    path = written(tmp_path, {**SMALL, "runs": runs, "analyses": {"test": {"test": "test", "trainings": ["long"]}}})
+    for settings, extra in ((), {}), (("scales.smoke.config.data.tokenise=moses",), {"lengths": "tokenised"}):
+        made = plan(load(path, settings), "smoke", None)
+        split = made.steps["corpus/parts-3"].settings
+        assert split == {"parts": 3, "max_length": 100, **extra}
+        analysis = analyses(made, made.steps)[0]["test"].settings
+        assert set(analysis) - set(extra) == {
+            "outputs", "seeds", "shares", "text", "bins", "metrics", "bleu_tokenizer"
+        }  # fmt: skip

@@ -18,7 +18,7 @@ import yaml
 
 from posnmt.study.recipe import load, shipped
 
-PAPERS = ("neishi2019", "rosendahl2019", "chen2019a", "chen2019b")
+PAPERS = ("neishi2019", "rosendahl2019", "rosendahl2019-zhen", "chen2019a", "chen2019b")
 SETTINGS = {**os.environ, "OMP_NUM_THREADS": "1"}
 # One system, one seed, one test: what the runner does can be seen in a minute.
 TINY = {
