@@ -22,7 +22,7 @@ SCALES = click.Choice(["smoke", "small", "paper"])
 def study() -> None:
     """Many systems, many trainings, one report: a paper's experiments, or your own, by one command.
 
-    RECIPE is neishi2019, rosendahl2019, chen2019a, chen2019b, choose, or the file of your own.
+    RECIPE is neishi2019, rosendahl2019, rosendahl2019-zhen, chen2019a, chen2019b, choose, or a file of your own.
 
     \b
     Example: posnmt study run neishi2019 --scale smoke --out study
@@ -140,16 +140,23 @@ def status(recipe: str | None, scale: str | None, out: Path) -> None:
 def report(recipe: str | None, scale: str | None, out: Path) -> None:
     """Write the report of what is finished so far; prints its path.
 
+    Finished steps with files that were changed are named and left out; then the exit status is 1.
+
     \b
     Example: posnmt study report --out study
     """
     from posnmt.progress import Display
-    from posnmt.study.study import report as write_report
+    from posnmt.study import status, study
 
     made = _recalled(recipe, scale, out)
     with Display() as display:
-        path = write_report(made, out, display.say)
+        altered = study.altered(made, out)
+        for state in altered.values():
+            display.say(status.sentence(state))
+        path = study.report(made, out, display.say)
     click.echo(str(path))
+    if altered:
+        sys.exit(1)
 
 
 def _recalled(recipe: str | None, scale: str | None, out: Path) -> Plan:

@@ -53,11 +53,12 @@ def analysed(folder: Path, outputs, swapped=None, references=None, **options):
     return analyse(source, reference, paths, swapped=swaps, **options)
 
 
-def everything(folder: Path):
+def everything(folder: Path, correction="none"):
     """The results of three systems, of which two have two seeds and two translated swapped sources."""
     references = sentences()
     shares = {"a:1": 0.2, "a:2": 0.25, "b:1": 0.4, "b:2": 0.5, "c": 0.6}
     outputs = {name: noisy(references, share, name) for name, share in shares.items()}
     swapped = {(name, share): noisy(references, shares[name] + share, f"{name} {share}")
                for name in ("a:1", "a:2", "c") for share in (0.1, 0.3)}  # fmt: skip
-    return analysed(folder, outputs, swapped, max_trained_length=14, bin_width=5)
+    resampling = Resampling(40, correction=correction)
+    return analysed(folder, outputs, swapped, max_trained_length=14, bin_width=5, resampling=resampling)

@@ -28,6 +28,14 @@ def whole(tmp_path_factory):
         return folder / "out", everything(folder)
 
 
+@pytest.fixture(scope="module")
+def corrected(tmp_path_factory):
+    """With a correction, without which p and corrected p are the same."""
+    folder = tmp_path_factory.mktemp("corrected")
+    with without_figures():
+        return folder / "out", everything(folder, correction="holm")
+
+
 def rows_of(path):
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
@@ -37,11 +45,31 @@ def number(text):
     return float(text) if text else None
 
 
-def test_significance_has_every_ordered_pair(whole):
+def test_scores_have_every_output_and_bin(whole):
     folder, results = whole
+    rows = iter(rows_of(folder / "scores.csv"))
+    for system in results["systems"]:
+        whole_test = {"label": "all", "first": "", "last": "", "training": ""}
+        for each, scores in zip([whole_test, *results["bins"]], [system["overall"], *system["bins"]], strict=True):
+            row = next(rows)
+            about = [each[key] for key in ("label", "first", "last", "training")]
+            assert [row[key] for key in ("bin", "first", "last", "training")] == [
+                "" if fact is None else str(fact) for fact in about
+            ]
+            assert (row["system"], int(row["n"])) == (system["name"], scores["n"])
+            assert [number(row[key]) for key in ("bleu", "ter")] == [scores["bleu"], scores["ter"]]
+    assert next(rows, None) is None
+    firsts = [(each["first"], each["last"], each["training"]) for each in results["bins"]]
+    assert firsts[:2] == [(0, 4, "seen"), (5, 9, "seen")]
+    assert {training for *_, training in firsts} == {"seen", "unseen"}
+
+
+def test_significance_has_every_ordered_pair(corrected):
+    folder, results = corrected
     rows = rows_of(folder / "significance.csv")
     outputs = [system["name"] for system in results["systems"]]
     assert len(rows) == 2 * 3 * 5 * 4 + 2 * 2
+    differ = False
     for row in rows:
         if row["test"] == "welch":
             names, found = ["a", "b"], results["seeds"]["welch"][row["metric"]]
@@ -52,9 +80,11 @@ def test_significance_has_every_ordered_pair(whole):
             differences = results["significance"]["metrics"][row["metric"]]["differences"]
         one, other = names.index(row["system"]), names.index(row["other"])
         assert number(row["p"]) == found["p"][one][other]
+        differ |= row["p"] != row["corrected"]
         assert number(row["corrected"]) == found["corrected"][one][other]
         assert row["mark"] == found["marks"][one][other]
         assert number(row["difference"]) == differences[one][other]
+    assert differ
 
 
 def test_seeds_have_every_bin_and_measure(whole):
@@ -93,6 +123,7 @@ def test_swap_has_every_share_with_intervals(whole):
 def test_positions_have_every_place(whole):
     folder, results = whole
     rows = iter(rows_of(folder / "positions.csv"))
+    differ = False
     for system in results["positions"]["systems"]:
         for kind in ("relative", "absolute"):
             for place, label in enumerate(results["positions"]["places"][kind]):
@@ -100,8 +131,11 @@ def test_positions_have_every_place(whole):
                 assert (row["system"], row["kind"], row["place"]) == (system["name"], kind, label)
                 assert number(row["precision"]) == system[kind]["precision"][place]
                 assert number(row["recall"]) == system[kind]["recall"][place]
+                assert int(row["output_words"]) == system[kind]["n"]["precision"][place]
                 assert int(row["reference_words"]) == system[kind]["n"]["recall"][place]
+                differ |= row["output_words"] != row["reference_words"]
     assert next(rows, None) is None
+    assert differ
 
 
 def test_lengths_count_every_sentence(whole):
@@ -111,6 +145,13 @@ def test_lengths_count_every_sentence(whole):
         for text, system in [("reference", ""), *(("output", system["name"]) for system in results["systems"])]:
             mine = [row for row in rows if (row["bin"], row["text"], row["system"]) == (each["label"], text, system)]
             assert sum(int(row["sentences"]) for row in mine) == each["n"]
+    place = next(place for place, each in enumerate(results["length_distributions"]) if each and len(each["first"]) > 1)
+    found, label = results["length_distributions"][place], results["bins"][place]["label"]
+    mine = [row for row in rows if row["bin"] == label and row["text"] == "reference"]
+    assert [int(row["first"]) for row in mine] == found["first"]
+    # each class ends where the next one begins
+    ends = [*(first - 1 for first in found["first"][1:]), found["first"][-1] + found["width"] - 1]
+    assert [int(row["last"]) for row in mine] == ends
 
 
 def test_files_that_would_hold_nothing_are_not_written(tmp_path):

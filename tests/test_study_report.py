@@ -6,6 +6,7 @@ import json
 import re
 import statistics
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from study_report_case import (
@@ -22,7 +23,10 @@ from posnmt.study.layout import Table
 from posnmt.study.marks import agreed, signs
 from posnmt.study.measured import Measured, Recommendation, StudyResults
 from posnmt.study.page import render
+from posnmt.study.plan import PlannedRun
 from posnmt.study.recipe import load, shipped
+from posnmt.study.status import State
+from posnmt.study.study import _run
 
 
 @pytest.fixture(scope="module")
@@ -300,3 +304,24 @@ def test_every_shipped_recipe_is_reported_before_anything_is_measured(name, scal
 def test_tables_that_cannot_be_drawn_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         Table.model_validate({"table": 1, "caption": "c", **change})
+
+
+def test_the_speed_of_decoding_is_source_subwords_a_second(tmp_path, monkeypatch):
+    """By hand, of a training that is done and has translated one of two tests."""
+    run, translated = tmp_path / "train", tmp_path / "translate"
+    (run / "run").mkdir(parents=True)
+    translated.mkdir()
+    record = {"training_lengths": {"source": {"shortest": 2, "longest": 9}}, "posnmt": "0", "parameters": 7}
+    (run / "run" / "record.json").write_text(json.dumps({**record, "seconds": 5.0, "steps": 20}))
+    (run / "run" / "config.yaml").write_text("")
+    speeds = [{"kind": "train", "source_tokens_per_second": speed} for speed in (1.0, 80.0, 90.0)]
+    (run / "run" / "metrics.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in speeds))
+    (translated / "speed.json").write_text(json.dumps({"output": {"source_subwords": 600, "seconds": 4.0}}))
+    monkeypatch.setattr("posnmt.study.status.state", lambda graph, out, name: State(name, "done"))
+    graph = SimpleNamespace(key=lambda name: f"key of {name}")
+    planned = PlannedRun("rnn", "all", 1, "train", {"test": "translate", "joined": "not made"})
+    facts = _run(graph, tmp_path, planned, {"train": run, "translate": translated})
+    assert facts["decoding_speed"] == {"test": 150.0}
+    assert (facts["training_speed"], facts["seconds"], facts["updates"]) == (80.0, 5.0, 20)
+    assert facts["source_lengths"] == [2, 9]
+    assert (facts["run"], facts["state"], facts["error"]) == ("key of train", "done", None)

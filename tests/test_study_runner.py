@@ -252,6 +252,18 @@ def test_an_altered_output_is_told_and_not_used(study, name, how):
     assert study.run().made == ["one", "after"]
 
 
+def test_other_bytes_of_the_same_size_are_found_by_the_time_of_change(study):
+    """Without the whole file being read: as the status and the report look at it."""
+    study.step("one")
+    study.run()
+    path = study.folder("one") / "text"
+    before = path.stat()
+    path.write_text(path.read_text().replace("e", "f"))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    assert path.stat().st_size == before.st_size
+    assert study.states() == {"one": "altered"}
+
+
 def test_a_copied_study_is_intact(study, tmp_path):
     study.step("one")
     study.step("after", needs={"it": "one"})

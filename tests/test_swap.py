@@ -1,6 +1,7 @@
 """Swap curves: the command line's form, and scores by share."""
 
 import json
+import re
 
 import pytest
 import sacrebleu
@@ -59,6 +60,9 @@ def test_an_analysis_with_swapped_sources(run, files, tmp_path):  # noqa: F811
 
 
 def test_swapped_outputs_are_aligned_too(run, files):  # noqa: F811
-    with pytest.raises(UserError, match="different line counts"):
-        run(swapped={("ours", 0.5): files("s", OUTPUT[:-1])})
-    assert len(SOURCE) == len(OUTPUT)
+    short = files("s", OUTPUT[:-1])
+    with pytest.raises(UserError, match="different line counts") as caught:
+        run(swapped={("ours", 0.5): short})
+    counts = re.findall(r"(\S+) has (\d+)", caught.value.what)
+    assert [int(count) for _, count in counts] == [len(SOURCE)] * (len(counts) - 1) + [len(OUTPUT) - 1]
+    assert counts[-1][0] == str(short)

@@ -73,7 +73,8 @@ def analyse(
         outputs: system name → its translation of `source`, line by line; NAME:SEED for several seeds of a system.
         swapped: system name and share of swapped words → its translation of a so swapped source, line by line.
         unit: `words`, `subwords` or `characters`; of bins and of length differences alike.
-        subword_model: SentencePiece model for `subwords`; for the target too, unless `target_subword_model` is given.
+        subword_model: for `subwords`: a SentencePiece model, or a `text` folder (see `length_unit`); for the target,
+            too, unless `target_subword_model` is given.
         bin_width: width of the bins (10 if neither this nor `bin_edges` is given).
         bin_edges: instead, the first length of each bin but the first.
         max_trained_length, min_trained_length: longest and shortest source in training, in the unit.
@@ -98,8 +99,11 @@ def analyse(
     _check_options(outputs, max_trained_length, min_trained_length, trained_on, bin_width, bin_edges, out)
     groups = seed_groups(list(outputs))
     count_source = length_unit(unit, subword_model)
-    count_target = length_unit(unit, target_subword_model or subword_model)
-    models = {"subword model": subword_model, "target subword model": target_subword_model}
+    count_target = length_unit(unit, target_subword_model or subword_model, "target")
+    models = {
+        "subword model": _model_file(subword_model, "source"),
+        "target subword model": _model_file(target_subword_model, "target"),
+    }
     say("reading the texts")
     findings = Findings(accept=("empty", "crlf"))
     texts = read_aligned(source, reference, outputs, swapped or {}, findings)
@@ -183,6 +187,11 @@ def _check_options(
     if out.exists() and not out.is_dir():
         faults.append(UserError("the place for the results is a file, not a folder", out, "name a folder"))
     raise_all(faults)
+
+
+def _model_file(model: Path | None, side: str) -> Path | None:
+    """The file that is recorded of a subword model."""
+    return model / f"{side}.model" if model is not None and model.is_dir() else model
 
 
 def _trained_lengths(file: TextFile, count: CountLengths, findings: Findings) -> TrainedLengths:

@@ -48,7 +48,7 @@ def choose_unit(unit: str | None, subword_model: Path | None = None, target_subw
 
     Args:
         unit: `words`, `characters` or `subwords`.
-        subword_model: SentencePiece model; the target's as well, if it has no other.
+        subword_model: SentencePiece model, or a `text` folder; the target's as well, if it has no other.
         target_subword_model: that of the target.
 
     Raises:
@@ -57,7 +57,7 @@ def choose_unit(unit: str | None, subword_model: Path | None = None, target_subw
     name = unit or ("subwords" if subword_model else "words")
     models = {"subword_model": subword_model, "target_subword_model": target_subword_model}
     given = {option: str(path) for option, path in models.items() if path is not None}
-    count = length_unit(name, subword_model), length_unit(name, target_subword_model or subword_model)
+    count = length_unit(name, subword_model), length_unit(name, target_subword_model or subword_model, "target")
     return Unit(name, *count, {"unit": name, **given})
 
 

@@ -14,13 +14,15 @@ UNITS = ("words", "tokens", "subwords", "characters")
 CountLengths = Callable[[list[str]], list[int]]
 
 
-def length_unit(unit: str, subword_model: Path | None = None) -> CountLengths:
+def length_unit(unit: str, subword_model: Path | None = None, side: str = "source") -> CountLengths:
     """The function that gives the length of each line in a unit.
 
     Args:
         unit: `words` (separated by blanks), `tokens` (likewise, of text that is already tokenised or in subwords),
             `characters` (Unicode code points, blanks included) or `subwords`.
-        subword_model: the SentencePiece `.model` file; for `subwords`, and only for them.
+        subword_model: for `subwords`, and only for them: the SentencePiece `.model` file, which cuts the text as it is;
+            or the `text` folder of a run or a store, which tokenises it first, as in training.
+        side: `source` or `target`, of a folder.
 
     Raises:
         UserError: an unknown unit, a subword model missing, unreadable or not wanted.
@@ -30,7 +32,7 @@ def length_unit(unit: str, subword_model: Path | None = None) -> CountLengths:
     if unit == "subwords":
         if subword_model is None:
             raise UserError("lengths in subwords need the subword model", "--subword-model", "give a .model file")
-        return _subword_lengths(subword_model)
+        return _pipeline_lengths(subword_model, side) if subword_model.is_dir() else _subword_lengths(subword_model)
     if subword_model is not None:
         raise UserError(
             f"a subword model is given, but lengths are in {unit}", subword_model, "set the unit to subwords"
@@ -46,3 +48,11 @@ def _subword_lengths(path: Path) -> CountLengths:
 
     subwords = Subwords.load(path)
     return lambda lines: [len(pieces) for pieces in subwords.encode(lines)]
+
+
+def _pipeline_lengths(folder: Path, side: str) -> CountLengths:
+    """Lengths in subwords of one side of a saved text pipeline, tokenisation included."""
+    from posnmt.data.text import SideText, TextPipeline
+
+    text: SideText = getattr(TextPipeline.load(folder), side)
+    return lambda lines: [len(row) for row in text.encode(lines)]

@@ -15,6 +15,7 @@ from posnmt.analyse.bins import Bin, TrainedLengths, mark
 from posnmt.report.charts import Chart, Curve, Panel
 from posnmt.report.figures.lines import MOST_BANDS
 from posnmt.report.measures import MEASURES, Measure
+from posnmt.study.examples import Example, examples
 from posnmt.study.grid import Cell, Grid, Head, Row, stem
 from posnmt.study.layout import Figure
 from posnmt.study.layout import Panel as Wanted
@@ -35,6 +36,7 @@ class Plate:
         caption: what it shows.
         charts: its panels, without those that cannot be drawn.
         legend: sentences below it, among them why something is not drawn.
+        examples: of a figure of kind examples, which has no charts.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Plate:
     caption: str
     charts: Sequence[Chart]
     legend: Sequence[str]
+    examples: Sequence[Example] = ()
 
 
 def plates(results: StudyResults) -> list[Plate]:
@@ -49,10 +52,17 @@ def plates(results: StudyResults) -> list[Plate]:
     made: list[Plate] = []
     for figure in results.recipe.figures:
         name = stem(f"figure-{figure.figure}", [each.name for each in made])
-        charts, legend = _panels(results, figure, name)
+        charts: list[Chart] = []
+        shown: list[Example] = []
+        if figure.kind == "examples":
+            of_panels = [examples(results, figure, wanted) for wanted in figure.panels]
+            shown = [each for found, _ in of_panels for each in found]
+            legend = [said for _, said in of_panels]
+        else:
+            charts, legend = _panels(results, figure, name)
         if figure.published:
             legend.append(f"In the paper: {figure.published}")
-        made.append(Plate(name, f"Figure {figure.figure}", figure.caption, charts, legend))
+        made.append(Plate(name, f"Figure {figure.figure}", figure.caption, charts, legend, shown))
     return made
 
 

@@ -134,12 +134,13 @@ class Figure(Section):
 
     `length-curve`: a measure over source length. `length-distribution`: how long outputs are, of sources of some
     lengths. `swap`: a measure over the share of swapped words. `sweep`: a measure over a number that the systems
-    differ in. `corpus-lengths`: the source lengths of the training and test texts.
+    differ in. `corpus-lengths`: the source lengths of the training and test texts. `examples`: sentences with the
+    translations of the two systems of a panel, chosen by their scores.
     """
 
     figure: int | str
     caption: str
-    kind: Literal["length-curve", "length-distribution", "swap", "sweep", "corpus-lengths"] = "length-curve"
+    kind: Literal["length-curve", "length-distribution", "swap", "sweep", "corpus-lengths", "examples"] = "length-curve"
     measure: OutputMeasure = "bleu"
     panels: list[Panel] = Field([])
     lines: dict[str, dict[str, float]] = Field({}, description="of `sweep`: line -> system -> the number it stands at")
@@ -152,6 +153,11 @@ class Figure(Section):
             raise ValueError(f"a figure of kind {self.kind} needs panels")
         if (self.kind == "sweep") != bool(self.lines):
             raise ValueError("`lines` belong to a figure of kind sweep, which needs them")
+        if self.kind == "examples":
+            if any(len(panel.systems or []) != 2 for panel in self.panels):
+                raise ValueError("a panel of a figure of kind examples needs two systems")
+            if self.measure in ("length_difference", "length_ratio"):
+                raise ValueError("a figure of kind examples needs a measure of quality: bleu, chrf, ter or multi-bleu")
         return self
 
     def analyses(self) -> list[str]:

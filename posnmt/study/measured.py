@@ -45,6 +45,8 @@ class StudyResults:
         versions, machine: of the software; what it ran on.
         cost: seconds of all trainings together.
         recommendation: of a recipe that asks for one.
+        texts: test -> the folder of its text, with `source` and `target`.
+        translations: system, training, seed and test -> the folder of the translation, with `output`.
     """
 
     recipe: Recipe
@@ -59,6 +61,8 @@ class StudyResults:
     machine: dict[str, str] = field(default_factory=dict)
     cost: float = 0.0
     recommendation: Recommendation | None = None
+    texts: dict[str, Path] = field(default_factory=dict)
+    translations: dict[tuple[str, str, int, str], Path] = field(default_factory=dict)
 
     @cached_property
     def measured(self) -> dict[str, Measured]:

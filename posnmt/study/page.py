@@ -11,6 +11,7 @@ from urllib.parse import quote
 from posnmt.errors import UserError
 from posnmt.report.figures import Drawing, draw
 from posnmt.report.page import LIGHT, inline_figures, templates
+from posnmt.study import examples
 from posnmt.study.beyond import cost, duration, every_output
 from posnmt.study.figures import Plate, data, plates
 from posnmt.study.grid import Sheet, to_csv
@@ -51,6 +52,9 @@ def render(results: StudyResults, out: Path) -> None:
         files[f"figures/{chart.name}.svg"] = drawings[chart.name].svg.encode("utf-8")
         files[f"figures/{chart.name}.pdf"] = drawings[chart.name].pdf
         files[f"figures/{chart.name}.csv"] = to_csv([data(chart)]).encode("utf-8")
+    for plate in figures:
+        if plate.examples:
+            files[f"figures/{plate.name}.csv"] = examples.to_csv(plate.examples).encode("utf-8")
     files["report.html"] = _page(results, of_paper, beyond, figures, drawings, out).encode("utf-8")
     try:
         for name, content in files.items():

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from posnmt.config import with_names
+from posnmt.config import SIZES, with_names
 from posnmt.errors import UserError, raise_all
 from posnmt.formats import FORMAT, OLDEST
 from posnmt.study.graph import Step
@@ -19,6 +19,8 @@ from posnmt.study.recipe import Analysis, Recipe, Scale, Setting, Text, Training
 from posnmt.yaml_file import merge
 
 Config = dict[str, Any]
+Options = Mapping[str, Mapping[str, Any]]
+"""Scheme -> option -> value."""
 WHOLE = "prepare/whole"
 """The step that prepares the whole training text where some trainings take a part of it."""
 
@@ -127,18 +129,22 @@ def _processes(setting: Setting) -> dict[str, int]:
 
 
 def train_config(recipe: Recipe, scale: Scale, system: str, training: str, seed: int) -> Config:
-    """The configuration of a training, without corpora: the scale's, then the training's, then the system's own."""
+    """The configuration of a training, without corpora: the scale's, then the training's, then the system's own.
+
+    A system with a size of its own has the settings of that size: those of the scale that the size names are left out.
+    """
     chosen, how = recipe.systems[system], recipe.trainings[training]
-    config = _text_config(recipe, scale, how)
+    config = text_config(recipe, scale, how)
+    if (size := chosen.model.get("size")) in SIZES:
+        below = config.get("model", {})
+        config = {**config, "model": {key: value for key, value in below.items() if key not in SIZES[size]}}
     model: dict[str, Any] = {"system": chosen.system, **({"without": chosen.without} if chosen.without else {})}
     config = merge(config, {"model": merge(model, chosen.model), "train": {**chosen.train, "seed": seed}})
-    if chosen.options:
-        config = merge(config, {"model": _with_options(config["model"], chosen.options, scale)})
-    return config
+    return merge(config, {"model": _with_options(config["model"], recipe.scales[scale].options, chosen.options, scale)})
 
 
-def _text_config(recipe: Recipe, scale: Scale, how: Training) -> Config:
-    """The scale's configuration with the training's own settings."""
+def text_config(recipe: Recipe, scale: Scale, how: Training) -> Config:
+    """The scale's configuration with the training's own settings, for any system."""
     languages = {"source_language": recipe.pair.source, "target_language": recipe.pair.target}
     config = merge(merge({"data": languages}, recipe.scales[scale].config), how.config)
     if how.max_length is not None:
@@ -146,25 +152,39 @@ def _text_config(recipe: Recipe, scale: Scale, how: Training) -> Config:
     return config
 
 
-def _with_options(model: Config, options: Mapping[str, Mapping[str, Any]], scale: Scale) -> Config:
-    """The named system's schemes with options of the recipe in them.
+def _with_options(model: Config, common: Options, own: Options, scale: Scale) -> Config:
+    """The position schemes of a `model` section with options of the recipe in them; nothing if none are given.
+
+    Args:
+        model: with a named system.
+        common: of the scale, for the systems that have the scheme.
+        own: of the system, which win.
+        scale: which of the values that are given by scale.
 
     Raises:
         UserError: the system has no such scheme.
     """
+    if not common and not own:
+        return {}
     filled = with_names(model)
     sides: Config = {}
     found: set[str] = set()
     for side in ("encoder", "decoder"):
         schemes = []
         for scheme in filled.get(side, {}).get("position", []):
-            own = options.get(scheme["scheme"], {})
-            found |= {scheme["scheme"]} & set(options)
-            schemes.append({**scheme, **{key: at(value, scale) for key, value in own.items()}})
+            options = {**common.get(scheme["scheme"], {}), **_at_scale(own.get(scheme["scheme"], {}), scale)}
+            found.add(scheme["scheme"])
+            schemes.append({**scheme, **options})
         sides[side] = {"position": schemes}
-    for scheme in set(options) - found:
+    for scheme in set(own) - found:
         raise UserError(f"the system {model['system']!r} has no scheme {scheme!r} to give options to", "systems")
-    return sides
+    return sides if found & {*common, *own} else {}
+
+
+def _at_scale(options: Mapping[str, Any], scale: Scale) -> Config:
+    """The options that a scale has: those given for every scale, and those given for this one."""
+    there = {key: value for key, value in options.items() if not isinstance(value, Mapping) or scale in value}
+    return {key: at(value, scale) for key, value in there.items()}
 
 
 def _prepare(made: Plan, training: str) -> str:
@@ -177,7 +197,7 @@ def _prepare(made: Plan, training: str) -> str:
     needs = dict(texts)
     if how.part is not None:
         needs["subwords"] = _whole(made, how)
-    config = _text_config(made.recipe, made.scale, how)
+    config = text_config(made.recipe, made.scale, how)
     settings = {"config": {key: config[key] for key in ("data", "subword") if key in config}, **which}
     return made.add(f"prepare/{training}", "prepare", settings, needs=needs)
 
@@ -185,7 +205,7 @@ def _prepare(made: Plan, training: str) -> str:
 def _whole(made: Plan, how: Training) -> str:
     """The step that prepares the whole text of which a training takes a part."""
     whole = how.model_copy(update={"part": None})
-    config = _text_config(made.recipe, made.scale, whole)
+    config = text_config(made.recipe, made.scale, whole)
     settings = {"config": {key: config[key] for key in ("data", "subword") if key in config}, "part": None}
     needs = {"train": _corpus(made, "train"), "dev": _corpus(made, "dev")}
     return made.add(WHOLE, "prepare", settings, needs=needs)
@@ -199,12 +219,17 @@ def _texts(made: Plan, training: str) -> tuple[dict[str, str], dict[str, Any]]:
         train, dev = _reordered(made, "train", train), _reordered(made, "dev", dev)
     if how.part is None:
         return {"train": train, "dev": dev}, {"part": None}
-    limit = _text_config(made.recipe, made.scale, how).get("data", {}).get("max_length", 100)
-    settings = {"parts": how.part.of, "max_length": limit}
+    limit = text_config(made.recipe, made.scale, how).get("data", {}).get("max_length", 100)
+    settings = {"parts": how.part.of, "max_length": limit, **_counted(text_config(made.recipe, made.scale, how))}
     parts = made.add(
         f"corpus/parts-{how.part.of}", "length-split", settings, needs={"text": train, "prepared": _whole(made, how)}
     )
     return {"train": parts, "dev": dev}, {"part": how.part.take}
+
+
+def _counted(config: Config) -> Config:
+    """The setting of a step that counts subwords: that they are of tokenised text, which they once were not."""
+    return {"lengths": "tokenised"} if config.get("data", {}).get("tokenise", "none") != "none" else {}
 
 
 def _corpus(made: Plan, name: str) -> str:
@@ -307,6 +332,10 @@ def _analysis(made: Plan, name: str, analysis: Analysis, runs: list[PlannedRun])
     """The step that measures the translations of some runs together."""
     recipe, scale = made.recipe, made.scale
     needs = {"test": made.tests[analysis.test][""], "prepared": made.steps[runs[0].train].needs["prepared"]}
+    if analysis.bins == "parts":
+        part = recipe.trainings[analysis.trainings[0]].part
+        assert part is not None  # checked when the recipe was read
+        needs["parts"] = f"corpus/parts-{part.of}"
     outputs = []
     for number, run in enumerate(runs):
         needs |= {f"output-{number}": run.translations[analysis.test], f"run-{number}": run.train}
@@ -319,8 +348,10 @@ def _analysis(made: Plan, name: str, analysis: Analysis, runs: list[PlannedRun])
         "seeds": made.setting.seeds,
         "shares": recipe.tests[analysis.test].swap,
         "text": analysis.text,
-        "bins": None if analysis.bins is None else at(analysis.bins, scale),
+        "bins": analysis.bins if analysis.bins in (None, "parts") else at(analysis.bins, scale),
         "metrics": analysis.metrics,
         "bleu_tokenizer": at(analysis.bleu_tokenizer, scale),
+        **({"target_language": recipe.pair.target} if analysis.text == "words" else {}),
+        **_counted(recipe.scales[scale].config),
     }
     return Step(f"analyse/{name}", "analyse", settings, needs, {}, made.setting.resources.of("analyse"))

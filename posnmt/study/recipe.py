@@ -2,14 +2,15 @@
 
 Names are used throughout: corpora, systems, trainings (how the training text is made), tests (how a test text is made)
 and analyses (which outputs are measured together, and how). `load` checks that every name that is used is there, and
-that every system can be built.
+that every training has a valid configuration.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -18,11 +19,11 @@ from pydantic import Field, ValidationError, model_validator
 
 from posnmt.data.catalogue import entry
 from posnmt.data.fetch_spec import Listed, spec
-from posnmt.errors import UserError, nearest, raise_all
+from posnmt.errors import UserError, UserErrors, nearest, raise_all
 from posnmt.study.claims import Claim
 from posnmt.study.layout import Figure, Table
 from posnmt.study.resources import ByKind
-from posnmt.yaml_file import Lines, Section, faults, override, place, read_yaml
+from posnmt.yaml_file import Lines, Section, faults, merge, override, place, read_yaml
 
 Scale = Literal["smoke", "small", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")
@@ -31,6 +32,8 @@ Positive = Annotated[int, Field(gt=0)]
 Share = Annotated[float, Field(gt=0, le=1)]
 NAME = r"^[\w.+-]+$"
 Name = Annotated[str, Field(pattern=NAME)]
+# Languages that Moses' rules cannot part into words.
+UNSEGMENTED = ("ja", "zh")
 # What the built-in language pair gives: see posnmt.data.artificial.command.
 ARTIFICIAL = ("train", "dev", "test", "test-long")
 
@@ -82,6 +85,9 @@ class Setting(Section):
     corpora: dict[Name, Text | list[Text]] = Field({}, description="name -> corpus; train and dev must be there")
     config: dict[str, Any] = Field({})
     resources: ByKind = Field(ByKind(), description="what steps ask of a cluster, and of this machine")
+    options: dict[str, dict[str, Any]] = Field(
+        {}, description="scheme -> option -> value, in every system that has the scheme; a system's own options win"
+    )
 
     @model_validator(mode="after")
     def _corpora_to_train_on(self) -> Setting:
@@ -101,10 +107,16 @@ class System(Section):
     system: str = Field(description="a named system: see `posnmt systems`")
     label: str | None = Field(None, description="what tables and figures call it")
     without: Literal["encoder", "decoder", "both"] | None = Field(None, description="see model.without")
-    model: dict[str, Any] = Field({}, description="over the model section of the scale's config")
+    model: dict[str, Any] = Field(
+        {},
+        description="over the model section of the scale's config; a size of its own also replaces what the scale says "
+        "of the settings that the size has, such as dropout",
+    )
     train: dict[str, Any] = Field({}, description="over the train section")
     options: dict[str, dict[str, Any]] = Field(
-        {}, description="scheme -> option -> value, or a value for each scale: {smoke: 16, paper: 256}"
+        {},
+        description="scheme -> option -> value, or values by scale: {smoke: 16, paper: 256}; at other scales the "
+        "scheme's default stays",
     )
     scales: list[Scale] = Field(list(SCALES), description="where it is run")
 
@@ -159,12 +171,15 @@ class Analysis(Section):
     test: str
     trainings: list[str]
     systems: list[str] | None = Field(None, description="default: all that translate the test after these trainings")
-    text: Literal["raw", "subwords"] = Field(
+    text: Literal["raw", "words", "subwords"] = Field(
         "raw",
-        description="subwords: outputs and reference are cut into the subwords of training, and BLEU counts these",
+        description="what outputs and reference are cut into before they are measured: words (by Moses' rules, for "
+        "tokenised BLEU), or the subwords of training; raw: nothing",
     )
-    bins: list[Positive] | dict[Scale, list[Positive]] | None = Field(
-        None, description="first lengths of all bins but the first, in subwords of the source; default: bins of 10"
+    bins: list[Positive] | dict[Scale, list[Positive]] | Literal["parts"] | None = Field(
+        None,
+        description="first lengths of all bins but the first, in subwords of the source; parts: a bin for each part of "
+        "the training text by length, as it was cut, and one above; default: bins of 10",
     )
     metrics: list[Literal["bleu", "chrf", "ter", "multi-bleu"]] = Field(["bleu", "chrf", "ter"])
     bleu_tokenizer: str | dict[Scale, str] = "13a"
@@ -266,7 +281,65 @@ def load(name: str, overrides: tuple[str, ...] = ()) -> Recipe:
         raise_all(faults(error, Recipe, path, lines))
         raise AssertionError from error  # raise_all raised: a ValidationError holds at least one problem
     raise_all(list(_faults(recipe, path, lines)))
+    raise_all(list(_config_faults(recipe, path, lines)))  # needs names that are known
     return recipe
+
+
+def _measurable(recipe: Recipe, analysis: Analysis) -> str | None:
+    """Why an analysis cannot be made as it is asked for; None if it can."""
+    if analysis.text == "words" and recipe.pair.target in UNSEGMENTED:
+        return f"{recipe.pair.target} is not written in words; measure the raw text, with a tokeniser for BLEU"
+    if analysis.bins == "parts":
+        parts = [recipe.trainings[name].part for name in analysis.trainings if name in recipe.trainings]
+        if len({part.of if part else 0 for part in parts}) > 1 or None in parts:
+            return "bins: parts needs trainings on parts of the text by length, all of one number of parts"
+    return None
+
+
+def _config_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]:
+    """Every fault of the configurations that the trainings will have: unknown keys, schemes and options of schemes.
+
+    A fault of a scale's or a training's `config` is named once, not once for each system.
+    """
+    from posnmt.config import from_tree
+    from posnmt.study.plan import text_config, train_config
+
+    corpora = {name: {"source": "-", "target": "-"} for name in ("train", "dev")}
+
+    def refused(keys: tuple[str, ...], tree: Callable[[], dict[str, Any]]) -> list[UserError]:
+        try:
+            from_tree(merge({"data": corpora}, tree()))
+        except UserError as error:
+            single = error.faults if isinstance(error, UserErrors) else [error]
+            return [UserError(f"{'.'.join(keys)}: {each.what}", place(keys, path, lines), each.todo) for each in single]
+        return []
+
+    for scale, setting in recipe.scales.items():
+        if found := refused(("scales", scale, "config"), partial(text_config, recipe, scale, Training())):
+            yield from found
+            continue
+        of_trainings = {
+            name: refused(("trainings", name, "config"), partial(text_config, recipe, scale, how))
+            for name, how in recipe.trainings.items()
+        }
+        yield from (fault for faults in of_trainings.values() for fault in faults)
+        for system, training in recipe.variants(scale):
+            if not of_trainings[training]:
+                yield from refused(("systems", system), partial(train_config, recipe, scale, system, training, 1))
+        used = {scheme for system, _ in recipe.variants(scale) for scheme in _schemes(recipe, scale, system)}
+        for scheme in set(setting.options) - used:
+            keys = ("scales", scale, "options", scheme)
+            todo = f"leave it out; they have {', '.join(sorted(used)) or 'none'}"
+            yield UserError(f"{'.'.join(keys)}: no system that is run has this scheme", place(keys, path, lines), todo)
+
+
+def _schemes(recipe: Recipe, scale: Scale, system: str) -> set[str]:
+    """The position schemes of a system."""
+    from posnmt.config import with_names
+
+    chosen = recipe.systems[system]
+    model = with_names(merge(recipe.scales[scale].config.get("model", {}), {"system": chosen.system, **chosen.model}))
+    return {each["scheme"] for side in ("encoder", "decoder") for each in model.get(side, {}).get("position", [])}
 
 
 def _faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]:
@@ -311,6 +384,8 @@ def _faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]:
         yield from unknown("tests", [analysis.test], "analyses", name, "test")
         yield from unknown("trainings", analysis.trainings, "analyses", name, "trainings")
         yield from unknown("systems", analysis.systems or [], "analyses", name, "systems")
+        if fault := _measurable(recipe, analysis):
+            yield UserError(f"analyses.{name}: {fault}", place(("analyses", name), path, lines))
     if recipe.recommend is not None:
         yield from unknown("analyses", recipe.recommend.analyses, "recommend", "analyses")
     for key in ("tables", "figures", "claims"):

@@ -328,7 +328,7 @@ class _Runner:
 
     def _say_wrong(self, found: State) -> None:
         """Say once what is wrong with a step."""
-        self._board.say(f"{found.state:7} {found.step}: {found.line}")
+        self._board.say(status.sentence(found))
 
 
 def _why(folder: Path, ended: int) -> str:

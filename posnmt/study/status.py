@@ -123,6 +123,11 @@ def _seconds_since(moment: str) -> float:
     return max(0.0, (datetime.fromisoformat(now()) - datetime.fromisoformat(moment)).total_seconds())
 
 
+def sentence(found: State) -> str:
+    """What is wrong with a step, as a line."""
+    return f"{found.state:7} {found.step}: {found.line}"
+
+
 def table(graph: Graph, out: Path) -> Table:
     """How it stands with every step, for a rich console."""
     return Table(states(graph, out), {name: step.kind for name, step in graph.steps.items()})

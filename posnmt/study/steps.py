@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from posnmt.config import Config, from_tree
 from posnmt.data.corpus import Findings, TextFile, open_text, read_lines
@@ -23,7 +23,15 @@ from posnmt.run import Run
 from posnmt.study.kind import Context, Kind
 from posnmt.yaml_file import merge
 
+if TYPE_CHECKING:
+    from posnmt.data.text import SideText
+
 SIDES = ("source", "target")
+
+WORDS = {"ja": "mecab", "zh": "jieba"}
+"""Language -> tokeniser that cuts it into words for tokenised BLEU; Moses' for all others."""
+Cut = Callable[[list[str]], list[str]]
+"""Lines to lines of words or subwords with blanks between."""
 
 
 class _Said(Display):
@@ -139,7 +147,7 @@ def length_split(context: Context) -> None:
 
     work, text = _anew(context), context.inputs["text"]
     models = store_of(context) / "text"
-    unit = choose_unit("subwords", models / "source.model", models / "target.model")
+    unit = choose_unit("subwords", models)
     files = {side: text / side for side in SIDES}
     if context.settings["max_length"] is not None:
         cap(work / "capped", parallel_text(files["source"], files["target"]), unit, context.settings["max_length"])
@@ -213,7 +221,10 @@ def _config(context: Context, tree: dict[str, Any]) -> Config:
         name: {side: str(folder / side) for side in SIDES}
         for name, folder in {"train": train, "dev": context.inputs["dev"]}.items()
     }
-    return from_tree(merge({"train": {"steps": 1}}, merge(tree, {"data": corpora})), unnumbered=OLDEST)
+    tree = merge(tree, {"data": corpora})
+    # Preparing a text trains nothing, but a configuration says when training ends.
+    tree = tree if "train" in tree else {**tree, "train": {"steps": 1}}
+    return from_tree(tree, unnumbered=OLDEST)
 
 
 def store_of(context: Context) -> Path:
@@ -271,32 +282,37 @@ def translate(context: Context) -> None:
 def analyse(context: Context) -> None:
     """The outputs of one test measured together: a report of its own, and the counts that verdicts are made from."""
     from posnmt.analyse.analyse import analyse as measure
+    from posnmt.data.text import TextPipeline
+    from posnmt.data.tokenise import Words
     from posnmt.study import evidence
 
     settings, test = context.settings, context.inputs["test"]
     models = store_of(context) / "text"
     outputs = list(_outputs(context))
     work = _anew(context)
-    files = {"source": test / "source", "reference": test / "target"}
+    source, reference = test / "source", test / "target"
     plain = {each["name"]: each["file"] for each in outputs if not each["share"]}
     swapped = {(each["name"], each["share"]): each["file"] for each in outputs if each["share"]}
-    unit: dict[str, Any] = {
-        "unit": "subwords", "subword_model": models / "source.model", "target_subword_model": models / "target.model"
-    }  # fmt: skip
-    if settings["text"] == "subwords":
-        unit = {"unit": "tokens"}
-        files = {
-            "source": _in_subwords(files["source"], models / "source.model", work),
-            "reference": _in_subwords(files["reference"], models / "target.model", work),
-        }
-        plain = {name: _in_subwords(path, models / "target.model", work) for name, path in plain.items()}
-        swapped = {key: _in_subwords(path, models / "target.model", work) for key, path in swapped.items()}
+    unit: dict[str, Any] = {"unit": "subwords", "subword_model": models}
+    if settings["text"] != "raw":
+        if settings["text"] == "subwords":
+            pipeline = TextPipeline.load(models)
+            unit = {"unit": "tokens"}
+            source = _cut(source, _subwords(pipeline.source), work)
+            cut = _subwords(pipeline.target)
+        else:
+            unit["target_subword_model"] = models / "target.model"  # tokenised already
+            cut = Words(settings["target_language"], WORDS.get(settings["target_language"], "moses")).split_all
+        reference = _cut(reference, cut, work)
+        plain = {name: _cut(path, cut, work) for name, path in plain.items()}
+        swapped = {key: _cut(path, cut, work) for key, path in swapped.items()}
     trained = [each["trained_lengths"] for each in outputs]
+    edges = _bins_of_parts(context) if settings["bins"] == "parts" else settings["bins"]
     measure(
-        files["source"], files["reference"], plain, swapped=swapped, **unit,
-        bin_edges=settings["bins"], max_trained_length=max(longest for _, longest in trained),
+        source, reference, plain, swapped=swapped, **unit,
+        bin_edges=edges, max_trained_length=max(longest for _, longest in trained),
         min_trained_length=min(shortest for shortest, _ in trained), metrics=settings["metrics"],
-        bleu_tokenizer="none" if settings["text"] == "subwords" else settings["bleu_tokenizer"],
+        bleu_tokenizer=settings["bleu_tokenizer"] if settings["text"] == "raw" else "none",
         processes=context.resources.cores, out=context.folder, say=context.say,
         counts=lambda additive, lengths: evidence.save(context.folder, additive, lengths, outputs),
     )  # fmt: skip
@@ -334,15 +350,26 @@ def training_speed(run: Path) -> float | None:
     return median(speeds) if speeds else None
 
 
-def _in_subwords(path: Path, model: Path, work: Path) -> Path:
-    """A text cut into subwords, with blanks between; characters that the vocabulary does not have stay as they are."""
-    from posnmt.data.subword import Subwords
+def _bins_of_parts(context: Context) -> list[int]:
+    """The first length of every bin but the first, where the bins are those of the parts of the training text.
 
+    A bin ends with the longest source of its part; the last bin is longer than all parts.
+    """
+    manifest = json.loads((context.inputs["parts"] / "manifest.json").read_text(encoding="utf-8"))
+    return sorted({part["source"]["longest"] + 1 for part in manifest["statistics"]["parts"].values()})
+
+
+def _subwords(side: SideText) -> Cut:
+    """What cuts lines into the subwords of training; characters that the vocabulary does not have stay as they are."""
+    return lambda lines: [" ".join(pieces) for pieces in side.subwords.split(side.words.split_all(lines))]
+
+
+def _cut(path: Path, cut: Cut, work: Path) -> Path:
+    """A text cut into words or subwords, with blanks between."""
     made = work / f"{len(list(work.iterdir()))}.txt"
     findings = Findings(accept=("empty", "crlf"))
     lines = list(read_lines(TextFile("text", path), findings))
-    pieces = Subwords.load(model).split(lines)
-    made.write_text("".join(" ".join(each) + "\n" for each in pieces), encoding="utf-8", newline="\n")
+    made.write_text("".join(f"{line}\n" for line in cut(lines)), encoding="utf-8", newline="\n")
     return made
 
 

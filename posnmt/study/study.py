@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from posnmt import __version__
 from posnmt.errors import UserError
 from posnmt.formats import FORMAT, OLDEST
 from posnmt.study import database, evidence, runner, status
-from posnmt.study.folder import read_json, sha256_of, write_json
+from posnmt.study.folder import alteration, read_json, sha256_of, write_json
 from posnmt.study.graph import Graph
 from posnmt.study.page import StudyResults, render
 from posnmt.study.plan import WHOLE, Plan, PlannedRun, analyses, plan
@@ -105,17 +105,42 @@ def finished(graph: Graph, out: Path) -> list[str]:
     return [name for name in graph.order() if status.finished(graph, out, name)]
 
 
+def altered(made: Plan, out: Path) -> dict[str, status.State]:
+    """The finished steps with files that are no longer as the step wrote them, by name.
+
+    Files of an analysis, which a report is made from, are read; of other steps time and size of the files decide.
+    """
+    complete, _ = analyses(made, made.steps)
+    found: dict[str, status.State] = {}
+    for graph in (Graph([*made.steps.values(), *complete.values()]), with_analyses(made, out)[0]):
+        for state in status.states(graph, out):
+            if state.state == "altered":
+                found[state.step] = state
+            elif state.state == "done" and graph.steps[state.step].kind == "analyse":
+                folder = graph.folder(out, state.step)
+                if (what := alteration(folder, thorough=True)) is not None:
+                    found[state.step] = status.altered(state.step, folder, what)
+    return found
+
+
 def report(made: Plan, out: Path, say: Say = lambda message: None) -> Path:
-    """Write results.sqlite and the report of what is finished; the report's path.
+    """Write results.sqlite and the report of what is finished and unaltered; the report's path.
 
     Raises:
         UserError: nothing is finished that could be reported.
     """
     graph, missing = with_analyses(made, out)
     folders = {name: graph.folder(out, name) for name in finished(graph, out)}
-    found = {name: folders[f"analyse/{name}"] for name in made.recipe.analyses if f"analyse/{name}" in folders}
+    wrong = altered(made, out)
+    found = {
+        name: folders[step]
+        for name in made.recipe.analyses
+        if (step := f"analyse/{name}") in folders and step not in wrong
+    }
     if not found:
-        raise UserError("no analysis of this study is finished, so there is nothing to report", out, "run it first")
+        todo = f"restore {', '.join(wrong)}, which was altered" if wrong else "run it first"
+        raise UserError("no analysis of this study is finished, so there is nothing to report", out, todo)
+    missing |= {name: why for name, why in _spoilt(made, wrong).items() if name not in found}
     for name in made.recipe.analyses:
         if name not in found and name not in missing:
             missing[name] = "it failed, or was not made yet"
@@ -137,12 +162,30 @@ def report(made: Plan, out: Path, say: Say = lambda message: None) -> Path:
         versions={"posnmt": __version__, "Python": platform.python_version()},
         machine={"processor": platform.processor() or platform.machine()},
         recommendation=advice,
+        texts={test: folders[steps[""]] for test, steps in made.tests.items() if steps[""] in folders},
+        translations={
+            (each.system, each.training, each.seed, test): folders[step]
+            for each in made.runs
+            for test, step in each.translations.items()
+            if step in folders
+        },
         cost=sum(run["seconds"] or 0.0 for run in runs),
     )
     database.write(out, made.recipe.recipe, made.scale, runs, found)
     say("drawing")
     render(results, out)
     return out / "report.html"
+
+
+def _spoilt(made: Plan, wrong: Mapping[str, status.State]) -> dict[str, str]:
+    """Analysis -> which step was altered, of those that were, or that need a step that was."""
+    steps, _ = analyses(made, made.steps)
+    every = {**made.steps, **{step.name: step for step in steps.values()}}
+
+    def first(name: str) -> str | None:
+        return name if name in wrong else next(filter(None, map(first, every[name].needs.values())), None)
+
+    return {name: f"{spoilt} was altered" for name, step in steps.items() if (spoilt := first(step.name))}
 
 
 def _run(graph: Graph, out: Path, planned: PlannedRun, folders: dict[str, Path]) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from posnmt.config import Schedule, Train
 def learning_rate(step: int, train: Train, d_model: int, decays: int = 0) -> float:
     """The rate of update number `step` (the first is 1).
 
-    - constant: linear growth over `warmup` steps, then constant (N19: 1e-4 after 4,000 steps).
-    - noam: `factor x d^-0.5 x min(step^-0.5, step x warmup^-1.5)` (Vaswani et al. 2017 eq. 3; C19a and C19b).
+    - constant: linear growth over `warmup` steps, then constant.
+    - noam: `factor x d^-0.5 x min(step^-0.5, step x warmup^-1.5)` (Vaswani et al. 2017 eq. 3; C19a, C19b, N19's code).
     - inverse-square-root: linear growth to `learning_rate`, then `learning_rate x sqrt(warmup / step)`.
     - plateau: as constant, times `decay` for each decay that dev perplexity has brought about (R19: 3e-4, 0.9).
     """

@@ -18,7 +18,7 @@ import yaml
 
 from posnmt.study.recipe import load, shipped
 
-PAPERS = ("neishi2019", "rosendahl2019", "chen2019a", "chen2019b")
+PAPERS = ("neishi2019", "rosendahl2019", "rosendahl2019-zhen", "chen2019a", "chen2019b")
 SETTINGS = {**os.environ, "OMP_NUM_THREADS": "1"}
 # One system, one seed, one test: what the runner does can be seen in a minute.
 TINY = {
@@ -139,6 +139,32 @@ def test_what_was_changed_by_hand_is_said(recipe: Path, tmp_path: Path) -> None:
     output.write_text("something else\n" * len(output.read_text().split("\n")), encoding="utf-8")
     _, told = posnmt(*arguments, status=1)
     assert f"the file output is not what the step wrote; delete {output.parent} to make it again, or restore it" in told
+    # the report names it too, though nothing else is left to report
+    _, told_by_report = posnmt("study", "report", "--out", out, status=2)
+    assert (next(line for line in told.split("\n") if "altered" in line) + "\n") in told_by_report
+    assert "nothing to report" in told_by_report
+    assert "restore translate/transformer/all/seed-1/test, which was altered" in told_by_report
+
+
+def test_the_report_leaves_out_what_was_changed_by_hand_and_says_so(recipe: Path, tmp_path: Path) -> None:
+    analyses = {name: {"test": "test", "trainings": ["all"]} for name in ("test", "again")}
+    analyses["again"]["bins"] = [5]  # type: ignore[assignment]
+    recipe.write_text(yaml.safe_dump({**TINY, "analyses": analyses}, sort_keys=False), encoding="utf-8")
+    out = tmp_path / "study"
+    posnmt("study", "run", recipe, "--scale", "smoke", "--out", out)
+    untouched, _ = posnmt("study", "report", "--out", out)
+    # the same size and the same time of change
+    found = next(path for path in out.glob("steps/analyse/*/results.json") if '"0-4"' in path.read_text())
+    before = found.stat()
+    found.write_text(found.read_text().replace('"n": ', '"m": ', 1))
+    os.utime(found, ns=(before.st_atime_ns, before.st_mtime_ns))
+    shown, told = posnmt("study", "report", "--out", out, status=1)
+    assert shown == untouched
+    line = f"the file results.json is not what the step wrote; delete {found.parent} to make it again, or restore it"
+    assert f"altered analyse/again: {line}" in told
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "analyse/again was altered" in page
+    assert values(out, "select distinct test_condition from results") == [("test",)]
 
 
 def test_folders_and_recipes_that_do_not_fit(recipe: Path, tmp_path: Path) -> None:

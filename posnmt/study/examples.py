@@ -1,0 +1,92 @@
+"""Sentences with the translations of two systems, as a figure of a study (Chen et al. 2019a, Figure 6).
+
+A paper shows sentences that speak for it. Here a rule chooses them, from the scores of single sentences: those on which
+the second system is most ahead of the first, in the middle, and most behind.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from posnmt.analyse.scores import HIGHER_IS_BETTER, sentence_scores
+from posnmt.data.corpus import Findings, TextFile, read_lines
+from posnmt.report.measures import MEASURES
+from posnmt.study import evidence
+from posnmt.study.layout import Figure, Panel
+from posnmt.study.measured import StudyResults, Variant
+
+PLACES = ("most ahead", "in the middle", "most behind")
+
+
+@dataclass(frozen=True)
+class Example:
+    """One sentence.
+
+    Attributes:
+        number: its line in the test text, from 1.
+        place: one of `PLACES`: how the second system stands to the first.
+        texts: what it is, and the text: source, reference, and each system with its score.
+    """
+
+    number: int
+    place: str
+    texts: Sequence[tuple[str, str]]
+
+
+def examples(results: StudyResults, figure: Figure, wanted: Panel) -> tuple[list[Example], str]:
+    """The sentences of a panel that names two systems, and what is to be said of them, or why there are none."""
+    analysis, measure = results.recipe.analyses[wanted.analysis], MEASURES[figure.measure].title
+    assert wanted.systems is not None  # checked when the recipe was read
+    first, second = (results.variant(name, wanted.analysis) for name in wanted.systems)
+    labels = [results.recipe.label(each) for each in (first, second)]
+    for variant in (first, second):
+        if (absence := results.absence(variant, wanted.analysis)) is not None:
+            return [], f"{results.recipe.label(variant)}: {absence[1]}."
+    found = evidence.load(results.analyses[wanted.analysis])
+    if figure.measure not in found.columns:
+        return [], f"Not shown, because the analysis {wanted.analysis} does not measure {measure}."
+    places = [found.places(variant, 0.0) for variant in (first, second)]
+    seed = min(places[0].keys() & places[1].keys(), default=None)
+    if seed is None or not len(found.source_lengths):
+        return [], "Not shown, because no seed has outputs of both systems."
+    files = _texts(results, analysis.test, first, second, seed)
+    if files is None:
+        return [], "Not shown, because a translation is missing."
+    columns = found.columns[figure.measure]
+    scores = [sentence_scores(figure.measure, found.counts[:, of[seed], columns].astype(float)) for of in places]
+    lead = (scores[1] - scores[0]) * (1 if HIGHER_IS_BETTER[figure.measure] else -1)
+    rising = sorted(range(len(lead)), key=lambda row: (lead[row], row))
+    rows = (rising[-1], rising[len(rising) // 2], rising[0])
+    lines = [list(read_lines(TextFile("text", path), Findings(accept=("empty", "crlf")))) for path in files]
+    made = []
+    for place, row in zip(PLACES, rows, strict=True):
+        names = [f"{label} ({measure} {score[row]:.1f})" for label, score in zip(labels, scores, strict=True)]
+        texts = [text[row] for text in lines]
+        made.append(Example(row + 1, place, list(zip(["Source", "Reference", *names], texts, strict=True))))
+    rule = (
+        f"Not chosen by hand: of {len(lead):,} sentences, seed {seed}, those on which {labels[1]} is most ahead of "
+        f"{labels[0]} in {measure}, in the middle, and most behind."
+    )
+    return made, rule
+
+
+def _texts(results: StudyResults, test: str, first: Variant, second: Variant, seed: int) -> list[Path] | None:
+    """The files of source, reference and both outputs; None if one is not there."""
+    text = results.texts.get(test)
+    outputs = [results.translations.get((*variant, seed, test)) for variant in (first, second)]
+    if text is None or None in outputs:
+        return None
+    return [text / "source", text / "target", *(folder / "output" for folder in outputs if folder is not None)]
+
+
+def to_csv(made: Sequence[Example]) -> str:
+    """A row for every text of every sentence."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(("sentence", "place", "text", "content"))
+    writer.writerows((each.number, each.place, name, text) for each in made for name, text in each.texts)
+    return stream.getvalue()

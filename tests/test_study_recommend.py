@@ -1,0 +1,69 @@
+"""Which system a study recommends, on evidence whose scores and speeds are given."""
+
+import numpy as np
+import pytest
+from study_report_case import made_recipe
+from verdict_case import output
+
+from posnmt.analyse.additive import Additive
+from posnmt.study.evidence import Evidence
+from posnmt.study.recipe import Recommend
+from posnmt.study.recommend import recommend
+
+# The best system, one that differs from it by chance alone and decodes faster, and the fastest, which is far worse.
+SPEEDS = {"transformer": 100.0, "relative": 200.0, "rnn": 300.0}
+
+
+def statistics(measure, errors):
+    """Counts of outputs with so many wrong words of 20 in each sentence: edits, or the n-grams that are right."""
+    length = np.full(len(errors), 20)
+    if measure == "ter":
+        return np.stack([errors, length], axis=1)
+    right = [np.clip(20 - order - 2 * errors, 0, None) for order in range(4)]
+    return np.stack([length, length, *right, *(length - order for order in range(4))], axis=1)
+
+
+def evidence(measure, errors, seeds=3):
+    """Each system's outputs with these errors on average; its seeds differ by chance."""
+    generator = np.random.default_rng(4)
+    common, rows, outputs = generator.integers(0, 3, 60), [], []
+    for system, mean in errors.items():
+        for seed in range(1, seeds + 1):
+            wrong = np.clip(common + mean + generator.integers(-1, 2, 60), 0, 20)
+            rows.append(statistics(measure, wrong))
+            outputs.append(output(system, seed, decoding_speed=SPEEDS[system] + seed))
+    lengths = np.full(60, 20)
+    additive = Additive.of({measure: rows}, [lengths] * len(rows), lengths)
+    return Evidence(additive.rows.astype(int), additive.columns, lengths, outputs)
+
+
+def advice(errors, measure="ter", analyses=("test",), **more):
+    recipe, wanted = made_recipe(), Recommend(analyses=list(analyses), measure=measure)
+    return recommend(recipe, wanted, {"test": evidence(measure, errors, **more)}, "smoke")
+
+
+@pytest.mark.parametrize("measure", ["ter", "bleu"])
+def test_the_fastest_of_those_that_are_as_good_as_the_best(measure):
+    found = advice({"transformer": 1, "relative": 1, "rnn": 6}, measure)
+    assert found.sentence == (
+        "Use +Relative_PE & <more>: no system beats it by more than chance, and it decodes fastest of those of which "
+        "that is so (besides: Transformer)."
+    )
+    assert found.evidence[-1] == (
+        "Source tokens a second in decoding: Transformer 102, +Relative_PE & <more> 202."
+        if found.evidence[0].startswith("Transformer has the best mean")
+        else "Source tokens a second in decoding: +Relative_PE & <more> 202, Transformer 102."
+    )
+
+
+@pytest.mark.parametrize("measure", ["ter", "bleu"])
+def test_the_best_where_it_beats_every_other_however_slow_it_is(measure):
+    found = advice({"transformer": 1, "relative": 5, "rnn": 6}, measure)
+    assert found.sentence == "Use Transformer: it beats every other system by more than chance."
+
+
+def test_one_seed_or_a_missing_analysis_is_no_ground():
+    assert "one seed of each system says nothing" in advice({"transformer": 1, "relative": 5}, seeds=1).sentence
+    found = advice({"transformer": 1, "relative": 5}, analyses=("test", "joined"))
+    assert found.sentence == "There is no recommendation."
+    assert found.evidence == ["the analysis joined was not made"]
