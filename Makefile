@@ -16,8 +16,9 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(BIN)/posnmt demo --out demo/$$(date +%Y-%m-%d-%H%M%S)
 
+# A process a core, each with one thread, and a file of tests at a time; tests that need more threads start them.
 test: $(READY)
-	$(BIN)/python -m pytest -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n auto --dist loadfile
 
 # Minutes of training on real corpora from ../shared/data (skipped where they are absent).
 test-slow: $(READY)

@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from posnmt.errors import UserError
+from posnmt.files import write_json
 from posnmt.study.execute import STOPPED
 from posnmt.study.executors import UNKNOWN, Job, Running, command, launch, processors, stop_step
-from posnmt.study.folder import DONE, FAILED, JOB, RUNNING, SHORT, write_json
+from posnmt.study.folder import DONE, FAILED, JOB, RUNNING, SHORT
 from posnmt.study.kind import Resources
 from posnmt.study.lock import holder
 from posnmt.study.refusal import NotNow, Waits, may_pass, reason

@@ -24,20 +24,9 @@ from typing import Any
 
 import posnmt
 from posnmt.errors import UserError
+from posnmt.files import read_json, write_json
 from posnmt.interrupt import Interrupted
-from posnmt.study.folder import (
-    DONE,
-    FAILED,
-    PROGRESS,
-    RUNNING,
-    SHORT,
-    STEP,
-    STEPS,
-    last_lines,
-    outputs,
-    read_json,
-    write_json,
-)
+from posnmt.study.folder import DONE, FAILED, PROGRESS, RUNNING, SHORT, STEP, STEPS, last_lines, outputs
 from posnmt.study.kind import Context, Kind, Resources, load_kinds
 from posnmt.study.lock import Lock, now
 

@@ -11,11 +11,11 @@ done.json      written last and whole: only with it the step is finished
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from pathlib import Path
 from typing import Any
+
+from posnmt.files import read_json, sha256_of
 
 STEP, LOG, PROGRESS = "step.json", "log.txt", "progress.txt"
 RUNNING, JOB, FAILED, DONE = "running.json", "job.json", "failed.json", "done.json"
@@ -28,28 +28,6 @@ def step_folder(out: Path, kind: str, key: str) -> Path:
     return out / STEPS / kind / key[:SHORT]
 
 
-def write_json(path: Path, tree: Any) -> None:
-    """Write a file, in place only when complete."""
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(tree, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(partial, path)
-
-
-def read_json(path: Path) -> dict[str, Any] | None:
-    """What a file of ours holds; None if it is not there, or is not JSON (somebody changed it)."""
-    try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return tree if isinstance(tree, dict) else None
-
-
-def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file's content, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def outputs(folder: Path) -> dict[str, dict[str, Any]]:
     """Of every file that a step wrote, by its path in the folder: `size` in bytes, `mtime_ns`, `sha256`."""
     found = {}
@@ -58,7 +36,7 @@ def outputs(folder: Path) -> dict[str, dict[str, Any]]:
         for name in sorted(names):
             path = Path(place, name)
             relative = path.relative_to(folder).as_posix()
-            if relative not in OURS:
+            if relative not in OURS and not name.endswith(".lock"):  # lock files have no content
                 facts = path.stat()
                 found[relative] = {"size": facts.st_size, "mtime_ns": facts.st_mtime_ns, "sha256": sha256_of(path)}
     return found

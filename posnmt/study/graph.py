@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from posnmt.errors import UserError, existing_file, raise_all
-from posnmt.study.folder import read_json, sha256_of, step_folder, write_json
+from posnmt.files import read_json, sha256_of, write_json
+from posnmt.study.folder import step_folder
 from posnmt.study.kind import Resources, load_kinds
 
 KINDS = "posnmt.study.steps:KINDS"

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
-from posnmt.study.folder import read_json
+from posnmt.files import read_json
 
 # Whoever asks whether a file is locked locks it for a moment; a claim outlasts that.
 PATIENCE = 2.0

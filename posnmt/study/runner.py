@@ -14,12 +14,13 @@ from typing import Any
 
 import posnmt
 from posnmt.errors import UserError
+from posnmt.files import read_json, write_json
 from posnmt.interrupt import StopSignal
 from posnmt.progress import duration
 from posnmt.study import status
 from posnmt.study.execute import DISK_FULL, STOPPED, disk_full, is_disk_full, record_failure
 from posnmt.study.executors import UNKNOWN, Executor, Job, make
-from posnmt.study.folder import DONE, FAILED, PROGRESS, STEP, alteration, read_json, write_json
+from posnmt.study.folder import DONE, FAILED, PROGRESS, STEP, alteration
 from posnmt.study.graph import Graph
 from posnmt.study.kind import Resources
 from posnmt.study.lock import Lock, holder

@@ -13,8 +13,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from posnmt.errors import UserError
+from posnmt.files import read_json
 from posnmt.progress import duration
-from posnmt.study.folder import DONE, FAILED, JOB, RUNNING, alteration, last_said, read_json
+from posnmt.study.folder import DONE, FAILED, JOB, RUNNING, alteration, last_said
 from posnmt.study.graph import Graph
 from posnmt.study.lock import holder, now
 

@@ -11,9 +11,10 @@ from typing import Any
 
 from posnmt import __version__
 from posnmt.errors import UserError
+from posnmt.files import read_json, sha256_of, write_json
 from posnmt.formats import FORMAT, OLDEST
 from posnmt.study import database, evidence, runner, status
-from posnmt.study.folder import alteration, read_json, sha256_of, write_json
+from posnmt.study.folder import alteration
 from posnmt.study.graph import Graph
 from posnmt.study.page import StudyResults, render
 from posnmt.study.plan import WHOLE, Plan, PlannedRun, analyses, plan

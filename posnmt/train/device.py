@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from typing import Any, Literal
 
 import torch
@@ -23,6 +24,7 @@ def make_fabric(train: Train) -> Fabric:
     Raises:
         UserError: the model is to be shared out, and there is one process.
     """
+    warnings.filterwarnings("ignore", "The `srun` command is available")  # studies start their jobs themselves
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # the run itself says precision and device
     local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     nodes = int(os.environ.get("WORLD_SIZE", "1")) // local
