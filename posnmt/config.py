@@ -24,7 +24,7 @@ from pydantic import (
 
 from posnmt.data.segment import SEGMENTERS
 from posnmt.errors import UserError, raise_all
-from posnmt.formats import FORMAT, OLDEST, as_meant
+from posnmt.formats import FORMAT, OLDEST, as_meant, unreadable
 from posnmt.yaml_file import Lines, Section, expand, faults, merge, override, place, read_yaml
 
 Positive = Annotated[int, Field(gt=0)]
@@ -434,10 +434,13 @@ def _model_faults(config: Config, path: Path | None, lines: Lines) -> list[UserE
     """What the architecture and the position schemes have against the `model` section."""
     from posnmt.model.registry import check
 
+    stacks = {"encoder": config.model.encoder, "decoder": config.model.decoder}
+    positions = {side: {choice.scheme for choice in stack.position} for side, stack in stacks.items()}
+    old = [((side, "position"), fault) for side, fault in unreadable(positions, config.format)]
     return [
         UserError(
             f"{'.'.join(('model', *(key for key in keys if not key.isdigit())))}: {fault}",
             place(("model", *keys), path, lines),
         )
-        for keys, fault in check(config.model)
+        for keys, fault in [*check(config.model), *old]
     ]

@@ -51,5 +51,32 @@ def _frequencies_of_the_head(tree: Tree) -> Tree:
     return {**tree, "model": {**model, **sides}}
 
 
+def unreadable(positions: dict[str, set[str]], number: int) -> list[tuple[str, str]]:
+    """What a configuration of an earlier format meant that can no longer be computed.
+
+    In format 1 the logit terms of some schemes read the queries as another scheme had changed them.
+
+    Args:
+        positions: the names of the position schemes of encoder and decoder.
+        number: the configuration's format.
+
+    Returns:
+        For each fault the stack, `encoder` or `decoder`, and a sentence.
+    """
+    if number > 1:
+        return []
+    reading, changing = {"relative", "transformer-xl", "cope"}, {"rope", "xpos", "transformer-xl"}
+    return [
+        (
+            side,
+            f"in format 1, {one} read the queries that {other} had changed; schemes add up since, and weights trained"
+            " before mean something else now; train anew, or use the version that is in the run's record.json",
+        )
+        for side, names in positions.items()
+        for one in sorted(names & reading)
+        for other in sorted(names & changing - {one})
+    ]
+
+
 _EARLIER: dict[int, Callable[[Tree], Tree]] = {2: _frequencies_of_the_head}
 """Format that changed a meaning -> what an earlier configuration is rewritten to, in the order of the formats."""

@@ -34,9 +34,6 @@ LOCK = ".lock"
 MAY_CHANGE = {"steps", "epochs", "minutes", "patience", "log_every", "shard"}
 """Settings of `train` that a resumed run may change: when to stop, how often to speak, who keeps what."""
 
-READ_QUERIES, CHANGE_QUERIES = {"relative", "transformer-xl", "cope"}, {"rope", "xpos", "transformer-xl"}
-"""Schemes whose logit terms, in runs of format 1, read the queries as one of the others had changed them."""
-
 LOCATIONS = ("data.root", "data.store", "data.train", "data.dev", "subword.text")
 """Settings that say where text lies, by the beginning of their keys. What it holds is compared by the key of its store,
 which counts contents, not paths."""
@@ -60,9 +57,7 @@ class Run:
         if not (folder / "config.yaml").exists():
             what = "is not a run folder: it has no config.yaml" if folder.is_dir() else "no such run folder"
             raise UserError(what, folder, "name a folder that `posnmt train` made")
-        run = cls(folder, load(folder / "config.yaml", unnumbered=OLDEST))
-        run._refuse_older_reading()
-        return run
+        return cls(folder, load(folder / "config.yaml", unnumbered=OLDEST))
 
     @classmethod
     def create(cls, folder: Path, config: Config, text: TextPipeline, record: dict[str, Any]) -> Run:
@@ -81,25 +76,6 @@ class Run:
         path = existing_file(self.folder / "record.json", "the run's record")
         record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return record
-
-    def _refuse_older_reading(self) -> None:
-        """Weights were trained for the reading of their list of schemes, which has changed for some lists.
-
-        Raises:
-            UserError: a run of format 1 in which one scheme read queries that another had changed.
-        """
-        if self.config.format > OLDEST:
-            return
-        for side in ("encoder", "decoder"):
-            names = {choice.scheme for choice in getattr(self.config.model, side).position}
-            pairs = ((one, other) for one in names & READ_QUERIES for other in names & CHANGE_QUERIES if one != other)
-            for one, other in sorted(pairs):
-                raise UserError(
-                    f"in this run {one} reads queries that {other} has changed, as it was before schemes added up; its "
-                    "weights mean something else now",
-                    f"{self.folder}: model.{side}.position",
-                    "train it anew, or use the version in its record.json",
-                )
 
     def write_record(self, record: dict[str, Any]) -> None:
         """Replace the record."""

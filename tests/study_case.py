@@ -32,7 +32,7 @@ class Study:
     """A folder, steps, and what was done."""
 
     def __init__(self, folder: Path) -> None:
-        self.out, self.list = folder / "study", folder / "list"
+        self.out, self.list, self.hold = folder / "study", folder / "list", folder / "hold"
         self.steps: list[Step] = []
 
     def step(self, name, kind="write", needs=None, files=None, resources=None, **settings):
@@ -41,13 +41,29 @@ class Study:
         self.steps.append(step)
         return step
 
+    def long_step(self, pieces=10):
+        """A step `long` that does not end before `release`."""
+        self.hold.touch()
+        return self.step("long", "pieces", pieces=pieces, hold=str(self.hold))
+
+    def release(self):
+        """Let the long step go on to its end."""
+        self.hold.unlink(missing_ok=True)
+
     @property
     def graph(self):
         return Graph(self.steps, "study_kinds:KINDS")
 
-    def run(self, **options):
+    def run(self, release_at=None, **options):
+        """Run the steps here; `release_at` is a part of the line at which the long step is released."""
         self.lines = []
-        return runner.run(self.graph, self.out, say=self.lines.append, **options)
+
+        def say(line):
+            self.lines.append(line)
+            if release_at is not None and release_at in line:
+                self.release()
+
+        return runner.run(self.graph, self.out, say=say, **options)
 
     def folder(self, name):
         return self.graph.folder(self.out, name)
@@ -73,7 +89,8 @@ class Study:
         return wait_for(lambda: holder(self.folder(name) / "running.json"))["process"]
 
 
-def wait_for(true, seconds=20):
+def wait_for(true, seconds=300):
+    """What `true` gives, once it gives anything; the limit only ends a test that would hang."""
     end = time.monotonic() + seconds
     while not (found := true()):
         assert time.monotonic() < end, "it did not come true"

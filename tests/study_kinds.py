@@ -25,18 +25,30 @@ def write(context: Context) -> None:
 
 
 def pieces(context: Context) -> None:
-    """Some pieces of work, each saved; it goes on after those that are there, and hears that it is to stop."""
+    """Some pieces of work, each saved; it goes on after those that are there, and hears that it is to stop.
+
+    After each it waits as long as the file `hold` exists, so that a test decides when it may end.
+    """
     _count(context, "begun")
     with StopSignal() as stop:
         for number in range(context.settings["pieces"]):
             piece = context.folder / f"{number}.piece"
             if not piece.exists():
-                time.sleep(context.settings["seconds"])
                 piece.write_text(str(number))
                 _count(context, "piece")
             context.say(f"piece {number}")
+            while Path(context.settings["hold"]).exists() and not stop.heard:
+                time.sleep(0.02)
             if stop.heard:
                 raise Interrupted("the pieces are saved")
+
+
+def company(context: Context) -> None:
+    """It ends when so many such steps have begun."""
+    _count(context, "begun")
+    while Path(context.settings["list"]).read_text().count("begun") < context.settings["company"]:
+        time.sleep(0.02)
+    _count(context, "ended")
 
 
 def fail(context: Context) -> None:
@@ -107,7 +119,8 @@ def _count(context: Context, what: str) -> None:
 KINDS = {
     name: Kind(run, 1)
     for name, run in {
-        "write": write, "pieces": pieces, "fail": fail, "fill": fill, "full": full, "ranks": ranks, "given": given,
+        "write": write, "pieces": pieces, "company": company, "fail": fail, "fill": fill, "full": full,
+        "ranks": ranks, "given": given,
         "changes-input": changes_input, "link": link,
     }.items()
 }  # fmt: skip

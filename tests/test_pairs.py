@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 
 import pytest
 import torch
@@ -12,11 +11,12 @@ import posnmt.model.attention as attention
 import posnmt.model.blocks as blocks
 from posnmt.config import SchemeChoice, dump
 from posnmt.errors import UserError
+from posnmt.formats import FORMAT
 from posnmt.model.attention import SelfAttention, attend
 from posnmt.model.state import LayerCache
 from posnmt.position.registry import SCHEMES, build, check
 from posnmt.position.seam import LayerPosition, LayerPositions, Span, Stack
-from posnmt.run import FORMAT, Run
+from posnmt.run import Run
 from tiny import both, config, encoder
 
 HEADS, WIDTH, LENGTH = 4, 8, 8
@@ -158,13 +158,15 @@ def test_pairs_that_are_refused():
     [(("rope", "relative"), True), (("transformer-xl", "cope"), True), (("rope", "alibi"), False), (("rope",), False)],
 )
 def test_a_run_of_before_whose_schemes_read_changed_queries_is_refused(names, changed, tmp_path):
-    (tmp_path / "config.yaml").write_text(dump(config(**both(*({"scheme": name} for name in names)))))
-    record = {"posnmt": "0.1.0"}
-    for form in ({}, {"format": FORMAT}):
-        (tmp_path / "record.json").write_text(json.dumps({**record, **form}))
-        if changed and not form:
-            what = f"in this run {names[1]} reads queries that {names[0]} has changed"
-            with pytest.raises(UserError, match=what):
+    text = dump(config(**both(*({"scheme": name} for name in names))))
+    for number in (1, FORMAT):
+        (tmp_path / "config.yaml").write_text(
+            text.replace(f"format: {FORMAT}\n", "" if number == 1 else f"format: {number}\n")
+        )
+        if changed and number == 1:
+            with pytest.raises(
+                UserError, match=f"in format 1, {names[1]} read the queries that {names[0]} had changed"
+            ):
                 Run.open(tmp_path)
         else:
             assert Run.open(tmp_path).config.model.decoder.position[0].scheme == names[0]

@@ -297,5 +297,5 @@ def test_latex_reads_all_tables(hard, whole, tmp_path):
     lines = [r"\documentclass[twocolumn]{article}", r"\usepackage{booktabs}", r"\begin{document}", *inputs]
     (tmp_path / "all.tex").write_text("\n".join([*lines, r"\end{document}"]) + "\n", encoding="ascii")
     command = ["pdflatex", "-draftmode", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout[-2000:]

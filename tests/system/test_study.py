@@ -102,7 +102,7 @@ def test_a_study_that_is_killed_goes_on_without_doing_anything_twice(recipe: Pat
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while not list(out.glob("steps/prepare/*/done.json")) and time.monotonic() < deadline:
         time.sleep(0.1)
     os.killpg(running.pid, signal.SIGKILL)
