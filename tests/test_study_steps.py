@@ -178,7 +178,8 @@ def test_lengths_in_subwords_are_of_tokenised_text_where_training_tokenised(prep
 
 def test_bins_of_the_parts_that_were_cut(tmp_path: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each bin ends with the longest source of its part, and one holds what is longer than all."""
-    lines = [" ".join("a" * count) for count in (*[2] * 12, *[4] * 6, 3, 9, 9, 7)]
+    bracket = "a number(number"  # 4 subwords as training has it, more without tokenisation
+    lines = [bracket, *(" ".join("a" * count) for count in (*[2] * 12, *[4] * 5, 3, 9, 9, 7))]
     write(tmp_path / "text" / "source", *lines)
     write(tmp_path / "text" / "target", *lines)
     splitting = tmp_path / "splitting"
@@ -187,6 +188,7 @@ def test_bins_of_the_parts_that_were_cut(tmp_path: Path, prepared: Path, monkeyp
     steps.length_split(split)
     parts = [lines_of(split.folder / str(number) / "source") for number in (1, 2, 3)]
     assert [max(len(line.split()) for line in part) for part in parts] == [2, 4, 7]
+    assert bracket in parts[1]
     made = analysis(tmp_path, prepared, bins="parts")
     made.inputs["parts"] = split.folder
     assert measured(made, monkeypatch)["bin_edges"] == [3, 5, 8]
