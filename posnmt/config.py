@@ -7,7 +7,6 @@ configuration; each fault names the file, the line, the rule and the value.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -112,7 +111,7 @@ class Data(Section):
     def _segmenters_fit_the_languages(self) -> Data:
         for side, tokeniser in zip(("source", "target"), self.tokenisers, strict=True):
             needs, language = SEGMENTERS.get(tokeniser), getattr(self, f"{side}_language")
-            if needs and re.split("[-_]", language.lower())[0] not in needs.codes:
+            if needs and not needs.serves(language):
                 raise ValueError(
                     f"{tokeniser} segments {needs.language}, but {side}_language is {language!r}: "
                     f"set it to {needs.codes[0]}, or tokenise: {{source: ..., target: ...}}"

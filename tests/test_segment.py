@@ -11,7 +11,7 @@ from prepare_case import SHARED
 from sacrebleu.tokenizers.tokenizer_ja_mecab import TokenizerJaMecab
 
 from posnmt.data import segment
-from posnmt.data.segment import Segmenter
+from posnmt.data.segment import Segmenter, word_tokeniser
 from posnmt.data.tokenise import Words
 from posnmt.errors import UserError
 
@@ -163,3 +163,11 @@ def test_without_its_packages(name: str, extra: str, missing: str, monkeypatch: 
         f"{name} segments {segment.SEGMENTERS[name].language} and is not installed (missing: {missing}) "
         f"(data.tokenise); pip install 'posnmt[{extra}]'"
     ]
+
+
+def test_the_tokeniser_of_a_language() -> None:
+    found = {code: word_tokeniser(code) for code in ("ja", "JPN", "zh-Hant", "zh_CN", "cmn", "de", "en", "ko", "jav")}
+    assert found == {
+        "ja": "mecab", "JPN": "mecab", "zh-Hant": "jieba", "zh_CN": "jieba", "cmn": "jieba",
+        "de": "moses", "en": "moses", "ko": "moses", "jav": "moses",
+    }  # fmt: skip

@@ -325,7 +325,7 @@ def test_figures_beside_a_papers_are_by_its_measure(name: str) -> None:
                 assert recipe.analyses[analysis].text == "words"
 
 
-def test_bins_of_parts_need_the_parts(tmp_path: Path) -> None:
+def test_bins_of_parts_need_the_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     third, half = {"part": {"of": 3, "take": 3}}, {"part": {"of": 2, "take": 1}}
     trainings = {"all": {}, "long": third, "middle": {"part": {"of": 3, "take": 2}}, "half": half}
     runs = [{"systems": ["relative"], "trainings": list(trainings), "tests": ["test"]}]
@@ -340,7 +340,10 @@ def test_bins_of_parts_need_the_parts(tmp_path: Path) -> None:
     for names in (["all"], ["long", "half"], ["all", "long"]):
         bad = {**tree, "analyses": {"test": {**analysis, "trainings": names}}}
         assert "analyses.test: bins: parts needs trainings on parts" in faults_of(written(tmp_path, bad))
-    assert "analyses.test: ja is not written in words" in faults_of(written(tmp_path, good), "pair.target=ja")
+    monkeypatch.setattr("posnmt.data.segment.find_spec", lambda name: None)
+    found = faults_of(written(tmp_path, good), "pair.target=ja")
+    assert "analyses.test: mecab segments Japanese and is not installed" in found
+    assert "pip install 'posnmt[ja]', or measure the raw text" in found
 
 
 def test_steps_that_count_subwords_of_tokenised_text_have_keys_of_their_own(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ Both are optional: `pip install 'posnmt[ja]'` or `'posnmt[zh]'`. The Japanese wo
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from functools import cached_property
 from importlib.util import find_spec
@@ -28,6 +29,10 @@ class Needs(NamedTuple):
     extra: str
     packages: dict[str, str]
 
+    def serves(self, code: str) -> bool:
+        """Whether it is for a language, by its code, such as `zh` or `zh-Hant`."""
+        return re.split("[-_]", code.lower())[0] in self.codes
+
 
 SEGMENTERS = {
     "mecab": Needs("Japanese", ("ja", "jpn"), "ja", {"mecab-python3": "MeCab", "ipadic": "ipadic"}),
@@ -44,6 +49,11 @@ _WITHOUT_BLANKS = (
     (0x1B000, 0x1B16F),
     (0x20000, 0x3FFFF),
 )
+
+
+def word_tokeniser(code: str) -> str:
+    """The tokeniser whose words are counted in a language: a segmenter where it has no blanks, else Moses' rules."""
+    return next((name for name, needs in SEGMENTERS.items() if needs.serves(code)), "moses")
 
 
 def requires(tokeniser: str) -> None:

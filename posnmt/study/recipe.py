@@ -19,6 +19,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from posnmt.data.catalogue import entry
 from posnmt.data.fetch_spec import Listed, spec
+from posnmt.data.segment import requires, word_tokeniser
 from posnmt.errors import UserError, UserErrors, nearest, raise_all
 from posnmt.study.claims import Claim
 from posnmt.study.layout import Figure, Table
@@ -32,8 +33,6 @@ Positive = Annotated[int, Field(gt=0)]
 Share = Annotated[float, Field(gt=0, le=1)]
 NAME = r"^[\w.+-]+$"
 Name = Annotated[str, Field(pattern=NAME)]
-# Languages that Moses' rules cannot part into words.
-UNSEGMENTED = ("ja", "zh")
 # What the built-in language pair gives: see posnmt.data.artificial.command.
 ARTIFICIAL = ("train", "dev", "test", "test-long")
 
@@ -173,8 +172,8 @@ class Analysis(Section):
     systems: list[str] | None = Field(None, description="default: all that translate the test after these trainings")
     text: Literal["raw", "words", "subwords"] = Field(
         "raw",
-        description="what outputs and reference are cut into before they are measured: words (by Moses' rules, for "
-        "tokenised BLEU), or the subwords of training; raw: nothing",
+        description="what outputs and reference are cut into before they are measured: words (by Moses' rules, or a "
+        "segmenter of Japanese or Chinese; for tokenised BLEU), or the subwords of training; raw: nothing",
     )
     bins: list[Positive] | dict[Scale, list[Positive]] | Literal["parts"] | None = Field(
         None,
@@ -287,8 +286,11 @@ def load(name: str, overrides: tuple[str, ...] = ()) -> Recipe:
 
 def _measurable(recipe: Recipe, analysis: Analysis) -> str | None:
     """Why an analysis cannot be made as it is asked for; None if it can."""
-    if analysis.text == "words" and recipe.pair.target in UNSEGMENTED:
-        return f"{recipe.pair.target} is not written in words; measure the raw text, with a tokeniser for BLEU"
+    if analysis.text == "words":
+        try:
+            requires(word_tokeniser(recipe.pair.target))
+        except UserError as error:
+            return f"{error.what}; {error.todo}, or measure the raw text"
     if analysis.bins == "parts":
         parts = [recipe.trainings[name].part for name in analysis.trainings if name in recipe.trainings]
         if len({part.of if part else 0 for part in parts}) > 1 or None in parts:

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from posnmt.data.text import SideText
 
 SIDES = ("source", "target")
-
-WORDS = {"ja": "mecab", "zh": "jieba"}
-"""Language -> tokeniser that cuts it into words for tokenised BLEU; Moses' for all others."""
 Cut = Callable[[list[str]], list[str]]
 """Lines to lines of words or subwords with blanks between."""
 
@@ -282,6 +279,7 @@ def translate(context: Context) -> None:
 def analyse(context: Context) -> None:
     """The outputs of one test measured together: a report of its own, and the counts that verdicts are made from."""
     from posnmt.analyse.analyse import analyse as measure
+    from posnmt.data.segment import word_tokeniser
     from posnmt.data.text import TextPipeline
     from posnmt.data.tokenise import Words
     from posnmt.study import evidence
@@ -302,7 +300,7 @@ def analyse(context: Context) -> None:
             cut = _subwords(pipeline.target)
         else:
             unit["target_subword_model"] = models / "target.model"  # tokenised already
-            cut = Words(settings["target_language"], WORDS.get(settings["target_language"], "moses")).split_all
+            cut = Words(settings["target_language"], word_tokeniser(settings["target_language"])).split_all
         reference = _cut(reference, cut, work)
         plain = {name: _cut(path, cut, work) for name, path in plain.items()}
         swapped = {key: _cut(path, cut, work) for key, path in swapped.items()}
