@@ -285,6 +285,7 @@ def test_the_paper_scale_of_neishi2019_is_that_of_the_authors_code() -> None:
                 expected_options: dict[str, Any] = {
                     "relative": {"init": "normal"},
                     "recurrent": {"dropout_before": 0.2, "dropout_after": 0},
+                    "sinusoidal": {"dropout_before": 0.2},
                 }.get(scheme.scheme, {})
                 assert scheme.options == expected_options
     assert recipe.scales["paper"].corpora["test"].public == {"sacrebleu": "wmt14"}  # type: ignore[union-attr]
