@@ -25,6 +25,8 @@ from posnmt.train import loop
 from posnmt.train.device import make_fabric
 from posnmt.train.gradients import Whole
 
+TESTS = Path(__file__).parent
+
 CLIP = 0.3
 """Smaller than the norm of the gradients."""
 
@@ -53,7 +55,7 @@ def runs(tmp_path_factory):
     ]
     (folder / "jobs.json").write_text(json.dumps([{**job, "config": path} for job in jobs]))
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parent)}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])}
     done = subprocess.run(
         [*launcher, __file__, str(folder)], capture_output=True, text=True, check=False, env=environment
     )
