@@ -65,10 +65,11 @@ def test_a_stopped_run_goes_on_bit_for_bit(config_path, tmp_path, monkeypatch, s
         StopAt(stop, patch)
         with pytest.raises(Interrupted, match=f"stopped after step {stop}, state saved"):
             train(config, tmp_path / "parts")
+    assert all_in(tmp_path / "parts" / "checkpoints")[-1].name == f"step-{stop:08}"
     train(config, tmp_path / "parts", resume=True)
     assert losses(tmp_path / "parts") == losses(tmp_path / "whole")
     assert losses(tmp_path / "parts", "dev", "perplexity") == losses(tmp_path / "whole", "dev", "perplexity")
-    for name in ("last", "best", "model"):
+    for name in ("last", "best", "average", "model"):
         assert_same(weights(tmp_path / "parts", name), weights(tmp_path / "whole", name))
 
 
