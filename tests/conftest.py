@@ -1,5 +1,7 @@
 """Fixtures that several files of tests share."""
 
+import signal
+
 import pytest
 import torch
 from hypothesis import settings
@@ -7,8 +9,21 @@ from hypothesis import settings
 import triton_interpreter  # noqa: F401  before any test imports Triton
 from fetch_server import serving
 
+# A shell's background job ignores Ctrl-C, and so would every process that a test starts and interrupts.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+
+FIRST = ("tests/system/", "tests/test_study_resume", "tests/test_sharding", "tests/test_crash")
+"""Files that take longest: begun first, so that no process is left with one of them at the end."""
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with the files of `FIRST`."""
+    items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
 
 
 @pytest.fixture(autouse=True)
