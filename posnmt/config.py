@@ -28,6 +28,8 @@ from posnmt.formats import FORMAT, OLDEST, as_meant, unreadable
 from posnmt.yaml_file import Lines, Section, expand, faults, merge, override, place, read_yaml
 
 Positive = Annotated[int, Field(gt=0)]
+Init = Literal["xavier", "pytorch", "fairseq", "small-output", "depth-scaled"]
+"""How matrices start: see `posnmt.model.start`."""
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
@@ -177,6 +179,11 @@ class Model(Section):
     feed_forward_dropout: Share = Field(0.0, description="inside the feed-forward layer, after ReLU")
     norm_epsilon: float = Field(
         1e-5, gt=0, description="epsilon of every layer normalisation of a Transformer; 1e-5 is PyTorch's"
+    )
+    init: Init = Field(
+        "xavier",
+        description="how the matrices of a Transformer's sub-layers start: xavier; pytorch; fairseq (fairseq 0.12.2); "
+        "small-output, depth-scaled (what is added to the residual stream starts small)",
     )
     embedding_init: Literal["scaled-normal", "normal"] = Field(
         "scaled-normal", description="how word embeddings start: scaled-normal is N(0, 1/d_model), normal is N(0, 1)"

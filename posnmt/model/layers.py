@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from posnmt.model.attention import CrossAttention, SelfAttention
 from posnmt.model.dropout import Dropout
+from posnmt.model.start import Start
 from posnmt.model.state import LayerCache
 from posnmt.position.seam import LayerPositions, Span
 
@@ -25,13 +26,12 @@ class RectifiedLinear(nn.Linear):
 class FeedForward(nn.Module):
     """`W_2 max(0, W_1 x + b_1) + b_2`."""
 
-    def __init__(self, d_model: int, inner: int, dropout: float) -> None:
+    def __init__(self, d_model: int, inner: int, dropout: float, start: Start) -> None:
         super().__init__()
         self.rise, self.fall = RectifiedLinear(d_model, inner), nn.Linear(inner, d_model)
         self.dropout = Dropout(dropout)
-        for linear in (self.rise, self.fall):
-            nn.init.xavier_uniform_(linear.weight)
-            nn.init.zeros_(linear.bias)
+        start(self.rise, "inner")
+        start(self.fall, "feed-forward-output")
 
     def forward(self, x: Tensor, span: Span, cache: LayerCache | None = None) -> Tensor:
         """[B,T,d] -> [B,T,d], each token by itself: span and cache are for layers that look around."""

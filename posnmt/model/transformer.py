@@ -16,6 +16,7 @@ from posnmt.model.attention import CrossAttention, SelfAttention
 from posnmt.model.base import output_projection
 from posnmt.model.layers import DecoderLayer, EncoderLayer, FeedForward
 from posnmt.model.ordered import OrderedTranslator
+from posnmt.model.start import start_of
 from posnmt.model.state import DecoderState, LayerCache, padding_mask
 from posnmt.position.seam import Span, join
 
@@ -46,7 +47,7 @@ class Transformer(OrderedTranslator):
         self.decoder = nn.ModuleList(
             DecoderLayer(
                 _self_attention(config, causal=True),
-                CrossAttention(d, config.heads, config.attention_dropout),
+                CrossAttention(d, config.heads, config.attention_dropout, start_of(config, causal=True)),
                 self.build_feed_forward(config, causal=True),
                 d,
                 config.dropout,
@@ -61,7 +62,7 @@ class Transformer(OrderedTranslator):
 
     def build_feed_forward(self, config: Model, causal: bool) -> nn.Module:
         """The feed-forward layer of one encoder or decoder layer; what takes its place has its signature."""
-        return FeedForward(config.d_model, config.feed_forward, config.feed_forward_dropout)
+        return FeedForward(config.d_model, config.feed_forward, config.feed_forward_dropout, start_of(config, causal))
 
     def encode(self, source: Tensor, lengths: Tensor | None) -> Tensor:
         """Source tokens [B,J], right-padded, with real lengths [B] (None: no padding) -> [B,J,d]."""
@@ -96,4 +97,4 @@ class Transformer(OrderedTranslator):
 
 
 def _self_attention(config: Model, causal: bool) -> SelfAttention:
-    return SelfAttention(config.d_model, config.heads, config.attention_dropout, causal)
+    return SelfAttention(config.d_model, config.heads, config.attention_dropout, causal, start_of(config, causal))
