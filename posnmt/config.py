@@ -30,6 +30,8 @@ from posnmt.yaml_file import Lines, Section, expand, faults, merge, override, pl
 Positive = Annotated[int, Field(gt=0)]
 Init = Literal["xavier", "pytorch", "fairseq", "small-output", "depth-scaled"]
 """How matrices start: see `posnmt.model.start`."""
+Norm = Literal["post", "pre"]
+"""Where layer normalisation stands: see `posnmt.model.layers`."""
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
@@ -177,6 +179,11 @@ class Model(Section):
     dropout: Share = Field(0.1, description="on embeddings and on every sub-layer's output")
     attention_dropout: Share = Field(0.0, description="on attention weights; above 0 a slower kernel is used")
     feed_forward_dropout: Share = Field(0.0, description="inside the feed-forward layer, after ReLU")
+    norm: Norm = Field(
+        "post",
+        description="where layer normalisation stands: post, LN(x + Sublayer(x)), as in the papers; or pre, "
+        "x + Sublayer(LN(x)), and once more at the end of encoder and decoder",
+    )
     norm_epsilon: float = Field(
         1e-5, gt=0, description="epsilon of every layer normalisation of a Transformer; 1e-5 is PyTorch's"
     )

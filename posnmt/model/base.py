@@ -137,7 +137,7 @@ def foreign_settings(config: Model) -> Faults:
         for key in ("attention_dropout", "feed_forward_dropout")
         if getattr(config, key)
     ]
-    for key, purpose in (("norm_epsilon", "normalise"), ("init", "draw")):
+    for key, purpose in (("norm", "normalise"), ("norm_epsilon", "normalise"), ("init", "draw")):
         value = getattr(config, key)
         if value != Model.model_fields[key].default:
             what = f"{config.architecture} has no layers of a Transformer to {purpose}; leave it out"

@@ -1,8 +1,8 @@
 """The base Transformer of the papers, built from the `model` section of a configuration.
 
-Embeddings are scaled by sqrt(d), unless `model.scale_embeddings` is false, here and not in a scheme; no final layer
-normalisation; the output projection has a bias. With three separate embedding and projection matrices the parameter
-counts are those of N19's Table 2 to the last digit.
+Embeddings are scaled by sqrt(d), unless `model.scale_embeddings` is false, here and not in a scheme; a stack ends with
+a layer normalisation of its own only where `model.norm` is pre; the output projection has a bias. With three separate
+embedding and projection matrices the parameter counts are those of N19's Table 2 to the last digit.
 
 Shapes: B rows, J source tokens, T target tokens, V vocabulary entries, d model width; S sentences, N hypotheses.
 """
@@ -41,6 +41,7 @@ class Transformer(OrderedTranslator):
                 d,
                 config.dropout,
                 config.norm_epsilon,
+                config.norm,
             )
             for _ in range(config.encoder.layers)
         )
@@ -52,8 +53,12 @@ class Transformer(OrderedTranslator):
                 d,
                 config.dropout,
                 config.norm_epsilon,
+                config.norm,
             )
             for _ in range(config.decoder.layers)
+        )
+        self.encoder_norm, self.decoder_norm = (
+            nn.LayerNorm(d, config.norm_epsilon) if config.norm == "pre" else nn.Identity() for _ in range(2)
         )
         self.output = output_projection(config, self.target.table)
         self.attach_schemes()
@@ -71,7 +76,8 @@ class Transformer(OrderedTranslator):
         x, _ = self.source(source, span, [None] * len(self.source.schemes))
         for layer, view in zip(self.encoder, self.encoder_views, strict=True):
             x = layer(x, view, span, mask)
-        return x
+        encoded: Tensor = self.encoder_norm(x)
+        return encoded
 
     def start(self, encoded: Tensor, lengths: Tensor | None) -> DecoderState:
         """The decoder's state before the first target token, from the encoder output [S,J,d]."""
@@ -93,7 +99,8 @@ class Transformer(OrderedTranslator):
         ):
             x = layer(x, view, span, cache, memory, state.memory_mask)
         state.length += tokens.shape[1]
-        return x
+        hidden: Tensor = self.decoder_norm(x)
+        return hidden
 
 
 def _self_attention(config: Model, causal: bool) -> SelfAttention:
