@@ -233,6 +233,9 @@ class Train(Section):
     minutes: float | None = Field(None, gt=0, description="stop after so many minutes of training, resumes included")
     batch: Positive = Field(4096, description="most padded tokens of a batch on either side, or sentences")
     batch_unit: Literal["tokens", "sentences"] = "tokens"
+    sort_by: Literal["target", "source"] = Field(
+        "target", description="the side whose length pairs are sorted by, to be cut into batches; then the other's"
+    )
     concatenate: float = Field(
         0.0, ge=0, description="joined pairs added for each training pair, of two drawn at random; 1 doubles the corpus"
     )

@@ -15,7 +15,8 @@ from posnmt.errors import UserError
 from posnmt.model.registry import build_model, count_parameters
 from posnmt.position.absolute import sinusoids
 from posnmt.position.seam import Span
-from tiny import NAMED, TRANSFORMERS, VOCABULARY, build, config, encoder, settings, tokens
+from posnmt.testing import CHECKS
+from tiny import MODELS, NAMED, TRANSFORMERS, VOCABULARY, build, config, encoder, settings, subject, tokens
 
 HEADS, D = 4, 16
 
@@ -115,6 +116,11 @@ def test_every_sub_layers_output_is_dropped_before_it_is_added(side):
     getattr(model, f"{side}_norm").register_forward_pre_hook(lambda _, given: seen.append(given[0]))
     model(tokens(2, 5), None, tokens(2, 5, seed=1))
     assert torch.equal(*seen)
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_every_scheme_serves_pre_norm_layers(name):
+    CHECKS["selection"](subject({**MODELS[name], "norm": "pre"}))
 
 
 @pytest.mark.parametrize("name", [name for name in TRANSFORMERS if name in NAMED and "norm" not in NAMED[name]])
