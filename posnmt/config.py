@@ -28,9 +28,9 @@ from posnmt.formats import FORMAT, OLDEST, as_meant, unreadable
 from posnmt.yaml_file import Lines, Section, expand, faults, merge, override, place, read_yaml
 
 Positive = Annotated[int, Field(gt=0)]
-Init = Literal["xavier", "pytorch", "fairseq", "small-output", "depth-scaled"]
+Init = Literal["xavier", "pytorch", "fairseq", "small-output", "depth-scaled", "deepnorm"]
 """How matrices start: see `posnmt.model.start`."""
-Norm = Literal["post", "pre"]
+Norm = Literal["post", "pre", "deep"]
 """Where layer normalisation stands: see `posnmt.model.layers`."""
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 
@@ -181,8 +181,8 @@ class Model(Section):
     feed_forward_dropout: Share = Field(0.0, description="inside the feed-forward layer, after ReLU")
     norm: Norm = Field(
         "post",
-        description="where layer normalisation stands: post, LN(x + Sublayer(x)), as in the papers; or pre, "
-        "x + Sublayer(LN(x)), and once more at the end of encoder and decoder",
+        description="where layer normalisation stands: post, LN(x + Sublayer(x)), as in the papers; pre, "
+        "x + Sublayer(LN(x)), and once more at the end of encoder and decoder; deep (DeepNorm), LN(a x + Sublayer(x))",
     )
     norm_epsilon: float = Field(
         1e-5, gt=0, description="epsilon of every layer normalisation of a Transformer; 1e-5 is PyTorch's"
@@ -190,7 +190,7 @@ class Model(Section):
     init: Init = Field(
         "xavier",
         description="how the matrices of a Transformer's sub-layers start: xavier; pytorch; fairseq (fairseq 0.12.2); "
-        "small-output, depth-scaled (what is added to the residual stream starts small)",
+        "small-output, depth-scaled (what is added to the residual stream starts small); deepnorm (with norm: deep)",
     )
     embedding_init: Literal["scaled-normal", "normal"] = Field(
         "scaled-normal", description="how word embeddings start: scaled-normal is N(0, 1/d_model), normal is N(0, 1)"

@@ -1,4 +1,4 @@
-"""Where layer normalisation stands: `model.norm`. Pre-norm layers as loops, their place in a model, refusals.
+"""Where layer normalisation stands: `model.norm`. Pre-norm and DeepNorm as loops, their place in a model, refusals.
 
 What holds for every model holds for pre-norm ones too: tiny.py has two of them.
 """
@@ -105,6 +105,24 @@ def test_reordering_embeddings_in_a_pre_norm_decoder_layer():
     torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
 
 
+def test_the_whole_model_is_a_deepnorm_transformer():
+    """LN(alpha x + Sublayer(x)), with the constants of Wang et al. 2022, figure 2: 3 encoder and 2 decoder layers."""
+    model = with_drawn_norms(build(system="transformer", norm="deep", encoder={"layers": 3}))
+    source, target = tokens(1, 6)[0], tokens(1, 5, seed=1)[0]
+    alpha = 0.81 * (3**4 * 2) ** (1 / 16)
+    x = model.source.table.weight[source] * math.sqrt(D) + sinusoids(torch.arange(6), D)
+    for layer in model.encoder:
+        x = normalised(alpha * x + self_attention(x, layer, causal=False), layer.attention_norm)
+        x = normalised(alpha * x + feed_forward(x, layer), layer.feed_forward_norm)
+    alpha = (3 * 2) ** 0.25
+    y = model.target.table.weight[target] * math.sqrt(D) + sinusoids(torch.arange(5), D)
+    for layer in model.decoder:
+        y = normalised(alpha * y + self_attention(y, layer, causal=True), layer.attention_norm)
+        y = normalised(alpha * y + cross_attention(y, x, layer), layer.cross_norm)
+        y = normalised(alpha * y + feed_forward(y, layer), layer.feed_forward_norm)
+    torch.testing.assert_close(model(source[None], None, target[None])[0], y, rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
 def test_every_sub_layers_output_is_dropped_before_it_is_added(side):
     """With all of it dropped, the residual stream goes through a stack unchanged, up to the last normalisation."""
@@ -168,5 +186,5 @@ def test_pre_norm_without_a_place_is_refused(system):
 
 
 def test_an_unknown_place_is_refused():
-    with pytest.raises(UserError, match=r"model.norm: input should be 'post' or 'pre', got 'sandwich'"):
+    with pytest.raises(UserError, match=r"model.norm: input should be 'post', 'pre' or 'deep', got 'sandwich'"):
         config(**encoder(), norm="sandwich")

@@ -14,7 +14,7 @@ from posnmt.model.registry import build_model
 from tiny import VOCABULARY, both, config, settings, tokens
 
 WIDE = {"d_model": 64, "feed_forward": 256, "encoder": {"layers": 2}, "decoder": {"layers": 3}}
-WAYS = ("xavier", "pytorch", "fairseq", "small-output", "depth-scaled")
+WAYS = ("xavier", "pytorch", "fairseq", "small-output", "depth-scaled", "deepnorm")
 
 
 def drawn(init, seed=0, **model):
@@ -23,7 +23,7 @@ def drawn(init, seed=0, **model):
 
 
 def matrices(model):
-    """(stack, kind, weight, bias) of each matrix of the sub-layers; queries, keys and values one by one."""
+    """(stack, kind, weight, bias) of each matrix of the sub-layers; input is queries or keys."""
     for stack in ("encoder", "decoder"):
         for layer in getattr(model, stack):
             fused = [(layer.attention.project, 3)]
@@ -32,8 +32,9 @@ def matrices(model):
                 fused += [(layer.cross.query, 1), (layer.cross.memory, 2)]
                 outputs.append(layer.cross.output)
             for linear, count in fused:
-                for weight, bias in zip(linear.weight.chunk(count), linear.bias.chunk(count), strict=True):
-                    yield stack, "input", weight, bias
+                kinds = {1: ["input"], 2: ["input", "value"], 3: ["input", "input", "value"]}[count]
+                for kind, weight, bias in zip(kinds, linear.weight.chunk(count), linear.bias.chunk(count), strict=True):
+                    yield stack, kind, weight, bias
             for linear in outputs:
                 yield stack, "output", linear.weight, linear.bias
             yield stack, "inner", layer.feed_forward.rise.weight, layer.feed_forward.rise.bias
@@ -73,6 +74,17 @@ EXPECTED = {  # the deviation of each matrix, and which biases are not 0
         },
         (),
     ),
+    "deepnorm": (
+        {
+            "input": xavier(1, D, D),
+            **{
+                f"{stack} {kind}": xavier(beta, *shape)
+                for stack, beta in (("encoder", 0.87 * (2**4 * 3) ** (-1 / 16)), ("decoder", (12 * 3) ** -0.25))
+                for kind, shape in {"value": (D, D), "output": (D, D), "inner": (D, F), "fall": (F, D)}.items()
+            },
+        },
+        (),
+    ),
     "depth-scaled": (
         {
             "input": xavier(HALF, D, D),
@@ -91,10 +103,11 @@ EXPECTED = {  # the deviation of each matrix, and which biases are not 0
 def test_deviations_of_every_matrix(init):
     deviations, with_bias = EXPECTED[init]
     for stack, kind, weight, bias in matrices(drawn(init)):
-        want = deviations.get(f"{stack} {kind}", deviations.get(kind))
+        fallback = deviations.get("input" if kind == "value" else kind)
+        want = deviations.get(f"{stack} {kind}", fallback)
         assert weight.std().item() == pytest.approx(want, rel=0.03)
         assert weight.abs().max().item() == pytest.approx(math.sqrt(3) * want, rel=0.01)  # uniform
-        if kind in with_bias:
+        if kind in with_bias or (kind == "value" and "input" in with_bias):
             assert bias.abs().max().item() == pytest.approx(1 / math.sqrt(weight.shape[1]), rel=0.2)
             assert bias.abs().max() <= 1 / math.sqrt(weight.shape[1])
         else:
@@ -113,16 +126,15 @@ def test_one_seed_draws_the_same_other_weights_under_every_scheme(init, scheme):
 @pytest.mark.parametrize("init", WAYS[1:])
 def test_one_seed_draws_the_same_numbers_with_other_bounds(init):
     """So two ways differ in nothing but the scale of the matrices (and biases where they have them)."""
-    default, other = dict(drawn("xavier").named_parameters()), dict(drawn(init).named_parameters())
-    changed = 0
-    for name, weight in default.items():
-        if name.split(".")[0] in ("encoder", "decoder") and weight.dim() == 2:
-            ratio = (other[name].norm() / weight.norm()).item()
-            torch.testing.assert_close(other[name], weight * ratio, rtol=1e-5, atol=1e-7)
-            changed += abs(ratio - 1) > 0.01
-        elif not name.endswith("bias"):
-            assert torch.equal(other[name], weight)
-    assert changed
+    default, other = drawn("xavier"), drawn(init)
+    ratios = set()
+    for (*_, weight, _), (*_, changed, _) in zip(matrices(default), matrices(other), strict=True):
+        ratio = (changed.norm() / weight.norm()).item()
+        torch.testing.assert_close(changed, weight * ratio, rtol=1e-5, atol=1e-7)
+        ratios.add(round(ratio, 3))
+    assert ratios != {1.0}
+    for name in ("source.table", "target.table", "output"):
+        assert torch.equal(default.get_submodule(name).weight, other.get_submodule(name).weight)
 
 
 def test_xavier_is_the_default_and_draws_what_it_always_drew():

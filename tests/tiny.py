@@ -66,6 +66,7 @@ NAMED: dict[str, dict[str, Any]] = {
         "decoder": {"position": [{"scheme": "sinusoidal"}, {"scheme": "relative"}, {"scheme": "reordering"}]},
     },
     "pre-norm-sru": {"system": "sru", "norm": "pre"},
+    "deepnorm": {"norm": "deep", "init": "deepnorm", **both({"scheme": "rope"}, {"scheme": "additional"})},
     "xl-relative": both({"scheme": "transformer-xl"}, {"scheme": "relative", "values": False}),
 }
 """Parts of the `model` section: every named system, options, mixtures."""

@@ -48,7 +48,7 @@ class SelfAttention(nn.Module):
         self.heads, self.dropout, self.causal = heads, dropout, causal
         self.project = HeadProjection(d_model, 3 * d_model)
         self.output = nn.Linear(d_model, d_model)
-        start(self.project, "attention-input", matrices=3)
+        start(self.project, "query", "key", "value")
         start(self.output, "attention-output")
 
     def forward(
@@ -90,8 +90,8 @@ class CrossAttention(nn.Module):
         self.query = nn.Linear(d_model, d_model)
         self.memory = nn.Linear(d_model, 2 * d_model)
         self.output = nn.Linear(d_model, d_model)
-        start(self.query, "attention-input")
-        start(self.memory, "attention-input", matrices=2)
+        start(self.query, "query")
+        start(self.memory, "key", "value")
         start(self.output, "attention-output")
 
     def remember(self, encoded: Tensor) -> tuple[Tensor, Tensor]:

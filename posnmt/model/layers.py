@@ -1,7 +1,9 @@
-"""Encoder and decoder layers, post-norm or pre-norm.
+"""Encoder and decoder layers: post-norm, pre-norm or DeepNorm.
 
 Post-norm is `LN(x + Sublayer(x))` (Vaswani et al. 2017, section 3.1); pre-norm is `x + Sublayer(LN(x))`, whose stack
-needs one more layer normalisation at its end (tensor2tensor; fairseq's `normalize_before`; Wang et al. 2019, eq. 3).
+needs one more layer normalisation at its end (tensor2tensor; fairseq's `normalize_before`); DeepNorm is post-norm with
+a constant on the residual connection, `LN(alpha x + Sublayer(x))` (Wang et al. 2022, section 3.1).
+
 The first argument of a scheme's `refine` is what the self-attention read, and the second what the next sub-layer would
 read, so both are normalised: in a pre-norm layer these are LN(x) and the next sub-layer's LN(h), while x and h stay as
 they are in the residual stream.
@@ -50,12 +52,13 @@ class ResidualLayer(nn.Module):
 
     Args:
         norm: where layer normalisation stands, `model.norm`.
+        alpha: what `deep` multiplies residual connections by.
     """
 
-    def __init__(self, dropout: float, norm: Norm) -> None:
+    def __init__(self, dropout: float, norm: Norm, alpha: float) -> None:
         super().__init__()
         self.dropout = Dropout(dropout)
-        self.pre = norm == "pre"
+        self.pre, self.alpha = norm == "pre", alpha if norm == "deep" else None
 
     def read(self, x: Tensor, norm: nn.LayerNorm) -> Tensor:
         """What the sub-layer with this normalisation reads of the residual stream x [B,T,d]."""
@@ -64,7 +67,8 @@ class ResidualLayer(nn.Module):
 
     def add(self, x: Tensor, output: Tensor, norm: nn.LayerNorm) -> Tensor:
         """The residual stream x [B,T,d] after the sub-layer with this normalisation gave `output` [B,T,d]."""
-        total: Tensor = x + self.dropout(output)
+        kept = x if self.alpha is None else self.alpha * x
+        total: Tensor = kept + self.dropout(output)
         return total if self.pre else norm(total)
 
 
@@ -79,8 +83,9 @@ class EncoderLayer(ResidualLayer):
         dropout: float,
         epsilon: float,
         norm: Norm,
+        alpha: float,
     ) -> None:
-        super().__init__(dropout, norm)
+        super().__init__(dropout, norm, alpha)
         self.attention, self.feed_forward = attention, feed_forward
         self.attention_norm, self.feed_forward_norm = (nn.LayerNorm(d_model, epsilon) for _ in range(2))
 
@@ -104,8 +109,9 @@ class DecoderLayer(ResidualLayer):
         dropout: float,
         epsilon: float,
         norm: Norm,
+        alpha: float,
     ) -> None:
-        super().__init__(dropout, norm)
+        super().__init__(dropout, norm, alpha)
         self.attention, self.cross, self.feed_forward = attention, cross, feed_forward
         self.attention_norm, self.cross_norm = (nn.LayerNorm(d_model, epsilon) for _ in range(2))
         self.feed_forward_norm = nn.LayerNorm(d_model, epsilon)

@@ -16,7 +16,7 @@ from posnmt.model.attention import CrossAttention, SelfAttention
 from posnmt.model.base import output_projection
 from posnmt.model.layers import DecoderLayer, EncoderLayer, FeedForward
 from posnmt.model.ordered import OrderedTranslator
-from posnmt.model.start import start_of
+from posnmt.model.start import deepnorm, start_of
 from posnmt.model.state import DecoderState, LayerCache, padding_mask
 from posnmt.position.seam import Span, join
 
@@ -42,6 +42,7 @@ class Transformer(OrderedTranslator):
                 config.dropout,
                 config.norm_epsilon,
                 config.norm,
+                deepnorm(config, causal=False)[0],
             )
             for _ in range(config.encoder.layers)
         )
@@ -54,6 +55,7 @@ class Transformer(OrderedTranslator):
                 config.dropout,
                 config.norm_epsilon,
                 config.norm,
+                deepnorm(config, causal=True)[0],
             )
             for _ in range(config.decoder.layers)
         )
