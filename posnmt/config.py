@@ -27,6 +27,10 @@ from posnmt.formats import FORMAT, OLDEST, as_meant, unreadable
 from posnmt.yaml_file import Lines, Section, expand, faults, merge, override, place, read_yaml
 
 Positive = Annotated[int, Field(gt=0)]
+Init = Literal["xavier", "pytorch", "fairseq", "small-output", "depth-scaled", "deepnorm"]
+"""How matrices start: see `posnmt.model.start`."""
+Norm = Literal["post", "pre", "deep"]
+"""Where layer normalisation stands: see `posnmt.model.layers`."""
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
@@ -174,8 +178,18 @@ class Model(Section):
     dropout: Share = Field(0.1, description="on embeddings and on every sub-layer's output")
     attention_dropout: Share = Field(0.0, description="on attention weights; above 0 a slower kernel is used")
     feed_forward_dropout: Share = Field(0.0, description="inside the feed-forward layer, after ReLU")
+    norm: Norm = Field(
+        "post",
+        description="where layer normalisation stands: post, LN(x + Sublayer(x)), as in the papers; pre, "
+        "x + Sublayer(LN(x)), and once more at the end of encoder and decoder; deep (DeepNorm), LN(a x + Sublayer(x))",
+    )
     norm_epsilon: float = Field(
         1e-5, gt=0, description="epsilon of every layer normalisation of a Transformer; 1e-5 is PyTorch's"
+    )
+    init: Init = Field(
+        "xavier",
+        description="how the matrices of a Transformer's sub-layers start: xavier; pytorch; fairseq (fairseq 0.12.2); "
+        "small-output, depth-scaled (what is added to the residual stream starts small); deepnorm (with norm: deep)",
     )
     embedding_init: Literal["scaled-normal", "normal"] = Field(
         "scaled-normal", description="how word embeddings start: scaled-normal is N(0, 1/d_model), normal is N(0, 1)"
@@ -218,6 +232,9 @@ class Train(Section):
     minutes: float | None = Field(None, gt=0, description="stop after so many minutes of training, resumes included")
     batch: Positive = Field(4096, description="most padded tokens of a batch on either side, or sentences")
     batch_unit: Literal["tokens", "sentences"] = "tokens"
+    sort_by: Literal["target", "source"] = Field(
+        "target", description="the side whose length pairs are sorted by, to be cut into batches; then the other's"
+    )
     concatenate: float = Field(
         0.0, ge=0, description="joined pairs added for each training pair, of two drawn at random; 1 doubles the corpus"
     )

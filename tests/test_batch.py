@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,6 +57,49 @@ def test_fit_covers_all_and_cuts_no_earlier_than_it_must(lengths, limit):
             assert (end + 1 - start) * max(lengths[start : end + 1]) > limit
 
 
+def padded(plan, batches):
+    """Padded source and target tokens of batches, eos included."""
+    sizes = [(len(batch), plan.pairs.source_lengths[batch], plan.pairs.target_lengths[batch]) for batch in batches]
+    return tuple(sum(count * (int(each[side].max()) + 1) for count, *each in sizes) for side in (0, 1))
+
+
+@given(corpora, st.integers(1, 300), st.sampled_from(["tokens", "sentences"]))
+def test_the_side_that_pairs_are_sorted_by(corpus, size, unit):
+    """Batches follow one another in the order of that side's lengths, and of the other's among equals; none is lost."""
+    for sort_by, first, second in (
+        ("source", corpus.source_lengths, corpus.target_lengths),
+        ("target", corpus.target_lengths, corpus.source_lengths),
+    ):
+        batches = BatchPlan(corpus, size, unit, seed=3, sort_by=sort_by).epoch(0)
+        assert sorted(np.concatenate(batches).tolist()) == list(range(len(corpus.source_lengths)))
+        shapes = sorted([(first[pair], second[pair]) for pair in batch] for batch in batches)
+        assert list(chain.from_iterable(shapes)) == sorted(zip(first, second, strict=True))
+
+
+def test_batches_are_sorted_by_target_unless_asked():
+    by_target, by_source = (BatchPlan(CORPUS, 200, "tokens", 1, sort_by) for sort_by in ("target", "source"))
+    default = BatchPlan(CORPUS, 200, "tokens", 1)
+    assert [batch.tolist() for batch in default.epoch(2)] == [batch.tolist() for batch in by_target.epoch(2)]
+    assert [batch.tolist() for batch in default.epoch(2)] != [batch.tolist() for batch in by_source.epoch(2)]
+
+
+def test_the_side_that_pairs_are_sorted_by_is_padded_least():
+    plans = {sort_by: BatchPlan(CORPUS, 200, "tokens", 1, sort_by) for sort_by in ("source", "target")}
+    found = {sort_by: padded(plan, plan.epoch(0)) for sort_by, plan in plans.items()}
+    assert found["source"][0] < found["target"][0]
+    assert found["target"][1] < found["source"][1]
+    real = [int((lengths + 1).sum()) for lengths in (CORPUS.source_lengths, CORPUS.target_lengths)]
+    assert real[0] <= found["source"][0] < 1.1 * real[0]
+    assert real[1] <= found["target"][1] < 1.1 * real[1]
+    for plan in plans.values():  # what `collate` makes is what was counted
+        batches = plan.epoch(0)[:5]
+        made = [collate([CORPUS.pair(int(number)) for number in batch]) for batch in batches]
+        assert padded(plan, batches) == (
+            sum(each.source.numel() for each in made),
+            sum(each.target_out.numel() for each in made),
+        )
+
+
 CORPUS = Corpus([(length % 17 + 1, length % 13 + 1) for length in range(500)])
 
 
@@ -65,13 +111,14 @@ def test_the_seed_and_the_pass_decide_the_order():
     assert first != [batch.tolist() for batch in other.epoch(0)]
 
 
-def test_a_cursor_continues_exactly_even_over_the_end_of_a_pass():
-    whole, _ = BatchPlan(CORPUS, 200, "tokens", 1).take(Cursor(), 100)
-    plan, cursor, parts = BatchPlan(CORPUS, 200, "tokens", 1), Cursor(), []
+@pytest.mark.parametrize("sort_by", ["source", "target"])
+def test_a_cursor_continues_exactly_even_over_the_end_of_a_pass(sort_by):
+    whole, _ = BatchPlan(CORPUS, 200, "tokens", 1, sort_by).take(Cursor(), 100)
+    plan, cursor, parts = BatchPlan(CORPUS, 200, "tokens", 1, sort_by), Cursor(), []
     while len(parts) < 100:
         more, cursor = plan.take(cursor, 7)
         parts.extend(more)
-        plan = BatchPlan(CORPUS, 200, "tokens", 1)  # a new process knows only the cursor
+        plan = BatchPlan(CORPUS, 200, "tokens", 1, sort_by)  # a new process knows only the cursor
     assert [batch.tolist() for batch in parts[:100]] == [batch.tolist() for batch in whole]
     assert cursor.epoch > 0
 

@@ -107,7 +107,7 @@ def test_relative_sinusoidal_attention_is_shaw_with_these_vectors(frequencies, c
         dtype=torch.float64,
     )
     q, k, v = torch.randn(3, 1, 1, 9, 4, dtype=torch.float64)
-    got = attend(q, k, v, LayerPositions([view]), Span(0, 9, q.device), None, causal, 0.0)
+    got = attend(scaled(q), k, v, LayerPositions([view]), Span(0, 9, q.device), None, causal, 0.0)
     want = relative_by_loops(q[0, 0], k[0, 0], v[0, 0], vectors, vectors, 3, causal)
     torch.testing.assert_close(got[0, 0], want, rtol=0, atol=1e-12)
 

@@ -16,6 +16,7 @@ from posnmt.data.prepare import prepare
 from posnmt.data.subword import PAD
 from posnmt.interrupt import StopSignal
 from posnmt.model.registry import build_model
+from posnmt.train import loop
 from posnmt.train.checkpoint import all_in
 from posnmt.train.gradients import InParts
 from posnmt.train.loop import train
@@ -213,3 +214,18 @@ def test_a_run_of_two_epochs_makes_each_batch_twice(path, tmp_path):
     plan = BatchPlan(prepare(config).split("train"), 100, "tokens", config.train.seed)
     assert run.record["steps"] == len(plan.epoch(0)) + len(plan.epoch(1)) > 4
     assert run.record["stopped"] == "2 epochs"
+
+
+@pytest.mark.parametrize("sort_by", ["source", "target"])
+def test_pairs_are_sorted_by_the_side_that_is_asked_for(path, tmp_path, monkeypatch, sort_by):
+    plans = []
+
+    class Noted(BatchPlan):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            plans.append(self)
+
+    monkeypatch.setattr(loop, "BatchPlan", Noted)
+    settings = [] if sort_by == "target" else ["train.sort_by=source"]
+    train(load(path, [*BASE, "train.dev_bleu=false", *settings]), tmp_path / "run")
+    assert [plan.sort_by for plan in plans] == [sort_by]

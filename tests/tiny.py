@@ -60,6 +60,13 @@ NAMED: dict[str, dict[str, Any]] = {
     "fire-shared": both({"scheme": "fire", "shared": True, "width": 4, "threshold": 5}),
     "cope-near": both({"scheme": "cope", "positions": 3}),
     "rope-relative-cope": both({"scheme": "rope"}, {"scheme": "relative", "distance": 3}, {"scheme": "cope"}),
+    "pre-norm": {
+        "norm": "pre",
+        "encoder": {"position": [{"scheme": "recurrent-heads"}, {"scheme": "reordering"}]},
+        "decoder": {"position": [{"scheme": "sinusoidal"}, {"scheme": "relative"}, {"scheme": "reordering"}]},
+    },
+    "pre-norm-sru": {"system": "sru", "norm": "pre"},
+    "deepnorm": {"norm": "deep", "init": "deepnorm", **both({"scheme": "rope"}, {"scheme": "additional"})},
     "xl-relative": both({"scheme": "transformer-xl"}, {"scheme": "relative", "values": False}),
 }
 """Parts of the `model` section: every named system, options, mixtures."""

@@ -42,7 +42,8 @@ def write_data(config: Config, batches: int, folder: Path) -> None:
     write_lines(folder / "dictionary", [f"{name} 1" for name in names[SPECIALS:]])
     numbered = {name: number for number, name in enumerate(["<pad>", UNKNOWN, "<s>", "</s>", *names[SPECIALS:]])}
     (folder / "vocabulary.json").write_text(json.dumps(numbered, ensure_ascii=False), encoding="utf-8")
-    plan = BatchPlan(split, config.train.batch, config.train.batch_unit, config.train.seed)
+    settings = config.train
+    plan = BatchPlan(split, settings.batch, settings.batch_unit, settings.seed, settings.sort_by)
     taken, _ = plan.take(Cursor(), batches)
     rows = [[[side.tolist() for side in pairs[number]] for number in numbers] for numbers in taken]
     write_lines(folder / "batches.jsonl", [json.dumps(row) for row in rows])

@@ -59,13 +59,15 @@ def convert(run: Run, folder: Path, checkpoint: str = "model") -> None:
         checkpoint: see `Run.weights`.
 
     Raises:
-        UserError: the folder exists; an architecture or a position scheme that CTranslate2 has not.
+        UserError: the folder exists; a pre-norm model; an architecture or a position scheme that CTranslate2 has not.
     """
     if folder.exists():
         raise UserError("the output exists already, and nothing is written over", folder, "name a new folder")
     model = run.model(checkpoint).float()
     if type(model) is not Transformer:
         raise UserError(f"CTranslate2 has no {run.config.model.architecture}", run.folder, "convert a Transformer")
+    if model.config.norm != "post":
+        raise UserError("only post-norm models are converted", run.folder, "convert a run with model.norm: post")
     spec = specification(model, run)
     text = run.text()
     source, target = text.source.subwords.pieces, text.target.subwords.pieces

@@ -71,18 +71,27 @@ class Cursor:
 class BatchPlan:
     """The endless sequence of batches of a corpus: pass after pass, each in an order drawn from (seed, pass).
 
-    Sentences of like length stand together, so that little is padded; every pair occurs once in a pass; a pair longer
-    than the limit makes a batch of its own. The same arguments give the same sequence on every machine and process.
+    Pairs are sorted by the length of one side, and among equals by that of the other, before they are cut into batches,
+    so that little is padded; every pair occurs once in a pass; a pair longer than the limit makes a batch of its own.
+    The same arguments give the same sequence on every machine and process.
 
     Args:
         pairs: the corpus.
         size: most padded tokens of a batch on either side, or sentences.
         unit: what `size` counts.
         seed: of the order.
+        sort_by: the side whose length counts first.
     """
 
-    def __init__(self, pairs: Pairs, size: int, unit: Literal["tokens", "sentences"], seed: int) -> None:
-        self.pairs, self.size, self.unit, self.seed = pairs, size, unit, seed
+    def __init__(
+        self,
+        pairs: Pairs,
+        size: int,
+        unit: Literal["tokens", "sentences"],
+        seed: int,
+        sort_by: Literal["source", "target"] = "target",
+    ) -> None:
+        self.pairs, self.size, self.unit, self.seed, self.sort_by = pairs, size, unit, seed, sort_by
         self._epoch: int | None = None
         self._batches: list[NDArray[np.int64]] = []
 
@@ -92,7 +101,8 @@ class BatchPlan:
             generator = np.random.default_rng([self.seed, number])
             shuffled = generator.permutation(len(self.pairs.source_lengths))
             sources, targets = self.pairs.source_lengths[shuffled], self.pairs.target_lengths[shuffled]
-            order = shuffled[np.lexsort((sources, targets))]  # stable: pairs of one shape stay shuffled
+            keys = (sources, targets) if self.sort_by == "target" else (targets, sources)  # the last key counts first
+            order = shuffled[np.lexsort(keys)]  # stable: pairs of one shape stay shuffled
             batches = self._cut(order)
             self._batches = [batches[index] for index in generator.permutation(len(batches))]
             self._epoch = number

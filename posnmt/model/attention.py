@@ -12,6 +12,7 @@ from torch.nn import functional
 from posnmt.model.blocks import BLOCK, attend_in_blocks
 from posnmt.model.dropout import dropout as drop
 from posnmt.model.kernels import shaw
+from posnmt.model.start import XAVIER, Start
 from posnmt.model.state import LayerCache
 from posnmt.position.seam import LayerPositions, Span
 
@@ -42,13 +43,13 @@ class SelfAttention(nn.Module):
     Query, key and value projections are one matrix; every projection has a bias.
     """
 
-    def __init__(self, d_model: int, heads: int, dropout: float, causal: bool) -> None:
+    def __init__(self, d_model: int, heads: int, dropout: float, causal: bool, start: Start = XAVIER) -> None:
         super().__init__()
         self.heads, self.dropout, self.causal = heads, dropout, causal
         self.project = HeadProjection(d_model, 3 * d_model)
         self.output = nn.Linear(d_model, d_model)
-        _initialise(self.project, parts=3)
-        _initialise(self.output)
+        start(self.project, "query", "key", "value")
+        start(self.output, "attention-output")
 
     def forward(
         self, x: Tensor, view: LayerPositions, span: Span, mask: Tensor | None, cache: LayerCache | None = None
@@ -83,15 +84,15 @@ class CrossAttention(nn.Module):
     The source's keys and values are projected once a sentence and shared by its hypotheses.
     """
 
-    def __init__(self, d_model: int, heads: int, dropout: float) -> None:
+    def __init__(self, d_model: int, heads: int, dropout: float, start: Start = XAVIER) -> None:
         super().__init__()
         self.heads, self.dropout = heads, dropout
         self.query = nn.Linear(d_model, d_model)
         self.memory = nn.Linear(d_model, 2 * d_model)
         self.output = nn.Linear(d_model, d_model)
-        _initialise(self.query)
-        _initialise(self.memory, parts=2)
-        _initialise(self.output)
+        start(self.query, "query")
+        start(self.memory, "key", "value")
+        start(self.output, "attention-output")
 
     def remember(self, encoded: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values, each [S,H,J,D], of the encoder output [S,J,d]."""
@@ -229,10 +230,3 @@ def _both(one: Tensor | None, other: Tensor | None) -> Tensor | None:
     if one is None or other is None:
         return other if one is None else one
     return one & other
-
-
-def _initialise(linear: nn.Linear, parts: int = 1) -> None:
-    """Xavier-uniform for each of the matrices that stand one above the other in a fused projection; biases 0."""
-    for block in linear.weight.data.chunk(parts, dim=0):
-        nn.init.xavier_uniform_(block)
-    nn.init.zeros_(linear.bias)

@@ -137,9 +137,11 @@ def foreign_settings(config: Model) -> Faults:
         for key in ("attention_dropout", "feed_forward_dropout")
         if getattr(config, key)
     ]
-    if config.norm_epsilon != Model.model_fields["norm_epsilon"].default:
-        what = f"{config.architecture} has no layers of a Transformer to normalise; leave it out"
-        faults.append((("norm_epsilon",), f"{what}, got {config.norm_epsilon}"))
+    for key, purpose in (("norm", "normalise"), ("norm_epsilon", "normalise"), ("init", "draw")):
+        value = getattr(config, key)
+        if value != Model.model_fields[key].default:
+            what = f"{config.architecture} has no layers of a Transformer to {purpose}; leave it out"
+            faults.append(((key,), f"{what}, got {value}"))
     return faults
 
 

@@ -1,4 +1,12 @@
-"""Encoder and decoder layers: post-norm, `h = LN(x + Sublayer(x))` (Vaswani et al. 2017, section 3.1).
+"""Encoder and decoder layers: post-norm, pre-norm or DeepNorm.
+
+Post-norm is `LN(x + Sublayer(x))` (Vaswani et al. 2017, section 3.1); pre-norm is `x + Sublayer(LN(x))`, whose stack
+needs one more layer normalisation at its end (tensor2tensor; fairseq's `normalize_before`); DeepNorm is post-norm with
+a constant on the residual connection, `LN(alpha x + Sublayer(x))` (Wang et al. 2022, section 3.1).
+
+The first argument of a scheme's `refine` is what the self-attention read, and the second what the next sub-layer would
+read, so both are normalised: in a pre-norm layer these are LN(x) and the next sub-layer's LN(h), while x and h stay as
+they are in the residual stream.
 
 Shapes: B rows, T tokens, d model width; S sentences, N hypotheses in the decoder.
 """
@@ -8,8 +16,10 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional
 
+from posnmt.config import Norm
 from posnmt.model.attention import CrossAttention, SelfAttention
 from posnmt.model.dropout import Dropout
+from posnmt.model.start import Start
 from posnmt.model.state import LayerCache
 from posnmt.position.seam import LayerPositions, Span
 
@@ -25,38 +35,69 @@ class RectifiedLinear(nn.Linear):
 class FeedForward(nn.Module):
     """`W_2 max(0, W_1 x + b_1) + b_2`."""
 
-    def __init__(self, d_model: int, inner: int, dropout: float) -> None:
+    def __init__(self, d_model: int, inner: int, dropout: float, start: Start) -> None:
         super().__init__()
         self.rise, self.fall = RectifiedLinear(d_model, inner), nn.Linear(inner, d_model)
         self.dropout = Dropout(dropout)
-        for linear in (self.rise, self.fall):
-            nn.init.xavier_uniform_(linear.weight)
-            nn.init.zeros_(linear.bias)
+        start(self.rise, "inner")
+        start(self.fall, "feed-forward-output")
 
     def forward(self, x: Tensor, span: Span, cache: LayerCache | None = None) -> Tensor:
         """[B,T,d] -> [B,T,d], each token by itself: span and cache are for layers that look around."""
         return self.fall(self.dropout(self.rise(x)))
 
 
-class EncoderLayer(nn.Module):
+class ResidualLayer(nn.Module):
+    """What layers of encoder and decoder share: where sub-layers read from the residual stream, and write into it.
+
+    Args:
+        norm: where layer normalisation stands, `model.norm`.
+        alpha: what `deep` multiplies residual connections by.
+    """
+
+    def __init__(self, dropout: float, norm: Norm, alpha: float) -> None:
+        super().__init__()
+        self.dropout = Dropout(dropout)
+        self.pre, self.alpha = norm == "pre", alpha if norm == "deep" else None
+
+    def read(self, x: Tensor, norm: nn.LayerNorm) -> Tensor:
+        """What the sub-layer with this normalisation reads of the residual stream x [B,T,d]."""
+        normalised: Tensor = norm(x) if self.pre else x
+        return normalised
+
+    def add(self, x: Tensor, output: Tensor, norm: nn.LayerNorm) -> Tensor:
+        """The residual stream x [B,T,d] after the sub-layer with this normalisation gave `output` [B,T,d]."""
+        kept = x if self.alpha is None else self.alpha * x
+        total: Tensor = kept + self.dropout(output)
+        return total if self.pre else norm(total)
+
+
+class EncoderLayer(ResidualLayer):
     """Self-attention and feed-forward."""
 
     def __init__(
-        self, attention: SelfAttention, feed_forward: nn.Module, d_model: int, dropout: float, epsilon: float
+        self,
+        attention: SelfAttention,
+        feed_forward: nn.Module,
+        d_model: int,
+        dropout: float,
+        epsilon: float,
+        norm: Norm,
+        alpha: float,
     ) -> None:
-        super().__init__()
+        super().__init__(dropout, norm, alpha)
         self.attention, self.feed_forward = attention, feed_forward
         self.attention_norm, self.feed_forward_norm = (nn.LayerNorm(d_model, epsilon) for _ in range(2))
-        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, view: LayerPositions, span: Span, mask: Tensor | None) -> Tensor:
         """[B,T,d] -> [B,T,d]; mask [B,1,1,T] is True at real tokens."""
-        h = self.attention_norm(x + self.dropout(self.attention(x, view, span, mask)))
-        refined = view.refine(x, h, span)
-        return self.feed_forward_norm(h + self.dropout(self.feed_forward(refined, span)))
+        before = self.read(x, self.attention_norm)
+        h = self.add(x, self.attention(before, view, span, mask), self.attention_norm)
+        refined = view.refine(before, self.read(h, self.feed_forward_norm), span)
+        return self.add(h, self.feed_forward(refined, span), self.feed_forward_norm)
 
 
-class DecoderLayer(nn.Module):
+class DecoderLayer(ResidualLayer):
     """Masked self-attention, attention to the source, feed-forward."""
 
     def __init__(
@@ -67,12 +108,13 @@ class DecoderLayer(nn.Module):
         d_model: int,
         dropout: float,
         epsilon: float,
+        norm: Norm,
+        alpha: float,
     ) -> None:
-        super().__init__()
+        super().__init__(dropout, norm, alpha)
         self.attention, self.cross, self.feed_forward = attention, cross, feed_forward
         self.attention_norm, self.cross_norm = (nn.LayerNorm(d_model, epsilon) for _ in range(2))
         self.feed_forward_norm = nn.LayerNorm(d_model, epsilon)
-        self.dropout = Dropout(dropout)
 
     def forward(
         self,
@@ -84,7 +126,8 @@ class DecoderLayer(nn.Module):
         memory_mask: Tensor | None,
     ) -> Tensor:
         """[N,T,d] -> [N,T,d]. Padding on the right of a target needs no mask: causal attention never looks there."""
-        h = self.attention_norm(x + self.dropout(self.attention(x, view, span, None, cache)))
-        refined = view.refine(x, h, span)
-        h = self.cross_norm(h + self.dropout(self.cross(refined, memory, memory_mask)))
-        return self.feed_forward_norm(h + self.dropout(self.feed_forward(h, span, cache)))
+        before = self.read(x, self.attention_norm)
+        h = self.add(x, self.attention(before, view, span, None, cache), self.attention_norm)
+        refined = view.refine(before, self.read(h, self.cross_norm), span)
+        h = self.add(h, self.cross(refined, memory, memory_mask), self.cross_norm)
+        return self.add(h, self.feed_forward(self.read(h, self.feed_forward_norm), span, cache), self.feed_forward_norm)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from posnmt.config import Model
 from posnmt.model.dropout import Dropout
+from posnmt.model.start import XAVIER, Start, start_of
 from posnmt.model.state import LayerCache
 from posnmt.model.transformer import Transformer
 from posnmt.position.cells import Recurrence
@@ -18,13 +19,12 @@ from posnmt.position.seam import Options, Span
 class RecurrentFeedForward(nn.Module):
     """`W SRU(x) + b` where a plain feed-forward layer is `W ReLU(V x + c) + b`."""
 
-    def __init__(self, d_model: int, inner: int, dropout: float, bidirectional: bool) -> None:
+    def __init__(self, d_model: int, inner: int, dropout: float, bidirectional: bool, start: Start = XAVIER) -> None:
         super().__init__()
         self.recurrence = Recurrence("sru", d_model, inner, bidirectional, highway=False)
         self.fall = nn.Linear(inner, d_model)
         self.dropout = Dropout(dropout)
-        nn.init.xavier_uniform_(self.fall.weight)
-        nn.init.zeros_(self.fall.bias)
+        start(self.fall, "feed-forward-output")
 
     def forward(self, x: Tensor, span: Span, cache: LayerCache | None = None) -> Tensor:
         """[B,T,d] -> [B,T,d]; what the recurrence remembers of earlier tokens is in the decoder layer's cache."""
@@ -61,4 +61,6 @@ class RecurrentTransformer(Transformer):
     def build_feed_forward(self, config: Model, causal: bool) -> nn.Module:
         """A recurrent layer, forward in the decoder."""
         both_ways = self.Settings.model_validate(config.options).bidirectional and not causal
-        return RecurrentFeedForward(config.d_model, config.feed_forward, config.feed_forward_dropout, both_ways)
+        return RecurrentFeedForward(
+            config.d_model, config.feed_forward, config.feed_forward_dropout, both_ways, start_of(config, causal)
+        )

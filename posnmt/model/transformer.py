@@ -1,8 +1,8 @@
 """The base Transformer of the papers, built from the `model` section of a configuration.
 
-Embeddings are scaled by sqrt(d), unless `model.scale_embeddings` is false, here and not in a scheme; no final layer
-normalisation; the output projection has a bias. With three separate embedding and projection matrices the parameter
-counts are those of N19's Table 2 to the last digit.
+Embeddings are scaled by sqrt(d), unless `model.scale_embeddings` is false, here and not in a scheme; a stack ends with
+a layer normalisation of its own only where `model.norm` is pre; the output projection has a bias. With three separate
+embedding and projection matrices the parameter counts are those of N19's Table 2 to the last digit.
 
 Shapes: B rows, J source tokens, T target tokens, V vocabulary entries, d model width; S sentences, N hypotheses.
 """
@@ -16,6 +16,7 @@ from posnmt.model.attention import CrossAttention, SelfAttention
 from posnmt.model.base import output_projection
 from posnmt.model.layers import DecoderLayer, EncoderLayer, FeedForward
 from posnmt.model.ordered import OrderedTranslator
+from posnmt.model.start import deepnorm, start_of
 from posnmt.model.state import DecoderState, LayerCache, padding_mask
 from posnmt.position.seam import Span, join
 
@@ -40,19 +41,26 @@ class Transformer(OrderedTranslator):
                 d,
                 config.dropout,
                 config.norm_epsilon,
+                config.norm,
+                deepnorm(config, causal=False)[0],
             )
             for _ in range(config.encoder.layers)
         )
         self.decoder = nn.ModuleList(
             DecoderLayer(
                 _self_attention(config, causal=True),
-                CrossAttention(d, config.heads, config.attention_dropout),
+                CrossAttention(d, config.heads, config.attention_dropout, start_of(config, causal=True)),
                 self.build_feed_forward(config, causal=True),
                 d,
                 config.dropout,
                 config.norm_epsilon,
+                config.norm,
+                deepnorm(config, causal=True)[0],
             )
             for _ in range(config.decoder.layers)
+        )
+        self.encoder_norm, self.decoder_norm = (
+            nn.LayerNorm(d, config.norm_epsilon) if config.norm == "pre" else nn.Identity() for _ in range(2)
         )
         self.output = output_projection(config, self.target.table)
         self.attach_schemes()
@@ -61,7 +69,7 @@ class Transformer(OrderedTranslator):
 
     def build_feed_forward(self, config: Model, causal: bool) -> nn.Module:
         """The feed-forward layer of one encoder or decoder layer; what takes its place has its signature."""
-        return FeedForward(config.d_model, config.feed_forward, config.feed_forward_dropout)
+        return FeedForward(config.d_model, config.feed_forward, config.feed_forward_dropout, start_of(config, causal))
 
     def encode(self, source: Tensor, lengths: Tensor | None) -> Tensor:
         """Source tokens [B,J], right-padded, with real lengths [B] (None: no padding) -> [B,J,d]."""
@@ -70,7 +78,8 @@ class Transformer(OrderedTranslator):
         x, _ = self.source(source, span, [None] * len(self.source.schemes))
         for layer, view in zip(self.encoder, self.encoder_views, strict=True):
             x = layer(x, view, span, mask)
-        return x
+        encoded: Tensor = self.encoder_norm(x)
+        return encoded
 
     def start(self, encoded: Tensor, lengths: Tensor | None) -> DecoderState:
         """The decoder's state before the first target token, from the encoder output [S,J,d]."""
@@ -92,8 +101,9 @@ class Transformer(OrderedTranslator):
         ):
             x = layer(x, view, span, cache, memory, state.memory_mask)
         state.length += tokens.shape[1]
-        return x
+        hidden: Tensor = self.decoder_norm(x)
+        return hidden
 
 
 def _self_attention(config: Model, causal: bool) -> SelfAttention:
-    return SelfAttention(config.d_model, config.heads, config.attention_dropout, causal)
+    return SelfAttention(config.d_model, config.heads, config.attention_dropout, causal, start_of(config, causal))

@@ -71,6 +71,10 @@ class Reordering(Additional):
     PP is a penalty between 0 and 1 for each feature of each position, from what the layer read and what its
     self-attention made of it. In a decoder it stands after the masked self-attention, and attention to the source
     reads C.
+
+    C19a's layers are post-norm. Where `model.norm` is pre, H is read as the normalised input of the self-attention and
+    H' as the normalised input of the next sub-layer, so that both have the scale that they have in C19a; the residual
+    connection keeps the sum that H' normalises.
     """
 
     view = ReorderingEmbeddings

@@ -205,9 +205,15 @@ class LayerPosition(nn.Module):
         return None
 
     def refine(self, before: Tensor, after: Tensor, span: Span) -> Tensor:
-        """What the next sub-layer reads [B,T,d], from the layer's input and its normalised self-attention output.
+        """What the next sub-layer reads [B,T,d], from what the self-attention read and what it led to, normalised.
 
-        The residual connection of the next sub-layer keeps `after` (C19a eq. 9).
+        In a post-norm layer these are H and H', and the residual connection of the next sub-layer keeps `after` (C19a
+        eq. 9). In a pre-norm layer, which C19a does not have, both are the outputs of layer normalisations in front of
+        sub-layers, and residual connections keep what these read.
+
+        Args:
+            before: [B,T,d] what the layer's self-attention read.
+            after: [B,T,d] what the next sub-layer reads where no view refines it.
         """
         return after
 

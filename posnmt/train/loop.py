@@ -166,7 +166,7 @@ class Training:
             shared_loss, shared_optimizer: the loss module and the optimizer as Fabric wraps them for its devices.
         """
         fabric, settings, progress = self.fabric, self.config.train, self.progress
-        plan = BatchPlan(self.corpus, settings.batch, settings.batch_unit, settings.seed)
+        plan = BatchPlan(self.corpus, settings.batch, settings.batch_unit, settings.seed, settings.sort_by)
         self.metrics = Metrics(self.run.folder, progress.step, progress.metrics) if fabric.is_global_zero else None
         if self.metrics is not None:
             if self.metrics.lost:

@@ -3,9 +3,9 @@
 Each process keeps a slice of every parameter, and of what belongs to it, and computes its own batches as with DDP. The
 weights of a group are put together just before they are read and dropped after; their gradients are added up over the
 processes as soon as they are complete, and each process keeps its slice. Groups are the layers of a Transformer. All
-else (embeddings, output projection, position schemes; everything in other architectures) is one group, the root's,
-whole from the beginning of the forward pass to the end of the backward pass: so tied matrices are in one group, and the
-loss reads the output projection, and a layer its position schemes, as always.
+else (embeddings, final normalisation, output projection, position schemes; everything in other architectures) is one
+group, the root's, whole from the beginning of the forward pass to the end of the backward pass: so tied matrices are in
+one group, and the loss reads the output projection, and a layer its position schemes, as always.
 
 Evaluation and files need all weights at once: the first process gets a model of its own that has them.
 
