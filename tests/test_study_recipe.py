@@ -279,7 +279,7 @@ def test_the_paper_scale_of_neishi2019_is_that_of_the_authors_code() -> None:
         assert (train.label_smoothing, train.evaluate_every, train.average) == (0, 10_000, 1)
         assert (model.dropout, model.embedding_init, model.scale_embeddings) == (0.2, "normal", False)
         if model.architecture == "transformer":
-            assert (model.feed_forward_dropout, model.norm_epsilon) == (0.2, 1e-6)
+            assert (model.feed_forward_dropout, model.norm_epsilon, model.init) == (0.2, 1e-6, "pytorch")
         for side in (model.encoder, model.decoder):
             for scheme in side.position:
                 expected_options: dict[str, Any] = {
