@@ -107,7 +107,7 @@ def test_the_page_and_a_file_have_them(study, tmp_path, monkeypatch):
     assert plate.legend[-1] == "In the paper: It shows two."
     render(study, tmp_path / "out")
     page = (tmp_path / "out/report.html").read_text()
-    assert "<dd>reference 1 &amp; &lt;more&gt;</dd>" in page
+    assert '<dd dir="auto">reference 1 &amp; &lt;more&gt;</dd>' in page
     assert "<h4>Sentence 3: most behind</h4>" in page
     with (tmp_path / "out/figures/figure-6.csv").open(newline="") as stream:
         rows = list(csv.reader(stream))
