@@ -94,15 +94,17 @@ def test_missing_programs_are_named(tmp_path, monkeypatch):
     ("folder", "fault"),
     [("full", "not empty, nor that of a cluster"), ("full/file", "a file stands"), ("n" * 81, "longer than 80")],
 )
-def test_a_folder_that_is_not_the_clusters_is_left_alone(tmp_path, monkeypatch, folder, fault):
+def test_a_folder_that_is_not_the_clusters_is_left_alone(monkeypatch, folder, fault):
     monkeypatch.setattr(programs, "PROGRAMS", [])
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "file").write_text("kept")
-    with pytest.raises(UserError, match=fault):
-        Cluster(tmp_path / folder).start()
-    assert (tmp_path / "full" / "file").read_text() == "kept"
-    Cluster(tmp_path / "full").stop()
-    assert (tmp_path / "full" / "file").read_text() == "kept"
+    with tempfile.TemporaryDirectory() as name:  # shorter than pytest's
+        place = Path(name)
+        (place / "full").mkdir()
+        (place / "full" / "file").write_text("kept")
+        with pytest.raises(UserError, match=fault):
+            Cluster(place / folder).start()
+        assert (place / "full" / "file").read_text() == "kept"
+        Cluster(place / "full").stop()
+        assert (place / "full" / "file").read_text() == "kept"
 
 
 def test_a_failing_command_gives_its_status_and_a_fault_is_one_line(tmp_path):
