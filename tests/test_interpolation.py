@@ -11,15 +11,18 @@ from posnmt.model.ordered import OrderedTranslator
 from posnmt.position import absolute
 from posnmt.position.absolute import Sinusoidal
 from posnmt.position.registry import SCHEMES, build, scheme_class
+from posnmt.position.rotary import Rope
 from posnmt.position.seam import Stack
 from tiny import MODELS, both, config, tokens
 from tiny import build as build_model
 
 
 def has_sinusoids(name):
-    """Whether a model adds sinusoids of positions anywhere; told by its parts, not by names of systems."""
+    """Whether a model adds sinusoids of positions, and nothing else that is interpolated; asked of its parts."""
     model = build_model(**MODELS[name])
-    return isinstance(model, OrderedTranslator) and any(isinstance(part, Sinusoidal) for part in model.modules())
+    parts = list(model.modules())
+    rotary = any(isinstance(part, Rope) for part in parts)  # its angles are divided too
+    return isinstance(model, OrderedTranslator) and any(isinstance(part, Sinusoidal) for part in parts) and not rotary
 
 
 WITH_SINUSOIDS = [name for name in MODELS if has_sinusoids(name)]
