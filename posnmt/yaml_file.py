@@ -37,9 +37,9 @@ def read_yaml(path: str | Path, role: str, form: str) -> tuple[dict[str, Any], L
     path = existing_file(path, role)
     try:
         text = path.read_text(encoding="utf-8")
-        tree = yaml.safe_load(text)
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         lines = _key_lines(node)
+        tree = yaml.SafeLoader("").construct_document(node) if node is not None else None
     except RecursionError:
         raise UserError("a part of the YAML refers to itself", path, "write it without the alias") from None
     except UnicodeDecodeError as error:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import posnmt
 from posnmt.config import Config
@@ -39,6 +39,20 @@ if TYPE_CHECKING:
 _MEASURES = {"subwords": "subwords kept", "unknown": "of them unknown", "longest": "longest, in subwords"}
 
 
+class Inputs(NamedTuple):
+    """The input files as they are found.
+
+    Attributes:
+        files: the files of each split.
+        hashes: SHA-256 of the bytes of each.
+        signatures: as `_signatures` gives them, from before the files are read.
+    """
+
+    files: Files
+    hashes: dict[TextFile, str]
+    signatures: list[tuple[int, int]]
+
+
 def prepare(
     config: Config, out: Path | None = None, report: Report | None = None, processes: int | None = None,
     check: Callable[[str], None] | None = None,
@@ -48,9 +62,9 @@ def prepare(
     Args:
         config: the configuration; its data and subword sections matter.
         out: folder of stores; default: `data.store`, else `$POSNMT_CACHE/stores`, else `~/.cache/posnmt/stores`.
-        report: told what is going on, a line at a time.
-        check: called with the key of the store before it is opened or built; may raise.
+        report: gets a line about each stage.
         processes: how many work on a large corpus; default: one a core (`processes.cores`). The store is the same.
+        check: called with the key of the store before it is opened or built; may raise.
 
     Raises:
         UserError: a segmenter that is not installed; every fault of every input file, before anything is written.
@@ -60,10 +74,10 @@ def prepare(
         requires(tokeniser)
     files = _files(config)
     root = _store_root(config, out)
-    before = _signatures(files)
+    signatures = _signatures(files)
     say("hashing the input files")
     hashes = {file: _hash_file(file) for file in all_files(files)}
-    key = _key(config, files, hashes)
+    inputs, key = Inputs(files, hashes, signatures), _key(config, files, hashes)
     if check is not None:
         check(key)
     folder = root / key[:16]
@@ -74,18 +88,16 @@ def prepare(
     try:
         with locked(root / f".{key[:16]}.lock", lambda: say("another process is preparing these inputs; waiting")):
             if not (folder / "manifest.json").exists():
-                _make(config, files, hashes, key, before, folder, processes or cores(), say)
+                _make(config, inputs, key, folder, processes or cores(), say)
     except OSError as error:
         todo = "make room or choose another folder with --out or data.store"
         raise UserError(f"the store cannot be written: {error.strerror or error}", root, todo) from error
     return Store.open(folder)
 
 
-def _make(
-    config: Config, files: Files, hashes: dict[TextFile, str], key: str, before: list[tuple[int, int]], folder: Path,
-    processes: int, say: Report,
-) -> None:  # fmt: skip
-    """Prepare a store under another name, and rename it when it is complete; `before` as `_signatures` has it."""
+def _make(config: Config, inputs: Inputs, key: str, folder: Path, processes: int, say: Report) -> None:
+    """Prepare a store under another name, and rename it when it is complete."""
+    files = inputs.files
     text, findings = learn(config, files, processes, say)
     building = folder.with_name(f".{folder.name}{PARTIAL}")
     shutil.rmtree(building, ignore_errors=True)  # left by a process that was killed
@@ -96,12 +108,12 @@ def _make(
             "format": FORMAT,
             "key": key,
             "settings": _settings(config),
-            "inputs": [_input(file, hashes[file], findings) for file in all_files(files)],
+            "inputs": [_input(file, inputs.hashes[file], findings) for file in all_files(files)],
             "vocabulary": {"source": text.source.size, "target": text.target.size, "shared": text.shared},
             "splits": splits,
             "versions": _versions(config),
         }
-        if _signatures(files) != before:
+        if _signatures(files) != inputs.signatures:
             raise UserError("an input file changed while it was being prepared", "data", "prepare again")
         text.save(building / "text")
         content = json.dumps(manifest, ensure_ascii=False, indent=2) + "\n"

@@ -13,13 +13,15 @@ Shapes: B rows, T tokens, d model width; S sentences, N hypotheses in the decode
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import Tensor, nn
 from torch.nn import functional
 
-from posnmt.config import Norm
+from posnmt.config import Model, Norm
 from posnmt.model.attention import CrossAttention, SelfAttention
 from posnmt.model.dropout import Dropout
-from posnmt.model.start import Start
+from posnmt.model.start import Start, deepnorm
 from posnmt.model.state import LayerCache
 from posnmt.position.seam import LayerPositions, Span
 
@@ -47,18 +49,46 @@ class FeedForward(nn.Module):
         return self.fall(self.dropout(self.rise(x)))
 
 
-class ResidualLayer(nn.Module):
-    """What layers of encoder and decoder share: where sub-layers read from the residual stream, and write into it.
+@dataclass(frozen=True)
+class Residual:
+    """How the sub-layers of one stack are connected to its residual stream.
 
-    Args:
+    Attributes:
+        width: d, of the stream.
+        dropout: on the output of each sub-layer.
         norm: where layer normalisation stands, `model.norm`.
-        alpha: what `deep` multiplies residual connections by.
+        epsilon: of each layer normalisation.
+        alpha: what `norm: deep` multiplies residual connections by.
     """
 
-    def __init__(self, dropout: float, norm: Norm, alpha: float) -> None:
+    width: int
+    dropout: float
+    norm: Norm
+    epsilon: float
+    alpha: float
+
+    @classmethod
+    def of(cls, config: Model, causal: bool) -> Residual:
+        """That of the encoder, or of the decoder (`causal`)."""
+        alpha, _ = deepnorm(config, causal)
+        return cls(config.d_model, config.dropout, config.norm, config.norm_epsilon, alpha)
+
+    def layer_norm(self) -> nn.LayerNorm:
+        """A new layer normalisation of the stream, or of what a sub-layer reads of it."""
+        return nn.LayerNorm(self.width, self.epsilon)
+
+    def last_norm(self) -> nn.Module:
+        """What the stream passes at the end of the stack."""
+        return self.layer_norm() if self.norm == "pre" else nn.Identity()
+
+
+class ResidualLayer(nn.Module):
+    """What layers of encoder and decoder share: where sub-layers read from the residual stream, and write into it."""
+
+    def __init__(self, residual: Residual) -> None:
         super().__init__()
-        self.dropout = Dropout(dropout)
-        self.pre, self.alpha = norm == "pre", alpha if norm == "deep" else None
+        self.dropout = Dropout(residual.dropout)
+        self.pre, self.alpha = residual.norm == "pre", residual.alpha if residual.norm == "deep" else None
 
     def read(self, x: Tensor, norm: nn.LayerNorm) -> Tensor:
         """What the sub-layer with this normalisation reads of the residual stream x [B,T,d]."""
@@ -75,19 +105,10 @@ class ResidualLayer(nn.Module):
 class EncoderLayer(ResidualLayer):
     """Self-attention and feed-forward."""
 
-    def __init__(
-        self,
-        attention: SelfAttention,
-        feed_forward: nn.Module,
-        d_model: int,
-        dropout: float,
-        epsilon: float,
-        norm: Norm,
-        alpha: float,
-    ) -> None:
-        super().__init__(dropout, norm, alpha)
+    def __init__(self, attention: SelfAttention, feed_forward: nn.Module, residual: Residual) -> None:
+        super().__init__(residual)
         self.attention, self.feed_forward = attention, feed_forward
-        self.attention_norm, self.feed_forward_norm = (nn.LayerNorm(d_model, epsilon) for _ in range(2))
+        self.attention_norm, self.feed_forward_norm = residual.layer_norm(), residual.layer_norm()
 
     def forward(self, x: Tensor, view: LayerPositions, span: Span, mask: Tensor | None) -> Tensor:
         """[B,T,d] -> [B,T,d]; mask [B,1,1,T] is True at real tokens."""
@@ -101,20 +122,12 @@ class DecoderLayer(ResidualLayer):
     """Masked self-attention, attention to the source, feed-forward."""
 
     def __init__(
-        self,
-        attention: SelfAttention,
-        cross: CrossAttention,
-        feed_forward: nn.Module,
-        d_model: int,
-        dropout: float,
-        epsilon: float,
-        norm: Norm,
-        alpha: float,
+        self, attention: SelfAttention, cross: CrossAttention, feed_forward: nn.Module, residual: Residual
     ) -> None:
-        super().__init__(dropout, norm, alpha)
+        super().__init__(residual)
         self.attention, self.cross, self.feed_forward = attention, cross, feed_forward
-        self.attention_norm, self.cross_norm = (nn.LayerNorm(d_model, epsilon) for _ in range(2))
-        self.feed_forward_norm = nn.LayerNorm(d_model, epsilon)
+        self.attention_norm, self.cross_norm = residual.layer_norm(), residual.layer_norm()
+        self.feed_forward_norm = residual.layer_norm()
 
     def forward(
         self,

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from posnmt.config import Model
 from posnmt.model.attention import CrossAttention, SelfAttention
 from posnmt.model.base import output_projection
-from posnmt.model.layers import DecoderLayer, EncoderLayer, FeedForward
+from posnmt.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
 from posnmt.model.ordered import OrderedTranslator
-from posnmt.model.start import deepnorm, start_of
+from posnmt.model.start import start_of
 from posnmt.model.state import DecoderState, LayerCache, padding_mask
 from posnmt.position.seam import Span, join
 
@@ -33,35 +33,21 @@ class Transformer(OrderedTranslator):
 
     def __init__(self, config: Model, source_size: int, target_size: int) -> None:
         super().__init__(config, source_size, target_size)
-        d = config.d_model
+        reading, writing = Residual.of(config, causal=False), Residual.of(config, causal=True)
         self.encoder = nn.ModuleList(
-            EncoderLayer(
-                _self_attention(config, causal=False),
-                self.build_feed_forward(config, causal=False),
-                d,
-                config.dropout,
-                config.norm_epsilon,
-                config.norm,
-                deepnorm(config, causal=False)[0],
-            )
+            EncoderLayer(_self_attention(config, causal=False), self.build_feed_forward(config, causal=False), reading)
             for _ in range(config.encoder.layers)
         )
         self.decoder = nn.ModuleList(
             DecoderLayer(
                 _self_attention(config, causal=True),
-                CrossAttention(d, config.heads, config.attention_dropout, start_of(config, causal=True)),
+                CrossAttention(config.d_model, config.heads, config.attention_dropout, start_of(config, causal=True)),
                 self.build_feed_forward(config, causal=True),
-                d,
-                config.dropout,
-                config.norm_epsilon,
-                config.norm,
-                deepnorm(config, causal=True)[0],
+                writing,
             )
             for _ in range(config.decoder.layers)
         )
-        self.encoder_norm, self.decoder_norm = (
-            nn.LayerNorm(d, config.norm_epsilon) if config.norm == "pre" else nn.Identity() for _ in range(2)
-        )
+        self.encoder_norm, self.decoder_norm = reading.last_norm(), writing.last_norm()
         self.output = output_projection(config, self.target.table)
         self.attach_schemes()
         self.encoder_views = join(self.source.position_schemes(), config.encoder.layers)

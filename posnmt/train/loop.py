@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import shutil
 import time
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -72,28 +71,30 @@ def train(config: Config, out: Path, resume: bool = False, display: Display | No
     if resume and is_unfinished(out):
         display.say(f"the run in {out} was stopped before its first update; starting it")
         resume = False
-    config = _admitted(out, config, resume)
+    config, begun = _admitted(out, config, resume)
     fabric = make_fabric(config.train)
     display.hush(not fabric.is_global_zero)
-    store = _prepared(config, fabric, display, Run.open(out) if resume else None)
-    with claimed(out) if fabric.is_global_zero else nullcontext():
-        _admitted(out, config, resume)  # another process may have trained there meanwhile
+    store = _prepared(config, fabric, display, begun)
+    if not fabric.is_global_zero:
+        return _train(config, out, resume, fabric, store, display)
+    with claimed(out):
+        _admitted(out, config, resume)  # another training may have ended there meanwhile
         return _train(config, out, resume, fabric, store, display)
 
 
-def _admitted(out: Path, config: Config, resume: bool) -> Config:
-    """The configuration, in the format of the run that it goes on with, if the folder may be trained in.
+def _admitted(out: Path, config: Config, resume: bool) -> tuple[Config, Run | None]:
+    """The configuration, in the format of the run that it goes on with, and that run, if the folder may be trained in.
 
     Raises:
         UserError: it may not.
     """
     if not resume:
         refuse_existing(out)
-        return config
+        return config, None
     begun = Run.open(out)
     config = resumed(config, begun.config.format)
     refuse_other_config(begun, config)
-    return config
+    return config, begun
 
 
 def _train(config: Config, out: Path, resume: bool, fabric: Fabric, store: Store, display: Display) -> Run:
