@@ -216,11 +216,14 @@ class Model(Section):
 class Schedule(Section):
     """The learning rate over the steps."""
 
-    type: Literal["constant", "noam", "inverse-square-root", "plateau"] = "inverse-square-root"
+    type: Literal["constant", "noam", "inverse-square-root", "plateau", "cosine"] = "inverse-square-root"
     warmup: int = Field(4000, ge=0, description="steps of linear growth from 0 (0: none)")
     decay: float = Field(0.9, gt=0, lt=1, description="plateau: factor on the rate when dev perplexity stops falling")
     patience: Positive = Field(6, description="plateau: evaluations without a better dev perplexity before a decay")
     minimum: float = Field(0.0, ge=0, description="plateau: the rate never falls below this")
+    cooldown: float = Field(
+        0.0, ge=0, le=1, description="the last share of the budget, over which the rate falls linearly to 0 (0: none)"
+    )
 
 
 class Train(Section):

@@ -8,10 +8,12 @@ import pytest
 import torch
 
 from posnmt.config import Schedule, Train
+from posnmt.data.batch import Cursor
 from posnmt.model.dropout import Dropout, dropout
 from posnmt.processor import multiplies_bf16
 from posnmt.train.device import precision
 from posnmt.train.loss import CHUNK, cross_entropy, plain_cross_entropy
+from posnmt.train.progress import Progress
 from posnmt.train.schedule import Plateau, learning_rate
 
 
@@ -95,8 +97,26 @@ def test_dropout_outside_training_and_its_gradient():
 
 
 def rates(steps, **settings):
-    train = Train(steps=1, learning_rate=settings.pop("peak"), schedule=Schedule(**settings))
-    return [learning_rate(step, train, d_model=512) for step in steps]
+    """The rates of some steps of a training of 1,000."""
+    train = Train(steps=1000, learning_rate=settings.pop("peak"), schedule=Schedule(**settings))
+    shares = [Progress(step=step - 1).share(train, batches_in_epoch=1) for step in steps]
+    return [learning_rate(step, train, d_model=512, share=share) for step, share in zip(steps, shares, strict=True)]
+
+
+def test_schedules_that_end_with_the_budget():
+    cooled = {"peak": 1e-3, "warmup": 100, "cooldown": 0.2}
+    assert rates([50, 100, 801, 901, 1000], type="constant", **cooled) == pytest.approx([5e-4, 1e-3, 1e-3, 5e-4, 5e-6])
+    assert rates([400, 901], type="inverse-square-root", **cooled) == pytest.approx([5e-4, 0.5e-3 * (100 / 901) ** 0.5])
+    cosine = [0.5 * 1e-3 * (1 + math.cos(math.pi * share)) for share in (0.1, 0.5, 0.999)]
+    assert rates([101, 501, 1000], peak=1e-3, type="cosine", warmup=100) == pytest.approx(cosine)
+
+
+def test_the_budget_that_ends_first_counts():
+    progress = Progress(step=10, cursor=Cursor(epoch=1, batch=5), seconds=30)
+    assert progress.share(Train(steps=40), batches_in_epoch=10) == 0.25
+    assert progress.share(Train(steps=40, epochs=3), batches_in_epoch=10) == 0.5
+    assert progress.share(Train(steps=40, epochs=3, minutes=0.625), batches_in_epoch=10) == 0.8
+    assert progress.share(Train(steps=5), batches_in_epoch=10) == 1.0
 
 
 def test_schedules_of_the_papers():

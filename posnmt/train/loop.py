@@ -176,12 +176,15 @@ class Training:
         shared_loss.train()
         self.clock = time.monotonic()
         while not (reason := agreed(fabric, why_stop(settings, progress, stop))):
+            share = progress.share(settings, len(plan.epoch(progress.cursor.epoch)))  # of the budget, spent so far
+            if settings.minutes is not None:
+                share = fabric.broadcast(share)  # the processes' clocks differ
             # the batches of this update, over all processes and accumulation rounds, and their real target tokens
             batches, progress.cursor = plan.take(progress.cursor, fabric.world_size * settings.accumulate)
             source_tokens, tokens = plan.tokens(batches)
             mine = batches[fabric.global_rank :: fabric.world_size]
             progress.step += 1
-            rate = learning_rate(progress.step, settings, self.config.model.d_model, progress.plateau.decays)
+            rate = learning_rate(progress.step, settings, self.config.model.d_model, progress.plateau.decays, share)
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
 

@@ -88,15 +88,21 @@ class Progress:
         self.waited += 1
         return False
 
-    def shown(self, train: Train, batches_in_epoch: int) -> tuple[float, str]:
-        """How far the run is towards its nearest end, and a line about it."""
-        epoch = self.cursor.epoch + self.cursor.batch / max(1, batches_in_epoch)
-        share = max(
+    def share(self, train: Train, batches_in_epoch: int) -> float:
+        """The share of the budget that is spent, of steps, epochs or minutes, whichever ends first."""
+        spent = max(
             self.step / train.steps if train.steps else 0.0,
-            epoch / train.epochs if train.epochs else 0.0,
+            self._epochs(batches_in_epoch) / train.epochs if train.epochs else 0.0,
             self.seconds / (60 * train.minutes) if train.minutes else 0.0,
         )
-        share = min(1.0, share)
+        return min(1.0, spent)
+
+    def _epochs(self, batches_in_epoch: int) -> float:
+        return self.cursor.epoch + self.cursor.batch / max(1, batches_in_epoch)
+
+    def shown(self, train: Train, batches_in_epoch: int) -> tuple[float, str]:
+        """How far the run is towards its nearest end, and a line about it."""
+        share, epoch = self.share(train, batches_in_epoch), self._epochs(batches_in_epoch)
         left = duration(self.seconds * (1 - share) / share) if share else "?"
         loss = self.window.loss / max(1, self.window.target_tokens)
         speed = self.window.target_tokens / max(1e-9, self.window.seconds)

@@ -1,26 +1,39 @@
-"""The learning rate over the steps: the three papers' schedules and the usual one."""
+"""The learning rate over the steps: the papers' schedules, the usual one, and ones that end with the budget."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from posnmt.config import Schedule, Train
 
 
-def learning_rate(step: int, train: Train, d_model: int, decays: int = 0) -> float:
-    """The rate of update number `step` (the first is 1).
+def learning_rate(step: int, train: Train, d_model: int, decays: int = 0, share: float = 0.0) -> float:
+    """The rate of update number `step` (the first is 1), when `share` of the budget was spent before it.
 
     - constant: linear growth over `warmup` steps, then constant.
     - noam: `factor x d^-0.5 x min(step^-0.5, step x warmup^-1.5)` (Vaswani et al. 2017 eq. 3; C19a, C19b, N19's code).
     - inverse-square-root: linear growth to `learning_rate`, then `learning_rate x sqrt(warmup / step)`.
     - plateau: as constant, times `decay` for each decay that dev perplexity has brought about (R19: 3e-4, 0.9).
+    - cosine: linear growth, times half a cosine that falls to 0 at the end of the budget (Loshchilov & Hutter 2017).
+
+    With `cooldown: c`, each is multiplied by a factor that falls linearly to 0 over the last share c of the budget
+    (Hägele et al. 2024; with `constant` it is known as warm-up, stable, decay).
     """
+    cooldown = train.schedule.cooldown
+    factor = min(1.0, max(0.0, 1.0 - share) / cooldown) if cooldown else 1.0
+    return factor * _before_cooldown(step, train, d_model, decays, share)
+
+
+def _before_cooldown(step: int, train: Train, d_model: int, decays: int, share: float) -> float:
     schedule, peak = train.schedule, train.learning_rate
     growth = min(1.0, step / schedule.warmup) if schedule.warmup else 1.0
     if schedule.type == "constant":
         return peak * growth
     if schedule.type == "plateau":
         return max(peak * growth * schedule.decay**decays, min(schedule.minimum, peak * growth))
+    if schedule.type == "cosine":
+        return peak * growth * 0.5 * (1.0 + math.cos(math.pi * min(1.0, share)))
     warmup = max(1, schedule.warmup)
     if schedule.type == "noam":
         return peak * d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
