@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from posnmt.config import Model
 from posnmt.model.base import Faults, TranslationModel, embeddings, foreign_settings, stacks
 from posnmt.model.dropout import Dropout
+from posnmt.model.lookup import look_up
 from posnmt.position.registry import build, check
 from posnmt.position.seam import Carry, Scheme, Span
 
@@ -38,7 +39,7 @@ class OrderedEmbedding(nn.Module):
 
     def forward(self, tokens: Tensor, span: Span, carry: list[Carry]) -> tuple[Tensor, list[Carry]]:
         """Tokens [B,T] -> [B,T,d], and what each scheme remembers."""
-        x = self.table(tokens) * self.scale
+        x = look_up(self.table, tokens) * self.scale
         kept: list[Carry] = []
         for scheme, remembered in zip(self.position_schemes(), carry, strict=True):
             x, remembered = scheme.embed(x, span, remembered)

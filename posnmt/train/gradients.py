@@ -20,6 +20,7 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from posnmt.data.batch import Pair, collate
+from posnmt.model.lookup import Words, recording
 from posnmt.model.randomness import drawing_from
 from posnmt.train.loss import TrainingLoss
 from posnmt.workers import Workers
@@ -89,19 +90,22 @@ class InParts:
         ordered = sorted(batch, key=lambda pair: -len(pair[0]))
         ends = dealt([1 + len(source) for source, _ in ordered], 1 + max(len(target) for _, target in batch))
 
-        def part(number: int) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+        def part(number: int) -> tuple[Tensor, tuple[Tensor | None, ...], list[tuple[Words, Tensor]]]:
             generator = torch.Generator().manual_seed(_number((*seed, number)))
             rows = ordered[ends[number - 1] if number else 0 : ends[number]]
-            with drawing_from(generator):
+            with drawing_from(generator), recording() as words:
                 loss, likelihood = self.loss_of(*collate(rows).tensors)
-            gradients = torch.autograd.grad(loss * scale, self.parameters, allow_unused=True)
-            return torch.stack([loss.detach(), likelihood]).double(), gradients
+            wanted = [*self.parameters, *(each.found for each in words)]
+            gradients = torch.autograd.grad(loss * scale, wanted, allow_unused=True)
+            of_words = gradients[len(self.parameters) :]
+            read = [(each, gradient) for each, gradient in zip(words, of_words, strict=True) if gradient is not None]
+            return torch.stack([loss.detach(), likelihood]).double(), gradients[: len(self.parameters)], read
 
         with self.fabric.autocast():
             made = self.workers.map(part, range(len(ends)), alone=True)
         given = [
             [each for each in (parameter.grad, *gradients) if each is not None]
-            for parameter, *gradients in zip(self.parameters, *(each for _, each in made), strict=True)
+            for parameter, *gradients in zip(self.parameters, *(each for _, each, _ in made), strict=True)
         ]
         places = Counter(terms[0].data_ptr() for terms in given if terms)
         for parameter, terms in zip(self.parameters, given, strict=True):
@@ -110,7 +114,11 @@ class InParts:
                 parameter.grad = terms[0] if own else terms[0].clone(memory_format=torch.contiguous_format)
                 for term in terms[1:]:
                     parameter.grad += term
-        return torch.stack([sums for sums, _ in made]).sum(0)
+        for words, gradients in (each for *_, read in made for each in read):
+            if words.weight.grad is None:
+                words.weight.grad = torch.zeros_like(words.weight)
+            words.add_gradients(gradients)
+        return torch.stack([sums for sums, *_ in made]).sum(0)
 
     def close(self) -> None:
         """End the threads."""
