@@ -1,30 +1,42 @@
-"""Dev perplexity of posnmt in both precisions and of Hugging Face's Marian after the same updates on the same batches.
+"""What fairseq and Hugging Face's Marian learn from each update, beside posnmt: dev perplexity by updates, greedy BLEU.
 
-    python benchmarks/peers/quality.py --corpus CORPUS --environments FOLDER --out FILE.json [--seeds 1 2 3]
-                                       [--updates 150]
+    python benchmarks/peers/quality.py --corpus CORPUS --environments FOLDER --out FOLDER [--peers fairseq huggingface]
+                                       [--seeds 1 2 3] [--updates 1000] [--every 250]
 
-CORPUS is the tokenised Tanaka corpus. The three have the same model (post-norm, sinusoids, one matrix for all
-embeddings), dropouts, label smoothing, optimizer and rates; a seed draws the weights, the batches and what is dropped.
-Weights begin as each toolkit has them. FILE.json gets the figures as they come. What is timed elsewhere is not timed
-here, so that several may run at once.
+CORPUS is the tokenised Tanaka corpus. All have the same pairs, subwords, model (post-norm, sinusoids, one matrix for
+all embeddings), dropouts, label smoothing, optimizer, rates and size of batches; a seed draws the weights, the batches
+and what is dropped. Weights begin as each toolkit has them. Each training leaves OUT/NAME/SEED.json, as
+`benchmarks/learning.py` does, which this runs for posnmt, and is not repeated where that exists. Nothing is timed, so
+that several may run at once: `quality_table.py` takes the time of an update from `train_speed.py`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
-import statistics
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
-from speed_data import write_data, write_lines
+from speed_data import SOURCE, TARGET, UNKNOWN, write_data
 from speed_environment import prepare_environment
-from speed_peers import CONFIG, PEERS
+from speed_peers import CONFIG, PEERS, launcher
 from speed_trainer import Job, TrainingFailed, run
 
 from posnmt.config import load
 from posnmt.data.prepare import prepare
+
+LEARNING = Path(__file__).parents[1] / "learning.py"
+sys.path.append(str(LEARNING.parent))
+from learning import write  # noqa: E402
+
+WARMUP = 300
+FAIRSEQ_DEV = re.compile(r'"valid_ppl": "(?P<perplexity>[\d.]+)".*"valid_num_updates": "(?P<step>\d+)"')
+MARIAN_DEV = re.compile(r"updates (?P<step>\d+), dev perplexity (?P<perplexity>[\d.]+)")
 
 
 def main() -> None:
@@ -32,56 +44,82 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--environments", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--peers", nargs="*", choices=["fairseq", "huggingface"], default=["fairseq", "huggingface"])
+    parser.add_argument("--variants", nargs="*", default=["default"], help="of posnmt, from learning.yaml")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--updates", type=int, default=150)
-    parser.add_argument("--batch", type=int, default=4096)
+    parser.add_argument("--updates", type=int, default=1000)
+    parser.add_argument("--every", type=int, default=250)
+    parser.add_argument("--batch", type=int, default=1024, help="padded tokens on either side (%(default)s)")
+    parser.add_argument("--size", choices=["small", "base"], default="small")
     arguments = parser.parse_args()
-    environment = arguments.environments / "huggingface"
-    prepare_environment(environment, "constraints-huggingface.txt")
-    found: dict[str, list[float]] = {}
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    os.environ["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] = "1"  # fairseq's checkpoints, made here, hold more than tensors
+    common = [
+        f"data.root={arguments.corpus.absolute()}", f"data.store={arguments.out.absolute()}/stores",
+        f"model.size={arguments.size}", f"train.batch={arguments.batch}", f"train.schedule.warmup={WARMUP}",
+    ]  # fmt: skip
     for seed in arguments.seeds:
-        folder = arguments.out.with_suffix("") / str(seed)
-        folder.mkdir(parents=True, exist_ok=True)
-        settings = [
-            f"data.root={arguments.corpus.absolute()}", f"data.store={folder.parent.absolute()}/stores",
-            "train.minutes=null", f"train.steps={arguments.updates}", f"train.evaluate_every={arguments.updates}",
-            f"train.batch={arguments.batch}", f"train.seed={seed}", "train.average=1", "train.dev_bleu=false",
-        ]  # fmt: skip
-        for precision in ("fp32", "bf16"):
-            perplexity = ours(folder, [*settings, f"train.precision={precision}"], precision)
-            found.setdefault(f"posnmt, {precision}", []).append(perplexity)
-        write_data(load(CONFIG, settings), arguments.updates, folder)
-        dev = prepare(load(CONFIG, settings)).split("dev")
-        pairs = [[side.tolist() for side in dev.pair(index)] for index in range(len(dev))]
-        write_lines(folder / "dev.jsonl", [json.dumps(pairs[start : start + 64]) for start in range(0, len(pairs), 64)])
+        for peer in arguments.peers:
+            measure(arguments, common, peer, seed)
+        if arguments.variants:
+            command: list[str | Path] = [sys.executable, LEARNING, CONFIG, "--out", arguments.out, "--seeds", str(seed)]
+            command += ["--updates", str(arguments.updates), "--every", str(arguments.every)]
+            command += ["--only", *arguments.variants, *(f"--set={setting}" for setting in common)]
+            subprocess.run(command, check=True)
+
+
+def measure(arguments: argparse.Namespace, common: list[str], peer: str, seed: int) -> None:
+    """Train a peer, let it translate dev, and write what came out, unless that is there already."""
+    result = arguments.out / peer / f"{seed}.json"
+    if result.exists():
+        return
+    environment = arguments.environments / peer
+    prepare_environment(environment, f"constraints-{peer}.txt")
+    result.parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=result.parent) as place:
+        folder, config = Path(place).absolute(), load(CONFIG, [*common, f"train.seed={seed}"])
         job = Job(
-            "transformer", "small", arguments.updates, arguments.batch, arguments.corpus, folder, folder, environment
-        )
-        found.setdefault("Marian in transformers, fp32", []).append(theirs(job, seed))
-        arguments.out.write_text(json.dumps({"seeds": arguments.seeds, "perplexity": found}, indent=1) + "\n")
-    for name, values in found.items():
-        spread = (
-            f"{statistics.mean(values):.2f}, standard deviation {statistics.stdev(values) if values[1:] else 0:.2f}"
-        )
-        print(f"{name}: dev perplexity {spread} ({', '.join(f'{value:.2f}' for value in values)})")
+            "transformer", arguments.size, arguments.updates, arguments.batch, arguments.corpus, folder, folder,
+            environment, seed=seed, warmup=WARMUP, evaluate_every=arguments.every,
+        )  # fmt: skip
+        write_data(config, job.updates, folder)
+        setup = PEERS[peer].setup
+        if setup is not None:
+            run(setup(job), folder / "setup.log")
+        text = run(PEERS[peer].command(job), result.with_suffix(".log"))
+        found = (FAIRSEQ_DEV if peer == "fairseq" else MARIAN_DEV).finditer(text)
+        dev = [{"step": int(each["step"]), "perplexity": float(each["perplexity"])} for each in found]
+        if not dev:
+            raise TrainingFailed(f"no perplexity in {result.with_suffix('.log')}")
+        numbers = fairseq_outputs(job) if peer == "fairseq" else marian_outputs(job)
+        store = prepare(config)
+        write(result, dev, store.text.target.decode(numbers), store.split("dev").target_texts, job_settings(job))
 
 
-def ours(folder: Path, settings: list[str], precision: str) -> float:
-    """posnmt's own command, and the dev perplexity that it writes down last."""
-    place = folder / f"run-{precision}"
-    command = [Path(sys.executable).with_name("posnmt"), "train", CONFIG, "--out", place]
-    run([*command, *(each for setting in settings for each in ("--set", setting))], folder / f"{precision}.log")
-    lines = map(json.loads, (place / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
-    return float([line["perplexity"] for line in lines if line["kind"] == "dev"][-1])
+def job_settings(job: Job) -> list[str]:
+    """What a result says of its training."""
+    return [f"{name}={getattr(job, name)}" for name in ("size", "updates", "batch", "seed", "warmup")]
 
 
-def theirs(job: Job, seed: int) -> float:
-    """The peer's training loop, and the dev perplexity that it prints."""
-    text = run([*PEERS["huggingface"].command(job), job.data / "dev.jsonl", str(seed)], job.folder / "huggingface.log")
-    figure = re.search(r"dev perplexity ([\d.]+)", text)
-    if figure is None:
-        raise TrainingFailed(f"no perplexity in {job.folder}/huggingface.log")
-    return float(figure[1])
+def marian_outputs(job: Job) -> list[list[int]]:
+    """The greedy translations that `speed_huggingface.py` wrote, as numbers of subwords."""
+    return [json.loads(line) for line in (job.folder / "outputs.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def fairseq_outputs(job: Job) -> list[list[int]]:
+    """Greedy translations of dev by fairseq's own command, as numbers of subwords."""
+    text = run(
+        [
+            *launcher(job, "fairseq-generate"), job.data / "fairseq", "--path", job.folder / "model/checkpoint_last.pt",
+            "--source-lang", SOURCE, "--target-lang", TARGET, "--gen-subset", "valid", "--cpu", "--beam", "1",
+            "--max-len-a", "2", "--max-len-b", "50",
+        ],
+        job.folder / "generate.log",
+    )  # fmt: skip
+    vocabulary: dict[str, Any] = json.loads((job.data / "vocabulary.json").read_text(encoding="utf-8"))
+    lines = {int(each[1]): each[2] for each in re.finditer(r"^H-(\d+)\t[^\t]*\t(.*)$", text, re.MULTILINE)}
+    rows = [lines[number].split() for number in range(len(lines))]
+    return [[vocabulary.get(piece, vocabulary[UNKNOWN]) for piece in row] for row in rows]
 
 
 if __name__ == "__main__":

@@ -15,15 +15,19 @@ from posnmt.data.subword import SPECIALS, UNK
 SOURCE, TARGET = "en", "ja"
 UNKNOWN = "<unk>"
 FEW = 50
-"""Pairs of the validation set that some toolkits insist on; no figure contains a validation."""
+"""Pairs of the validation set, which some toolkits insist on, where the configuration has no dev corpus."""
+
+ROWS = 64
+"""Pairs of a batch of the dev corpus."""
 
 
 def write_data(config: Config, batches: int, folder: Path) -> None:
     """Prepare the store of a configuration, and write its training pairs as text for other toolkits.
 
-    `train` and `few` (`.en`, `.ja`) have subwords between blanks; `vocabulary`, `dictionary` (with counts) and
+    `train` and `valid` (`.en`, `.ja`) have subwords between blanks; `vocabulary`, `dictionary` (with counts) and
     `vocabulary.json` (with the special symbols, by number) the subwords; `batches.jsonl` the first batches of posnmt's
-    own order as numbers, one a line, for a toolkit that brings no data loader.
+    own order as numbers, one a line, for a toolkit that brings no data loader; `valid.jsonl` the dev corpus alike, in
+    its own order.
 
     Args:
         config: a posnmt configuration; `data.store` is where the store goes.
@@ -34,10 +38,12 @@ def write_data(config: Config, batches: int, folder: Path) -> None:
     split, names = store.split("train"), store.text.source.subwords.pieces
     names[UNK] = UNKNOWN
     pairs = [split.pair(index) for index in range(len(split))]
-    for side, language in enumerate((SOURCE, TARGET)):
-        lines = [" ".join(names[number] for number in pair[side]) for pair in pairs]
-        write_lines(folder / f"train.{language}", lines)
-        write_lines(folder / f"few.{language}", lines[:FEW])
+    dev = store.split("dev") if config.data.dev is not None else None
+    valid = pairs[:FEW] if dev is None else [dev.pair(index) for index in range(len(dev))]
+    for name, part in (("train", pairs), ("valid", valid)):
+        for side, language in enumerate((SOURCE, TARGET)):
+            lines = [" ".join(names[number] for number in pair[side]) for pair in part]
+            write_lines(folder / f"{name}.{language}", lines)
     write_lines(folder / "vocabulary", names[SPECIALS:])
     write_lines(folder / "dictionary", [f"{name} 1" for name in names[SPECIALS:]])
     numbered = {name: number for number, name in enumerate(["<pad>", UNKNOWN, "<s>", "</s>", *names[SPECIALS:]])}
@@ -47,3 +53,5 @@ def write_data(config: Config, batches: int, folder: Path) -> None:
     taken, _ = plan.take(Cursor(), batches)
     rows = [[[side.tolist() for side in pairs[number]] for number in numbers] for numbers in taken]
     write_lines(folder / "batches.jsonl", [json.dumps(row) for row in rows])
+    numbers = [[side.tolist() for side in pair] for pair in valid]
+    write_lines(folder / "valid.jsonl", [json.dumps(numbers[at : at + ROWS]) for at in range(0, len(numbers), ROWS)])

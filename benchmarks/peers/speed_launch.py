@@ -1,10 +1,11 @@
 """Starts other toolkits' own commands where something must be done first; runs in their environments.
 
-    python speed_launch.py fairseq-preprocess|fairseq-train|sockeye-train|joeynmt ARGUMENTS...
+    python speed_launch.py fairseq-preprocess|fairseq-train|fairseq-generate|sockeye-train|joeynmt ARGUMENTS...
 
 fairseq is not made for Python 3.11, which refuses default values that cannot be hashed in a dataclass: its
-configurations get a hash. The logs of Sockeye (padded source tokens) and JoeyNMT (rates without counts) do not tell the
-real target tokens: their batches are counted, as they pass, by `Counter`.
+configurations get a hash. It translates with its own encoder layers, because it calls PyTorch's fused layer in a way
+that today's PyTorch refuses. The logs of Sockeye (padded source tokens) and JoeyNMT (rates without counts) do not
+contain the real target tokens: `Counter` counts the batches as they pass.
 """
 
 from __future__ import annotations
@@ -61,7 +62,11 @@ def fairseq(module: str) -> None:
         return plain(cls, **options)
 
     dataclasses.dataclass = dataclass  # type: ignore[assignment]
-    importlib.import_module(f"fairseq_cli.{module}").cli_main()
+    command = importlib.import_module(f"fairseq_cli.{module}")
+    if module == "generate":
+        layer = importlib.import_module("fairseq.modules.transformer_layer").TransformerEncoderLayerBase
+        layer.load_to_BT = property(lambda self: False, lambda self, value: None)
+    command.cli_main()
 
 
 def sockeye_train() -> None:
@@ -85,6 +90,7 @@ def joeynmt() -> None:
 COMMANDS = {
     "fairseq-preprocess": lambda: fairseq("preprocess"),
     "fairseq-train": lambda: fairseq("train"),
+    "fairseq-generate": lambda: fairseq("generate"),
     "sockeye-train": sockeye_train,
     "joeynmt": joeynmt,
 }

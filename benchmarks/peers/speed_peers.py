@@ -18,7 +18,7 @@ from speed_trainer import REPORT, Job, Report, Trainer, by_pattern
 from posnmt.data.subword import BOS, EOS, PAD
 
 CONFIG = Path(__file__).parents[2] / "configs" / "tanaka-en-ja.yaml"
-WARMUP, RATE, BETAS = 600, 1e-3, (0.9, 0.98)
+RATE, BETAS = 1e-3, (0.9, 0.98)
 BOTH = ("transformer", "relative")
 COUNTER = by_pattern(r"updates (?P<step>\d+), target tokens (?P<tokens>\d+), seconds (?P<seconds>[\d.]+)")
 OPENNMT_LOG = by_pattern(r"Step +(?P<step>\d+)/.* bsz: *\d+/ *(?P<mean>\d+)/.*/ *(?P<rate>\d+) tok/s;")
@@ -61,7 +61,7 @@ def opennmt(job: Job) -> Command:
     """OpenNMT-py 3.5 as `opennmt_tanaka.py` trains it, in another size and without its validation."""
     shape, relative = job.shape, job.system == "relative"
     settings = argparse.Namespace(
-        output=job.data, seed=1, warmup=WARMUP, peak_rate=RATE, batch=job.batch, every=job.updates
+        output=job.data, seed=1, warmup=job.warmup, peak_rate=RATE, batch=job.batch, every=job.updates
     )
     config = configuration(settings)
     config["data"].pop("valid")
@@ -95,7 +95,8 @@ def eole(job: Job) -> Command:
             "save_checkpoint_steps": job.updates, "bucket_size": 20011, "num_workers": 0,
             "batch_type": "tokens", "batch_size": job.batch, "normalization": "tokens", "compute_dtype": "fp32",
             "optim": "adam", "adam_beta1": BETAS[0], "adam_beta2": BETAS[1], "decay_method": "noam",
-            "warmup_steps": WARMUP, "learning_rate": RATE * (shape["width"] * WARMUP) ** 0.5, "max_grad_norm": 1.0,
+            "warmup_steps": job.warmup, "learning_rate": RATE * (shape["width"] * job.warmup) ** 0.5,
+            "max_grad_norm": 1.0,
             "param_init": 0, "param_init_method": "xavier_uniform",
             "dropout": [0.1], "attention_dropout": [0.0], "label_smoothing": 0.1,
         },
@@ -107,7 +108,7 @@ def fairseq_setup(job: Job) -> Command:
     """fairseq's own binary form of the data."""
     return [
         *launcher(job, "fairseq-preprocess"), "--source-lang", SOURCE, "--target-lang", TARGET,
-        "--trainpref", job.data / "train", "--validpref", job.data / "few", "--destdir", job.data / "fairseq",
+        "--trainpref", job.data / "train", "--validpref", job.data / "valid", "--destdir", job.data / "fairseq",
         "--srcdict", job.data / "dictionary", "--joined-dictionary",
     ]  # fmt: skip
 
@@ -115,6 +116,12 @@ def fairseq_setup(job: Job) -> Command:
 def fairseq(job: Job) -> Command:
     """fairseq's `transformer` on the data of `fairseq_setup`."""
     shape = job.shape
+    evaluation: Command = ["--disable-validation", "--no-save"]
+    if job.evaluate_every:
+        evaluation = [
+            "--validate-interval-updates", str(job.evaluate_every), "--validate-interval", str(job.updates),
+            "--max-tokens-valid", "8192", "--save-interval", str(job.updates), "--save-dir", job.folder / "model",
+        ]  # fmt: skip
     stacks: Command = []
     for stack in ("encoder", "decoder"):
         for option, value in (
@@ -128,9 +135,9 @@ def fairseq(job: Job) -> Command:
         "--dropout", "0.1", "--attention-dropout", "0", "--activation-dropout", "0",
         "--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1",
         "--optimizer", "adam", "--adam-betas", str(BETAS), "--clip-norm", "1", "--lr", str(RATE),
-        "--lr-scheduler", "inverse_sqrt", "--warmup-updates", str(WARMUP),
-        "--max-tokens", str(job.batch), "--max-update", str(job.updates), "--seed", "1", "--cpu",
-        "--log-interval", str(REPORT), "--log-format", "json", "--disable-validation", "--no-save",
+        "--lr-scheduler", "inverse_sqrt", "--warmup-updates", str(job.warmup),
+        "--max-tokens", str(job.batch), "--max-update", str(job.updates), "--seed", str(job.seed), "--cpu",
+        "--log-interval", str(REPORT), "--log-format", "json", *evaluation,
     ]  # fmt: skip
 
 
@@ -138,8 +145,13 @@ def hugging_face(job: Job) -> Command:
     """The loop of `speed_huggingface.py`: transformers brings no trainer of translators from scratch."""
     numbers = json.loads((job.data / "vocabulary.json").read_text(encoding="utf-8"))
     size = {**job.shape, "vocabulary": len(numbers), "pad": PAD, "bos": BOS, "eos": EOS}
+    evaluation: Command = []
+    if job.evaluate_every:
+        evaluation = ["--dev", job.data / "valid.jsonl", "--every", str(job.evaluate_every)]
+        evaluation += ["--outputs", job.folder / "outputs.jsonl"]
     return [
-        job.program("python"), beside("speed_huggingface.py"), job.write("size.json", size), job.data / "batches.jsonl"
+        job.program("python"), beside("speed_huggingface.py"), job.write("size.json", size), job.data / "batches.jsonl",
+        "--seed", str(job.seed), "--warmup", str(job.warmup), *evaluation,
     ]  # fmt: skip
 
 
@@ -155,13 +167,13 @@ def joeynmt(job: Job) -> Command:
     config = {
         "name": "speed", "model_dir": f"{job.folder}/model", "use_cuda": False, "fp16": False, "random_seed": 1,
         "data": {
-            "train": f"{job.data}/train", "dev": f"{job.data}/few", "dataset_type": "plain",
+            "train": f"{job.data}/train", "dev": f"{job.data}/valid", "dataset_type": "plain",
             "src": {"lang": SOURCE, **side}, "trg": {"lang": TARGET, **side},
         },
         "testing": {},
         "training": {
             "optimizer": "adam", "adam_betas": list(BETAS), "learning_rate": RATE, "learning_rate_min": 0.0,
-            "learning_rate_warmup": WARMUP, "scheduling": "warmupinversesquareroot", "clip_grad_norm": 1.0,
+            "learning_rate_warmup": job.warmup, "scheduling": "warmupinversesquareroot", "clip_grad_norm": 1.0,
             "normalization": "tokens", "label_smoothing": 0.1, "batch_type": "token", "batch_size": job.batch,
             "epochs": 1000, "updates": job.updates, "logging_freq": REPORT, "validation_freq": 1000 * REPORT,
         },
@@ -179,7 +191,7 @@ def sockeye(job: Job) -> Command:
     return [
         *launcher(job, "sockeye-train"),
         "--source", job.data / f"train.{SOURCE}", "--target", job.data / f"train.{TARGET}",
-        "--validation-source", job.data / f"few.{SOURCE}", "--validation-target", job.data / f"few.{TARGET}",
+        "--validation-source", job.data / f"valid.{SOURCE}", "--validation-target", job.data / f"valid.{TARGET}",
         "--source-vocab", vocabulary, "--target-vocab", vocabulary, "--shared-vocab", "--output", job.folder / "model",
         "--num-layers", str(shape["layers"]), "--transformer-model-size", str(shape["width"]),
         "--transformer-attention-heads", str(shape["heads"]),
@@ -187,7 +199,7 @@ def sockeye(job: Job) -> Command:
         "--embed-dropout", "0.1", "--transformer-dropout-prepost", "0.1", "--transformer-dropout-act", "0",
         "--transformer-dropout-attention", "0", "--label-smoothing", "0.1",
         "--optimizer", "adam", "--optimizer-betas", ":".join(map(str, BETAS)), "--initial-learning-rate", str(RATE),
-        "--learning-rate-scheduler-type", "inv-sqrt-decay", "--learning-rate-warmup", str(WARMUP),
+        "--learning-rate-scheduler-type", "inv-sqrt-decay", "--learning-rate-warmup", str(job.warmup),
         "--gradient-clipping-type", "norm", "--gradient-clipping-threshold", "1",
         "--batch-type", "max-word", "--batch-size", str(job.batch), "--max-updates", str(job.updates),
         "--max-seq-len", "101", "--seed", "1", "--use-cpu",

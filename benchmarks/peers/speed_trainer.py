@@ -29,7 +29,7 @@ class Report(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """One training to be timed.
+    """One training.
 
     Attributes:
         system: `transformer` (sinusoids) or `relative` (Shaw), or another of posnmt's for posnmt alone.
@@ -40,6 +40,9 @@ class Job:
         data: what `speed_data.py` wrote.
         folder: the training may write there.
         environment: the toolkit's virtual environment.
+        seed: of the weights, the order of the batches and what is dropped.
+        warmup: updates in which the learning rate grows.
+        evaluate_every: updates between two evaluations on dev; 0: none.
     """
 
     system: str
@@ -50,6 +53,9 @@ class Job:
     data: Path
     folder: Path
     environment: Path
+    seed: int = 1
+    warmup: int = 600
+    evaluate_every: int = 0
 
     @property
     def shape(self) -> dict[str, int]:
