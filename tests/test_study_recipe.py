@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from posnmt.config import Config, from_tree
+from posnmt.data import segment
 from posnmt.errors import UserError
 from posnmt.study.plan import analyses, plan, train_config
 from posnmt.study.recipe import Recipe, load, shipped
@@ -50,6 +51,15 @@ def faults_of(name: str, *overrides: str) -> str:
     with pytest.raises(UserError) as raised:
         load(name, overrides)
     return "\n".join(raised.value.lines)
+
+
+def test_words_that_cannot_be_told_apart_here_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = written(tmp_path, SMALL | {"pair": {"source": "en", "target": "ja"}})
+    monkeypatch.setattr(segment, "find_spec", lambda module: None)
+    said = faults_of(name, "analyses.test.text=words")
+    assert "mecab segments Japanese and is not installed" in said
+    assert "or measure the raw text" in said
+    load(name)
 
 
 @pytest.fixture
