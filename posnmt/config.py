@@ -187,7 +187,7 @@ class Model(Section):
         1e-5, gt=0, description="epsilon of every layer normalisation of a Transformer; 1e-5 is PyTorch's"
     )
     init: Init = Field(
-        "xavier",
+        "small-output",
         description="how the matrices of a Transformer's sub-layers start: xavier; pytorch; fairseq (fairseq 0.12.2); "
         "small-output, depth-scaled (what is added to the residual stream starts small); deepnorm (with norm: deep)",
     )
@@ -236,7 +236,7 @@ class Train(Section):
     batch: Positive = Field(4096, description="most padded tokens of a batch on either side, or sentences")
     batch_unit: Literal["tokens", "sentences"] = "tokens"
     sort_by: Literal["target", "source"] = Field(
-        "target", description="the side whose length pairs are sorted by, to be cut into batches; then the other's"
+        "source", description="the side whose length pairs are sorted by, to be cut into batches; then the other's"
     )
     concatenate: float = Field(
         0.0, ge=0, description="joined pairs added for each training pair, of two drawn at random; 1 doubles the corpus"
@@ -396,7 +396,8 @@ def resumed(config: Config, number: int) -> Config:
     """A configuration for going on with a run of format `number`: one that names no format is read as of that."""
     if "format" in config.model_fields_set or config.format == number:
         return config
-    return from_tree({**config.model_dump(mode="json"), "format": number})
+    written = config.model_dump(mode="json", exclude_unset=True)  # earlier formats have defaults of their own
+    return from_tree({**written, "format": number})
 
 
 def dump(config: Config) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-FORMAT = 2
+FORMAT = 3
 """The format of configurations that are written now."""
 
 OLDEST = 1
@@ -51,6 +51,15 @@ def _frequencies_of_the_head(tree: Tree) -> Tree:
     return {**tree, "model": {**model, **sides}}
 
 
+def _start_and_order(tree: Tree) -> Tree:
+    """Formats 1 and 2: matrices started by Xavier's rule, and batches were cut from pairs in order of their targets."""
+    for section, key, value in (("model", "init", "xavier"), ("train", "sort_by", "target")):
+        settings = tree.get(section)
+        if isinstance(settings, dict):
+            tree = {**tree, section: {key: value, **settings}}
+    return tree
+
+
 def unreadable(positions: dict[str, set[str]], number: int) -> list[tuple[str, str]]:
     """What a configuration of an earlier format meant that can no longer be computed.
 
@@ -78,5 +87,5 @@ def unreadable(positions: dict[str, set[str]], number: int) -> list[tuple[str, s
     ]
 
 
-_EARLIER: dict[int, Callable[[Tree], Tree]] = {2: _frequencies_of_the_head}
+_EARLIER: dict[int, Callable[[Tree], Tree]] = {2: _frequencies_of_the_head, 3: _start_and_order}
 """Format that changed a meaning -> what an earlier configuration is rewritten to, in the order of the formats."""

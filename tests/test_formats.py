@@ -48,8 +48,10 @@ def make_old(run_folder):
     for side in ("encoder", "decoder"):
         for choice in tree["model"][side]["position"]:
             choice.pop("frequencies", None)
-    for key in ("norm_epsilon", "embedding_init", "scale_embeddings"):
+    for key in ("norm_epsilon", "embedding_init", "scale_embeddings", "norm", "init"):
         del tree["model"][key]
+    for key in ("sort_by", "optimizer", "muon_factor"):
+        tree["train"].pop(key, None)
     path.write_text(yaml.safe_dump(tree, sort_keys=False))
 
 
@@ -79,6 +81,17 @@ def test_an_old_configuration_is_rewritten_once_and_only_where_its_meaning_chang
     assert schemes(config) == [own]
 
 
+def test_before_format_3_matrices_started_and_batches_were_cut_in_another_way(config_path):
+    def reading(*settings):
+        config = load(config_path, settings)
+        return config.model.init, config.train.sort_by
+
+    assert reading() == ("small-output", "source")
+    assert reading("format=2") == reading("format=1") == ("xavier", "target")
+    assert reading("format=2", "model.init=fairseq", "train.sort_by=source") == ("fairseq", "source")
+    assert reading("format=2", "model.system=rnn-nmt") == ("xavier", "target")
+
+
 @pytest.mark.parametrize(
     ("number", "sentence"),
     [
@@ -94,7 +107,7 @@ def test_numbers_that_are_no_format(config_path, number, sentence):
 
 
 def test_a_tree_that_is_no_configuration_is_left_to_the_check():
-    for tree in ({}, {"model": 3}, {"model": {"encoder": 3}}, {"model": {"encoder": {"position": [3, None]}}}):
+    for tree in ({}, {"model": 3, "train": 3}, {"model": []}, {"train": None}):
         assert as_meant(tree, 1) == tree
         assert as_meant(tree, "1") == tree
 

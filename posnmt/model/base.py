@@ -130,6 +130,10 @@ def stacks(config: Model) -> dict[str, Stack]:
     }
 
 
+_FORMERLY_OF_ALL = {"init": ("xavier",)}
+"""Defaults of earlier formats: configurations that were written then have them under every architecture."""
+
+
 def foreign_settings(config: Model) -> Faults:
     """Settings that a `model` section has and only a Transformer has a place for."""
     faults: Faults = [
@@ -139,7 +143,7 @@ def foreign_settings(config: Model) -> Faults:
     ]
     for key, purpose in (("norm", "normalise"), ("norm_epsilon", "normalise"), ("init", "draw")):
         value = getattr(config, key)
-        if value != Model.model_fields[key].default:
+        if value not in (Model.model_fields[key].default, *_FORMERLY_OF_ALL.get(key, ())):
             what = f"{config.architecture} has no layers of a Transformer to {purpose}; leave it out"
             faults.append(((key,), f"{what}, got {value}"))
     return faults
