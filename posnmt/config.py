@@ -217,13 +217,28 @@ class Schedule(Section):
     """The learning rate over the steps."""
 
     type: Literal["constant", "noam", "inverse-square-root", "plateau", "cosine"] = "inverse-square-root"
-    warmup: int = Field(4000, ge=0, description="steps of linear growth from 0 (0: none)")
+    warmup: float | None = Field(
+        None,
+        ge=0,
+        description="updates of linear growth from 0, or below 1 a share of the budget (0: none); default: 4000, and "
+        "0.05 for a budget in minutes",
+    )
     decay: float = Field(0.9, gt=0, lt=1, description="plateau: factor on the rate when dev perplexity stops falling")
     patience: Positive = Field(6, description="plateau: evaluations without a better dev perplexity before a decay")
     minimum: float = Field(0.0, ge=0, description="plateau: the rate never falls below this")
-    cooldown: float = Field(
-        0.0, ge=0, le=1, description="the last share of the budget, over which the rate falls linearly to 0 (0: none)"
+    cooldown: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="the last share of the budget, over which the rate falls linearly to 0 (0: none); default: 0, and "
+        "0.5 for a budget in minutes",
     )
+
+    @model_validator(mode="after")
+    def _noam_counts_updates(self) -> Schedule:
+        if self.type == "noam" and self.warmup is not None and 0 < self.warmup < 1:
+            raise ValueError(f"noam's warmup is a number of updates, not a share of the budget; got {self.warmup}")
+        return self
 
 
 class Train(Section):

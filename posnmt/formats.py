@@ -51,13 +51,19 @@ def _frequencies_of_the_head(tree: Tree) -> Tree:
     return {**tree, "model": {**model, **sides}}
 
 
-def _start_and_order(tree: Tree) -> Tree:
-    """Formats 1 and 2: matrices started by Xavier's rule, and batches were cut from pairs in order of their targets."""
-    for section, key, value in (("model", "init", "xavier"), ("train", "sort_by", "target")):
-        settings = tree.get(section)
-        if isinstance(settings, dict):
-            tree = {**tree, section: {key: value, **settings}}
+def _other_defaults(tree: Tree) -> Tree:
+    """Formats 1 and 2: other defaults, of how matrices start, which side pairs are sorted by, and of schedules."""
+    tree = _with(tree, "model", init="xavier")
+    tree = _with(tree, "train", sort_by="target")
+    if isinstance(tree.get("train"), dict):
+        tree = {**tree, "train": _with({"schedule": {}, **tree["train"]}, "schedule", warmup=4000, cooldown=0)}
     return tree
+
+
+def _with(tree: Tree, section: str, **defaults: Any) -> Tree:
+    """The tree with defaults for what a section leaves out."""
+    settings = tree.get(section)
+    return {**tree, section: {**defaults, **settings}} if isinstance(settings, dict) else tree
 
 
 def unreadable(positions: dict[str, set[str]], number: int) -> list[tuple[str, str]]:
@@ -87,5 +93,5 @@ def unreadable(positions: dict[str, set[str]], number: int) -> list[tuple[str, s
     ]
 
 
-_EARLIER: dict[int, Callable[[Tree], Tree]] = {2: _frequencies_of_the_head, 3: _start_and_order}
+_EARLIER: dict[int, Callable[[Tree], Tree]] = {2: _frequencies_of_the_head, 3: _other_defaults}
 """Format that changed a meaning -> what an earlier configuration is rewritten to, in the order of the formats."""

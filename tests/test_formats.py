@@ -22,6 +22,7 @@ from posnmt.study.plan import plan
 from posnmt.study.recipe import load as load_recipe
 from posnmt.study.study import ASKED, config_format, recall, remember
 from posnmt.train.loop import train
+from posnmt.train.schedule import ends
 from posnmt.translate.translator import Translator
 from tiny import both
 
@@ -81,7 +82,7 @@ def test_an_old_configuration_is_rewritten_once_and_only_where_its_meaning_chang
     assert schemes(config) == [own]
 
 
-def test_before_format_3_matrices_started_and_batches_were_cut_in_another_way(config_path):
+def test_before_format_3_other_defaults_held(config_path):
     def reading(*settings):
         config = load(config_path, settings)
         return config.model.init, config.train.sort_by
@@ -90,6 +91,22 @@ def test_before_format_3_matrices_started_and_batches_were_cut_in_another_way(co
     assert reading("format=2") == reading("format=1") == ("xavier", "target")
     assert reading("format=2", "model.init=fairseq", "train.sort_by=source") == ("fairseq", "source")
     assert reading("format=2", "model.system=rnn-nmt") == ("xavier", "target")
+
+
+def test_before_format_3_schedules_did_not_hang_on_the_budget():
+    data = {"data": {"train": {"tsv": "a.tsv"}, "dev": {"tsv": "b.tsv"}}}
+    for settings, new in (
+        ({"minutes": 5}, (0.05, 0.5)),
+        ({"minutes": 5, "schedule": {"type": "cosine"}}, (0.05, 0)),
+        ({"minutes": 5, "schedule": {"type": "noam"}}, (4000, 0)),
+        ({"minutes": 5, "schedule": {"type": "plateau", "warmup": 3}}, (3, 0)),
+        ({"minutes": 5, "schedule": {"warmup": 300, "cooldown": 0.1}}, (300, 0.1)),
+        ({"steps": 5}, (4000, 0)),
+    ):
+        assert ends(from_tree({**data, "train": settings}).train) == new
+        schedule = settings.get("schedule", {})
+        old = (schedule.get("warmup", 4000), schedule.get("cooldown", 0))
+        assert ends(from_tree({**data, "format": 2, "train": settings}).train) == old
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,15 @@ def test_schedules_that_end_with_the_budget():
     assert rates([101, 501, 1000], peak=1e-3, type="cosine", warmup=100) == pytest.approx(cosine)
 
 
+def test_a_warm_up_can_be_a_share_of_the_budget():
+    shares = {"peak": 1e-3, "warmup": 0.1}
+    assert rates([51, 101, 401], type="inverse-square-root", **shares) == pytest.approx([5e-4, 1e-3, 5e-4])
+    assert rates([51, 101, 1000], type="constant", **shares) == pytest.approx([5e-4, 1e-3, 1e-3])
+    assert rates([51, 1000], type="plateau", **shares) == pytest.approx([5e-4, 1e-3])
+    with pytest.raises(ValueError, match=r"noam's warmup is a number of updates, not a share of the budget; got 0.1"):
+        Schedule(type="noam", warmup=0.1)
+
+
 def test_the_budget_that_ends_first_counts():
     progress = Progress(step=10, cursor=Cursor(epoch=1, batch=5), seconds=30)
     assert progress.share(Train(steps=40), batches_in_epoch=10) == 0.25

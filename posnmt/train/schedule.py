@@ -11,6 +11,8 @@ from posnmt.config import Schedule, Train
 def learning_rate(step: int, train: Train, d_model: int, decays: int = 0, share: float = 0.0) -> float:
     """The rate of update number `step` (the first is 1), when `share` of the budget was spent before it.
 
+    A `warmup` below 1 is a share of the budget, and then "step" below is the share that is spent.
+
     - constant: linear growth over `warmup` steps, then constant.
     - noam: `factor x d^-0.5 x min(step^-0.5, step x warmup^-1.5)` (Vaswani et al. 2017 eq. 3; C19a, C19b, N19's code).
     - inverse-square-root: linear growth to `learning_rate`, then `learning_rate x sqrt(warmup / step)`.
@@ -20,24 +22,37 @@ def learning_rate(step: int, train: Train, d_model: int, decays: int = 0, share:
     With `cooldown: c`, each is multiplied by a factor that falls linearly to 0 over the last share c of the budget
     (Hägele et al. 2024; with `constant` it is known as warm-up, stable, decay).
     """
-    cooldown = train.schedule.cooldown
+    warmup, cooldown = ends(train)
     factor = min(1.0, max(0.0, 1.0 - share) / cooldown) if cooldown else 1.0
-    return factor * _before_cooldown(step, train, d_model, decays, share)
+    return factor * _before_cooldown(step, warmup, train, d_model, decays, share)
 
 
-def _before_cooldown(step: int, train: Train, d_model: int, decays: int, share: float) -> float:
+def ends(train: Train) -> tuple[float, float]:
+    """`warmup` and `cooldown`, as the configuration has them, or as the kind of budget suggests.
+
+    Nobody knows beforehand how many updates fit into some minutes, so there both are shares of the budget.
+    """
+    schedule = train.schedule
+    in_minutes = train.minutes is not None and schedule.type not in ("noam", "plateau")
+    warmup = (0.05 if in_minutes else 4000) if schedule.warmup is None else schedule.warmup
+    falls_anyway = schedule.type == "cosine"
+    cooldown = (0.5 if in_minutes and not falls_anyway else 0.0) if schedule.cooldown is None else schedule.cooldown
+    return warmup, cooldown
+
+
+def _before_cooldown(step: int, warmup: float, train: Train, d_model: int, decays: int, share: float) -> float:
     schedule, peak = train.schedule, train.learning_rate
-    growth = min(1.0, step / schedule.warmup) if schedule.warmup else 1.0
+    at = share if 0 < warmup < 1 else step
+    growth = min(1.0, at / warmup) if warmup else 1.0
     if schedule.type == "constant":
         return peak * growth
     if schedule.type == "plateau":
         return max(peak * growth * schedule.decay**decays, min(schedule.minimum, peak * growth))
     if schedule.type == "cosine":
         return peak * growth * 0.5 * (1.0 + math.cos(math.pi * min(1.0, share)))
-    warmup = max(1, schedule.warmup)
     if schedule.type == "noam":
-        return peak * d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
-    return peak * growth * min(1.0, (warmup / step) ** 0.5)
+        return peak * d_model**-0.5 * min(step**-0.5, step * max(1.0, warmup) ** -1.5)
+    return peak * growth * ((warmup or 1.0) / at) ** 0.5 if at > (warmup or 1.0) else peak * growth
 
 
 @dataclass
