@@ -44,8 +44,8 @@ class Words:
 @contextmanager
 def recording() -> Iterator[list[Words]]:
     """Inside, the lookups of this thread are listed, and no gradient passes from them to their tables."""
-    before = getattr(_thread, "words", None)
-    _thread.words = words = []
+    before, words = getattr(_thread, "words", None), list[Words]()
+    _thread.words = words
     try:
         yield words
     finally:
