@@ -259,6 +259,10 @@ class Train(Section):
     accumulate: Positive = Field(1, description="batches added up, on each device, for one update")
     learning_rate: float = Field(5e-4, gt=0, description="peak rate; noam: factor in front of the formula")
     schedule: Schedule = Schedule()
+    optimizer: Literal["adam", "muon"] = Field(
+        "adam", description="muon: Muon for the matrices of linear layers, Adam for everything else"
+    )
+    muon_factor: float = Field(3.0, gt=0, description="muon: the rate of the matrices, as a multiple of learning_rate")
     adam_betas: tuple[float, float] = (0.9, 0.98)
     adam_epsilon: float = Field(1e-9, gt=0)
     weight_decay: float = Field(0.0, ge=0, description="AdamW's decoupled decay; 0 is Adam")
@@ -286,9 +290,11 @@ class Train(Section):
         return self
 
     @model_validator(mode="after")
-    def _shards_uncompiled(self) -> Train:
+    def _shards_alone(self) -> Train:
         if self.shard and self.compile:
             raise ValueError("compile and shard do not go together yet: set one of them to false")
+        if self.shard and self.optimizer == "muon":
+            raise ValueError("muon needs whole matrices: set optimizer: adam, or shard: false")
         return self
 
 

@@ -58,7 +58,14 @@ class StopAt:
 
 @pytest.mark.parametrize("stop", [3, 4, 9])
 @pytest.mark.parametrize(
-    "setting", ["train.precision=fp32", "train.precision=bf16", "train.concatenate=0.5", "train.schedule.cooldown=0.75"]
+    "setting",
+    [
+        "train.precision=fp32",
+        "train.precision=bf16",
+        "train.concatenate=0.5",
+        "train.schedule.cooldown=0.75",
+        "train.optimizer=muon",
+    ],
 )
 def test_a_stopped_run_goes_on_bit_for_bit(config_path, tmp_path, monkeypatch, stop, setting):
     config = load(config_path, [setting, "model.dropout=0.2"])

@@ -66,6 +66,7 @@ def _measure(tree: Mapping[str, Any]) -> Speed:
     from posnmt.model.registry import build_model
     from posnmt.train.device import make_fabric
     from posnmt.train.loss import TrainingLoss
+    from posnmt.train.optimizer import make_optimizer
     from posnmt.translate.translator import translate_subwords
     from posnmt.yaml_file import merge
 
@@ -76,7 +77,7 @@ def _measure(tree: Mapping[str, Any]) -> Speed:
     fabric = make_fabric(config.train)
     model = build_model(config.model, vocabulary, vocabulary)
     loss_of, optimizer = fabric.setup(
-        TrainingLoss(model, config.train.label_smoothing), torch.optim.AdamW(model.parameters(), fused=True)
+        TrainingLoss(model, config.train.label_smoothing), make_optimizer(model, config.train)
     )
     rows = TOKENS // LENGTH
     words = torch.randint(SPECIALS, vocabulary, (rows, LENGTH), device=fabric.device)

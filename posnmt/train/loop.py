@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from lightning_fabric import Fabric
-from torch.optim import AdamW
+from torch.optim import Optimizer
 
 from posnmt.config import Config, resumed
 from posnmt.data.batch import BatchPlan
@@ -37,6 +37,7 @@ from posnmt.train.device import make_fabric
 from posnmt.train.evaluate import evaluate, merit, said
 from posnmt.train.gradients import Gradients, InParts, Whole
 from posnmt.train.loss import TrainingLoss
+from posnmt.train.optimizer import make_optimizer
 from posnmt.train.progress import Progress, Window
 from posnmt.train.record import Metrics, provenance
 from posnmt.train.schedule import learning_rate
@@ -109,10 +110,7 @@ def _train(config: Config, out: Path, resume: bool, fabric: Fabric, store: Store
     if config.train.compile:
         loss_of.compile(dynamic=True)
     shared_loss = fabric.setup_module(loss_of)
-    optimizer = AdamW(  # of the slices of parameters that setting up leaves, where it shares them out
-        model.parameters(), lr=config.train.learning_rate, betas=config.train.adam_betas,
-        eps=config.train.adam_epsilon, weight_decay=config.train.weight_decay, fused=True,
-    )  # fmt: skip
+    optimizer = make_optimizer(model, config.train)  # of the slices of parameters that setting up leaves
     shared_optimizer = fabric.setup_optimizers(optimizer)
     progress = Progress()
     if newest is not None:
@@ -155,7 +153,7 @@ class Training:
     corpus: Corpus
     loss_of: TrainingLoss
     gradients: Gradients
-    optimizer: AdamW
+    optimizer: Optimizer
     checkpoints: Checkpoints
     progress: Progress
     display: Display

@@ -1,0 +1,35 @@
+"""The optimizer of a training: `train.optimizer`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+from torch.optim import AdamW, Optimizer
+
+from posnmt.config import Train
+from posnmt.model.base import TranslationModel
+from posnmt.train.muon import Muon
+
+
+def make_optimizer(model: TranslationModel, train: Train) -> Optimizer:
+    """A new optimizer of a model's parameters, or of this process's slices of them."""
+    adam: dict[str, Any] = {"betas": train.adam_betas, "eps": train.adam_epsilon, "fused": True}
+    rate, decay = train.learning_rate, train.weight_decay
+    if train.optimizer == "adam":
+        return AdamW(model.parameters(), lr=rate, weight_decay=decay, **adam)
+    chosen = {id(matrix) for matrix in matrices(model)}
+    others = [parameter for parameter in model.parameters() if id(parameter) not in chosen]
+    return Muon(matrices(model), others, rate, train.muon_factor, decay, **adam)
+
+
+def matrices(model: TranslationModel) -> list[Tensor]:
+    """The parameters that Muon updates: weights of linear layers, but not of the output projection.
+
+    That one is a table of words, as embeddings are, which are rows more than they are a map (Jordan et al. 2024). A
+    weight of one row or column is a vector.
+    """
+    linear = [
+        module.weight for module in model.modules() if isinstance(module, nn.Linear) and module is not model.output
+    ]
+    return [weight for weight in linear if min(weight.shape) > 1]
