@@ -75,9 +75,10 @@ class Muon(Optimizer):
             if "momentum" not in state:
                 state["momentum"] = torch.zeros_like(matrix)
             state["momentum"].lerp_(gradient, 1 - MOMENTUM)
-            direction = orthogonal(gradient.lerp(state["momentum"], MOMENTUM))
+            direction = orthogonal(gradient.lerp_(state["momentum"], MOMENTUM))  # the gradient is not needed any more
             rate = group["lr"] * group["factor"]
-            matrix.mul_(1 - rate * group["weight_decay"])
+            if group["weight_decay"]:
+                matrix.mul_(1 - rate * group["weight_decay"])
             matrix.add_(direction, alpha=-rate * 0.2 * math.sqrt(max(matrix.shape)))
 
 
@@ -89,8 +90,8 @@ def orthogonal(matrix: Tensor) -> Tensor:
     """
     a, b, c = COEFFICIENTS
     wide = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
-    x = wide / wide.norm().clamp(min=1e-7)
-    x = x.to(_precision(matrix))
+    x = wide.to(_precision(matrix), copy=True)
+    x /= x.norm().clamp(min=1e-7)
     for _ in range(ITERATIONS):
         gram = x @ x.T
         x = torch.addmm(x, torch.addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
