@@ -11,7 +11,7 @@ from torch import nn
 import tiny
 from posnmt.config import Train
 from posnmt.train import muon
-from posnmt.train.muon import Muon, orthogonal
+from posnmt.train.muon import COEFFICIENTS, Muon, orthogonal
 from posnmt.train.optimizer import make_optimizer, matrices
 
 
@@ -19,12 +19,12 @@ from posnmt.train.optimizer import make_optimizer, matrices
 def test_the_update_is_nearly_orthogonal(shape):
     torch.manual_seed(0)
     matrix = torch.randn(*shape, dtype=torch.float64)
-    left, _, right = torch.linalg.svd(matrix, full_matrices=False)
-    singular = left.T @ orthogonal(matrix) @ right.T  # diagonal: the directions are those of the matrix
-    values = singular.diagonal()
-    assert values.min() > 0.6
-    assert values.max() < 1.3
-    torch.testing.assert_close(singular, values.diag())
+    left, values, right = torch.linalg.svd(matrix, full_matrices=False)
+    expected = values / values.norm()
+    for _ in range(muon.ITERATIONS):
+        expected = sum(factor * expected**power for factor, power in zip(COEFFICIENTS, (1, 3, 5), strict=True))
+    torch.testing.assert_close(orthogonal(matrix), left @ expected.diag() @ right)
+    assert ((values / values.norm() < 0.05) | ((expected > 0.65) & (expected < 1.25))).all()
 
 
 def steps(model, optimizer, count=4):
@@ -52,7 +52,9 @@ def test_it_is_pytorchs_muon_beside_adam(decay, monkeypatch):
     class Both:
         parts = (
             torch.optim.AdamW(others[1], lr=0.01, weight_decay=decay),
-            torch.optim.Muon(split[1], lr=0.03, weight_decay=decay, adjust_lr_fn="match_rms_adamw"),
+            torch.optim.Muon(
+                split[1], lr=0.03, weight_decay=decay, adjust_lr_fn="match_rms_adamw", ns_steps=muon.ITERATIONS
+            ),
         )
 
         def zero_grad(self):

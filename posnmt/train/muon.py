@@ -28,7 +28,9 @@ MOMENTUM = 0.95
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Of x, x^3 and x^5: a polynomial that raises small singular values quickly towards 1 (Jordan et al. 2024)."""
 
-ITERATIONS = 5
+ITERATIONS = 3
+"""Of the polynomial. Jordan et al. have 5, which learn no more from an update here and take longer: see
+benchmarks/notes/learning.md."""
 
 
 class Muon(Optimizer):
@@ -85,8 +87,9 @@ class Muon(Optimizer):
 def orthogonal(matrix: Tensor) -> Tensor:
     """Nearly U V^T of the singular value decomposition U S V^T of [m,n], by Newton-Schulz iterations.
 
-    The singular values of the result are between about 0.7 and 1.2, but for those that are 0 or tiny. Products are in
-    bfloat16 where the hardware has it.
+    Each iteration applies the polynomial of `COEFFICIENTS` to the singular values, first divided by the root of the sum
+    of their squares: those above 0.05 of it end between about 0.7 and 1.2. Products are in bfloat16 where the hardware
+    has it.
     """
     a, b, c = COEFFICIENTS
     wide = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
