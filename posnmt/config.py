@@ -262,7 +262,7 @@ class Train(Section):
     optimizer: Literal["adam", "muon"] = Field(
         "adam", description="muon: Muon for the matrices of linear layers, Adam for everything else"
     )
-    muon_factor: float = Field(3.0, gt=0, description="muon: the rate of the matrices, as a multiple of learning_rate")
+    muon_factor: float = Field(1.5, gt=0, description="muon: the rate of the matrices, as a multiple of learning_rate")
     adam_betas: tuple[float, float] = (0.9, 0.98)
     adam_epsilon: float = Field(1e-9, gt=0)
     weight_decay: float = Field(0.0, ge=0, description="AdamW's decoupled decay; 0 is Adam")

@@ -76,7 +76,6 @@ def _config(corpus: Path, stores: Path, position: list[dict[str, Any]], minutes:
         },
         "train": {
             "minutes": minutes, "seed": seed, "batch": 2048, "learning_rate": 2e-3, "evaluate_every": 200, "average": 2,
-            "schedule": {"type": "inverse-square-root", "warmup": 200},
         },
         "decode": {"max_ratio": 3.0},
     }  # fmt: skip
