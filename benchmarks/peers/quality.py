@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--environments", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--peers", nargs="*", choices=["fairseq", "huggingface"], default=["fairseq", "huggingface"])
-    parser.add_argument("--variants", nargs="*", default=["default"], help="of posnmt, from learning.yaml")
+    parser.add_argument("--variants", nargs="*", default=["small-output", "muon"], help="of posnmt, from learning.yaml")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--updates", type=int, default=1000)
     parser.add_argument("--every", type=int, default=250)

@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--speed", type=Path, required=True)
     parser.add_argument("--at", type=int, nargs="+", default=[1000, 5000])
     parser.add_argument("--peer", choices=PEERS, default="fairseq")
-    parser.add_argument("--ours", nargs="+", default=["default"])
+    parser.add_argument("--ours", nargs="+", default=["small-output", "muon"])
     arguments = parser.parse_args()
     curves: dict[str, list[dict[str, Any]]] = {}
     for folder in arguments.curves:
