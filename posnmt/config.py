@@ -187,7 +187,7 @@ class Model(Section):
         1e-5, gt=0, description="epsilon of every layer normalisation of a Transformer; 1e-5 is PyTorch's"
     )
     init: Init = Field(
-        "small-output",
+        "depth-scaled",
         description="how the matrices of a Transformer's sub-layers start: xavier; pytorch; fairseq (fairseq 0.12.2); "
         "small-output, depth-scaled (what is added to the residual stream starts small); deepnorm (with norm: deep)",
     )

@@ -87,7 +87,7 @@ def test_before_format_3_other_defaults_held(config_path):
         config = load(config_path, settings)
         return config.model.init, config.train.sort_by
 
-    assert reading() == ("small-output", "source")
+    assert reading() == ("depth-scaled", "source")
     assert reading("format=2") == reading("format=1") == ("xavier", "target")
     assert reading("format=2", "model.init=fairseq", "train.sort_by=source") == ("fairseq", "source")
     assert reading("format=2", "model.system=rnn-nmt") == ("xavier", "target")
