@@ -152,7 +152,7 @@ def test_accumulation_is_one_larger_batch(config_path, tmp_path, monkeypatch):
         """The same sentences in the same order, cut into two."""
         if count == 1:
             return original(plan, cursor, count)
-        wide = loop.BatchPlan(plan.pairs, 40, "sentences", plan.seed)
+        wide = loop.BatchPlan(plan.pairs, 40, "sentences", plan.seed, plan.sort_by)
         [batch], cursor = original(wide, cursor, 1)
         return [batch[::2], batch[1::2]], cursor
 

@@ -40,7 +40,8 @@ def metrics(run, kind="train"):
 def first_batch(config):
     """The first batch of a run, and a model with the weights that it starts from."""
     store = prepare(config)
-    plan = BatchPlan(store.split("train"), config.train.batch, config.train.batch_unit, config.train.seed)
+    how = config.train
+    plan = BatchPlan(store.split("train"), how.batch, how.batch_unit, how.seed, how.sort_by)
     [numbers], _ = plan.take(Cursor(), 1)
     batch = collate([store.split("train").pair(int(number)) for number in numbers])
     torch.manual_seed(config.train.seed)
@@ -184,7 +185,8 @@ def test_the_average_is_used_where_it_is_better(path, tmp_path):
     """Weights that jump about a good place, as a high constant rate makes them, have a better mean."""
     ends = ["train.steps=40", "train.evaluate_every=4", "train.average=6", "train.dev_bleu=false", "train.batch=40"]
     rate = ["train.schedule.type=constant", "train.schedule.warmup=1", "train.learning_rate=0.1"]
-    config = load(path, [*ends, *rate, "train.best_by=perplexity", "train.precision=fp32", "train.clip=null"])
+    start = ["model.init=xavier", "train.sort_by=target"]
+    config = load(path, [*ends, *rate, *start, "train.best_by=perplexity", "train.precision=fp32", "train.clip=null"])
     run = train(config, tmp_path / "run")
     [average] = metrics(run, "average")
     better = average["perplexity"] < min(line["perplexity"] for line in metrics(run, "dev"))
@@ -211,7 +213,7 @@ def test_each_limit_ends_a_run_where_it_says():
 def test_a_run_of_two_epochs_makes_each_batch_twice(path, tmp_path):
     config = load(path, ["train.steps=null", "train.epochs=2", "train.dev_bleu=false", "train.batch=100"])
     run = train(config, tmp_path / "run")
-    plan = BatchPlan(prepare(config).split("train"), 100, "tokens", config.train.seed)
+    plan = BatchPlan(prepare(config).split("train"), 100, "tokens", config.train.seed, config.train.sort_by)
     assert run.record["steps"] == len(plan.epoch(0)) + len(plan.epoch(1)) > 4
     assert run.record["stopped"] == "2 epochs"
 
@@ -226,6 +228,6 @@ def test_pairs_are_sorted_by_the_side_that_is_asked_for(path, tmp_path, monkeypa
             plans.append(self)
 
     monkeypatch.setattr(loop, "BatchPlan", Noted)
-    settings = [] if sort_by == "target" else ["train.sort_by=source"]
+    settings = [] if sort_by == "source" else ["train.sort_by=target"]
     train(load(path, [*BASE, "train.dev_bleu=false", *settings]), tmp_path / "run")
     assert [plan.sort_by for plan in plans] == [sort_by]
