@@ -27,8 +27,8 @@ scales:
     config:
       subword: {{vocabulary: 100}}
       model: {{size: tiny, tie_embeddings: all, dropout: 0.1, init: xavier}}
-      train: {{steps: {STEPS}, sort_by: target, batch: 512, learning_rate: 1e-2, schedule: {{warmup: 10}}, evaluate_every: {EVERY},
-              log_every: 1, dev_bleu: false, best_by: perplexity, average: 2}}
+      train: {{steps: {STEPS}, sort_by: target, batch: 512, learning_rate: 1e-2, schedule: {{warmup: 10}},
+              evaluate_every: {EVERY}, log_every: 1, dev_bleu: false, best_by: perplexity, average: 2}}
       decode: {{beam: 1, max_extra: 4}}
 systems:
   relative: {{system: relative}}
