@@ -59,7 +59,7 @@ class Muon(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """One update of all parameters that have gradients."""
+        """One update of all parameters that have gradients, which it overwrites."""
         loss = None if closure is None else torch.enable_grad()(closure)()
         self.adam.step()
         group = self.param_groups[-1]
