@@ -35,8 +35,8 @@ from posnmt.train.device import precision
 
 PRECISIONS = ("auto", "fp32")
 OURS = tuple(posnmt(precision) for precision in PRECISIONS)
-# What changes how memory is got, how threads wait, and which instructions are used: nobody is given any of these; what the
-# caller has set, all have.
+# What changes how memory is got, how threads wait, and which instructions are used: nobody is given any of these; what
+# the caller has set, all have.
 RUNTIME = (
     "THP_MEM_ALLOC_ENABLE", "LD_PRELOAD", "MALLOC_CONF", "GLIBC_TUNABLES", "OMP_WAIT_POLICY", "KMP_BLOCKTIME",
     "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY", "MKL_ENABLE_INSTRUCTIONS",
