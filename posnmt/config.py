@@ -221,7 +221,7 @@ class Schedule(Section):
         None,
         ge=0,
         description="updates of linear growth from 0, or below 1 a share of the budget (0: none); default: 4000, and "
-        "0.05 for a budget in minutes",
+        "0.15 for a budget in minutes",
     )
     decay: float = Field(0.9, gt=0, lt=1, description="plateau: factor on the rate when dev perplexity stops falling")
     patience: Positive = Field(6, description="plateau: evaluations without a better dev perplexity before a decay")
@@ -231,7 +231,7 @@ class Schedule(Section):
         ge=0,
         le=1,
         description="the last share of the budget, over which the rate falls linearly to 0 (0: none); default: 0, and "
-        "0.5 for a budget in minutes",
+        "0.2 for a budget in minutes",
     )
 
     @model_validator(mode="after")

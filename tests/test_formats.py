@@ -96,8 +96,8 @@ def test_before_format_3_other_defaults_held(config_path):
 def test_before_format_3_schedules_did_not_hang_on_the_budget():
     data = {"data": {"train": {"tsv": "a.tsv"}, "dev": {"tsv": "b.tsv"}}}
     for settings, new in (
-        ({"minutes": 5}, (0.05, 0.5)),
-        ({"minutes": 5, "schedule": {"type": "cosine"}}, (0.05, 0)),
+        ({"minutes": 5}, (0.15, 0.2)),
+        ({"minutes": 5, "schedule": {"type": "cosine"}}, (0.15, 0)),
         ({"minutes": 5, "schedule": {"type": "noam"}}, (4000, 0)),
         ({"minutes": 5, "schedule": {"type": "plateau", "warmup": 3}}, (3, 0)),
         ({"minutes": 5, "schedule": {"warmup": 300, "cooldown": 0.1}}, (300, 0.1)),

@@ -34,9 +34,9 @@ def ends(train: Train) -> tuple[float, float]:
     """
     schedule = train.schedule
     in_minutes = train.minutes is not None and schedule.type not in ("noam", "plateau")
-    warmup = (0.05 if in_minutes else 4000) if schedule.warmup is None else schedule.warmup
+    warmup = (0.15 if in_minutes else 4000) if schedule.warmup is None else schedule.warmup
     falls_anyway = schedule.type == "cosine"
-    cooldown = (0.5 if in_minutes and not falls_anyway else 0.0) if schedule.cooldown is None else schedule.cooldown
+    cooldown = (0.2 if in_minutes and not falls_anyway else 0.0) if schedule.cooldown is None else schedule.cooldown
     return warmup, cooldown
 
 
