@@ -111,9 +111,8 @@ def table(folder: Path) -> list[str]:
     updates = sorted({update for each in found.values() for result in each for update in result["updates"]})
     lines = [
         f"| | seeds |{''.join(f' {update:,} |' for update in updates)} BLEU |",
-        "|---|---|" + "---|" * len(updates),
+        "|---|---|---|" + "---|" * len(updates),
     ]
-    lines[1] += "---|"
     for name, each in found.items():
         cells = []
         for update in updates:

@@ -38,7 +38,7 @@ def read_yaml(path: str | Path, role: str, form: str) -> tuple[dict[str, Any], L
     try:
         text = path.read_text(encoding="utf-8")
         node = yaml.compose(text, Loader=yaml.SafeLoader)
-        lines = _key_lines(node)
+        lines, twice = _key_lines(node), list(_twice(node, path))  # before merge keys (`<<`) are put in place
         tree = yaml.SafeLoader("").construct_document(node) if node is not None else None
     except RecursionError:
         raise UserError("a part of the YAML refers to itself", path, "write it without the alias") from None
@@ -50,7 +50,7 @@ def read_yaml(path: str | Path, role: str, form: str) -> tuple[dict[str, Any], L
         raise UserError(f"not valid YAML: {getattr(error, 'problem', error)}", where, "correct the YAML") from None
     if not isinstance(tree, dict):
         raise UserError(form, path)
-    raise_all(list(_twice(node, path)))
+    raise_all(twice)
     return tree, lines
 
 

@@ -53,6 +53,17 @@ def test_what_the_file_says_wins_over_size_and_system(tmp_path):
     assert [choice.scheme for choice in model.decoder.position] == ["relative"]
 
 
+def test_a_merge_key_is_no_repetition_and_a_repeated_key_is_a_fault(tmp_path):
+    shared = GOOD.replace("train: {source", "train: &text {source").replace(
+        "dev: {source: dev.en, target", "dev: {<<: *text, source: dev.en, target"
+    )
+    config = load(written(tmp_path, shared))
+    assert (config.data.train.source, config.data.dev.source) == ("train.en", "dev.en")
+    assert faults(tmp_path, GOOD + "  steps: 20\n") == [
+        "steps stands twice, on lines 7 and 8 (config.yaml:8); leave one of them out, or give it another name"
+    ]
+
+
 def test_all_faults_at_once_each_with_its_line(tmp_path):
     text = GOOD.replace("steps: 10", "steps: ten\n  lable_smoothing: 0.1\n  clip: -1") + "decode:\n  beam: 0\n"
     lines = faults(tmp_path, text)

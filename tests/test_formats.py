@@ -22,7 +22,7 @@ from posnmt.study.plan import plan
 from posnmt.study.recipe import load as load_recipe
 from posnmt.study.study import ASKED, config_format, recall, remember
 from posnmt.train.loop import train
-from posnmt.train.schedule import ends
+from posnmt.train.schedule import warmup_and_cooldown
 from posnmt.translate.translator import Translator
 from tiny import both
 
@@ -103,10 +103,10 @@ def test_before_format_3_schedules_did_not_hang_on_the_budget():
         ({"minutes": 5, "schedule": {"warmup": 300, "cooldown": 0.1}}, (300, 0.1)),
         ({"steps": 5}, (4000, 0)),
     ):
-        assert ends(from_tree({**data, "train": settings}).train) == new
+        assert warmup_and_cooldown(from_tree({**data, "train": settings}).train) == new
         schedule = settings.get("schedule", {})
         old = (schedule.get("warmup", 4000), schedule.get("cooldown", 0))
-        assert ends(from_tree({**data, "format": 2, "train": settings}).train) == old
+        assert warmup_and_cooldown(from_tree({**data, "format": 2, "train": settings}).train) == old
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,14 @@
 """What fairseq and Hugging Face's Marian learn from each update, beside posnmt: dev perplexity by updates, greedy BLEU.
 
     python benchmarks/peers/quality.py --corpus CORPUS --environments FOLDER --out FOLDER [--peers fairseq huggingface]
-                                       [--seeds 1 2 3] [--updates 1000] [--every 250]
+                                       [--seeds 1 2 3] [--updates 1000] [--every 250] [--set KEY=VALUE ...]
 
-CORPUS is the tokenised Tanaka corpus. All have the same pairs, subwords, model (post-norm, sinusoids, one matrix for
-all embeddings), dropouts, label smoothing, optimizer, rates and size of batches; a seed draws the weights, the batches
-and what is dropped. Weights begin as each toolkit has them. Each training leaves OUT/NAME/SEED.json, as
-`benchmarks/learning.py` does, which this runs for posnmt, and is not repeated where that exists. Nothing is timed, so
-that several may run at once: `quality_table.py` takes the time of an update from `train_speed.py`.
+CORPUS is the tokenised Tanaka corpus, or another with `--set data.train.target=train.de` and the like. All have the
+same pairs, subwords, model (post-norm, sinusoids, one matrix for all embeddings), dropouts, label smoothing and size of
+batches, and but for posnmt's variants the same optimizer and rates; a seed draws the weights, the batches and what is
+dropped. Weights begin as each toolkit has them. Each training leaves OUT/NAME/SEED.json, as `benchmarks/learning.py`
+does, which this runs for posnmt, and is not repeated where that exists. Nothing is timed, so that several may run at
+once: `quality_table.py` takes the time of an update from `train_speed.py`.
 """
 
 from __future__ import annotations
@@ -45,18 +46,20 @@ def main() -> None:
     parser.add_argument("--environments", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--peers", nargs="*", choices=["fairseq", "huggingface"], default=["fairseq", "huggingface"])
-    parser.add_argument("--variants", nargs="*", default=["small-output", "muon"], help="of posnmt, from learning.yaml")
+    parser.add_argument("--variants", nargs="*", default=["shipped"], help="of posnmt, from learning.yaml")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--updates", type=int, default=1000)
     parser.add_argument("--every", type=int, default=250)
     parser.add_argument("--batch", type=int, default=1024, help="padded tokens on either side (%(default)s)")
     parser.add_argument("--size", choices=["small", "base"], default="small")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="settings", help="of all")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     os.environ["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] = "1"  # fairseq's checkpoints, made here, hold more than tensors
     common = [
         f"data.root={arguments.corpus.absolute()}", f"data.store={arguments.out.absolute()}/stores",
         f"model.size={arguments.size}", f"train.batch={arguments.batch}", f"train.schedule.warmup={WARMUP}",
+        *arguments.settings,
     ]  # fmt: skip
     for seed in arguments.seeds:
         for peer in arguments.peers:

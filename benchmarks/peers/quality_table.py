@@ -6,8 +6,9 @@
 CURVES are folders of `quality.py` and `learning.py`; SPEED.json is what `train_speed.py` wrote with the same batches.
 The quality is the peer's dev perplexity at those updates, mean over its seeds. For each name and seed, the update at
 which its curve reaches that quality is interpolated, in the logarithm of perplexity; the time is that of so many
-updates, at the speed of its trainer. Evaluations are not counted. A ratio is the peer's time divided by that of
-the name, with the lowest and the highest over seeds and turns.
+updates, at the speed of its trainer: for posnmt that of the configuration which `train_speed.py` trained, whatever the
+name, so name variants with the optimizer and the model of that one. Evaluations are not counted. A ratio is the peer's
+time divided by that of the name, with the lowest and the highest over seeds and turns.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def main() -> None:
     parser.add_argument("--speed", type=Path, required=True)
     parser.add_argument("--at", type=int, nargs="+", default=[1000, 5000])
     parser.add_argument("--peer", choices=PEERS, default="fairseq")
-    parser.add_argument("--ours", nargs="+", default=["small-output", "muon"])
+    parser.add_argument("--ours", nargs="+", default=["shipped"])
     arguments = parser.parse_args()
     curves: dict[str, list[dict[str, Any]]] = {}
     for folder in arguments.curves:

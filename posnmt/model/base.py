@@ -130,8 +130,8 @@ def stacks(config: Model) -> dict[str, Stack]:
     }
 
 
-_FORMERLY_OF_ALL = {"init": ("xavier",)}
-"""Defaults of earlier formats: configurations that were written then have them under every architecture."""
+_EARLIER_DEFAULTS = {"init": ("xavier",)}
+"""Defaults of earlier formats, which a configuration of those formats has under every architecture."""
 
 
 def foreign_settings(config: Model) -> Faults:
@@ -143,7 +143,7 @@ def foreign_settings(config: Model) -> Faults:
     ]
     for key, purpose in (("norm", "normalise"), ("norm_epsilon", "normalise"), ("init", "draw")):
         value = getattr(config, key)
-        if value not in (Model.model_fields[key].default, *_FORMERLY_OF_ALL.get(key, ())):
+        if value not in (Model.model_fields[key].default, *_EARLIER_DEFAULTS.get(key, ())):
             what = f"{config.architecture} has no layers of a Transformer to {purpose}; leave it out"
             faults.append(((key,), f"{what}, got {value}"))
     return faults

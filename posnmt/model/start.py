@@ -90,7 +90,7 @@ class Start:
 
 
 XAVIER = Start()
-"""The default."""
+"""Vaswani et al. 2017: what parts have that are built without a configuration."""
 
 
 def start_of(config: Model, causal: bool) -> Start:

@@ -18,9 +18,10 @@ def make_optimizer(model: TranslationModel, train: Train) -> Optimizer:
     rate, decay = train.learning_rate, train.weight_decay
     if train.optimizer == "adam":
         return AdamW(model.parameters(), lr=rate, weight_decay=decay, **adam)
-    chosen = {id(matrix) for matrix in matrices(model)}
-    others = [parameter for parameter in model.parameters() if id(parameter) not in chosen]
-    return Muon(matrices(model), others, rate, train.muon_factor, decay, **adam)
+    chosen = matrices(model)
+    known = set(map(id, chosen))
+    others = [parameter for parameter in model.parameters() if id(parameter) not in known]
+    return Muon(chosen, others, rate, train.muon_factor, decay, **adam)
 
 
 def matrices(model: TranslationModel) -> list[Tensor]:

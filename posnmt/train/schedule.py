@@ -22,12 +22,12 @@ def learning_rate(step: int, train: Train, d_model: int, decays: int = 0, share:
     With `cooldown: c`, each is multiplied by a factor that falls linearly to 0 over the last share c of the budget
     (Hägele et al. 2024; with `constant` it is known as warm-up, stable, decay).
     """
-    warmup, cooldown = ends(train)
+    warmup, cooldown = warmup_and_cooldown(train)
     factor = min(1.0, max(0.0, 1.0 - share) / cooldown) if cooldown else 1.0
     return factor * _before_cooldown(step, warmup, train, d_model, decays, share)
 
 
-def ends(train: Train) -> tuple[float, float]:
+def warmup_and_cooldown(train: Train) -> tuple[float, float]:
     """`warmup` and `cooldown`, as the configuration has them, or as the kind of budget suggests.
 
     Nobody knows beforehand how many updates fit into some minutes, so there both are shares of the budget.
