@@ -147,7 +147,7 @@ def compare_ter(outputs: list[str], references: list[str], joined: int) -> None:
     """Print the milliseconds a line of TER's statistics."""
     from sacrebleu.metrics import TER
 
-    from posnmt.analyse.ter import ter_statistics
+    from posnmt.metrics.ter import ter_statistics
 
     started = time.process_time()
     ours = ter_statistics(outputs, references).tolist()

@@ -22,7 +22,7 @@ from typing import Any
 
 import yaml
 
-from posnmt.config import load
+from posnmt.config.schema import load
 from posnmt.processor import processor
 from posnmt.train.evaluate import bleu
 

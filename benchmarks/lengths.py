@@ -15,11 +15,11 @@ import os
 from pathlib import Path
 
 from posnmt.analyse.bins import bins_from_edges
-from posnmt.config import Decode, load
-from posnmt.data.artificial import command as artificial
+from posnmt.config.schema import Decode, load
+from posnmt.config.systems import SYSTEMS
+from posnmt.corpora.artificial.pairs import command as artificial
 from posnmt.progress import Display
 from posnmt.run import Run
-from posnmt.systems import SYSTEMS
 from posnmt.train.evaluate import bleu
 from posnmt.train.loop import train
 from posnmt.translate.translator import Translator

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 
-from posnmt.config import Model, from_tree
+from posnmt.config.schema import Model, from_tree
 from posnmt.model.registry import count_parameters
 
 SIZES = ("small", "base", "big")

@@ -29,18 +29,18 @@ os.environ.update({**ENVIRONMENT, **os.environ})  # as the command line does: be
 
 import torch
 
-from posnmt.config import Decode, Train, from_tree
+from posnmt.config.schema import Decode, Train, from_tree
+from posnmt.config.systems import SYSTEMS
 from posnmt.data.batch import Pair
 from posnmt.model.base import TranslationModel
 from posnmt.model.packed import pack
 from posnmt.model.registry import build_model
+from posnmt.parallel.threads import Workers
 from posnmt.processor import processor
-from posnmt.systems import SYSTEMS
 from posnmt.train.device import make_fabric
 from posnmt.train.gradients import InParts
 from posnmt.train.loss import TrainingLoss
 from posnmt.translate.translator import translate_subwords
-from posnmt.workers import Workers
 
 VOCABULARY = 8004
 LENGTHS = (8, 12, 16, 24, 32)

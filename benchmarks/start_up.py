@@ -28,7 +28,7 @@ from typing import Any
 
 import yaml
 
-from posnmt.data.artificial import command as artificial
+from posnmt.corpora.artificial.pairs import command as artificial
 
 POLL = 0.002
 """Seconds between two looks at a file that a process is about to write."""

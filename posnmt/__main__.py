@@ -1,5 +1,5 @@
 """`python -m posnmt`."""
 
-from posnmt.cli import main
+from posnmt.cli.main import main
 
 main()

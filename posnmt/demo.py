@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from posnmt.analyse.analyse import analyse
-from posnmt.config import from_tree
-from posnmt.data.artificial import command as artificial
+from posnmt.config.schema import from_tree
+from posnmt.corpora.artificial.pairs import command as artificial
 from posnmt.progress import Display
 from posnmt.run import Run, refuse_existing
 from posnmt.train.loop import train

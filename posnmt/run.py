@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posnmt.config import Config, dump, load
+from posnmt.config.formats import OLDEST
+from posnmt.config.schema import Config, dump, load
 from posnmt.errors import UserError, existing_file
 from posnmt.files import PARTIAL, locked, write_json, write_text
-from posnmt.formats import OLDEST
 
 if TYPE_CHECKING:
     from posnmt.data.text import TextPipeline
@@ -100,7 +100,7 @@ class Run:
             checkpoint: `model` (the one to use), `best`, `average`, or `last`.
         """
         from posnmt.model.registry import build_undrawn
-        from posnmt.train.weights import load_model
+        from posnmt.model.weights import load_model
 
         text = self.text()
         model = build_undrawn(self.config.model, text.source.size, text.target.size)

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from posnmt.config import Model, SchemeChoice, Side
+from posnmt.config.schema import Model, SchemeChoice, Side
 from posnmt.model.base import TranslationModel, stacks
 from posnmt.model.registry import architecture, build_model
 from posnmt.model.transformer import Transformer
@@ -152,7 +152,7 @@ def gradients(subject: Subject) -> None:
 
 def parts(subject: Subject) -> None:
     """A batch in parts, as training on a CPU computes it, has the loss and the gradients of the whole batch."""
-    from posnmt.config import Train
+    from posnmt.config.schema import Train
     from posnmt.train.device import make_fabric
     from posnmt.train.gradients import InParts, Whole
     from posnmt.train.loss import TrainingLoss
@@ -286,7 +286,7 @@ CHECKS: dict[str, Callable[[Subject], None]] = {
 def blocks_of(queries: int, long: bool = True) -> Iterator[list[int]]:
     """Attention on a CPU in blocks of so many queries, or not in blocks at all; collects the queries of each call."""
     import posnmt.model.attention as attention
-    import posnmt.model.blocks as blocks
+    import posnmt.model.kernels.blocks as blocks
 
     calls: list[int] = []
     whole = attention.attend_in_blocks

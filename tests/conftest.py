@@ -17,7 +17,7 @@ settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 
-FIRST = ("tests/system/", "tests/test_study_resume", "tests/test_sharding", "tests/test_crash")
+FIRST = ("tests/system/", "tests/study/test_study_resume", "tests/train/test_sharding", "tests/train/test_crash")
 """Files that take longest: begun first, so that no process is left with one of them at the end."""
 
 

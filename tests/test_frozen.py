@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from posnmt.config import json_schema, load
+from posnmt.config.schema import json_schema, load
 from posnmt.data.prepare import prepare
 from posnmt.run import Run
-from posnmt.study.graph import Graph
 from posnmt.study.plan import plan
 from posnmt.study.recipe import load as load_recipe
 from posnmt.study.recipe import shipped
 from posnmt.train.loop import train
 from posnmt.translate.translator import Translator
+from posnmt.workflow.graph import Graph
 from tiny import NAMED, build
 
 FROZEN = Path(__file__).with_name("frozen")

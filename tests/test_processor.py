@@ -19,7 +19,7 @@ import sys
 sys.path.insert(0, "tests")
 import torch
 import tiny
-from posnmt.config import Train
+from posnmt.config.schema import Train
 from posnmt.processor import multiplies_bf16
 from posnmt.train.device import precision
 from posnmt.translate.translator import Translator

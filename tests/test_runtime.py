@@ -6,7 +6,7 @@ import os
 
 from click.testing import CliRunner
 
-from posnmt.cli import main
+from posnmt.cli.main import main
 from posnmt.runtime import ENVIRONMENT
 
 

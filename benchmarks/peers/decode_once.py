@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from posnmt.config import Decode
+from posnmt.config.schema import Decode
 from posnmt.data.text import TextPipeline
 from posnmt.errors import UserError
 
@@ -32,7 +32,7 @@ def main() -> None:
 
 def with_posnmt(command: list[str]) -> float:
     """Run `posnmt translate …` here and give the seconds that its translation says it took."""
-    from posnmt import cli
+    from posnmt.cli import main as cli
     from posnmt.translate import command as translation
 
     translate_file, seconds = translation.translate_file, []

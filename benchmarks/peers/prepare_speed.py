@@ -26,7 +26,7 @@ from typing import Any
 from prepare_run import Cost, run
 from speed_environment import prepare_environment
 
-from posnmt.config import Subword
+from posnmt.config.schema import Subword
 from posnmt.processor import processor
 
 HERE = Path(__file__).parent

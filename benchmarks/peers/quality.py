@@ -28,7 +28,7 @@ from speed_environment import prepare_environment
 from speed_peers import CONFIG, PEERS, launcher
 from speed_trainer import Job, TrainingFailed, run
 
-from posnmt.config import load
+from posnmt.config.schema import load
 from posnmt.data.prepare import prepare
 
 LEARNING = Path(__file__).parents[1] / "learning.py"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from opennmt_tanaka import write_lines
 
-from posnmt.config import Config
+from posnmt.config.schema import Config
 from posnmt.data.batch import BatchPlan, Cursor
 from posnmt.data.prepare import prepare
 from posnmt.data.subword import SPECIALS, UNK

@@ -27,10 +27,10 @@ from speed_peers import CONFIG, PEERS, posnmt, posnmt_settings
 from speed_table import ACCOUNTING, table
 from speed_trainer import REPORT, Job, Trainer, TrainingFailed, run, speed
 
-from posnmt.config import Train, load
+from posnmt.config.schema import Train, load
+from posnmt.config.systems import SYSTEMS
 from posnmt.errors import UserError
 from posnmt.processor import processor
-from posnmt.systems import SYSTEMS
 from posnmt.train.device import precision
 
 PRECISIONS = ("auto", "fp32")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from posnmt.analyse.scores import HIGHER_IS_BETTER, corpus_scores
+from posnmt.metrics.scores import HIGHER_IS_BETTER, corpus_scores
 
 if TYPE_CHECKING:
     import numpy as np

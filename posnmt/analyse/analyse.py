@@ -27,15 +27,15 @@ from posnmt.analyse.inputs import Text, input_record, read_aligned, warnings_of
 from posnmt.analyse.intervals import LEVEL
 from posnmt.analyse.length import length_distribution, trained_lengths
 from posnmt.analyse.measure import DEFAULT_RESAMPLING, Resampling, measure
-from posnmt.analyse.metrics import DEFAULT_METRICS, ter_search_limits
 from posnmt.analyse.positions import places, position_curves
 from posnmt.analyse.seeds import seed_groups, seed_results
 from posnmt.analyse.swap import Swapped
-from posnmt.analyse.write import write
 from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.data.length_unit import CountLengths, length_unit
 from posnmt.errors import UserError, raise_all
+from posnmt.metrics.registry import DEFAULT_METRICS, ter_search_limits
 from posnmt.report.examples import Examples
+from posnmt.report.write import write
 
 if TYPE_CHECKING:
     import numpy as np

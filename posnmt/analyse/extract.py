@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
-from posnmt.analyse.metrics import Scorer, bleu_words
-from posnmt.analyse.ngrams import bleu_statistics, matches
 from posnmt.analyse.positions import position_counts
-from posnmt.analyse.scores import BLEU_ORDER
+from posnmt.metrics.ngrams import bleu_statistics, matches
+from posnmt.metrics.registry import Scorer, bleu_words
+from posnmt.metrics.scores import BLEU_ORDER
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,7 +55,7 @@ def count_all(
     Args:
         references: N lines.
         outputs: each system's N lines.
-        metrics: from `posnmt.analyse.metrics.METRICS`.
+        metrics: from `posnmt.metrics.registry.METRICS`.
         bleu_tokenizer: sacreBLEU's tokeniser for BLEU and for the positions.
         processes: how many to work with; the counts are the same.
         say: called with a line of progress now and then.

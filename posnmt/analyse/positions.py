@@ -15,8 +15,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from posnmt.analyse.ngrams import Matches
-from posnmt.analyse.scores import BLEU_ORDER
+from posnmt.metrics.ngrams import Matches
+from posnmt.metrics.scores import BLEU_ORDER
 
 if TYPE_CHECKING:
     import numpy as np

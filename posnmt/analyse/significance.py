@@ -17,8 +17,8 @@ from threadpoolctl import threadpool_limits
 
 from posnmt.analyse.additive import Additive, better, plain
 from posnmt.analyse.resample import half_sums
-from posnmt.analyse.scores import corpus_scores
 from posnmt.errors import UserError
+from posnmt.metrics.scores import corpus_scores
 
 if TYPE_CHECKING:
     import numpy as np

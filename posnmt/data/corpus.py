@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from posnmt.config import Corpus
+from posnmt.config.schema import Corpus
+from posnmt.config.yaml import expand
 from posnmt.errors import UserError, existing_file, raise_all
-from posnmt.yaml_file import expand
 
 # kind of fault -> what to say, what to do
 _SENTENCES = {

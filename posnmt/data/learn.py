@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-from posnmt.config import Config
+from posnmt.config.schema import Config
+from posnmt.config.yaml import expand
 from posnmt.data.corpus import BYTE_ORDER_MARK, CHUNK, Chunk, Findings, TextFile, read_chunks
 from posnmt.data.encode import CountForms
-from posnmt.data.processes import ordered_map
 from posnmt.data.subword import Reservoir, Subwords
 from posnmt.data.text import SideText, TextPipeline
 from posnmt.data.tokenise import TruecaseLearner, Words
 from posnmt.errors import UserError, raise_all
-from posnmt.yaml_file import expand
+from posnmt.parallel.processes import ordered_map
 
 TOLD_EVERY = 100_000
 # Fixed, not train.seed: runs that differ in their seed share one vocabulary and one store.

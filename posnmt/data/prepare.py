@@ -21,17 +21,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import posnmt
-from posnmt.config import Config
+from posnmt.config.schema import Config
+from posnmt.config.yaml import expand
 from posnmt.data.corpus import BYTE_ORDER_MARK, Findings, TextFile, corpus_files, read_chunks
 from posnmt.data.encode import REASONS, Account, EncodeChunk
 from posnmt.data.learn import Files, Report, all_files, learn, text_folder, told
-from posnmt.data.processes import cores, ordered_map
 from posnmt.data.segment import SEGMENTERS, requires
 from posnmt.data.store import FORMAT, SplitWriter, Store
 from posnmt.data.text import TextPipeline, text_hash
 from posnmt.errors import UserError, existing_file, raise_all
 from posnmt.files import PARTIAL, commit_folder, locked, sha256_of
-from posnmt.yaml_file import expand
+from posnmt.parallel.processes import cores, ordered_map
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posnmt.config import Subword
+from posnmt.config.schema import Subword
 from posnmt.errors import UserError, existing_file
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3

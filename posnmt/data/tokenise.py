@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
-from posnmt.config import Tokeniser
+from posnmt.config.schema import Tokeniser
 from posnmt.data.moses import MosesTokeniser
 from posnmt.data.segment import SEGMENTERS, Segmenter
 from posnmt.errors import UserError, existing_file

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from posnmt.model.blocks import BLOCK, attend_in_blocks
-from posnmt.model.dropout import dropout as drop
+from posnmt.dropout import dropout as drop
 from posnmt.model.kernels import shaw
+from posnmt.model.kernels.blocks import BLOCK, attend_in_blocks
 from posnmt.model.start import XAVIER, Start
 from posnmt.model.state import LayerCache
 from posnmt.position.seam import LayerPositions, Span

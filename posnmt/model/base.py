@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from posnmt.config import Model
+from posnmt.config.schema import Model
 from posnmt.position.seam import Options, Stack
 
 Faults = list[tuple[tuple[str, ...], str]]

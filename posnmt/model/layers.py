@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional
 
-from posnmt.config import Model, Norm
+from posnmt.config.schema import Model, Norm
+from posnmt.dropout import Dropout
 from posnmt.model.attention import CrossAttention, SelfAttention
-from posnmt.model.dropout import Dropout
 from posnmt.model.start import Start, deepnorm
 from posnmt.model.state import LayerCache
 from posnmt.position.seam import LayerPositions, Span

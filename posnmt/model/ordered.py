@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from posnmt.config import Model
+from posnmt.config.schema import Model
+from posnmt.dropout import Dropout
 from posnmt.model.base import Faults, TranslationModel, embeddings, foreign_settings, stacks
-from posnmt.model.dropout import Dropout
 from posnmt.model.lookup import look_up
 from posnmt.position.registry import build, check
 from posnmt.position.seam import Carry, Scheme, Span

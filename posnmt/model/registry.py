@@ -10,18 +10,18 @@ from pydantic import ValidationError
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from posnmt.config import Model
+from posnmt.config.schema import Model
 from posnmt.errors import UserError, refuse_unknown
 from posnmt.model.base import Faults, TranslationModel
 from posnmt.position.registry import option_fault
 
 ARCHITECTURES = {
     "transformer": "transformer:Transformer",
-    "sru": "sru:RecurrentTransformer",
-    "rnn-nmt": "rnn:RecurrentTranslator",
-    "rnnsearch+distortion": "rnnsearch:RecurrentSearch",
-    "convs2s": "convs2s:ConvolutionalTranslator",
-    "dtmt": "dtmt:DeepTransitionTranslator",
+    "sru": "architectures.sru:RecurrentTransformer",
+    "rnn-nmt": "architectures.rnn:RecurrentTranslator",
+    "rnnsearch+distortion": "architectures.rnnsearch:RecurrentSearch",
+    "convs2s": "architectures.convs2s:ConvolutionalTranslator",
+    "dtmt": "architectures.dtmt:DeepTransitionTranslator",
 }
 """Architecture name → module and class inside posnmt.model."""
 

@@ -32,7 +32,7 @@ from typing import Literal
 
 from torch import nn
 
-from posnmt.config import Init, Model
+from posnmt.config.schema import Init, Model
 
 Part = Literal["query", "key", "value", "attention-output", "inner", "feed-forward-output"]
 """Which matrix of a sub-layer."""

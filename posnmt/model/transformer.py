@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from posnmt.config import Model
+from posnmt.config.schema import Model
 from posnmt.model.attention import CrossAttention, SelfAttention
 from posnmt.model.base import output_projection
 from posnmt.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual

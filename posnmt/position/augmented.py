@@ -11,9 +11,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from posnmt.model.randomness import generator
 from posnmt.position.absolute import Sinusoidal, sinusoids
 from posnmt.position.seam import Carry, Options, Span, Stack
+from posnmt.randomness import generator
 
 
 class MovedSinusoids(Sinusoidal):

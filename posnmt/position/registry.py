@@ -12,15 +12,15 @@ from pydantic import ValidationError
 from posnmt.errors import UserError, nearest, refuse_unknown
 
 if TYPE_CHECKING:
-    from posnmt.config import SchemeChoice
+    from posnmt.config.schema import SchemeChoice
     from posnmt.position.seam import Options, Scheme, Stack
 
 SCHEMES: dict[str, str | type[Scheme]] = {
     "sinusoidal": "absolute:Sinusoidal",
     "learned": "absolute:Learned",
     "relative": "relative:Relative",
-    "recurrent": "recurrent:Recurrent",
-    "recurrent-heads": "split:RecurrentHeads",
+    "recurrent": "recurrent.scheme:Recurrent",
+    "recurrent-heads": "recurrent.heads:RecurrentHeads",
     "additional": "reordering:Additional",
     "reordering": "reordering:Reordering",
     "directional": "directional:Directional",

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from posnmt.analyse.additive import Additive
 from posnmt.analyse.bins import TrainedLengths
 from posnmt.analyse.inputs import Text
-from posnmt.analyse.scores import sentence_scores
-from posnmt.data.conditions_text import unsegmented
+from posnmt.conditions.text import unsegmented
+from posnmt.metrics.scores import sentence_scores
 
 if TYPE_CHECKING:
     import numpy as np

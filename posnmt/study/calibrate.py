@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from posnmt.study.graph import Step
 from posnmt.study.plan import Plan
+from posnmt.workflow.graph import Step
 
 # Subwords of a sentence, and tokens of a timed batch: enough for the speed of matrix products to be what it will be.
 LENGTH, TOKENS = 25, 1024
@@ -61,14 +61,14 @@ def _measure(tree: Mapping[str, Any]) -> Speed:
     """What `measure` gives, with the threads that there are."""
     import torch
 
-    from posnmt.config import Decode, from_tree
+    from posnmt.config.schema import Decode, from_tree
+    from posnmt.config.yaml import merge
     from posnmt.data.subword import SPECIALS
     from posnmt.model.registry import build_model
     from posnmt.train.device import make_fabric
     from posnmt.train.loss import TrainingLoss
     from posnmt.train.optimizer import make_optimizer
     from posnmt.translate.translator import translate_subwords
-    from posnmt.yaml_file import merge
 
     corpora = {"train": {"source": "-", "target": "-"}, "dev": {"source": "-", "target": "-"}}
     config = from_tree(merge({"train": {"steps": 1}, "data": corpora}, dict(tree)))

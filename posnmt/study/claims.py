@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from posnmt.yaml_file import Section
+from posnmt.config.yaml import Section
 
 Scale = Literal["smoke", "small", "paper"]
 Lengths = Literal["all", "seen", "longer", "shorter"]

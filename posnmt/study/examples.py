@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from posnmt.analyse.scores import HIGHER_IS_BETTER, sentence_scores
 from posnmt.data.corpus import Findings, TextFile, read_lines
+from posnmt.metrics.scores import HIGHER_IS_BETTER, sentence_scores
 from posnmt.report.measures import MEASURES
 from posnmt.study import evidence
 from posnmt.study.layout import Figure, Panel

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from posnmt.yaml_file import Section
+from posnmt.config.yaml import Section
 
 Published = float | str | None
 TestName = Literal["paired_bootstrap", "sign_test", "approximate_randomisation"]

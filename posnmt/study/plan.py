@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from posnmt.config import SIZES, with_names
+from posnmt.config.formats import FORMAT, OLDEST
+from posnmt.config.schema import SIZES, with_names
+from posnmt.config.yaml import merge
 from posnmt.errors import UserError, raise_all
-from posnmt.formats import FORMAT, OLDEST
-from posnmt.study.graph import Step
 from posnmt.study.recipe import Analysis, Recipe, Scale, Setting, Text, Training, at
-from posnmt.yaml_file import merge
+from posnmt.workflow.graph import Step
 
 Config = dict[str, Any]
 Options = Mapping[str, Mapping[str, Any]]
@@ -46,7 +46,7 @@ class Plan:
     """The steps of a study at one scale, in an order that respects their needs.
 
     Attributes:
-        format: of the trainings' configurations; see `posnmt.formats`.
+        format: of the trainings' configurations; see `posnmt.config.formats`.
         tests: test -> training -> the step that holds its text, which differs between trainings that reorder.
     """
 

@@ -17,14 +17,14 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
-from posnmt.data.catalogue import entry
-from posnmt.data.fetch_spec import Listed, spec
+from posnmt.config.yaml import Lines, Section, faults, merge, override, place, read_yaml
+from posnmt.corpora.catalogue import entry
+from posnmt.corpora.spec import Listed, spec
 from posnmt.data.segment import requires, word_tokeniser
 from posnmt.errors import UserError, UserErrors, nearest, raise_all
 from posnmt.study.claims import Claim
 from posnmt.study.layout import Figure, Table
 from posnmt.study.resources import ByKind
-from posnmt.yaml_file import Lines, Section, faults, merge, override, place, read_yaml
 
 Scale = Literal["smoke", "small", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")
@@ -33,7 +33,7 @@ Positive = Annotated[int, Field(gt=0)]
 Share = Annotated[float, Field(gt=0, le=1)]
 NAME = r"^[\w.+-]+$"
 Name = Annotated[str, Field(pattern=NAME)]
-# What the built-in language pair gives: see posnmt.data.artificial.command.
+# What the built-in language pair gives: see posnmt.corpora.artificial.pairs.command.
 ARTIFICIAL = ("train", "dev", "test", "test-long")
 
 
@@ -305,7 +305,7 @@ def _config_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserErr
 
     A fault of a scale's or a training's `config` is named once, not once for each system.
     """
-    from posnmt.config import from_tree
+    from posnmt.config.schema import from_tree
     from posnmt.study.plan import text_config, train_config
 
     corpora = {name: {"source": "-", "target": "-"} for name in ("train", "dev")}
@@ -339,7 +339,7 @@ def _config_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserErr
 
 def _schemes(recipe: Recipe, scale: Scale, system: str) -> set[str]:
     """The position schemes of a system."""
-    from posnmt.config import with_names
+    from posnmt.config.schema import with_names
 
     chosen = recipe.systems[system]
     model = with_names(merge(recipe.scales[scale].config.get("model", {}), {"system": chosen.system, **chosen.model}))
@@ -348,7 +348,7 @@ def _schemes(recipe: Recipe, scale: Scale, system: str) -> set[str]:
 
 def _faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]:
     """Every name that is used and is not there, and every system that there is not."""
-    from posnmt.systems import named
+    from posnmt.config.systems import named
 
     known: dict[str, Mapping[str, Any]] = {
         "systems": recipe.systems, "trainings": recipe.trainings, "tests": recipe.tests, "analyses": recipe.analyses,

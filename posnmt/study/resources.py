@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from posnmt.study.kind import Resources
-from posnmt.yaml_file import Section
+from posnmt.config.yaml import Section
+from posnmt.workflow.kind import Resources
 
 Positive = Annotated[int, Field(gt=0)]
 

@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.table import Table
 
 from posnmt.progress import Display
-from posnmt.study import status
 from posnmt.study.calibrate import Estimate, estimate
-from posnmt.study.graph import Graph
 from posnmt.study.plan import Plan, analyses
 from posnmt.study.study import finished
+from posnmt.workflow import status
+from posnmt.workflow.graph import Graph
 
 
 def whole_graph(made: Plan) -> Graph:

@@ -14,14 +14,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from posnmt.config import Config, from_tree
+from posnmt.config.formats import OLDEST
+from posnmt.config.schema import Config, from_tree
+from posnmt.config.yaml import merge
 from posnmt.data.corpus import Findings, TextFile, open_text, read_lines
 from posnmt.errors import UserError
-from posnmt.formats import OLDEST
 from posnmt.progress import Display
 from posnmt.run import Run
-from posnmt.study.kind import Context, Kind
-from posnmt.yaml_file import merge
+from posnmt.workflow.kind import Context, Kind
 
 if TYPE_CHECKING:
     from posnmt.data.text import SideText
@@ -67,7 +67,7 @@ def _keep(context: Context, work: Path, names: dict[str, str]) -> None:
 
 def artificial(context: Context) -> None:
     """The artificial language pair."""
-    from posnmt.data.artificial import command
+    from posnmt.corpora.artificial.pairs import command
 
     work = _anew(context)
     command(work / "pair", **context.settings)
@@ -126,8 +126,8 @@ def _write_some(out: BinaryIO, path: Path, take: int | None) -> int:
 
 def fetch(context: Context) -> None:
     """A public corpus."""
-    from posnmt.data.fetch import default_cache, spec
-    from posnmt.data.fetch import fetch as get
+    from posnmt.corpora.fetch import default_cache, spec
+    from posnmt.corpora.fetch import fetch as get
 
     pair = context.settings["pair"]
     found = get(spec(context.settings["corpus"]), default_cache(), (pair["source"], pair["target"]), context.say)
@@ -138,9 +138,9 @@ def fetch(context: Context) -> None:
 
 def length_split(context: Context) -> None:
     """The training text in parts of rising source length, those pairs left out that training leaves out."""
-    from posnmt.data.conditions_length import cap, choose_unit
-    from posnmt.data.conditions_length import length_split as split
-    from posnmt.data.conditions_text import parallel_text
+    from posnmt.conditions.length import cap, choose_unit
+    from posnmt.conditions.length import length_split as split
+    from posnmt.conditions.text import parallel_text
 
     work, text = _anew(context), context.inputs["text"]
     models = store_of(context) / "text"
@@ -158,8 +158,8 @@ def length_split(context: Context) -> None:
 
 def join(context: Context) -> None:
     """Consecutive sentences of a document made one."""
-    from posnmt.data.conditions_join import join as write_joined
-    from posnmt.data.conditions_text import parallel_text
+    from posnmt.conditions.join import join as write_joined
+    from posnmt.conditions.text import parallel_text
 
     work, text, settings = _anew(context), context.inputs["text"], context.settings
     documents = text / "documents"
@@ -171,8 +171,8 @@ def join(context: Context) -> None:
 
 def swap(context: Context) -> None:
     """A test text with copies of its source in which words are swapped."""
-    from posnmt.data.conditions_swap import swap as write_swapped
-    from posnmt.data.conditions_text import InputText
+    from posnmt.conditions.swap import swap as write_swapped
+    from posnmt.conditions.text import InputText
 
     work, text, shares = _anew(context), context.inputs["text"], context.settings["shares"]
     write_swapped(work / "swapped", InputText({"source": TextFile("source", text / "source")}), shares, 1)
@@ -183,7 +183,7 @@ def swap(context: Context) -> None:
 
 def reorder_model(context: Context) -> None:
     """A pre-orderer learned from a training text; by its own alignments where there are any, else by eflomal."""
-    from posnmt.data.reorder import command
+    from posnmt.conditions.reorder.command import command
 
     work, text = _anew(context), context.inputs["train"]
     alignment = text / "align" if (text / "align").exists() else None
@@ -195,7 +195,7 @@ def reorder_model(context: Context) -> None:
 
 def reorder(context: Context) -> None:
     """A corpus with the words of its source, swapped or not, in the order of the target."""
-    from posnmt.data.reorder import command
+    from posnmt.conditions.reorder.command import command
 
     work, text = _anew(context), context.inputs["text"]
     sources = [

@@ -10,18 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from posnmt import __version__
+from posnmt.config.formats import FORMAT, OLDEST
 from posnmt.errors import UserError
 from posnmt.files import read_json, sha256_of, write_json
-from posnmt.formats import FORMAT, OLDEST
-from posnmt.study import database, evidence, runner, status
-from posnmt.study.folder import alteration
-from posnmt.study.graph import Graph
+from posnmt.study import database, evidence
 from posnmt.study.page import StudyResults, render
 from posnmt.study.plan import WHOLE, Plan, PlannedRun, analyses, plan
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.recommend import recommend
 from posnmt.study.steps import SIDES, training_speed
 from posnmt.study.verdict import decide
+from posnmt.workflow import runner, status
+from posnmt.workflow.folder import alteration
+from posnmt.workflow.graph import Graph
 
 Say = Callable[[str], None]
 ASKED = "asked.json"

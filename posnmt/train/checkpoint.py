@@ -23,8 +23,8 @@ from torch.optim import Optimizer
 
 from posnmt.errors import UserError
 from posnmt.files import PARTIAL, commit_folder, sha256_of
+from posnmt.model.weights import load_model, save_model
 from posnmt.train.sharding import slice_like, whole
-from posnmt.train.weights import load_model, save_model
 
 MODEL, OPTIMIZER, STATE, SUMS = "model.safetensors", "optimizer.safetensors", "state.json", "SHA256SUMS"
 

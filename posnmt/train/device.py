@@ -12,7 +12,7 @@ from lightning_fabric import Fabric
 from lightning_fabric.plugins import DoublePrecision
 from lightning_fabric.strategies import ModelParallelStrategy, Strategy
 
-from posnmt.config import Train
+from posnmt.config.schema import Train
 from posnmt.errors import UserError
 from posnmt.processor import multiplies_bf16
 from posnmt.train.sharding import shard

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from lightning_fabric import Fabric
 
-from posnmt.config import Config, Train
+from posnmt.config.schema import Config, Train
 from posnmt.data.batch import BatchPlan, collate
+from posnmt.parallel.threads import Workers
 from posnmt.translate.translator import translate_subwords
-from posnmt.workers import Workers
 
 if TYPE_CHECKING:
     from posnmt.data.store import Split

@@ -21,9 +21,9 @@ from torch import Tensor
 
 from posnmt.data.batch import Pair, collate
 from posnmt.model.lookup import Words, recording
-from posnmt.model.randomness import drawing_from
+from posnmt.parallel.threads import Workers
+from posnmt.randomness import drawing_from
 from posnmt.train.loss import TrainingLoss
-from posnmt.workers import Workers
 
 PART = 2048
 """Padded target tokens that a part has, about; there is an even number of parts."""

@@ -20,7 +20,7 @@ import torch
 from lightning_fabric import Fabric
 from torch.optim import Optimizer
 
-from posnmt.config import Config, resumed
+from posnmt.config.schema import Config, resumed
 from posnmt.data.batch import BatchPlan
 from posnmt.data.concatenate import Concatenated
 from posnmt.data.prepare import prepare
@@ -29,6 +29,7 @@ from posnmt.files import replacing
 from posnmt.interrupt import Interrupted, StopSignal
 from posnmt.model.base import TranslationModel
 from posnmt.model.registry import build_model
+from posnmt.model.weights import average, load_model, save_model, save_tensors
 from posnmt.processor import multiplies_bf16
 from posnmt.progress import Display, duration
 from posnmt.run import Run, claimed, is_unfinished, refuse_existing, refuse_other_config, refuse_other_text
@@ -43,7 +44,6 @@ from posnmt.train.record import Metrics, provenance
 from posnmt.train.schedule import learning_rate
 from posnmt.train.sharding import copy_whole
 from posnmt.train.stop import INTERRUPTED, agreed, why_stop
-from posnmt.train.weights import average, load_model, save_model, save_tensors
 
 if TYPE_CHECKING:
     from posnmt.data.store import Split, Store

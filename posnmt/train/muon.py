@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 from torch.optim import AdamW, Optimizer
 
+from posnmt.parallel.threads import Workers
 from posnmt.processor import multiplies_bf16
-from posnmt.workers import Workers
 
 MOMENTUM = 0.95
 

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
-from posnmt.config import Train
+from posnmt.config.schema import Train
 from posnmt.model.base import TranslationModel
 from posnmt.train.muon import Muon
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from posnmt.config import Train
+from posnmt.config.schema import Train
 from posnmt.data.batch import Cursor
 from posnmt.progress import duration
 from posnmt.train.schedule import Plateau

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from posnmt.config import Schedule, Train
+from posnmt.config.schema import Schedule, Train
 
 
 def learning_rate(step: int, train: Train, d_model: int, decays: int = 0, share: float = 0.0) -> float:

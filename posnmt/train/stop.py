@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from lightning_fabric import Fabric
 
-from posnmt.config import Train
+from posnmt.config.schema import Train
 from posnmt.interrupt import StopSignal
 from posnmt.train.progress import Progress
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from posnmt.config import Decode
+from posnmt.config.schema import Decode
 from posnmt.data.corpus import Findings, TextFile, decode_lines, read_lines
 from posnmt.errors import UserError
 from posnmt.progress import Display

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from posnmt.config import Decode
+from posnmt.config.schema import Decode
 from posnmt.data.batch import collate, fit, pad
 from posnmt.data.subword import EOS, PAD
 from posnmt.errors import UserError
+from posnmt.parallel.threads import Workers
 from posnmt.processor import multiplies_bf16
 from posnmt.translate.search import Hypothesis, search
-from posnmt.workers import Workers
 
 if TYPE_CHECKING:
     from posnmt.data.text import TextPipeline

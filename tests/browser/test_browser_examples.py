@@ -9,8 +9,8 @@ import pytest
 from conftest import EMPTY_ROW, HTML_NAME, HTML_ROW, HTML_TEXT, LONG_ROW, SENTENCES, expect, texts
 
 from posnmt.analyse.measure import Resampling
-from posnmt.analyse.metrics import Scorer
-from posnmt.analyse.scores import sentence_scores
+from posnmt.metrics.registry import Scorer
+from posnmt.metrics.scores import sentence_scores
 
 
 def numbers(page):

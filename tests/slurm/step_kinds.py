@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from posnmt.errors import UserError
-from posnmt.study.graph import Graph, Step
-from posnmt.study.kind import Context, Kind
+from posnmt.workflow.graph import Graph, Step
+from posnmt.workflow.kind import Context, Kind
 
 
 def add(context: Context) -> None:
@@ -63,6 +63,6 @@ STUDIES = {
 
 
 if __name__ == "__main__":
-    from posnmt.study.runner import run
+    from posnmt.workflow.runner import run
 
     sys.exit(1 if run(STUDIES[sys.argv[1]], Path(sys.argv[2]), executor="slurm").failed else 0)

@@ -9,12 +9,12 @@ import sys
 import pytest
 
 import step_kinds
-from posnmt.study.graph import Graph, Step
-from posnmt.study.kind import Resources
 from posnmt.study.plan import plan
 from posnmt.study.recipe import load
-from posnmt.study.runner import run
-from posnmt.study.status import state
+from posnmt.workflow.graph import Graph, Step
+from posnmt.workflow.kind import Resources
+from posnmt.workflow.runner import run
+from posnmt.workflow.status import state
 from queue_control import begin_again_soon, wait_for
 
 SMALL = Resources(memory_gib=0.5, minutes=5)

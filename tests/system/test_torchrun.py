@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import corpus
-from posnmt.config import load
+from posnmt.config.schema import load
 from posnmt.train.loop import train
 
 
@@ -40,7 +40,7 @@ def test_two_processes_equal_accumulation(tmp_path):
 RECORD_SHARES = """
 import json, os, sys
 from pathlib import Path
-from posnmt.config import load
+from posnmt.config.schema import load
 from posnmt.train import loop
 
 shares, learning_rate = [], loop.learning_rate

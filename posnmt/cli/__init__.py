@@ -1,0 +1,1 @@
+"""The command line: a module a group of commands, with heavy imports inside."""

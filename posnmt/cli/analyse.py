@@ -1,0 +1,165 @@
+"""`posnmt analyse`: one thin function, as in cli.py."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from posnmt.cli.group import COMMAND
+from posnmt.errors import UserError
+
+
+@click.command(context_settings=COMMAND)
+@click.option("--source", type=click.Path(path_type=Path), required=True, help="source text, one sentence a line")
+@click.option("--reference", type=click.Path(path_type=Path), required=True, help="its reference translation")
+@click.option(
+    "--output",
+    "outputs",
+    multiple=True,
+    required=True,
+    metavar="NAME=FILE",
+    help="a system's translation; once for each system",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("analysis"),
+    show_default=True,
+    help="folder for report.html, results.json, tables, figures",
+)
+@click.option(
+    "--run",
+    type=click.Path(path_type=Path),
+    help="count subwords with this run's model, and mark lengths unseen in its training",
+)
+@click.option(
+    "--unit",
+    type=click.Choice(["words", "tokens", "subwords", "characters"]),
+    help="what lengths count (tokens: words of text that is tokenised already); default: subwords with --run or"
+    " --subword-model, else words",
+)
+@click.option("--subword-model", type=click.Path(path_type=Path), help="SentencePiece model for --unit subwords")
+@click.option("--target-subword-model", type=click.Path(path_type=Path), help="where the target has another one")
+@click.option("--bin-width", type=click.IntRange(min=1), help="width of the length bins; default 10")
+@click.option("--bin-edges", metavar="N,N,...", help="instead: where each bin but the first begins")
+@click.option(
+    "--max-trained-length",
+    type=click.IntRange(min=1),
+    help="longest source sentence in training: lengths beyond are marked unseen",
+)
+@click.option("--trained-on", type=click.Path(path_type=Path), help="instead: the source text of training, to count")
+@click.option(
+    "--metrics",
+    "metrics",
+    multiple=True,
+    type=click.Choice(["bleu", "chrf", "ter", "multi-bleu"]),
+    default=("bleu", "chrf", "ter"),
+    show_default=True,
+    help="multi-bleu is for tokenised text",
+)
+@click.option(
+    "--bleu-tokenizer", default="13a", show_default=True, help="sacreBLEU's: 13a, none, zh, ja-mecab, char, intl, …"
+)
+@click.option(
+    "--swapped",
+    multiple=True,
+    metavar="NAME:SHARE=FILE",
+    help="output NAME's translation of the source with a SHARE of its words swapped (0.1 is 10 %)",
+)
+@click.option(
+    "--samples", type=click.IntRange(min=0), default=10_000, show_default=True, help="bootstrap samples; 0: none"
+)
+@click.option("--significance/--no-significance", default=True, show_default=True, help="test every pair of outputs")
+@click.option(
+    "--correction",
+    type=click.Choice(["none", "holm", "bonferroni"]),
+    default="none",
+    show_default=True,
+    help="of the tests for the number of pairs",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="of the samples")
+@click.option(
+    "--processes", type=click.IntRange(min=1), default=os.cpu_count() or 1, help="to count with; default: one a core"
+)
+@click.option(
+    "--examples",
+    default="all",
+    show_default=True,
+    metavar="all|N|none",
+    help="sentences that the report holds with all their texts; N at equal distances",
+)
+def analyse(
+    source: Path,
+    reference: Path,
+    outputs: tuple[str, ...],
+    out: Path,
+    run: Path | None,
+    unit: str | None,
+    subword_model: Path | None,
+    target_subword_model: Path | None,
+    bin_edges: str | None,
+    max_trained_length: int | None,
+    swapped: tuple[str, ...],
+    samples: int,
+    significance: bool,
+    correction: str,
+    seed: int,
+    examples: str,
+    **options: Any,
+) -> None:
+    """BLEU, chrF and TER of any systems' outputs, overall and by source length; prints the report's path.
+
+    Every figure has a 95 % interval, and every pair of outputs is tested for significance. Several seeds of one system
+    are written NAME:SEED=FILE.
+
+    \b
+    Example: posnmt analyse --source test.en --reference test.de --output mine=out.de --output other=other.de
+    """
+    from posnmt.analyse.analyse import analyse as measure
+    from posnmt.analyse.inputs import parse_outputs
+    from posnmt.analyse.measure import Resampling
+    from posnmt.analyse.swap import parse_swapped
+    from posnmt.progress import Display
+
+    if run is not None:
+        from posnmt.run import Run
+
+        opened = Run.open(run)
+        subword_model = subword_model or opened.folder / "text" / "source.model"
+        target_subword_model = target_subword_model or opened.folder / "text" / "target.model"
+        if max_trained_length is None and options["trained_on"] is None and unit in (None, "subwords"):
+            max_trained_length = opened.record["training_lengths"]["source"]["longest"]
+    try:
+        edges = [int(edge) for edge in bin_edges.split(",")] if bin_edges else None
+    except ValueError:
+        raise UserError(
+            f"bin edges are whole numbers with commas; got {bin_edges!r}", "--bin-edges", "for example 10,20,40"
+        ) from None
+    try:
+        wanted = {"all": None, "none": 0}[examples] if examples in ("all", "none") else int(examples)
+    except ValueError:
+        wanted = -1
+    if wanted is not None and wanted < 0:
+        raise UserError(f"examples are all, none or a whole number; got {examples!r}", "--examples", "for example 500")
+    systems = parse_outputs(outputs)
+    with Display() as display:
+        measure(
+            source,
+            reference,
+            systems,
+            swapped=parse_swapped(swapped, systems),
+            resampling=Resampling(samples, seed, significance, correction),
+            unit=unit or ("subwords" if subword_model else "words"),
+            subword_model=subword_model,
+            target_subword_model=target_subword_model,
+            bin_edges=edges,
+            max_trained_length=max_trained_length,
+            examples=wanted,
+            out=out,
+            say=display.say,
+            **options,
+        )
+    click.echo(str(out / "report.html"))

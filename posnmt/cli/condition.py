@@ -1,0 +1,225 @@
+"""`posnmt condition`: one thin function a command, as in cli.py."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import click
+
+from posnmt.cli.group import COMMAND
+
+
+@click.group(context_settings=COMMAND)
+def condition() -> None:
+    """Text made for a purpose: training and test conditions, and the artificial language pair."""
+
+
+@condition.command(context_settings=COMMAND)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="a new folder")
+@click.option("--train", type=click.IntRange(min=1), default=20_000, show_default=True, help="pairs")
+@click.option("--dev", type=click.IntRange(min=1), default=500, show_default=True, help="pairs")
+@click.option(
+    "--test", type=click.IntRange(min=1), default=1_000, show_default=True, help="pairs in test, and in test-long"
+)
+@click.option("--min-length", type=int, default=3, show_default=True, help="shortest source sentence, in words")
+@click.option("--max-length", type=int, default=14, show_default=True, help="longest in training and dev")
+@click.option("--test-max-length", type=int, default=42, show_default=True, help="longest in test")
+@click.option("--reordering", default="mixed", show_default=True, help="short, long, mixed, or a share from 0 to 1")
+@click.option("--lexicon", type=int, default=None, help="stems of the dictionary")
+@click.option("--seed", type=int, default=1, show_default=True)
+def artificial(out: Path, reordering: str, lexicon: int | None, **options: Any) -> None:
+    """An artificial language pair: subject-verb-object to verb-final with inflection, any length, exact references.
+
+    Writes train, dev, test and test-long (.source, .target, .align) and manifest.json; one seed, the same bytes.
+
+    \b
+    Example: posnmt condition artificial --out corpus --train 20000 --max-length 14 --test-max-length 42
+    """
+    from posnmt.corpora.artificial.pairs import command
+
+    size = {} if lexicon is None else {"lexicon": lexicon}
+    command(out, reordering=reordering, **options, **size)
+    click.echo(str(out))
+
+
+@condition.command(context_settings=COMMAND)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="folder for the reordered texts")
+@click.option(
+    "--apply", "applied", multiple=True, required=True, metavar="NAME=FILE", help="text to reorder; once for each"
+)
+@click.option("--source", type=click.Path(path_type=Path), help="source text to learn the order from")
+@click.option("--target", type=click.Path(path_type=Path), help="its translations, line by line")
+@click.option(
+    "--alignment", type=click.Path(path_type=Path), help="their word alignments, lines `0-0 1-2`; default: by eflomal"
+)
+@click.option("--model", type=click.Path(path_type=Path), help="instead of learning: model.json of an earlier run")
+@click.option("--command", "program", metavar="CMD", help="instead: a shell command, lines in, reordered lines out")
+@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--passes", type=click.IntRange(min=1), default=3, show_default=True, help="over the pairs, in learning")
+def reorder(
+    out: Path,
+    applied: tuple[str, ...],
+    source: Path | None,
+    target: Path | None,
+    alignment: Path | None,
+    model: Path | None,
+    program: str | None,
+    seed: int,
+    passes: int,
+) -> None:
+    """Pre-reordering: source text with its words in the order of the target language.
+
+    Learns the order from a parallel text with word alignments, and reorders other texts, training, dev and test sources
+    alike. Words are what blanks separate: segment Japanese or Chinese first. docs/reorder.md says more.
+
+    \b
+    Example: posnmt condition reorder --source train.ja --target train.en --apply train.ja=train.ja
+             --apply dev.ja=dev.ja --apply test.ja=test.ja --out reordered
+    """
+    from posnmt.conditions.reorder.command import command
+    from posnmt.progress import Display
+
+    with Display() as display:
+        command(out, applied, source, target, alignment, model, program, seed, passes, display)
+    click.echo(str(out))
+
+
+def _options(*options: Any) -> Any:
+    """Options that several commands share, as one decorator."""
+    return lambda command: functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+
+
+_CONDITION_OUT = click.option("--out", type=click.Path(path_type=Path), required=True, help="folder to write to")
+_PARALLEL_TEXT = _options(
+    click.option("--source", type=click.Path(path_type=Path), help="source text, one sentence a line"),
+    click.option("--target", type=click.Path(path_type=Path), help="its translation, line by line"),
+    click.option(
+        "--tsv", type=click.Path(path_type=Path), help="instead: one file, source TAB target [TAB document id]"
+    ),
+)
+_LENGTH_UNIT = _options(
+    click.option(
+        "--unit",
+        type=click.Choice(["words", "tokens", "subwords", "characters"]),
+        help="what lengths count; default: subwords with --subword-model, else words",
+    ),
+    click.option("--subword-model", type=click.Path(path_type=Path), help="SentencePiece model for --unit subwords"),
+    click.option("--target-subword-model", type=click.Path(path_type=Path), help="where the target has another one"),
+)
+
+
+@condition.command("length-split", context_settings=COMMAND)
+@_CONDITION_OUT
+@_PARALLEL_TEXT
+@click.option("--parts", type=click.IntRange(min=2), default=3, show_default=True)
+@_LENGTH_UNIT
+def length_split(out: Path, parts: int, unit: str | None, **options: Path | None) -> None:
+    """Training text in parts of rising source length (short, middle, long) with almost equally many tokens.
+
+    Prints a table of the parts. docs/conditions.md says more.
+
+    \b
+    Example: posnmt condition length-split --source train.en --target train.de --out split
+    """
+    from posnmt.conditions.length import length_split as split
+
+    _by_length(split, out, parts, unit, **options)
+
+
+@condition.command(context_settings=COMMAND)
+@_CONDITION_OUT
+@_PARALLEL_TEXT
+@click.option("--max-length", type=click.IntRange(min=1), required=True, help="longest that is kept, on both sides")
+@_LENGTH_UNIT
+def cap(out: Path, max_length: int, unit: str | None, **options: Path | None) -> None:
+    """Training text without the pairs that are too long on a side; prints a table of what was kept and dropped.
+
+    \b
+    Example: posnmt condition cap --source train.en --target train.de --max-length 75 --out cap75
+    """
+    from posnmt.conditions.length import cap as write_capped
+
+    _by_length(write_capped, out, max_length, unit, **options)
+
+
+def _by_length(
+    write: Any,
+    out: Path,
+    number: int,
+    unit: str | None,
+    subword_model: Path | None,
+    target_subword_model: Path | None,
+    **files: Path | None,
+) -> None:
+    """Run a condition that goes by length, and print its table."""
+    from rich.console import Console
+
+    from posnmt.conditions.length import choose_unit, length_table
+    from posnmt.conditions.text import parallel_text
+    from posnmt.progress import Display
+
+    counted = choose_unit(unit, subword_model, target_subword_model)
+    with Display() as display:
+        manifest = write(out, parallel_text(**files, display=display), counted, number)
+    Console(stderr=True).print(length_table(manifest))
+    click.echo(str(out))
+
+
+@condition.command(context_settings=COMMAND)
+@_CONDITION_OUT
+@_PARALLEL_TEXT
+@click.option("--documents", type=click.Path(path_type=Path), help="document ids: of each line, the first field")
+@click.option("--sentences", type=click.IntRange(min=2), default=2, show_default=True, help="pairs to join")
+@click.option("--source-separator", default=" ", help="between source sentences; default: a blank; '' for Japanese")
+@click.option("--target-separator", default=" ", help="between target sentences; default: a blank; '' for Japanese")
+@click.option(
+    "--rest",
+    type=click.Choice(["keep", "drop"]),
+    default="keep",
+    show_default=True,
+    help="what is left at a document's end: a shorter group, or none",
+)
+def join(out: Path, sentences: int, source_separator: str, target_separator: str, rest: str, **files: Any) -> None:
+    """Consecutive sentence pairs joined into longer ones, never across the end of a document.
+
+    \b
+    Example: posnmt condition join --source test.en --target test.de --documents test.ids --sentences 2 --out joined
+    """
+    from posnmt.conditions.join import join as write_joined
+    from posnmt.conditions.text import parallel_text
+    from posnmt.progress import Display
+
+    with Display() as display:
+        text = parallel_text(**files, display=display)
+        write_joined(out, text, sentences, source_separator, target_separator, drop_rest=rest == "drop")
+    click.echo(str(out))
+
+
+@condition.command(context_settings=COMMAND)
+@_CONDITION_OUT
+@click.option("--source", type=click.Path(path_type=Path), required=True, help="text, its words separated by blanks")
+@click.option(
+    "--share",
+    "shares",
+    type=float,
+    multiple=True,
+    required=True,
+    help="of each sentence's words, 0.1 for 10 %; once for each",
+)
+@click.option("--seed", type=int, default=1, show_default=True)
+def swap(out: Path, source: Path, shares: tuple[float, ...], seed: int) -> None:
+    """Source text with a share of each sentence's words swapped at random, a file for each share.
+
+    \b
+    Example: posnmt condition swap --source test.en --share 0.1 --share 0.2 --share 0.3 --out swapped
+    """
+    from posnmt.conditions.swap import swap as write_swapped
+    from posnmt.conditions.text import InputText
+    from posnmt.data.corpus import TextFile
+    from posnmt.progress import Display
+
+    with Display() as display:
+        write_swapped(out, InputText({"source": TextFile("--source", source)}, display), shares, seed)
+    click.echo(str(out))

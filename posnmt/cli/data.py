@@ -1,0 +1,104 @@
+"""`posnmt data`: one thin function a command, as in cli.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from posnmt.cli.group import COMMAND
+from posnmt.errors import UserError, raise_all
+
+if TYPE_CHECKING:
+    from posnmt.corpora.spec import Corpus
+
+
+@click.group(context_settings=COMMAND)
+def data() -> None:
+    """Public corpora: what the papers trained and tested on, fetched once and checked."""
+
+
+@data.command("list", context_settings=COMMAND)
+@click.argument("word", required=False)
+@click.option("--json", "as_json", is_flag=True, help="print JSON, with licence, citation and URL")
+def list_corpora(word: str | None, as_json: bool) -> None:
+    """The corpora of the catalogue, one line each; with WORD those that have it in name, title, pair or papers.
+
+    sacreBLEU and mtdata know many more, which `posnmt data fetch` fetches by their names there: see docs/data.md.
+
+    \b
+    Example: posnmt data list R19
+    """
+    from posnmt.corpora.catalogue import catalogue
+
+    entries = {
+        name: entry
+        for name, entry in catalogue().items()
+        if (word or "").lower() in " ".join([name, entry.title, "-".join(entry.pair), *entry.papers]).lower()
+    }
+    if as_json:
+        click.echo(json.dumps({name: entry.model_dump(mode="json") for name, entry in entries.items()}))
+        return
+    if not entries:
+        raise UserError(f"the catalogue has nothing with {word!r}", None, "`posnmt data list` lists all of it")
+    width = max(map(len, entries))
+    for name, entry in entries.items():
+        pairs = f"{entry.pairs:,} pairs" if entry.pairs else "size unknown"
+        way = "" if entry.corpus is not None else ", to be applied for"
+        click.echo(f"{name:{width}}  {entry.title} ({pairs}{way}; {', '.join(entry.papers)})")
+
+
+@data.command(context_settings=COMMAND)
+@click.argument("names", nargs=-1, required=True)
+@click.option(
+    "--cache", type=click.Path(path_type=Path), help="folder; default: corpora in $POSNMT_CACHE or ~/.cache/posnmt"
+)
+@click.option("--pair", metavar="SRC-TGT", help="source and target, such as en-de; default: as the catalogue says")
+def fetch(names: tuple[str, ...], cache: Path | None, pair: str | None) -> None:
+    """Fetch corpora into the cache, and print their files: source TAB target [TAB document ids], one line each.
+
+    NAMES are of the catalogue, or `sacrebleu:wmt20`, or `mtdata:Statmt-europarl-10-deu-eng`. A download that was
+    interrupted goes on where it stopped; what is there is checked and not fetched again. One that fails does not stop
+    the others.
+
+    \b
+    Example: posnmt data fetch newstest2014-de-en --pair en-de --cache corpora
+    """
+    from posnmt.corpora.fetch import default_cache
+    from posnmt.corpora.fetch import fetch as get
+    from posnmt.progress import Display
+
+    faults = []
+    with Display() as display:
+        for name in names:
+            try:
+                corpus, languages = _named(name, pair)
+                found = get(corpus, cache or default_cache(), languages, display.say, display.show)
+            except UserError as fault:
+                faults.append(fault)
+                continue
+            if found.licence:
+                display.say(f"{name}: licence: {found.licence}; to cite: {found.citation}")
+            files = (found.source, found.target, found.document_ids)
+            click.echo("\t".join(str(path) for path in files if path is not None))
+    raise_all(faults)
+
+
+def _named(name: str, pair: str | None) -> tuple[Corpus, tuple[str, str]]:
+    """What a name on the command line means, and the languages."""
+    from posnmt.corpora.catalogue import entry
+    from posnmt.corpora.fetch import spec
+
+    kind, _, rest = name.rpartition(":")
+    if pair is not None:
+        source, sign, target = pair.partition("-")
+        if not (sign and source and target) or "-" in target:
+            raise UserError(f"a pair is two languages, such as en-de; got {pair!r}", "--pair")
+        languages = (source, target)
+    elif kind:
+        raise UserError(f"{name}: which languages, and in which direction?", "--pair", "for example --pair en-de")
+    else:
+        languages = entry(name).pair
+    return spec({kind or "name": rest}), languages

@@ -1,0 +1,278 @@
+"""The command line: one thin function a command. Heavy imports happen inside the commands, so that --help is quick.
+
+Exit status: 0 done; 2 the user's mistake (one line a fault on standard error, no traceback); 130 interrupted, state
+saved; 1 a fault of ours, with its traceback.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from posnmt import __version__
+from posnmt.cli.analyse import analyse
+from posnmt.cli.condition import condition
+from posnmt.cli.data import data
+from posnmt.cli.group import COMMAND, Group, loading
+from posnmt.cli.study import study
+from posnmt.errors import UserError
+from posnmt.runtime import ENVIRONMENT
+
+
+@click.group(cls=Group, context_settings=COMMAND)
+@click.version_option(__version__, prog_name="posnmt")
+def main() -> None:
+    """Translators in which what tells the model about word order is a part that you choose.
+
+    \b
+    posnmt demo                                   the whole path on a built-in language pair
+    posnmt train CONFIG --out runs/mine           text to a trained model
+    posnmt translate runs/mine --input text.en    one line in, one line out
+    """
+    os.environ.update({**ENVIRONMENT, **os.environ})
+
+
+@main.command(context_settings=COMMAND)
+@click.option("--out", type=click.Path(path_type=Path), default=Path("posnmt-demo"), show_default=True, help="folder")
+@click.option(
+    "--minutes", type=click.FloatRange(min=0.01), default=1.4, show_default=True, help="training time a system"
+)
+@click.option("--seed", type=int, default=1, show_default=True)
+def demo(out: Path, minutes: float, seed: int) -> None:
+    """The main job on the built-in language pair, in under 5 minutes on 2 cores.
+
+    Makes a corpus of short sentences, trains an absolute and a relative system on it, translates sentences up to four
+    times as long, and writes a report; prints the report's path.
+
+    \b
+    Example: posnmt demo --out demo
+    """
+    with loading():
+        from posnmt.demo import demo as run_demo
+        from posnmt.progress import Display
+
+    with Display() as display:
+        page = run_demo(out, minutes, seed, display)
+    click.echo(str(page))
+
+
+@main.command(context_settings=COMMAND)
+@click.argument("system", required=False)
+@click.option(
+    "--vocabulary",
+    type=click.IntRange(min=5),
+    default=16004,
+    show_default=True,
+    help="entries a side, special symbols included",
+)
+@click.option("--size", type=click.Choice(["tiny", "small", "base", "big"]), default="base", show_default=True)
+@click.option("--parts", is_flag=True, help="instead: the position schemes and architectures that compose systems")
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def systems(system: str | None, vocabulary: int, size: str, parts: bool, as_json: bool) -> None:
+    """The named systems; with SYSTEM its parts, source and parameter count.
+
+    Each can be trained by its name, `model.system: NAME`, and without its order information on one side or both,
+    `model.without: encoder`. What they are made of composes others: see --parts.
+
+    \b
+    Example: posnmt systems relative --vocabulary 16004
+    """
+    from posnmt.config.systems import SYSTEMS, describe
+    from posnmt.config.systems import parts as all_parts
+
+    if system is not None:
+        shown: Any = describe(system, vocabulary, size)
+        text = "\n".join(
+            f"{key:12} {value:,}" if isinstance(value, int) else f"{key:12} {value}" for key, value in shown.items()
+        )
+    elif parts:
+        shown = all_parts()
+        text = "\n".join(_part(part) for part in shown)
+    else:
+        shown = {name: {"summary": each.summary, "source": each.source} for name, each in SYSTEMS.items()}
+        width = max(map(len, SYSTEMS))
+        text = "\n".join(f"{name:{width}}  {each.summary} ({each.source})" for name, each in SYSTEMS.items())
+    click.echo(json.dumps(shown) if as_json else text)
+
+
+def _part(part: dict[str, Any]) -> str:
+    """A scheme or an architecture with its options, each on a line."""
+    options = [
+        f"    {name}: {json.dumps(option['default'])}  {option['about']}" for name, option in part["options"].items()
+    ]
+    return "\n".join([f"{part['kind']} {part['name']}: {part['about']}", *options])
+
+
+@main.command(context_settings=COMMAND)
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="folder of stores; default: data.store, or the user's cache"
+)
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="a setting that wins over the file")
+def prepare(config: Path, out: Path | None, settings: tuple[str, ...]) -> None:
+    """Text to a memory-mapped store, with a table of what was kept and dropped and why; prints the store's path.
+
+    \b
+    Example: posnmt prepare configs/multi30k-en-de.yaml --set data.root=/corpora/multi30k
+    """
+    from rich.console import Console
+
+    from posnmt.config.schema import load
+    from posnmt.data.prepare import prepare as make
+    from posnmt.data.prepare import table
+    from posnmt.progress import Display
+
+    with Display() as display:
+        store = make(load(config, settings), out, display.say)
+    Console(stderr=True).print(table(store))
+    click.echo(str(store.folder))
+
+
+@main.command(context_settings=COMMAND)
+@click.argument("config", type=click.Path(path_type=Path), required=False)
+@click.option("--out", type=click.Path(path_type=Path), help="run folder; default: runs/NAME for NAME.yaml")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="a setting that wins over the file")
+@click.option("--resume", is_flag=True, help="go on with the run in --out as if it had never stopped")
+@click.option("--schema", is_flag=True, help="print the JSON Schema of a config (for editors) and stop")
+def train(config: Path | None, out: Path | None, settings: tuple[str, ...], resume: bool, schema: bool) -> None:
+    """Train a model into a run folder, and print the folder. Text that is not prepared yet is prepared first.
+
+    CONFIG is a YAML file with the sections data, subword, model, train, decode (docs/config.md describes every key;
+    --schema prints them as a JSON Schema). Several GPUs or nodes: start it with torchrun.
+
+    \b
+    Example: posnmt train configs/multi30k-en-de.yaml --out runs/multi30k --set model.system=relative
+    """
+    from posnmt.config.schema import json_schema, load
+
+    if schema:
+        click.echo(json.dumps(json_schema(), indent=2))
+        return
+    if config is None:
+        raise UserError("no config is named", None, "posnmt train CONFIG; `posnmt train --help` shows an example")
+    with loading():
+        from posnmt.interrupt import Interrupted
+        from posnmt.progress import Display
+        from posnmt.train.loop import train as run_training
+
+    folder = out or Path("runs") / config.stem
+    try:
+        with Display() as display:
+            run = run_training(load(config, settings), folder, resume, display)
+    except Interrupted as stopped:
+        print(f"interrupted: {stopped}", file=sys.stderr)
+        sys.exit(130)
+    if os.environ.get("RANK", "0") == "0":
+        click.echo(str(run.folder))
+
+
+@main.command(context_settings=COMMAND)
+@click.argument("runs", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.option(
+    "--input",
+    "source",
+    type=click.Path(path_type=Path),
+    help="text, one sentence a line (plain, .gz, .xz); default: standard input",
+)
+@click.option("--output", type=click.Path(path_type=Path), help="default: standard output")
+@click.option(
+    "--beam", type=click.IntRange(min=1), help="hypotheses kept; 1 is greedy search; default: the run's config"
+)
+@click.option("--nbest", type=click.IntRange(min=1), default=1, show_default=True, help="translations a line")
+@click.option("--format", "form", type=click.Choice(["text", "jsonl"]), default="text", show_default=True)
+@click.option(
+    "--length-penalty", type=click.FloatRange(min=0), help="a in log-probability / length^a; default: the run's config"
+)
+@click.option(
+    "--max-ratio",
+    type=click.FloatRange(min=0, min_open=True),
+    help="longest output = ratio x source + extra, in subwords",
+)
+@click.option("--max-extra", type=click.IntRange(min=0), help="see --max-ratio")
+@click.option("--batch", type=click.IntRange(min=1), help="padded source tokens x beam at a time; speed only")
+@click.option(
+    "--precision",
+    type=click.Choice(["fp32", "bf16"]),
+    help="of matrix products; bf16 is quicker where the chip has it, and rounds; default: the run's config",
+)
+@click.option(
+    "--cuda-graphs/--no-cuda-graphs",
+    default=None,
+    help="on a GPU, record the decoder's steps and replay them; default: the run's config",
+)
+@click.option(
+    "--checkpoint", type=click.Choice(["model", "best", "average", "last"]), default="model", show_default=True
+)
+@click.option(
+    "--interpolate",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="FACTOR",
+    help="divide positions by FACTOR, for texts that much longer than the training texts (rope, xpos, sinusoidal)",
+)
+def translate(
+    runs: tuple[Path, ...],
+    source: Path | None,
+    output: Path | None,
+    nbest: int,
+    form: str,
+    checkpoint: str,
+    interpolate: float | None,
+    **search: Any,
+) -> None:
+    """One line in, one line out, in order. Several RUNS translate together, as an ensemble.
+
+    An empty line gives an empty line. With --nbest N in text format each translation is a line `number TAB score TAB
+    text`. Nothing limits the length of a line; outputs that reach the output limit are counted and said.
+
+    \b
+    Example: posnmt translate runs/multi30k --input test.en --output test.de --beam 4
+    """
+    with loading():
+        from posnmt.translate.command import translate_file
+
+    translate_file(
+        runs,
+        source,
+        output,
+        nbest,
+        form,
+        checkpoint,
+        {key: value for key, value in search.items() if value is not None},
+        interpolate,
+    )
+
+
+@main.command(context_settings=COMMAND)
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--source", type=click.Path(path_type=Path), required=True, help="source text")
+@click.option("--target", type=click.Path(path_type=Path), required=True, help="its translations, line by line")
+@click.option(
+    "--checkpoint", type=click.Choice(["model", "best", "average", "last"]), default="model", show_default=True
+)
+@click.option(
+    "--interpolate",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="FACTOR",
+    help="divide positions by FACTOR, for texts that much longer than the training texts (rope, xpos, sinusoidal)",
+)
+def score(run: Path, source: Path, target: Path, checkpoint: str, interpolate: float | None) -> None:
+    """Print the natural log-probability of each target line given its source line, by the full forward pass.
+
+    \b
+    Example: posnmt score runs/multi30k --source test.en --target test.de
+    """
+    with loading():
+        from posnmt.translate.command import score_files
+
+    score_files(run, source, target, checkpoint, interpolate)
+
+
+main.add_command(analyse)
+main.add_command(condition)
+main.add_command(data)
+main.add_command(study)

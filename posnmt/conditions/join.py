@@ -1,0 +1,111 @@
+"""`posnmt condition join`: consecutive sentence pairs as one, source with source and target with target.
+
+With two sentences it makes the test set concat_seq of Rosendahl et al. (2019, section 4.2, Table 3): long input of good
+quality, where natural long sentences are rare.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Any
+
+from posnmt.conditions.files import PlainFiles
+from posnmt.conditions.text import InputText
+from posnmt.errors import UserError
+
+FILES = ("joined.source", "joined.target", "joined.lines")
+
+
+def join(
+    out: str | Path,
+    text: InputText,
+    sentences: int = 2,
+    source_separator: str = " ",
+    target_separator: str = " ",
+    drop_rest: bool = False,
+) -> dict[str, Any]:
+    """Write groups of consecutive pairs as one pair each; no pair is in two groups, and no group in two documents.
+
+    joined.source and joined.target hold the text, joined.lines the input's line numbers, such as `3 4`. A document is
+    a run of pairs with the same id, and pairs without id are one too; without any ids, the text is one document. What
+    is left at the end of a document, fewer pairs than `sentences`, becomes one shorter group.
+
+    Args:
+        out: the folder.
+        text: a parallel text, in document order.
+        sentences: pairs in a group.
+        source_separator: what stands between two sentences of the source; nothing where blanks separate no words.
+        target_separator: likewise.
+        drop_rest: leave what is left at the end of a document out.
+
+    Returns:
+        The manifest.
+
+    Raises:
+        UserError: the text is faulty, a separator would break a line, or no group is written.
+    """
+    for option, separator in (("--source-separator", source_separator), ("--target-separator", target_separator)):
+        if "\n" in separator:
+            raise UserError("a separator may not hold a line feed, which ends a line", option, "take a blank")
+    counts: Counter[str] = Counter()
+
+    def rows() -> Iterator[tuple[str, str, str]]:
+        for document, pairs in groupby(text.pairs("joining"), key=lambda pair: pair.document):
+            counts["documents"] += document is not None
+            while group := list(islice(pairs, sentences)):
+                counts["without_document"] += len(group) * (document is None)
+                if len(group) < sentences:
+                    counts["rest_groups"] += 1
+                    counts["rest_pairs"] += len(group)
+                    if drop_rest:
+                        continue
+                yield (
+                    _joined((pair.source for pair in group), source_separator),
+                    _joined((pair.target for pair in group), target_separator),
+                    " ".join(str(pair.line) for pair in group),
+                )
+
+    with PlainFiles(out) as files:
+        written = files.write(FILES, rows())
+        if not written:
+            raise UserError(
+                f"no document has {sentences} pairs, and what is left is dropped", "--sentences", "join fewer"
+            )
+        facts = {
+            **text.facts,
+            "documents": counts["documents"],
+            "without_document": counts["without_document"],
+            "written": written,
+            "rest_groups": counts["rest_groups"],
+            "rest_pairs": counts["rest_pairs"],
+        }
+        text.tell()
+        _tell(text, facts, sentences, drop_rest)
+        parameters = {
+            **text.parameters,
+            "sentences": sentences,
+            "source_separator": source_separator,
+            "target_separator": target_separator,
+            "rest": "drop" if drop_rest else "keep",
+        }
+        return files.finish("join", parameters, facts)
+
+
+def _joined(lines: Iterable[str], separator: str) -> str:
+    """Lines as one; a blank line adds nothing, not even a separator."""
+    return separator.join(line for line in lines if line.strip())
+
+
+def _tell(text: InputText, facts: dict[str, int], sentences: int, drop_rest: bool) -> None:
+    """Say what was joined and what was left."""
+    say, read = text.display.say, f"{facts['read']:,} pairs"
+    documents = f"; documents: {facts['documents']:,}" if facts["documents"] else ""
+    say(f"{read} became {facts['written']:,}, joined by {sentences}{documents}")
+    if facts["rest_pairs"]:
+        became = "dropped" if drop_rest else f"kept, in shorter groups: {facts['rest_groups']:,}"
+        say(f"too few for a group at the ends of documents: {facts['rest_pairs']:,} of {read}; {became}")
+    if facts["documents"] and facts["without_document"]:
+        say(f"without document id, and joined among themselves: {facts['without_document']:,} of {read}")

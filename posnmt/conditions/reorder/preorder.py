@@ -1,0 +1,259 @@
+"""A pre-orderer: puts the words of a source sentence into the order of the target language, learned from alignments.
+
+A sentence is ordered by a tree of the bracketing transduction grammar (BTG): each span of words is split in two, and
+the two halves keep their order (straight) or change it (inverted). The best tree is found exactly, and learned as a
+latent variable with a large margin: Neubig, Watanabe and Mori, "Inducing a Discriminative Parser to Optimize Machine
+Translation Reordering", EMNLP 2012, with Kendall's tau as the loss. Features are restricted to two of a node's three
+boundaries (see preorder_features.py); then the score of a node is a sum of entries of three tables, and so is its loss.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posnmt.conditions.reorder.features import BITS, FAMILIES, Features, Vocabulary, make_vocabulary
+from posnmt.errors import UserError, existing_file
+
+Floats = NDArray[np.float64]
+
+FORMAT = "posnmt pre-orderer 1"
+"""Another number for other features or another hash, under which the weights of a saved model would mean nothing."""
+STRAIGHT, INVERTED = 0, 1
+LONGEST = 100
+"""Words in a sentence to learn from, at most: time grows with the cube. Sentences of any length are reordered."""
+SHORTEST = 2
+"""Words in a sentence that has an order."""
+
+CLASSES, PASSES = 50, 3
+
+Node = tuple[int, int, int, int]
+"""Start, split, end, and STRAIGHT or INVERTED."""
+
+# The loss of a wrong pair of words in the margin, and what makes any loss outweigh any score.
+_MARGIN, _ALL = 1.0, 1e7
+# Pairs of boundaries whose features are in memory at a time.
+_BLOCK = 1 << 16
+
+
+class Preorderer:
+    """Reorders sentences.
+
+    Args:
+        vocabulary: the words it knows.
+        weights: [2^BITS, 2] of each feature, for straight and inverted nodes.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, weights: Floats) -> None:
+        self.vocabulary, self.weights = vocabulary, weights
+
+    def order(self, sentence: Sequence[str]) -> list[int]:
+        """Positions of the words in their new order: a permutation of range(len(sentence))."""
+        if len(sentence) < SHORTEST:
+            return list(range(len(sentence)))
+        features = Features(self.vocabulary.ids(sentence))
+        return leaves(best_trees(_scores(features, self.weights)[None])[0])
+
+    def save(self) -> str:
+        """The model as one line of JSON."""
+        used = np.flatnonzero(self.weights.any(axis=1))
+        content = {
+            "format": FORMAT,
+            "bits": BITS,
+            "classes": self.vocabulary.classes,
+            "features": used.tolist(),
+            "weights": self.weights[used].tolist(),
+        }
+        return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Preorderer:
+        """A model that `save` gave.
+
+        Raises:
+            UserError: it cannot be read, or is something else.
+        """
+        try:
+            content: dict[str, Any] = json.loads(existing_file(path, "the pre-ordering model").read_text("utf-8"))
+            if content["format"] != FORMAT or content["bits"] != BITS:
+                raise ValueError(f"format {content['format']!r}")
+            weights = np.zeros((1 << BITS, 2))
+            weights[content["features"]] = np.array(content["weights"], float).reshape(-1, 2)
+            return cls(Vocabulary({str(word): int(number) for word, number in content["classes"].items()}), weights)
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+            raise UserError(
+                f"this is not a model of {FORMAT!r}: {error}", path, "give model.json of `posnmt condition reorder`"
+            ) from None
+
+
+def learn(
+    sentences: Sequence[Sequence[str]],
+    places: Sequence[Floats],
+    seed: int,
+    passes: int = PASSES,
+    classes: int = CLASSES,
+    show: Callable[[float, str], None] = lambda fraction, state: None,
+) -> Preorderer:
+    """Learn a pre-orderer by an averaged perceptron with a margin.
+
+    For each sentence, the tree that is best by score plus loss is compared with the best of the trees that have the
+    least loss; the weights move from the one towards the other. The order of sentences is drawn anew in each pass.
+
+    Args:
+        sentences: source words, at least `SHORTEST` in each.
+        places: of each sentence, where each word stands in the target, [n]; NaN where not known.
+        seed: of the order of sentences.
+        passes: times that each sentence is seen.
+        classes: word classes.
+        show: told the share that is done, and how the learning goes.
+    """
+    vocabulary = make_vocabulary(sentences, classes)
+    rows = list(range(len(sentences)))
+    weights, summed = np.zeros((1 << BITS, 2)), np.zeros((1 << BITS, 2))
+    flat, flat_summed = weights.reshape(-1), summed.reshape(-1)
+    random, step = Random(f"pre-ordering {seed}"), 0
+    for number in range(passes):
+        random.shuffle(rows)
+        for row in rows:
+            step += 1
+            features, losses = Features(vocabulary.ids(sentences[row])), pair_losses(places[row])
+            scores = _scores(features, weights)
+            guess, right = best_trees(np.stack([scores + _MARGIN * losses, scores - _ALL * losses]))
+            if _total(losses, guess) > _total(losses, right):
+                for tree, change in ((right, 1.0), (guess, -1.0)):
+                    used = _used(features, tree)
+                    np.add.at(flat, used, change)
+                    np.add.at(flat_summed, used, change * step)
+            if step % 200 == 0:
+                show(step / (passes * len(rows)), f"pass {number + 1} of {passes}")
+    # The mean of the weights after each step; a few digits keep the saved model short, and equal to this one.
+    return Preorderer(vocabulary, (weights - summed / max(step, 1)).round(4))
+
+
+def pair_losses(places: Floats) -> Floats:
+    """Pairs of words in the wrong order under a node, as tables like those of the scores.
+
+    A straight node is wrong for every pair of a word in its left and one in its right half that the target has the
+    other way round, an inverted node for every other pair with known and different places. That number is a sum over a
+    rectangle of the table of pairs, and so a sum of entries of its two-dimensional running sums.
+
+    Args:
+        places: [n], NaN where not known.
+
+    Returns:
+        [FAMILIES, 2, n + 1, n + 1].
+    """
+    length = len(places)
+    losses = np.zeros((FAMILIES, 2, length + 1, length + 1))
+    before = places[:, None] - places[None, :]
+    for orientation, wrong in ((STRAIGHT, before > 0), (INVERTED, before < 0)):
+        sums = np.zeros((length + 1, length + 1))
+        sums[1:, 1:] = wrong.cumsum(axis=0).cumsum(axis=1)
+        losses[0, orientation] = sums - np.diagonal(sums)[None, :]
+        losses[1, orientation] = sums
+        losses[2, orientation] = -sums
+    return losses
+
+
+def best_trees(scores: Floats) -> list[list[Node]]:
+    """The best tree under each of several scorings, by dynamic programming over spans (CYK), O(n^3).
+
+    A node over the words from p to q, split at r, scores scores[v, 0, o, p, r] + scores[v, 1, o, r, q] +
+    scores[v, 2, o, p, q]. Among equals the first split wins, and straight before inverted.
+
+    Args:
+        scores: [variants, FAMILIES, 2, n + 1, n + 1], n at least 2.
+
+    Returns:
+        For each variant the n - 1 nodes, each before those below it, the left half first.
+    """
+    variants, length = len(scores), scores.shape[-1] - 1
+    start, end, first, last = _layout(length)
+    # Left halves by start and length, right halves by end and length: the splits of a span are then two slices.
+    left, whole = scores[:, 0][:, :, start, end], scores[:, 2][:, :, start, end]
+    right = scores[:, 1][:, :, first, last]
+    splits = np.zeros((variants, length + 1, length + 1), dtype=np.int64)
+    orientations = np.zeros_like(splits)
+    for size in range(2, length + 1):
+        spans = length - size + 1
+        sums = left[:, :, :spans, 1:size] + right[:, :, size:, size - 1 : 0 : -1]
+        cut = sums.argmax(axis=3)
+        best = np.take_along_axis(sums, cut[..., None], axis=3)[..., 0] + whole[:, :, :spans, size]
+        orientation, value = best.argmax(axis=1), best.max(axis=1)
+        splits[:, :spans, size] = np.take_along_axis(cut, orientation[:, None], axis=1)[:, 0] + 1
+        orientations[:, :spans, size] = orientation
+        left[:, :, :spans, size] += value[:, None]
+        right[:, :, size:, size] += value[:, None]
+    return [list(_nodes(splits[v], orientations[v], length)) for v in range(variants)]
+
+
+def leaves(tree: Sequence[Node]) -> list[int]:
+    """The words of a tree, from left to right."""
+    below = {(start, end): (split, orientation) for start, split, end, orientation in tree}
+    order, waiting = [], [(tree[0][0], tree[0][2])]
+    while waiting:
+        start, end = waiting.pop()
+        if end - start == 1:
+            order.append(start)
+            continue
+        split, orientation = below[start, end]
+        halves = [(start, split), (split, end)]
+        # The half that comes first is taken from the stack first.
+        waiting += halves[::-1] if orientation == STRAIGHT else halves
+    return order
+
+
+def _nodes(splits: NDArray[np.int64], orientations: NDArray[np.int64], length: int) -> Iterator[Node]:
+    """The nodes of the best tree, from the splits and orientations of spans by start and length."""
+    waiting = [(0, length)]
+    while waiting:
+        start, end = waiting.pop()
+        if end - start > 1:
+            split = start + int(splits[start, end - start])
+            yield start, split, end, int(orientations[start, end - start])
+            waiting += [(split, end), (start, split)]
+
+
+@lru_cache(maxsize=256)
+def _layout(length: int) -> tuple[NDArray[np.int64], ...]:
+    """Start and end of spans by start and length, and by end and length; what goes over the edge is never read."""
+    one, size = np.ogrid[: length + 1, : length + 1]
+    start, end = np.broadcast_arrays(one, np.minimum(one + size, length))
+    first, last = np.broadcast_arrays(np.maximum(one - size, 0), one)
+    return start, end, first, last
+
+
+def _scores(features: Features, weights: Floats) -> Floats:
+    """The tables of `best_trees` for one scoring: [FAMILIES, 2, n + 1, n + 1]."""
+    boundaries = np.arange(features.length + 1)
+    size = max(1, _BLOCK // len(boundaries))
+    tables = np.empty((FAMILIES, len(boundaries), len(boundaries), 2))
+    for family in range(FAMILIES):
+        for row in range(0, len(boundaries), size):
+            used = features.of(family, boundaries[row : row + size, None], boundaries[None])
+            tables[family, row : row + size] = weights[used].sum(axis=0)
+    return np.moveaxis(tables, 3, 1)
+
+
+def _used(features: Features, tree: Sequence[Node]) -> NDArray[np.int64]:
+    """Where the weights of a tree's features are in the flat table, with repetitions."""
+    start, split, end, orientation = np.array(tree).T
+    pairs = ((start, split), (split, end), (start, end))
+    indices = [features.of(family, *pair) for family, pair in enumerate(pairs)]
+    return (np.concatenate(indices).astype(np.int64) * 2 + orientation).ravel()
+
+
+def _total(tables: Floats, tree: Sequence[Node]) -> float:
+    """The sum of a tree's nodes over tables of scores or losses."""
+    start, split, end, orientation = np.array(tree).T
+    sums = (
+        tables[0, orientation, start, split] + tables[1, orientation, split, end] + tables[2, orientation, start, end]
+    )
+    return float(sums.sum())

@@ -1,0 +1,1 @@
+"""The configuration: its schema, how people write it, what earlier formats meant, the named systems."""

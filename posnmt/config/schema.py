@@ -1,0 +1,487 @@
+"""The configuration: one YAML file, typed, frozen; unknown keys refused; every fault listed at once.
+
+Five sections: `data`, `subword`, `model`, `train`, `decode`. A named system (`model.system: relative`) or a named size
+(`model.size: small`) fills in what the file leaves out; whatever the file says wins. `load` gives the whole, checked
+configuration; each fault names the file, the line, the rule and the value.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+import yaml
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_validator,
+)
+
+from posnmt.config.formats import FORMAT, OLDEST, as_meant, unreadable
+from posnmt.config.yaml import Lines, Section, expand, faults, merge, override, place, read_yaml
+from posnmt.data.segment import SEGMENTERS
+from posnmt.errors import UserError, raise_all
+
+Positive = Annotated[int, Field(gt=0)]
+Init = Literal["xavier", "pytorch", "fairseq", "small-output", "depth-scaled", "deepnorm"]
+"""How matrices start: see `posnmt.model.start`."""
+Norm = Literal["post", "pre", "deep"]
+"""Where layer normalisation stands: see `posnmt.model.layers`."""
+Share = Annotated[float, Field(ge=0.0, lt=1.0)]
+
+
+class Corpus(Section):
+    """Aligned text: two files, or one TSV file (source, target, and perhaps a document id). Plain, .gz or .xz."""
+
+    source: str | None = Field(None, description="source text, one sentence a line")
+    target: str | None = Field(None, description="target text, line by line the translation of source")
+    tsv: str | None = Field(None, description="instead: one file, source <tab> target [<tab> document id]")
+    documents: str | None = Field(None, description="document ids, one a line (first blank-separated field counts)")
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Corpus:
+        if self.tsv is not None:
+            if self.source is not None or self.target is not None or self.documents is not None:
+                raise ValueError("give either tsv, or source and target, not both")
+        elif self.source is None or self.target is None:
+            raise ValueError("give source and target (two aligned files), or tsv (one file)")
+        return self
+
+
+Tokeniser = Literal["none", "moses", "mecab", "jieba"]
+
+
+class Tokenisers(Section):
+    """How each side is tokenised."""
+
+    source: Tokeniser = "none"
+    target: Tokeniser = "none"
+
+
+class Data(Section):
+    """Which text, and what is done to it before subwords."""
+
+    root: str = Field(
+        ".",
+        description="folder that the paths below start from; itself relative to the config file, or without one to the "
+        "working directory; a loaded config has it in full",
+    )
+    train: Corpus
+    dev: Corpus | None = None
+    source_language: str = Field("en", description="language code, for the rules of the tokeniser")
+    target_language: str = Field("de", description="language code, for the rules of the tokeniser")
+    tokenise: Tokeniser | Tokenisers = Field(
+        "none",
+        description="before subwords, undone after: moses (sacremoses), mecab (Japanese words), jieba (Chinese words); "
+        "one for both sides, or {source: ..., target: ...}",
+    )
+    truecase: bool = Field(
+        False, description="Moses truecasing learned from the training text, of the sides with tokenise: moses"
+    )
+    max_length: Positive | None = Field(100, description="longest training sentence in subwords, either side")
+    accept: list[Literal["empty", "crlf"]] = Field(
+        [], description="faults in the text to live with: empty (pair dropped, counted), crlf (sign removed, counted)"
+    )
+    store: str | None = Field(None, description="folder of prepared stores; default: $POSNMT_CACHE or ~/.cache/posnmt")
+
+    @property
+    def tokenisers(self) -> tuple[Tokeniser, Tokeniser]:
+        """The tokeniser of the source and that of the target."""
+        both = self.tokenise
+        return (both.source, both.target) if isinstance(both, Tokenisers) else (both, both)
+
+    @field_validator("tokenise", mode="wrap")
+    @classmethod
+    def _one_fault_and_one_form(cls, value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+        """One message for both forms; two equal sides become one name, so that equal settings are written alike."""
+        try:
+            chosen = validate(value)
+        except ValidationError:
+            names = ", ".join(get_args(Tokeniser))
+            raise ValueError(f"choose from {names}, or write {{source: ..., target: ...}}; got {value!r}") from None
+        return chosen.source if isinstance(chosen, Tokenisers) and chosen.source == chosen.target else chosen
+
+    @model_validator(mode="after")
+    def _truecase_needs_tokens(self) -> Data:
+        if self.truecase and "moses" not in self.tokenisers:
+            raise ValueError("truecase works on tokenised text: set tokenise: moses as well")
+        return self
+
+    @model_validator(mode="after")
+    def _segmenters_fit_the_languages(self) -> Data:
+        for side, tokeniser in zip(("source", "target"), self.tokenisers, strict=True):
+            needs, language = SEGMENTERS.get(tokeniser), getattr(self, f"{side}_language")
+            if needs and not needs.serves(language):
+                raise ValueError(
+                    f"{tokeniser} segments {needs.language}, but {side}_language is {language!r}: "
+                    f"set it to {needs.codes[0]}, or tokenise: {{source: ..., target: ...}}"
+                )
+        return self
+
+
+class Subword(Section):
+    """SentencePiece subwords. A model has 4 entries more than `vocabulary`: pad, unk, bos, eos."""
+
+    text: str | None = Field(
+        None,
+        description="instead of learning: the text/ folder of a run or a store, whose tokenisation and subwords are "
+        "used; shared must agree with it, the keys below do not count",
+    )
+    shared: bool = Field(True, description="one vocabulary for both sides, or one each")
+    type: Literal["bpe", "unigram"] = "bpe"
+    vocabulary: Positive = Field(8000, description="entries of each vocabulary, the 4 special symbols not counted")
+    character_coverage: float = Field(1.0, gt=0.9, le=1.0, description="share of characters kept; 0.9995 for ja, zh")
+    normalisation: Literal["nmt_nfkc", "nfkc", "identity"] = Field(
+        "nmt_nfkc", description="SentencePiece's; identity keeps full-width signs, which nfkc makes half-width"
+    )
+    sample: Positive = Field(1_000_000, description="sentences a side, drawn at random, that subwords are learned from")
+
+
+class SchemeChoice(BaseModel):
+    """One position scheme by name, with its options; the registry of schemes checks them."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    scheme: str
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The scheme's own options, as written."""
+        return dict(self.model_extra or {})
+
+
+class Side(Section):
+    """One stack: encoder or decoder."""
+
+    layers: Positive = 6
+    position: list[SchemeChoice] = Field(
+        [], description="position schemes; [] means no position information; the order counts for recurrences alone"
+    )
+
+
+class Model(Section):
+    """The translator. Defaults are the papers' base size."""
+
+    system: str | None = Field(None, description="a named system: see `posnmt systems`")
+    without: Literal["encoder", "decoder", "both"] | None = Field(
+        None, description="an ablation: leave the named system's order information out of this side (C19b Table 3)"
+    )
+    size: Literal["tiny", "small", "base", "big"] | None = Field(
+        None, description="named sizes; single settings win over it"
+    )
+    d_model: Positive = 512
+    feed_forward: Positive = 2048
+    heads: Positive = 8
+    dropout: Share = Field(0.1, description="on embeddings and on every sub-layer's output")
+    attention_dropout: Share = Field(0.0, description="on attention weights; above 0 a slower kernel is used")
+    feed_forward_dropout: Share = Field(0.0, description="inside the feed-forward layer, after ReLU")
+    norm: Norm = Field(
+        "post",
+        description="where layer normalisation stands: post, LN(x + Sublayer(x)), as in the papers; pre, "
+        "x + Sublayer(LN(x)), and once more at the end of encoder and decoder; deep (DeepNorm), LN(a x + Sublayer(x))",
+    )
+    norm_epsilon: float = Field(
+        1e-5, gt=0, description="epsilon of every layer normalisation of a Transformer; 1e-5 is PyTorch's"
+    )
+    init: Init = Field(
+        "depth-scaled",
+        description="how the matrices of a Transformer's sub-layers start: xavier; pytorch; fairseq (fairseq 0.12.2); "
+        "small-output, depth-scaled (what is added to the residual stream starts small); deepnorm (with norm: deep)",
+    )
+    embedding_init: Literal["scaled-normal", "normal"] = Field(
+        "scaled-normal", description="how word embeddings start: scaled-normal is N(0, 1/d_model), normal is N(0, 1)"
+    )
+    scale_embeddings: bool = Field(
+        True, description="multiply word embeddings by sqrt(d_model); RNN-NMT and RNNsearch never do"
+    )
+    tie_embeddings: Literal["none", "target", "all"] = Field(
+        "none", description="target: output projection = target embedding; all: source embedding too (shared subwords)"
+    )
+    max_length: Positive = Field(1024, description="length of finite tables (learned positions); others ignore it")
+    encoder: Side = Side()
+    decoder: Side = Side()
+    architecture: str = Field("transformer", description="a named system chooses it; see docs/systems.md")
+    options: dict[str, Any] = Field({}, description="the architecture's own options")
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> Model:
+        if self.d_model % self.heads:
+            raise ValueError(f"d_model must be a multiple of heads; {self.d_model} is not a multiple of {self.heads}")
+        return self
+
+
+class Schedule(Section):
+    """The learning rate over the steps."""
+
+    type: Literal["constant", "noam", "inverse-square-root", "plateau", "cosine"] = "inverse-square-root"
+    warmup: float | None = Field(
+        None,
+        ge=0,
+        description="updates of linear growth from 0, or below 1 a share of the budget (0: none); default: 4000, and "
+        "0.15 for a budget in minutes",
+    )
+    decay: float = Field(0.9, gt=0, lt=1, description="plateau: factor on the rate when dev perplexity stops falling")
+    patience: Positive = Field(6, description="plateau: evaluations without a better dev perplexity before a decay")
+    minimum: float = Field(0.0, ge=0, description="plateau: the rate never falls below this")
+    cooldown: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="the last share of the budget, over which the rate falls linearly to 0 (0: none); default: 0, and "
+        "0.2 for a budget in minutes",
+    )
+
+    @model_validator(mode="after")
+    def _noam_counts_updates(self) -> Schedule:
+        if self.type == "noam" and self.warmup is not None and 0 < self.warmup < 1:
+            raise ValueError(f"noam's warmup is a number of updates, not a share of the budget; got {self.warmup}")
+        return self
+
+
+class Train(Section):
+    """The training run."""
+
+    seed: int = 1
+    steps: Positive | None = Field(None, description="stop after so many updates")
+    epochs: Positive | None = Field(None, description="stop after so many passes over the corpus")
+    minutes: float | None = Field(None, gt=0, description="stop after so many minutes of training, resumes included")
+    batch: Positive = Field(4096, description="most padded tokens of a batch on either side, or sentences")
+    batch_unit: Literal["tokens", "sentences"] = "tokens"
+    sort_by: Literal["target", "source"] = Field(
+        "source", description="the side whose length pairs are sorted by, to be cut into batches; then the other's"
+    )
+    concatenate: float = Field(
+        0.0, ge=0, description="joined pairs added for each training pair, of two drawn at random; 1 doubles the corpus"
+    )
+    accumulate: Positive = Field(1, description="batches added up, on each device, for one update")
+    learning_rate: float = Field(5e-4, gt=0, description="peak rate; noam: factor in front of the formula")
+    schedule: Schedule = Schedule()
+    optimizer: Literal["adam", "muon"] = Field(
+        "adam", description="muon: Muon for the matrices of linear layers, Adam for everything else"
+    )
+    muon_factor: float = Field(1.5, gt=0, description="muon: the rate of the matrices, as a multiple of learning_rate")
+    adam_betas: tuple[float, float] = (0.9, 0.98)
+    adam_epsilon: float = Field(1e-9, gt=0)
+    weight_decay: float = Field(0.0, ge=0, description="AdamW's decoupled decay; 0 is Adam")
+    label_smoothing: Share = 0.1
+    clip: float | None = Field(1.0, gt=0, description="largest gradient norm; null: no clipping")
+    precision: Literal["auto", "bf16", "fp32", "fp64"] = Field("auto", description="auto: bf16 where the chip has it")
+    compile: bool = Field(False, description="torch.compile: minutes before the first update, so for long runs")
+    shard: bool = Field(
+        False,
+        description="each of torchrun's processes keeps a slice of the weights, gradients and Adam's moments (FSDP2): "
+        "for models that do not fit one device",
+    )
+    evaluate_every: Positive = Field(1000, description="updates between two evaluations on dev")
+    dev_bleu: bool = Field(True, description="translate dev greedily at each evaluation and report BLEU")
+    best_by: Literal["bleu", "perplexity"] = "bleu"
+    bleu_tokenizer: Literal["13a", "none", "zh", "ja-mecab", "char", "intl", "flores200"] = "13a"
+    patience: Positive | None = Field(None, description="stop after so many evaluations without a better one")
+    average: Positive = Field(5, description="checkpoints kept and averaged at the end (1: no averaging)")
+    log_every: Positive = Field(50, description="updates between two lines of metrics")
+
+    @model_validator(mode="after")
+    def _some_end(self) -> Train:
+        if self.steps is None and self.epochs is None and self.minutes is None:
+            raise ValueError("say when to stop: one of steps, epochs or minutes")
+        return self
+
+    @model_validator(mode="after")
+    def _shards_alone(self) -> Train:
+        if self.shard and self.compile:
+            raise ValueError("compile and shard do not go together yet: set one of them to false")
+        if self.shard and self.optimizer == "muon":
+            raise ValueError("muon needs whole matrices: set optimizer: adam, or shard: false")
+        return self
+
+
+class Decode(Section):
+    """Search."""
+
+    beam: Positive = 4
+    length_penalty: float = Field(1.0, ge=0, description="a: hypotheses rank by log-probability / length^a")
+    max_ratio: float = Field(2.0, gt=0, description="longest output = max_ratio x source length + max_extra, subwords")
+    max_extra: int = Field(50, ge=0)
+    batch: Positive = Field(4096, description="most padded source tokens x beam of a batch")
+    precision: Literal["fp32", "bf16"] = Field("fp32", description="of matrix products in `translate`")
+    cuda_graphs: bool = Field(
+        False, description="on a GPU, record the decoder's steps and replay them; Transformers only"
+    )
+
+
+class Config(Section):
+    """The whole configuration."""
+
+    format: int = Field(
+        FORMAT,
+        description="what its settings mean: an earlier number repeats a run of an earlier posnmt; see config.md",
+    )
+    data: Data
+    subword: Subword = Subword()
+    model: Model = Model()
+    train: Train
+    decode: Decode = Decode()
+
+    @field_validator("format")
+    @classmethod
+    def _known_format(cls, number: int) -> int:
+        if not OLDEST <= number <= FORMAT:
+            what = f"this posnmt reads configurations of formats {OLDEST} to {FORMAT}, got {number}"
+            raise ValueError(f"{what}; a newer posnmt may know it" if number > FORMAT else what)
+        return number
+
+    @model_validator(mode="after")
+    def _parts_agree(self) -> Config:
+        if self.model.tie_embeddings == "all" and not self.subword.shared:
+            raise ValueError("model.tie_embeddings: all needs one vocabulary for both sides: set subword.shared: true")
+        if self.data.dev is None and (self.train.patience is not None or self.train.schedule.type == "plateau"):
+            raise ValueError(
+                "train.patience and the plateau schedule look at a dev corpus: add data.dev, or leave them out"
+            )
+        return self
+
+
+SIZES: dict[str, dict[str, Any]] = {
+    "tiny": {"d_model": 64, "feed_forward": 128, "heads": 4, "encoder": {"layers": 2}, "decoder": {"layers": 2}},
+    "small": {"d_model": 256, "feed_forward": 1024, "heads": 4, "encoder": {"layers": 3}, "decoder": {"layers": 3}},
+    "base": {"d_model": 512, "feed_forward": 2048, "heads": 8, "encoder": {"layers": 6}, "decoder": {"layers": 6}},
+    "big": {
+        "d_model": 1024, "feed_forward": 4096, "heads": 16, "dropout": 0.3,
+        "encoder": {"layers": 6}, "decoder": {"layers": 6},
+    },
+}  # fmt: skip
+
+
+_ABLATED = {"encoder": ("encoder",), "decoder": ("decoder",), "both": ("encoder", "decoder")}
+
+
+def load(path: str | Path, overrides: list[str] | tuple[str, ...] = (), unnumbered: int = FORMAT) -> Config:
+    """The configuration in a YAML file, checked.
+
+    Args:
+        path: the YAML file.
+        overrides: `key.key=value` settings, the value in YAML; they win over the file.
+        unnumbered: the format of a file that does not name its own: today's where a person writes it, `OLDEST` where an
+            earlier posnmt may have written it.
+
+    Raises:
+        UserError: every fault of the file and of the overrides at once, each with its line.
+    """
+    path = Path(path)
+    tree, lines = read_yaml(
+        path, "config", "a config is a YAML mapping with the sections data, subword, model, train, decode"
+    )
+    for setting in overrides:
+        tree = override(tree, setting)
+    return from_tree(tree, path, lines, unnumbered)
+
+
+def from_tree(
+    tree: dict[str, Any], path: Path | None = None, lines: Lines | None = None, unnumbered: int = FORMAT
+) -> Config:
+    """The configuration in a nested dictionary, checked; `path` and `lines` say where each key stands.
+
+    `unnumbered` is as for `load`. `data.root` becomes absolute, so that the configuration names the same files whatever
+    the working directory is, and wherever it is written down.
+    """
+    if unnumbered != FORMAT:
+        tree = {"format": unnumbered, **tree}
+    tree = _with_defaults_of_names(tree, path, lines or {})
+    tree = as_meant(tree, tree.get("format", FORMAT))
+    try:
+        config = Config.model_validate(tree)
+    except ValidationError as error:
+        raise_all(faults(error, Config, path, lines or {}))
+        raise AssertionError from error  # raise_all raised: a ValidationError holds at least one problem
+    raise_all(_model_faults(config, path, lines or {}))
+    base = Path() if path is None else path.parent
+    root = base / expand(config.data.root, "data.root" if path is None else f"{path}: data.root")
+    data = config.data.model_copy(update={"root": str(root.resolve())})
+    return config.model_copy(update={"data": data})
+
+
+def with_names(model: dict[str, Any]) -> dict[str, Any]:
+    """A `model` section with all that its named size and system stand for; what it says itself wins.
+
+    Raises:
+        UserError: an unknown system, or nothing for `without` to take away.
+    """
+    filled: dict[str, Any] = _with_defaults_of_names({"model": model}, None, {})["model"]
+    return filled
+
+
+def resumed(config: Config, number: int) -> Config:
+    """A configuration for going on with a run of format `number`: one that names no format is read as of that."""
+    if "format" in config.model_fields_set or config.format == number:
+        return config
+    written = config.model_dump(mode="json", exclude_unset=True)  # earlier formats have defaults of their own
+    return from_tree({**written, "format": number})
+
+
+def dump(config: Config) -> str:
+    """The configuration as YAML that `load` reads back to an equal one."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=100)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of the configuration, for editors."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Config.model_json_schema(), "title": "posnmt"}
+
+
+def _with_defaults_of_names(tree: dict[str, Any], path: Path | None, lines: Lines) -> dict[str, Any]:
+    """Fill in what model.size and model.system stand for: size, then system, then what the file says."""
+    from posnmt.config.systems import named
+
+    model = tree.get("model", {})
+    if not isinstance(model, dict):
+        return tree
+    merged: dict[str, Any] = SIZES.get(str(model.get("size")), {})
+    name = model.get("system")
+    if isinstance(name, str):
+        try:
+            system = named(name)
+        except UserError as error:
+            raise UserError(
+                f"model.system: {error.what}", place(("model", "system"), path, lines), error.todo
+            ) from None
+        merged = merge(merged, system.over(merged))
+    for side in _ABLATED.get(str(model.get("without")), ()):
+        fault = _why_not_without(side, merged, model)
+        if fault is not None:
+            what, todo = fault
+            raise UserError(what, place(("model", "without"), path, lines), todo)
+        merged = merge(merged, {side: {"position": []}})
+    return {**tree, "model": merge(merged, model)}
+
+
+def _why_not_without(side: str, named: dict[str, Any], model: dict[str, Any]) -> tuple[str, str] | None:
+    """Why `model.without` cannot take order information away from a side: what is wrong, and what to do."""
+    if not isinstance(model.get("system"), str):
+        return "model.without needs model.system", f"no order information is model.{side}.position: []"
+    written = model.get(side)
+    if isinstance(written, dict) and written.get("position"):  # a config as resolved says [], which is the same
+        what = f"model.without: {model['without']} takes away what a named system gives"
+        return f"{what}, and model.{side}.position is the config's own", "leave one of them out"
+    if not named.get(side, {}).get("position"):
+        what = f"model.without: {model['system']} has no order information in its {side} that could be left out"
+        return what, "leave model.without out"
+    return None
+
+
+def _model_faults(config: Config, path: Path | None, lines: Lines) -> list[UserError]:
+    """What the architecture and the position schemes have against the `model` section."""
+    from posnmt.model.registry import check
+
+    stacks = {"encoder": config.model.encoder, "decoder": config.model.decoder}
+    positions = {side: {choice.scheme for choice in stack.position} for side, stack in stacks.items()}
+    old = [((side, "position"), fault) for side, fault in unreadable(positions, config.format)]
+    return [
+        UserError(
+            f"{'.'.join(('model', *(key for key in keys if not key.isdigit())))}: {fault}",
+            place(("model", *keys), path, lines),
+        )
+        for keys, fault in [*check(config.model), *old]
+    ]

@@ -1,0 +1,302 @@
+"""The named systems: each a few lines of configuration under the id that the papers' table uses.
+
+A system fills in `model.encoder` and `model.decoder`; any setting that a config writes itself wins over it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+from posnmt.errors import refuse_unknown
+
+
+@dataclass(frozen=True)
+class System:
+    """A named system: what it is, where it comes from, and the part of the `model` section that it stands for.
+
+    Attributes:
+        fewer_decoder_layers: layers that its decoder has less than its encoder (N19 evens out the cost of its GRUs).
+    """
+
+    summary: str
+    source: str
+    model: dict[str, Any]
+    fewer_decoder_layers: int = 0
+
+    def over(self, below: dict[str, Any]) -> dict[str, Any]:
+        """Its part of the `model` section, above the settings of a named size."""
+        if not self.fewer_decoder_layers:
+            return self.model
+        layers = below.get("decoder", {}).get("layers", 6) - self.fewer_decoder_layers
+        return {**self.model, "decoder": {"layers": max(1, layers), **self.model["decoder"]}}
+
+
+def _both(*schemes: dict[str, Any]) -> dict[str, Any]:
+    """The same position schemes in encoder and decoder."""
+    return {"encoder": {"position": list(schemes)}, "decoder": {"position": list(schemes)}}
+
+
+SYSTEMS: dict[str, System] = {
+    "transformer": System(
+        "sinusoids added to the word embeddings", "Vaswani et al. 2017, section 3.5", _both({"scheme": "sinusoidal"})
+    ),
+    "learned": System(
+        "a trained vector for each position; a finite table, so a longest sentence",
+        "Gehring et al. 2017; N19 note 1",
+        _both({"scheme": "learned"}),
+    ),
+    "relative": System(
+        "trained vectors for the clipped distance between two words, on keys and values",
+        "Shaw et al. 2018; N19 eq. 4-6; R19 eq. 3-7",
+        _both({"scheme": "relative"}),
+    ),
+    "relative-key": System(
+        "as relative, with vectors on keys alone",
+        "R19, gamma^K alone",
+        _both({"scheme": "relative", "values": False}),
+    ),
+    "relative-sinusoidal": System(
+        "as relative, with fixed sinusoids of the distance as the vectors",
+        "R19 eq. 8-9",
+        _both({"scheme": "relative", "vectors": "sinusoidal"}),
+    ),
+    "relative+absolute": System(
+        "relative vectors and sinusoids together",
+        "R19 Table 4",
+        _both({"scheme": "sinusoidal"}, {"scheme": "relative"}),
+    ),
+    "rnn": System(
+        "a GRU over the word embeddings, in encoder and decoder; one decoder layer less",
+        "N19 eq. 8-9",
+        _both({"scheme": "recurrent"}),
+        fewer_decoder_layers=1,
+    ),
+    "rr": System(
+        "the GRUs of rnn and the vectors of relative; one decoder layer less",
+        "N19 section 4",
+        _both({"scheme": "recurrent"}, {"scheme": "relative"}),
+        fewer_decoder_layers=1,
+    ),
+    "lstm": System(
+        "a bidirectional LSTM over the word embeddings of the encoder, a forward one in the decoder",
+        "R19 section 3.3",
+        {
+            "encoder": {"position": [{"scheme": "recurrent", "cell": "lstm", "bidirectional": True}]},
+            "decoder": {"position": [{"scheme": "recurrent", "cell": "lstm"}]},
+        },
+    ),
+    "rpe-head": System(
+        "5/8 of each word embedding goes through a recurrent network, as heads of their own; the rest has sinusoids",
+        "C19b section 4.1",
+        _both({"scheme": "recurrent-heads", "layout": "rpe"}),
+    ),
+    "mpr-head": System(
+        "half of each word embedding goes through a recurrent network, a part of every head; the rest has sinusoids",
+        "C19b section 4.2",
+        _both({"scheme": "recurrent-heads", "layout": "mpr"}),
+    ),
+    "additional-pe": System(
+        "sinusoids at the input and again after the self-attention of every layer",
+        "C19a section 6.2, control",
+        _both({"scheme": "sinusoidal"}, {"scheme": "additional"}),
+    ),
+    "re-encoder": System(
+        "sinusoids, and reordering embeddings after the self-attention of every encoder layer",
+        "C19a eq. 6-9",
+        {
+            "encoder": {"position": [{"scheme": "sinusoidal"}, {"scheme": "reordering"}]},
+            "decoder": {"position": [{"scheme": "sinusoidal"}]},
+        },
+    ),
+    "re-decoder": System(
+        "as re-encoder, after the self-attention of every decoder layer instead",
+        "C19a eq. 6-9",
+        {
+            "encoder": {"position": [{"scheme": "sinusoidal"}]},
+            "decoder": {"position": [{"scheme": "sinusoidal"}, {"scheme": "reordering"}]},
+        },
+    ),
+    "re-both": System(
+        "re-encoder and re-decoder together", "C19a eq. 6-9", _both({"scheme": "sinusoidal"}, {"scheme": "reordering"})
+    ),
+    "disan": System(
+        "sinusoids; half of the encoder's heads look left, half look right",
+        "Shen et al. 2018; C19b Table 1",
+        {
+            "encoder": {"position": [{"scheme": "sinusoidal"}, {"scheme": "directional"}]},
+            "decoder": {"position": [{"scheme": "sinusoidal"}]},
+        },
+    ),
+    "rnmt-cascade": System(
+        "six bidirectional LSTM layers under the encoder's self-attention; sinusoids in the decoder",
+        "Chen M. et al. 2018, cascaded encoder",
+        {
+            "encoder": {"position": [{"scheme": "recurrent", "cell": "lstm", "bidirectional": True, "layers": 6}]},
+            "decoder": {"position": [{"scheme": "sinusoidal"}]},
+        },
+    ),
+    "transformer-xl": System(
+        "projected sinusoids of the distance, and trained preferences for words and for distances, in the logits",
+        "Dai et al. 2019; future work of R19",
+        _both({"scheme": "transformer-xl"}),
+    ),
+    "sru": System(
+        "sinusoids; every feed-forward layer is a simple recurrent unit, both ways in the encoder",
+        "Lei et al. 2018",
+        {"architecture": "sru", **_both({"scheme": "sinusoidal"})},
+    ),
+    "rnn-nmt": System(
+        "no Transformer: a bidirectional LSTM reads, an LSTM with attention and input feeding writes",
+        "N19 section 5; Luong et al. 2015",
+        {"architecture": "rnn-nmt", "encoder": {"layers": 4}, "decoder": {"layers": 3}},
+    ),
+    "rnnsearch+distortion": System(
+        "no Transformer: bidirectional GRU, and a GRU whose attention is drawn to places near its last one",
+        "Bahdanau et al. 2015; Zhang et al. 2017",
+        {"architecture": "rnnsearch+distortion", "encoder": {"layers": 1}, "decoder": {"layers": 1}},
+    ),
+    "convs2s": System(
+        "no Transformer: convolutions over words with learned positions, attention in every layer of the decoder",
+        "Gehring et al. 2017",
+        {"architecture": "convs2s", **_both({"scheme": "learned"})},
+    ),
+    "dtmt": System(
+        "no Transformer: recurrent networks with five cells from one word to the next, words with sinusoids, attention",
+        "Meng and Zhang 2019",
+        {
+            "architecture": "dtmt",
+            "encoder": {"layers": 5, "position": [{"scheme": "sinusoidal"}]},
+            "decoder": {"layers": 5, "position": [{"scheme": "sinusoidal"}]},
+        },
+    ),
+    "rope": System(
+        "queries and keys turned by angles that grow with their positions; products know distances alone",
+        "Su et al. 2021",
+        _both({"scheme": "rope"}),
+    ),
+    "xpos": System(
+        "as rope, with products in the decoder that fall off with the distance",
+        "Sun et al. 2022",
+        {"encoder": {"position": [{"scheme": "rope"}]}, "decoder": {"position": [{"scheme": "xpos"}]}},
+    ),
+    "shape": System(
+        "sinusoids; in training each sentence begins at a random position",
+        "Kiyono et al. 2021",
+        _both({"scheme": "shape"}),
+    ),
+    "cape": System(
+        "sinusoids; in training each sentence is shifted and stretched, each word moved a little, at random",
+        "Likhomanenko et al. 2021",
+        _both({"scheme": "cape"}),
+    ),
+    "randomised": System(
+        "sinusoids; in training the words of a sentence stand at random positions, in order",
+        "Ruoss et al. 2023",
+        _both({"scheme": "randomised"}),
+    ),
+    "alibi": System(
+        "a word counts less with its distance, at a fixed slope a head; left and right are the same to the encoder",
+        "Press et al. 2022",
+        _both({"scheme": "alibi"}),
+    ),
+    "alibi-asymmetric": System(
+        "as alibi, with half of the encoder's heads looking left and half looking right",
+        "Press et al. 2022, and the form its author gives for encoders",
+        _both({"scheme": "alibi", "encoder": "asymmetric"}),
+    ),
+    "t5-bias": System(
+        "a trained number for each head and bucket of distances, shared by all layers of a side",
+        "Raffel et al. 2020",
+        _both({"scheme": "t5-bias"}),
+    ),
+    "kerple": System(
+        "as alibi-asymmetric, with a logarithm of the distance whose steepness is trained in place of the fixed slope",
+        "Chi et al. 2022",
+        _both({"scheme": "kerple", "encoder": "asymmetric"}),
+    ),
+    "sandwich": System(
+        "as alibi-asymmetric, with the inner products of sinusoids in place of the fixed slope",
+        "Chi et al. 2023",
+        _both({"scheme": "sandwich", "encoder": "asymmetric"}),
+    ),
+    "fire": System(
+        "a small network a layer makes a number for each head of the distance, relative to the sentence's length",
+        "Li S. et al. 2023",
+        _both({"scheme": "fire"}),
+    ),
+    "cope": System(
+        "trained vectors for how many of the words between two words count, which attention itself decides",
+        "Golovneva et al. 2024",
+        _both({"scheme": "cope"}),
+    ),
+    "pre-reordering": System(
+        "as transformer, on source text that `posnmt condition reorder` has put into the order of the target first",
+        "C19a section 6.2; the pre-orderer of Neubig et al. 2012",
+        _both({"scheme": "sinusoidal"}),
+    ),
+    "none": System("no position information but the decoder's causal mask", "control", _both()),
+}
+
+
+def named(name: str) -> System:
+    """A system by its id.
+
+    Raises:
+        UserError: no system has this id; names the nearest.
+    """
+    refuse_unknown(name, SYSTEMS, "system")
+    return SYSTEMS[name]
+
+
+def describe(name: str, vocabulary: int, size: str) -> dict[str, Any]:
+    """A system's parts, source and parameter count, for `vocabulary` entries a side and a named size."""
+    from posnmt.config.schema import from_tree
+    from posnmt.model.registry import count_parameters
+
+    system = named(name)
+    corpus = {"source": "-", "target": "-"}
+    tree = {"data": {"train": corpus}, "model": {"system": name, "size": size}}
+    model = from_tree({**tree, "train": {"steps": 1, "dev_bleu": False}}).model
+    parts = {
+        side: f"{stack.layers} layer{'' if stack.layers == 1 else 's'}, "
+        + (", ".join(_shown(choice.scheme, choice.options) for choice in stack.position) or "no position scheme")
+        for side, stack in (("encoder", model.encoder), ("decoder", model.decoder))
+    }
+    return {
+        "system": name,
+        "summary": system.summary,
+        "source": system.source,
+        "architecture": _shown(model.architecture, model.options),
+        **parts,
+        "vocabulary": vocabulary,
+        "parameters": count_parameters(model, vocabulary, vocabulary),
+    }
+
+
+def parts() -> list[dict[str, Any]]:
+    """Every position scheme and every architecture that a configuration may name: what it is, and its options."""
+    from posnmt.model.registry import ARCHITECTURES, architecture
+    from posnmt.position.registry import SCHEMES, scheme_class
+
+    kinds: list[tuple[str, str, Any]] = [("scheme", name, scheme_class(name)) for name in SCHEMES]
+    kinds += [("architecture", name, architecture(name)) for name in ARCHITECTURES]
+    return [
+        {
+            "kind": kind,
+            "name": name,
+            "about": " ".join(str(inspect.getdoc(made)).split("\n\n")[0].split()),
+            "options": {
+                option: {"default": field.default, "about": field.description}
+                for option, field in made.Settings.model_fields.items()
+            },
+        }
+        for kind, name, made in kinds
+    ]
+
+
+def _shown(name: str, options: dict[str, Any]) -> str:
+    """A scheme or an architecture and its options in words."""
+    settings = ", ".join(f"{key} {str(value).lower()}" for key, value in options.items())
+    return f"{name} ({settings})" if settings else name

@@ -1,0 +1,1 @@
+"""An artificial language pair with exact references."""

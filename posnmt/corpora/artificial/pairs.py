@@ -1,0 +1,261 @@
+"""The built-in corpus: an artificial language pair of any sentence length, with exact references and word alignments.
+
+`generate` gives sentence pairs, `write` whole corpora of disjoint sets, `command` the corpus of `posnmt condition
+artificial`. The words are in artificial_lexicon.py, the grammar in artificial_grammar.py, the control of length and of
+reordering in artificial_growth.py; docs/artificial.md says what the corpus can and cannot show.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import accumulate
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from posnmt.conditions.files import PlainFiles
+from posnmt.corpora.artificial.grammar import Pair, translate
+from posnmt.corpora.artificial.growth import SHORTEST, Grower
+from posnmt.corpora.artificial.lexicon import DEFAULT_SIZE, Lexicon, make_lexicon
+from posnmt.errors import UserError, raise_all
+
+SHARES: dict[str, float | None] = {"short": 0.0, "long": 1.0, "mixed": None}
+"""Named reordering → share of a sentence's growth inside one clause; None draws a share for each sentence."""
+
+PATIENCE = 200
+"""Draws of one length, one after the other, without a new sentence: then that length counts as used up."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """One set of a corpus: how many pairs, and from how many to how many source words."""
+
+    count: int
+    minimum: int
+    maximum: int
+
+
+def generate(
+    count: int,
+    minimum: int,
+    maximum: int,
+    seed: int | str,
+    *,
+    reordering: str | float = "mixed",
+    lexicon: Lexicon | int = DEFAULT_SIZE,
+    weights: Mapping[int, float] | None = None,
+    exclude: Iterable[str] = (),
+) -> Iterator[Pair]:
+    """`count` pairs with different sources; the same arguments give the same pairs.
+
+    A length that has too few different sentences for its part gives all that are found, and the other lengths the rest.
+
+    Args:
+        count: pairs.
+        minimum, maximum: source length in words, both included; at least 2.
+        seed: of the sentences.
+        reordering: `short`, `long`, `mixed`, or the share (0 to 1) of a sentence's growth that goes into one clause.
+        lexicon: the words, or how many.
+        weights: relative frequency of each source length (lengths not named: 0); default the same for all.
+        exclude: sources that must not come.
+
+    Raises:
+        UserError: arguments out of range, at once; or, after the last pair that was found, that there are too few.
+    """
+    split = Split(count, minimum, maximum)
+    raise_all(_faults("", split))
+    words = make_lexicon(lexicon) if isinstance(lexicon, int) else lexicon
+    frequencies = {
+        length: 1.0 if weights is None else weights.get(length, 0.0) for length in range(minimum, maximum + 1)
+    }
+    if min(frequencies.values()) < 0 or not 0 < sum(frequencies.values()) < float("inf"):
+        raise UserError(f"weights of lengths {minimum} to {maximum} must be 0 or more, not all 0", "weights")
+    return _draw(split, Random(f"sentences {seed}"), _share(reordering), words, frequencies, set(exclude))
+
+
+def corpus(
+    splits: Mapping[str, Split],
+    seed: int,
+    *,
+    reordering: str | float = "mixed",
+    lexicon: Lexicon | int = DEFAULT_SIZE,
+) -> dict[str, list[Pair]]:
+    """Several sets of pairs of which no two share a source sentence.
+
+    The sets are drawn from the last to the first, each from its own seed, so that a set does not change with the size
+    of those before it: name train first, and test stays the same whatever the size of train.
+
+    Raises:
+        UserError: every set's faults at once, or a set whose lengths have too few different sentences.
+    """
+    raise_all([fault for name, split in splits.items() for fault in _faults(name, split)])
+    words = make_lexicon(lexicon) if isinstance(lexicon, int) else lexicon
+    taken: set[str] = set()
+    sets: dict[str, list[Pair]] = {}
+    for name, split in reversed(list(splits.items())):
+        try:
+            pairs = list(
+                generate(
+                    split.count, split.minimum, split.maximum, f"{seed} {name}",
+                    reordering=reordering, lexicon=words, exclude=taken,
+                )
+            )  # fmt: skip
+        except UserError as error:
+            raise UserError(f"{name}: {error.what}", error.where, error.todo) from None
+        taken.update(pair.source for pair in pairs)
+        sets[name] = pairs
+    return {name: sets[name] for name in splits}
+
+
+def write(
+    out: str | Path,
+    splits: Mapping[str, Split],
+    seed: int,
+    *,
+    reordering: str | float = "mixed",
+    lexicon: int = DEFAULT_SIZE,
+) -> dict[str, Any]:
+    """Write a corpus as plain files.
+
+    For each set NAME: NAME.source, NAME.target and NAME.align (Pharaoh format), aligned line by line; and lexicon.tsv
+    (category, source, target stems, class) and manifest.json (parameters, hashes, statistics). Nothing is written over.
+
+    Returns:
+        The manifest.
+    """
+    words = make_lexicon(lexicon)
+    with PlainFiles(out) as files:
+        sets = corpus(splits, seed, reordering=reordering, lexicon=words)
+        for name, pairs in sets.items():
+            rows = ((pair.source, pair.target, pair.pharaoh) for pair in pairs)
+            files.write((f"{name}.source", f"{name}.target", f"{name}.align"), rows)
+        files.write(("lexicon.tsv",), ((row,) for row in words.rows()))
+        parameters = {
+            "seed": seed,
+            "reordering": reordering,
+            "lexicon": lexicon,
+            "sets": {name: asdict(split) for name, split in splits.items()},
+        }
+        return files.finish("artificial", parameters, {name: statistics(pairs) for name, pairs in sets.items()})
+
+
+def command(
+    out: str | Path,
+    train: int = 20_000,
+    dev: int = 500,
+    test: int = 1_000,
+    min_length: int = 3,
+    max_length: int = 14,
+    test_max_length: int = 42,
+    seed: int = 1,
+    reordering: str | float = "mixed",
+    lexicon: int = DEFAULT_SIZE,
+) -> dict[str, Any]:
+    """Write the corpus of `posnmt condition artificial`; the manifest.
+
+    `train` and `dev` have `min_length` to `max_length` source words; `test` spreads evenly from `min_length` to
+    `test_max_length`; `test-long`, with as many pairs as `test`, has only lengths above `max_length`, and is left out
+    when there are none.
+    """
+    if test_max_length < max_length:
+        raise UserError(
+            f"the longest test length, {test_max_length}, is below the longest training length, {max_length}",
+            "test_max_length",
+            f"give at least {max_length}",
+        )
+    splits = {
+        "train": Split(train, min_length, max_length),
+        "dev": Split(dev, min_length, max_length),
+        "test": Split(test, min_length, test_max_length),
+    }
+    if test_max_length > max_length:
+        splits["test-long"] = Split(test, max_length + 1, test_max_length)
+    return write(out, splits, seed, reordering=reordering, lexicon=lexicon)
+
+
+def statistics(pairs: Iterable[Pair]) -> dict[str, dict[str, float]]:
+    """Smallest, mean and largest length of each side and displacement, in words; `pairs` must not be empty.
+
+    The mean displacement is over all words; smallest and largest are of the sentences' largest displacements.
+    """
+    pairs = list(pairs)
+    sources = [pair.source_length for pair in pairs]
+    targets = [pair.target_length for pair in pairs]
+    largest = [pair.max_displacement for pair in pairs]
+    moved = sum(sum(pair.displacements) for pair in pairs)
+
+    def summary(values: list[int], mean: float) -> dict[str, float]:
+        return {"minimum": min(values), "mean": round(mean, 3), "maximum": max(values)}
+
+    return {
+        "source_length": summary(sources, sum(sources) / len(pairs)),
+        "target_length": summary(targets, sum(targets) / len(pairs)),
+        "displacement": summary(largest, moved / sum(sources)),
+    }
+
+
+def _draw(
+    split: Split, random: Random, share: float | None, lexicon: Lexicon, weights: dict[int, float], seen: set[str]
+) -> Iterator[Pair]:
+    grower = Grower(lexicon, random)
+
+    def new(length: int) -> Pair | None:
+        """A pair whose source has not been seen, or None when the length seems used up."""
+        for _ in range(PATIENCE):
+            pair = translate(grower.sentence(length, random.random() if share is None else share))
+            if pair.source not in seen:
+                seen.add(pair.source)
+                return pair
+        return None
+
+    lengths = {length: weight for length, weight in weights.items() if weight > 0}
+    made = 0
+    while made < split.count:
+        if not lengths:
+            raise UserError(
+                f"only {made} different sentences of {split.minimum} to {split.maximum} words were found, "
+                f"{split.count} were asked for",
+                todo="ask for fewer or longer sentences, or for a larger lexicon",
+            )
+        choices, bounds = list(lengths), list(accumulate(lengths.values()))
+        for _ in range(split.count - made):
+            length = choices[bisect(bounds, random.random() * bounds[-1], hi=len(bounds) - 1)]
+            pair = new(length)
+            if pair is None:
+                del lengths[length]
+                break
+            made += 1
+            yield pair
+
+
+def _share(reordering: str | float) -> float | None:
+    """The share that a reordering stands for; None: drawn for each sentence."""
+    if isinstance(reordering, str) and reordering in SHARES:
+        return SHARES[reordering]
+    try:
+        share = float(reordering)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise UserError(f"reordering is {', '.join(SHARES)}, or a number from 0 to 1, not {reordering!r}", "reordering")
+    return share
+
+
+def _faults(name: str, split: Split) -> list[UserError]:
+    """What is wrong with a set."""
+    head = f"{name}: " if name else ""
+    faults = []
+    if split.count < 1:
+        faults.append(UserError(f"{head}the number of sentences must be 1 or more, not {split.count}"))
+    if split.minimum < SHORTEST:
+        faults.append(
+            UserError(
+                f"{head}the shortest sentence, a name and a verb, has {SHORTEST} words, not {split.minimum}",
+                todo=f"ask for a shortest length of {SHORTEST} or more",
+            )
+        )
+    if split.maximum < split.minimum:
+        faults.append(UserError(f"{head}the longest length, {split.maximum}, is below the shortest, {split.minimum}"))
+    return faults

@@ -1,0 +1,215 @@
+"""Public corpora: named in a recipe, fetched once into a cache, given as aligned text files.
+
+The cache has the files as fetched (downloads/), the texts made of them (texts/, a folder each with manifest.json) and
+what was fetched first (fetched.json). docs/data.md is the page for users.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from posnmt import __version__
+from posnmt.corpora.archive import extract
+from posnmt.corpora.catalogue import by_mtdata, entry
+from posnmt.corpora.download import PAUSES, Checksum, Downloads, Say, Show, locked
+from posnmt.corpora.mtdata import look_up
+from posnmt.corpora.spec import Corpus, Indexed, Listed, LocalText, Remote, TestSet, spec
+from posnmt.corpora.testset import choose_pair, write_test_set
+from posnmt.corpora.text import write_text, write_tmx, write_tsv
+from posnmt.errors import UserError, existing_file, raise_all
+
+__all__ = ["FetchedCorpus", "default_cache", "fetch", "spec"]
+
+_MANIFEST = "manifest.json"
+_PARTS = ("source", "target", "documents")
+
+
+@dataclass(frozen=True)
+class FetchedCorpus:
+    """A corpus on this machine.
+
+    Attributes:
+        source, target: aligned text, one sentence a line.
+        document_ids: one a line, or None where the corpus has none; what `posnmt condition join --documents` takes.
+        checksum: SHA-256 of the SHA-256 of these files, in this order.
+        lines: how many, or None for files of one's own, which are not read here.
+        licence, citation: sentences, where the catalogue knows them.
+    """
+
+    source: Path
+    target: Path
+    document_ids: Path | None
+    checksum: str
+    lines: int | None = None
+    licence: str | None = None
+    citation: str | None = None
+
+
+def default_cache() -> Path:
+    """Where corpora are kept for all studies of a user: $POSNMT_CACHE/corpora, else ~/.cache/posnmt/corpora."""
+    return Path(os.environ.get("POSNMT_CACHE") or Path.home() / ".cache" / "posnmt") / "corpora"
+
+
+def fetch(
+    corpus: Corpus,
+    cache: Path,
+    languages: tuple[str, str],
+    say: Say,
+    show: Show | None = None,
+    pauses: Sequence[float] = PAUSES,
+) -> FetchedCorpus:
+    """A corpus as aligned text files; fetched if it is not in the cache.
+
+    Args:
+        corpus: what `spec` makes of a recipe's words.
+        cache: folder, for all corpora.
+        languages: source and target, as codes of two letters: a corpus of the other direction is turned round.
+        say: takes lines about what goes on.
+        show: takes how far a download is; default: lines to `say`.
+        pauses: seconds before each further attempt of a download.
+
+    Raises:
+        UserError: it cannot be had, with what to fetch by hand and where to put it; or it is not what it should be.
+    """
+    match corpus:
+        case LocalText():
+            return _local(corpus)
+        case Listed():
+            listed = entry(corpus.name)
+            found = fetch(listed.fetchable(corpus.name), cache, languages, say, show, pauses)
+            if listed.pairs not in (None, found.lines):
+                say(f"{corpus.name}: {found.lines:,} pairs, and the catalogue knows of {listed.pairs:,}")
+            return replace(found, licence=listed.licence, citation=listed.citation)
+        case Indexed():
+            name = by_mtdata(corpus.mtdata)
+            whole = Listed(name=name) if name is not None else look_up(corpus.mtdata, cache, say)
+            return fetch(whole, cache, languages, say, show, pauses)
+        case TestSet():
+            pair = choose_pair(corpus.sacrebleu, corpus.pair, languages)
+            order = _order((pair.split("-")[0], pair.split("-")[1]), languages, corpus.label)
+        case Remote():
+            order = _order(corpus.languages or languages, languages, corpus.label)
+    downloads = Downloads(cache, say, show, pauses)
+
+    def make(folder: Path) -> dict[str, Path]:
+        if isinstance(corpus, TestSet):
+            made = write_test_set(corpus.sacrebleu, pair, downloads, folder, say)
+        else:
+            made = _write_remote(corpus, languages, downloads, folder, say)
+        downloads.record()
+        return made if order == (0, 1) else made | {"source": made["target"], "target": made["source"]}
+
+    key = {"corpus": corpus.model_dump(mode="json"), "languages": languages, "version": 1}
+    return _made_once(cache, corpus.label, key, make, say)
+
+
+def _order(has: tuple[str, str], wanted: tuple[str, str], label: str) -> tuple[int, int]:
+    """Which of a corpus' two texts is the source, and which the target."""
+    if set(has) != set(wanted):
+        raise UserError(f"{label} is {'-'.join(has)}, and {'-'.join(wanted)} is asked for", None, "name another corpus")
+    return has.index(wanted[0]), has.index(wanted[1])
+
+
+def _local(corpus: LocalText) -> FetchedCorpus:
+    """Files of one's own; whoever reads them checks them."""
+    source, target = (existing_file(path, side) for path, side in zip(corpus.path, _PARTS, strict=False))
+    documents = existing_file(corpus.documents, "documents") if corpus.documents else None
+    files = [path for path in (source, target, documents) if path is not None]
+    return FetchedCorpus(source, target, documents, _together([_sha256(path) for path in files]))
+
+
+def _write_remote(
+    corpus: Remote, languages: tuple[str, str], downloads: Downloads, folder: Path, say: Say
+) -> dict[str, Path]:
+    """Fetch the files of a corpus and write its two texts in the order in which it has them."""
+    files, missing = [], []
+    for url, digest in zip(corpus.urls, corpus.checksums, strict=True):
+        try:
+            files.append(downloads.get(url, Checksum("sha256", digest) if digest else None))
+        except UserError as fault:
+            missing.append(fault)
+    raise_all(missing)
+    say(f"{corpus.label}: making its texts")
+    if corpus.members:
+        members = {member: folder / f"member-{number}" for number, member in enumerate(corpus.members)}
+        extract(files[0], members)
+        files = list(members.values())
+    texts = {part: folder / f"made-{part}" for part in _PARTS[:2]}
+    match corpus.kind:
+        case "text":
+            write_text(files, list(texts.values()))
+        case "tsv":
+            columns = [*corpus.columns]
+            if corpus.documents is not None:
+                columns.append(corpus.documents)
+                texts["documents"] = folder / "made-documents"
+            write_tsv(files[0], columns, list(texts.values()), say)
+        case "tmx":
+            write_tmx(files[0], corpus.languages or languages, list(texts.values()), say)
+    return texts
+
+
+def _made_once(
+    cache: Path, label: str, key: dict[str, Any], make: Callable[[Path], dict[str, Path]], say: Say
+) -> FetchedCorpus:
+    """The texts of a corpus, made in a folder of the cache unless they are there; the folder appears as a whole."""
+    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
+    name = re.sub(r"[^\w.]+", "-", label.removeprefix("https://").removeprefix("http://")).strip("-")[-60:]
+    folder = cache / "texts" / f"{name}-{'-'.join(key['languages'])}-{digest[:8]}"
+    with locked(folder, say):
+        if not folder.exists():
+            for left in folder.parent.glob(f".{folder.name}.*"):  # of a process that was killed
+                shutil.rmtree(left)
+            with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as work:
+                texts, ready = make(Path(work)), Path(work) / "ready"
+                ready.mkdir()
+                for part, path in texts.items():
+                    path.replace(ready / part)
+                facts = {part: {"sha256": _sha256(ready / part), "lines": _lines(ready / part)} for part in texts}
+                _refuse_misaligned(label, facts)
+                manifest = {"posnmt": __version__, **key, "files": facts}
+                (ready / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8", newline="\n")
+                ready.replace(folder)
+            say(f"{label}: {facts['source']['lines']:,} pairs")
+        facts = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))["files"]
+    for part, fact in facts.items():
+        if _sha256(existing_file(folder / part, part)) != fact["sha256"]:
+            raise UserError("this text is not as it was made", folder / part, "remove its folder to have it made anew")
+    return FetchedCorpus(
+        folder / "source",
+        folder / "target",
+        folder / "documents" if "documents" in facts else None,
+        _together([facts[part]["sha256"] for part in _PARTS if part in facts]),
+        facts["source"]["lines"],
+    )
+
+
+def _refuse_misaligned(label: str, facts: dict[str, dict[str, Any]]) -> None:
+    counts = {part: fact["lines"] for part, fact in facts.items()}
+    if len(set(counts.values())) > 1:
+        told = ", ".join(f"{part} has {count:,}" for part, count in counts.items())
+        raise UserError(f"{label}: different line counts: {told}", None, "line n of each must belong together")
+    if not counts["source"]:
+        raise UserError(f"{label}: no line is in it", None, "look at the file")
+
+
+def _lines(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(1 for _ in file)
+
+
+def _sha256(path: Path) -> str:
+    return Checksum("sha256", "").of(path).digest
+
+
+def _together(digests: list[str]) -> str:
+    return hashlib.sha256("".join(digests).encode()).hexdigest()

@@ -1,0 +1,122 @@
+"""What mtdata knows of a corpus: its index, as a program of its own lists it, says where the files are.
+
+Only the index is used (Gowda et al. 2021, mtdata 0.5). Its downloads neither go on where they stopped nor check what
+came, and its package asks for older versions of what we use: so it is not imported, and may live in an environment of
+its own (`pipx install mtdata`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from posnmt.corpora.download import Say, locked
+from posnmt.corpora.spec import Remote
+from posnmt.errors import UserError, nearest
+
+INSTALL = "pip install 'posnmt[data]', or pipx install mtdata; or name the corpus by url (docs/data.md)"
+
+_TWO_LETTERS = dict(
+    re.findall(
+        r"(\w+):(\w+)",
+        """
+        afr:af amh:am ara:ar aze:az bel:be ben:bn bos:bs bul:bg cat:ca ces:cs cym:cy dan:da deu:de ell:el eng:en est:et
+        eus:eu fas:fa fin:fi fra:fr gle:ga glg:gl guj:gu hau:ha heb:he hin:hi hrv:hr hun:hu hye:hy ibo:ig ind:id isl:is
+        ita:it jpn:ja kan:kn kat:ka kaz:kk khm:km kir:ky kor:ko lao:lo lav:lv lit:lt mal:ml mar:mr mkd:mk mlt:mt mon:mn
+        msa:ms mya:my nep:ne nld:nl nno:nn nob:nb nor:no pan:pa pol:pl por:pt pus:ps ron:ro rus:ru sin:si slk:sk slv:sl
+        som:so spa:es sqi:sq srp:sr swa:sw swe:sv tam:ta tel:te tgl:tl tha:th tur:tr ukr:uk urd:ur uzb:uz vie:vi xho:xh
+        yor:yo zho:zh zul:zu
+        """,
+    )
+)
+"""ISO 639-3, which mtdata writes, → ISO 639-1, where there is one, for the languages that are translated most."""
+
+
+def look_up(identifier: str, cache: Path, say: Say) -> Remote:
+    """Where mtdata says that the files of a corpus are.
+
+    Args:
+        identifier: `Statmt-europarl-10-deu-eng`.
+        cache: folder; mtdata keeps its index (150 MB) in a folder of it.
+        say: told that the index is made, which takes some 20 seconds the first time.
+
+    Raises:
+        UserError: mtdata is not installed or fails, does not know the id, or the corpus has a form that we do not read.
+    """
+    folder = cache / "mtdata"
+    with locked(folder / "index", say):
+        index = _index(identifier, folder, say)
+    known: list[str] = []
+    with index.open(encoding="utf-8") as lines:
+        for line in lines:
+            entry = json.loads(line)
+            if entry["did"] == identifier:
+                return as_remote(entry)
+            known.append(entry["did"])
+    # Comparing with all of 300,000 ids takes minutes; what is meant mostly begins alike.
+    near = nearest(identifier, [name for name in known if name[:6].lower() == identifier[:6].lower()])
+    todo = f"did you mean {near!r}?" if near else "`mtdata list -id -l eng-deu` lists what it knows"
+    raise UserError(f"mtdata knows no corpus {identifier!r}", None, todo)
+
+
+def as_remote(entry: dict[str, Any]) -> Remote:
+    """A line of mtdata's index as URLs, members and form.
+
+    Raises:
+        UserError: a form that we do not read.
+    """
+    identifier = entry["did"]
+    forms = {"tsv": "tsv", "tmx": "tmx", "txt": "text", "raw": "text"}
+    ending = entry.get("in_ext") or entry.get("ext", "")
+    form = next((forms[part] for part in ending.split(".") if part in forms), None)
+    pair = identifier.split("-")[3:]
+    if form is None or len(pair) != 2:
+        todo = "for a test set, see sacrebleu in docs/data.md; else unpack it by hand and give its path"
+        raise UserError(f"{identifier} is {ending or 'of a form'} that is not read here", None, todo)
+    languages = [_TWO_LETTERS.get(code.split("_")[0], code.split("_")[0]) for code in pair]
+    fields = (entry.get("meta") or {}).get("fields", {})
+    tree = {
+        "url": entry["url"],
+        "members": entry.get("in_paths") or [],
+        "form": form,
+        "columns": entry.get("cols") or (0, 1),
+        "documents": fields.get("doc_id") if form == "tsv" else None,
+        "languages": languages,
+    }
+    try:
+        return Remote.model_validate(tree)
+    except ValueError:
+        raise UserError(f"{identifier} has its files in an order that is not read here", None, INSTALL) from None
+
+
+def _index(identifier: str, folder: Path, say: Say) -> Path:
+    """mtdata's index as JSON lines, made by mtdata if it is not there."""
+    here = os.path.dirname(sys.executable)
+    program = shutil.which("mtdata", path=os.pathsep.join([here, os.environ.get("PATH", "")]))
+    if program is None:
+        what = f"the catalogue has no {identifier}, and mtdata, which may know it, is not installed"
+        raise UserError(what, None, INSTALL)
+    environment = os.environ | {"MTDATA": str(folder.resolve())}
+    version = _run([program, "--version"], environment, folder).split()[1]
+    index = folder / f"mtdata.index.{version}.jsonl"
+    if not index.exists():
+        say(f"{program}: making its index, some 20 seconds this first time")
+        _run([program, "list", "-id", "-n", "none"], environment, folder)
+    if not index.exists():
+        raise UserError(f"mtdata {version} leaves no {index.name}", folder, "install mtdata 0.5.1")
+    return index
+
+
+def _run(call: list[str], environment: dict[str, str], folder: Path) -> str:
+    """The output of mtdata, run where no file of the user's is taken for one of its modules."""
+    done = subprocess.run(call, env=environment, cwd=folder, capture_output=True, text=True)
+    if done.returncode != 0:
+        reason = (done.stderr.strip() or f"status {done.returncode}").splitlines()[-1]
+        raise UserError(f"mtdata failed: {reason}", call[0], INSTALL)
+    return done.stdout

@@ -1,0 +1,155 @@
+"""What names a corpus: paths, a name of the catalogue, a test set of sacreBLEU, an id of mtdata, or URLs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from posnmt.config.yaml import Section, faults
+from posnmt.errors import UserError, raise_all
+
+Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}$")]
+Languages = tuple[Language, Language]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Column = Annotated[int, Field(ge=0)]
+
+
+class LocalText(Section):
+    """Two files of one's own, source and target."""
+
+    path: tuple[str, str] = Field(description="source and target text, plain, .gz or .xz")
+    documents: str | None = Field(None, description="document ids, one a line")
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return self.path[0]
+
+
+class Listed(Section):
+    """A corpus of the catalogue."""
+
+    name: str = Field(description="see `posnmt data list`")
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return self.name
+
+
+class TestSet(Section):
+    """A test set that sacreBLEU knows."""
+
+    __test__ = False  # for pytest, which takes it for a test
+
+    sacrebleu: str = Field(description="its name, such as wmt14/full; `sacrebleu --list` lists them")
+    pair: str | None = Field(None, pattern=r"^[a-z]{2,3}-[a-z]{2,3}$", description="en-de; default: as asked for")
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return self.sacrebleu
+
+
+class Indexed(Section):
+    """A corpus that the catalogue or mtdata knows by its id."""
+
+    mtdata: str = Field(
+        pattern=r"^[^-]+-[^-]+-[^-]+-[^-]+-[^-]+$",
+        description="group-name-version-language-language: Statmt-europarl-10-deu-eng",
+    )
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return self.mtdata
+
+
+class Remote(Section):
+    """Files at URLs: two text files; or one archive or file that holds two texts, or pairs as TSV or TMX."""
+
+    url: str | tuple[str, str]
+    sha256: Digest | tuple[Digest, Digest] | None = Field(
+        None, description="of the files as fetched; default: what the first fetch finds holds from then on"
+    )
+    members: list[str] = Field(
+        [], max_length=2, description="the files in the archive, or patterns (*.de) that each fit one"
+    )
+    form: Literal["text", "tsv", "tmx"] | None = Field(None, description="default: from the names; else text")
+    columns: tuple[Column, Column] = Field((0, 1), description="tsv: the two texts, from 0")
+    documents: Column | None = Field(None, description="tsv: the column of document ids")
+    languages: Languages | None = Field(None, description="of the two texts, in their order; default: source, target")
+
+    @field_validator("url")
+    @classmethod
+    def _fetchable(cls, url: str | tuple[str, str]) -> str | tuple[str, str]:
+        for one in (url,) if isinstance(url, str) else url:
+            parts = urlsplit(one)
+            if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
+                raise ValueError(f"a URL begins with http:// or https:// and holds no user name; got {one!r}")
+        return url
+
+    @model_validator(mode="after")
+    def _two_texts(self) -> Remote:
+        if isinstance(self.sha256, tuple) != isinstance(self.url, tuple) and self.sha256 is not None:
+            raise ValueError("as many checksums as URLs")
+        if len(self.urls) == 2 and (self.members or self.kind != "text"):
+            raise ValueError("two URLs are two text files, one a language, not archives and not tables")
+        if len(self.urls) == 1 and self.kind == "text" and len(self.members) != 2:
+            raise ValueError("text comes as two files: give two URLs, or two members of an archive")
+        if self.kind != "text" and len(self.members) == 2:
+            raise ValueError(f"{self.kind} has both languages in one file; name one member")
+        return self
+
+    @property
+    def urls(self) -> list[str]:
+        """The URLs, one or two."""
+        return [self.url] if isinstance(self.url, str) else list(self.url)
+
+    @property
+    def checksums(self) -> list[str | None]:
+        """A SHA-256 or None for each URL."""
+        if self.sha256 is None:
+            return [None] * len(self.urls)
+        return [self.sha256] if isinstance(self.sha256, str) else list(self.sha256)
+
+    @property
+    def kind(self) -> str:
+        """The form of the texts: as said, else by the ending of the member or URL."""
+        if self.form is not None:
+            return self.form
+        name = (self.members or [urlsplit(self.urls[0]).path])[0].lower()
+        for ending in (".gz", ".xz", ".bz2"):
+            name = name.removesuffix(ending)
+        return next((kind for kind in ("tsv", "tmx") if name.endswith(f".{kind}")), "text")
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return self.urls[0]
+
+
+Corpus = LocalText | Listed | TestSet | Indexed | Remote
+_FORMS: dict[str, type[Corpus]] = {
+    "path": LocalText, "name": Listed, "sacrebleu": TestSet, "mtdata": Indexed, "url": Remote,
+}  # fmt: skip
+
+
+def spec(tree: dict[str, Any]) -> Corpus:
+    """A corpus as a recipe names it: {path: …}, {name: …}, {sacrebleu: …}, {mtdata: …} or {url: …}, with its options.
+
+    Raises:
+        UserError: none or several of these keys, an unknown key, or a value that cannot be.
+    """
+    named = [key for key in _FORMS if key in tree]
+    if len(named) != 1:
+        told = " and ".join(named) or ", ".join(map(str, tree)) or "nothing"
+        raise UserError(f"a corpus is named by one of {', '.join(_FORMS)}; got {told}", None, "see docs/data.md")
+    model = _FORMS[named[0]]
+    try:
+        return model.model_validate(tree)
+    except ValidationError as error:
+        raise_all(faults(error, model, None, {}))
+        raise AssertionError from error  # raise_all raised: a ValidationError holds at least one problem

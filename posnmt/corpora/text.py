@@ -1,0 +1,124 @@
+"""Fetched files of all forms as two files of aligned lines: pairs of text files, TSV and TMX."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import BinaryIO
+from xml.etree import ElementTree
+
+from posnmt.corpora.archive import unpacked
+from posnmt.corpora.download import Say
+from posnmt.errors import UserError
+
+_LANGUAGE = ("{http://www.w3.org/XML/1998/namespace}lang", "lang")
+
+
+def write_text(files: Sequence[Path], out: Sequence[Path]) -> int:
+    """Two text files, line by line each other's translation, unpacked; the number of lines.
+
+    Bytes stay as they are; a last line without line end gets one.
+
+    Raises:
+        UserError: they have different numbers of lines.
+    """
+    counts = []
+    for file, written in zip(files, out, strict=True):
+        with unpacked(file) as stream:
+            counts.append(_write_rows(([line.removesuffix(b"\n")] for line in stream), [written]))
+    if counts[0] != counts[1]:
+        told = ", ".join(f"{file.name} has {count:,}" for file, count in zip(files, counts, strict=True))
+        raise UserError(f"different line counts: {told}", files[0], "line n of one must belong to line n of the other")
+    return counts[0]
+
+
+def write_tsv(file: Path, columns: Sequence[int], out: Sequence[Path], say: Say) -> int:
+    """Columns of tab-separated lines, a file each; the number of lines.
+
+    Every line stays: one that has too few columns leaves blank what it does not have; such lines are counted and said.
+
+    Args:
+        file: the table; it may be compressed.
+        columns: from 0; as many as `out`.
+        out: the files to write.
+        say: takes what is odd.
+    """
+    short = 0
+    with unpacked(file) as stream:
+
+        def rows() -> Iterator[list[bytes]]:
+            nonlocal short
+            for line in stream:
+                fields = line.removesuffix(b"\n").split(b"\t")
+                short += len(fields) <= max(columns)
+                yield [fields[column] if column < len(fields) else b"" for column in columns]
+
+        lines = _write_rows(rows(), out)
+    if short:
+        say(f"{file.name}: {short:,} of {lines:,} lines have too few columns; what they lack is left blank")
+    return lines
+
+
+def write_tmx(file: Path, languages: Sequence[str], out: Sequence[Path], say: Say) -> int:
+    """The translation units of a TMX file that have both languages; the number of lines.
+
+    Units without one of the languages have no pair to write; they are counted and said. Line breaks and tabs inside a
+    segment become blanks. TMX 1.4b; a regional code such as `de-DE` counts as `de`.
+
+    Raises:
+        UserError: not well-formed, or no unit has both languages.
+    """
+    units = 0
+    with unpacked(file) as stream:
+
+        def rows() -> Iterator[list[bytes]]:
+            nonlocal units
+            for unit in _units(stream, file):
+                units += 1
+                texts = {_language(part): _segment(part) for part in reversed(unit.findall("tuv"))}
+                if all(texts.get(language) for language in languages):
+                    yield [texts[language].encode() for language in languages]
+
+        lines = _write_rows(rows(), out)
+    if not lines:
+        raise UserError(f"none of {units:,} units has both {' and '.join(languages)}", file, "look at its languages")
+    if lines < units:
+        say(f"{file.name}: {units - lines:,} of {units:,} units lack text in one of the languages; left out")
+    return lines
+
+
+def _units(stream: BinaryIO, file: Path) -> Iterator[ElementTree.Element]:
+    """The translation units, one at a time; what has been read is freed."""
+    try:
+        root = None
+        for event, element in ElementTree.iterparse(stream, events=("start", "end")):
+            root = element if root is None else root
+            if event == "end" and element.tag == "tu":
+                yield element
+                root.clear()
+    except ElementTree.ParseError as error:
+        raise UserError(f"not well-formed XML: {error}", file, "remove it, and fetch it once more") from None
+
+
+def _language(part: ElementTree.Element) -> str:
+    code = next((part.attrib[name] for name in _LANGUAGE if name in part.attrib), "")
+    return re.split("[-_]", code.lower())[0]
+
+
+def _segment(part: ElementTree.Element) -> str:
+    segment = part.find("seg")
+    return "" if segment is None else re.sub(r"[\r\n\t]+", " ", "".join(segment.itertext())).strip()
+
+
+def _write_rows(rows: Iterable[Sequence[bytes]], out: Sequence[Path]) -> int:
+    """Write aligned files: of each row one line to each file; the number of rows."""
+    count = 0
+    with ExitStack() as stack:
+        files = [stack.enter_context(path.open("wb")) for path in out]
+        for row in rows:
+            count += 1
+            for file, line in zip(files, row, strict=True):
+                file.write(line + b"\n")
+    return count

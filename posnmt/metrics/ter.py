@@ -1,0 +1,227 @@
+"""TER as sacreBLEU 2.6 counts it in its default settings: the same edits and reference lengths, many lines at once.
+
+Words of the output that stand elsewhere in the reference are shifted, greedily, as long as that saves edits; each shift
+is one edit (Snover et al. 2006). Which shifts are tried and which is taken follows sacreBLEU to the last tie, limits
+included; tests/test_ter.py holds the two together. sacreBLEU goes through lines and shifts one by one in Python; here
+all pairs of an output and a reference look for their next shift together.
+
+Legend: N lines, P pairs, C candidates for a shift. A shift is of `length` words from `start` to before word `target`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posnmt.metrics.ter_pairs import Pairs, pairs_of, spans
+from posnmt.metrics.ter_tables import BAND, STEEPEST, Moves, Tables, came_from
+
+if TYPE_CHECKING:
+    from posnmt.metrics.ter_pairs import Booleans, Integers
+
+    Line = tuple[str, str]
+    Words = list[int]
+
+# sacreBLEU's _MAX_SHIFT_SIZE, _MAX_SHIFT_DIST and _MAX_SHIFT_CANDIDATES.
+SHIFT_SIZE = 10
+SHIFT_DISTANCE = 50
+SHIFT_CANDIDATES = 1000
+# Words of outputs and references that are worked on together; garbled lines have tens of candidates a word.
+WORDS_AT_A_TIME = 100_000
+
+
+def ter_statistics(outputs: Sequence[str], references: Sequence[str]) -> Integers:
+    """sacreBLEU's statistics of TER for N lines: `[N, 2]`, edits and reference length. Equal lines are counted once."""
+    numbers: dict[str, int] = {}
+    words = {
+        line: [numbers.setdefault(word, len(numbers)) for word in line.rstrip().lower().split()]
+        for line in (*dict.fromkeys(outputs), *dict.fromkeys(references))
+    }
+    lines = list(zip(outputs, references, strict=True))
+    edits = {(one, other): _edits_at_once(words[one], words[other]) for one, other in lines}
+    todo = [(pair, words[pair[0]], words[pair[1]]) for pair, known in edits.items() if known is None]
+    for part in _parts(todo):
+        pairs, *sides = zip(*part, strict=True)
+        edits.update(zip(pairs, _edits(pairs_of(*sides)).tolist(), strict=True))
+    return np.array([(edits[pair], len(words[pair[1]])) for pair in lines], np.int64).reshape(-1, 2)
+
+
+def _edits_at_once(output: Words, reference: Words) -> int | None:
+    """The edits of pairs that leave nothing to search, or whose tables do not fit; None for all others."""
+    if output == reference:
+        return 0
+    if not (output and reference):
+        return len(output) + len(reference)
+    if len(reference) <= STEEPEST * len(output):
+        return None
+    from sacrebleu.metrics.lib_ter import translation_edit_rate
+
+    return translation_edit_rate([*map(str, output)], [*map(str, reference)])[0]
+
+
+def _parts(todo: list[tuple[Line, Words, Words]]) -> Iterator[list[tuple[Line, Words, Words]]]:
+    """Lines to work on together, the longest output first; wide tables, which take more work a row, by themselves."""
+    for wide in (False, True):
+        lines = sorted((line for line in todo if (len(line[2]) >= BAND) == wide), key=lambda line: -len(line[1]))
+        sizes = np.cumsum([len(output) + len(reference) for _, output, reference in lines])
+        for _, part in groupby(zip(sizes // WORDS_AT_A_TIME, lines, strict=True), key=itemgetter(0)):
+            yield [line for _, line in part]
+
+
+def _edits(pairs: Pairs) -> Integers:
+    """The edits `[P]` of pairs, shifts included."""
+    edits = np.zeros(len(pairs.rows), np.int64)
+    left = np.arange(len(edits))  # those that took a shift each time
+    tried = np.zeros(len(edits), np.int64)
+    shifts = 0
+    while len(left):
+        tables = Tables(pairs)
+        edits[left] = tables.distances + shifts
+        candidates, tried = _candidates(tables, tried)
+        moves = _best(candidates, tables).moves(pairs)
+        _shift(pairs, moves)
+        left, tried, pairs = left[moves.pairs], tried[moves.pairs], pairs.take(moves.pairs)
+        shifts += 1
+    return edits
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """C shifts of which each may be tried.
+
+    Attributes:
+        pairs: `[C]` of which pair.
+        starts, lengths, targets: `[C]` which words, and before which word they are put.
+    """
+
+    pairs: Integers
+    starts: Integers
+    lengths: Integers
+    targets: Integers
+
+    def take(self, chosen: Integers | Booleans) -> Candidates:
+        """Some of the candidates."""
+        return Candidates(self.pairs[chosen], self.starts[chosen], self.lengths[chosen], self.targets[chosen])
+
+    def moves(self, pairs: Pairs) -> Moves:
+        """The same as neighbouring blocks that change places.
+
+        A target among the words of the shift itself is no place to put them; sacreBLEU then counts it from where they
+        end, without them.
+        """
+        behind = self.starts + self.lengths
+        back = self.targets < self.starts
+        ends = np.where(self.targets > behind, self.targets, self.targets + self.lengths)
+        return Moves(
+            self.pairs,
+            np.where(back, self.targets, self.starts),
+            np.where(back, self.starts, behind),
+            np.where(back, behind, np.minimum(ends, pairs.heights[self.pairs])),
+        )
+
+
+def _candidates(tables: Tables, tried: Integers) -> tuple[Candidates, Integers]:
+    """The shifts that sacreBLEU tries next, and for each pair how many it has tried then.
+
+    Words may be shifted to where the reference has the same words if there is an edit among them, and among those of
+    the reference, and if they are not aligned to one another. Pairs in which no shift can save an edit have none here.
+    Those that reach the limit have none either: sacreBLEU drops what it found.
+    """
+    pairs = tables.pairs
+    alignment = tables.align()
+    rows, columns, runs = _same_words(pairs, tables.distances > pairs.least)
+    pair = pairs.of_row[rows]
+    aligned = alignment.rows[columns] + pairs.rows[pair]
+    wrong_rows, wrong_columns = (
+        np.concatenate([[0], np.cumsum(wrong)]) for wrong in (alignment.output_wrong, alignment.reference_wrong)
+    )
+    found = []
+    live = np.arange(len(rows))
+    for length in range(1, SHIFT_SIZE + 1):
+        live = live[runs[live] >= length]
+        row, column, to = rows[live], columns[live], aligned[live]
+        found.append(
+            live[
+                (wrong_rows[row + length] > wrong_rows[row])
+                & (wrong_columns[column + length] > wrong_columns[column])
+                & ((to < row) | (to >= row + length))
+            ]
+        )
+    which, lengths = np.concatenate(found), np.repeat(np.arange(1, SHIFT_SIZE + 1), [len(each) for each in found])
+    # Each is tried at one place or more.
+    few = (tried + np.bincount(pair[which], minlength=len(tried)))[pair[which]] < SHIFT_CANDIDATES
+    which, lengths = which[few], lengths[few]
+    # The words go behind what is aligned to the reference's word before its own, or to any of its own.
+    targets = alignment.rows[spans(columns[which] - 1, lengths + 1)]
+    number = np.repeat(np.arange(len(which)), lengths + 1)
+    new = np.ones(len(targets), bool)
+    new[1:] = (number[1:] != number[:-1]) | (targets[1:] != targets[:-1])
+    which, lengths, targets = which[number[new]], lengths[number[new]], targets[new]
+    candidates = Candidates(pair[which], (rows - pairs.rows[pair] - 1)[which], lengths, targets)
+    tried = tried + np.bincount(candidates.pairs, minlength=len(tried))
+    return candidates.take(tried[candidates.pairs] < SHIFT_CANDIDATES), tried
+
+
+def _same_words(pairs: Pairs, hopeful: Booleans) -> tuple[Integers, Integers, Integers]:
+    """Where an output and its reference have the same word, at most so far apart as a shift may go.
+
+    Args:
+        pairs: P pairs.
+        hopeful: `[P]` which of them to look at.
+
+    Returns:
+        Rows and columns; and how many words are the same there and from there on, at most as many as a shift may have.
+    """
+    by_word = np.argsort(pairs.reference, kind="stable")
+    times = np.bincount(pairs.reference, minlength=len(pairs.masks_at))
+    firsts = (np.cumsum(times) - times)[pairs.output]
+    counts = np.where((pairs.output > 0) & hopeful[pairs.of_row], times[pairs.output], 0)
+    long = np.flatnonzero((np.maximum(pairs.heights, pairs.widths) > SHIFT_DISTANCE + 1)[pairs.of_row] & (counts > 0))
+    if len(long):
+        # Only the columns near the row: a line of one and the same word has far too many others.
+        of_pair = pairs.of_row[long]
+        near = pairs.columns[of_pair] + long - pairs.rows[of_pair]
+        size = len(pairs.reference) + 1
+        places = pairs.reference[by_word] * size + by_word
+        lowest, highest = (
+            pairs.output[long] * size + np.clip(near + reach, 0, size - 1)
+            for reach in (-SHIFT_DISTANCE, SHIFT_DISTANCE)
+        )
+        firsts[long] = np.searchsorted(places, lowest)
+        counts[long] = np.searchsorted(places, highest, side="right") - firsts[long]
+    rows = np.repeat(np.arange(len(counts)), counts)
+    columns = by_word[spans(firsts, counts)]
+    # Sorted along diagonals, words that follow each other are neighbours. (Before each pair there is a row 0.)
+    size = len(pairs.output) + 1
+    keys = np.sort((columns - rows + size) * size + rows)
+    rows = keys % size
+    last = np.flatnonzero(np.diff(keys, append=-1) != 1)
+    runs = np.repeat(last, np.diff(last, prepend=-1)) - np.arange(len(keys)) + 1
+    return rows, keys // size - size + rows, np.minimum(runs, SHIFT_SIZE)
+
+
+def _best(candidates: Candidates, tables: Tables) -> Candidates:
+    """The candidate that each pair takes, in the order of the pairs; none where none saves an edit.
+
+    The one that saves most; of these the longest, then the earliest, then the one to the earliest target.
+    """
+    moves = candidates.moves(tables.pairs)
+    some = np.flatnonzero(moves.ends > moves.middles)  # not words that stay where they are
+    saved = tables.distances[moves.pairs[some]] - tables.moved(moves.take(some))
+    best, saved = candidates.take(some[saved > 0]), saved[saved > 0]
+    order = np.lexsort((-best.targets, -best.starts, best.lengths, saved, best.pairs))
+    return best.take(order[np.diff(best.pairs[order], append=-1) != 0])
+
+
+def _shift(pairs: Pairs, moves: Moves) -> None:
+    """Carry out one move of each of some pairs."""
+    firsts, seconds = moves.middles - moves.begins, moves.ends - moves.middles
+    sizes = firsts + seconds
+    rows = spans(pairs.rows[moves.pairs] + moves.begins + 1, sizes)
+    k = spans(np.ones_like(sizes), sizes)
+    pairs.output[rows] = pairs.output[rows + came_from(k, np.repeat(firsts, sizes), np.repeat(seconds, sizes))]

@@ -1,0 +1,1 @@
+"""Translation models that are no plain Transformers."""

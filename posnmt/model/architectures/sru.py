@@ -1,0 +1,66 @@
+"""A Transformer with recurrent feed-forward layers: SRU in place of the inner ReLU layer (Lei et al. 2018)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+from torch import Tensor, nn
+
+from posnmt.config.schema import Model
+from posnmt.dropout import Dropout
+from posnmt.model.start import XAVIER, Start, start_of
+from posnmt.model.state import LayerCache
+from posnmt.model.transformer import Transformer
+from posnmt.position.recurrent.cells import Recurrence
+from posnmt.position.seam import Options, Span
+
+
+class RecurrentFeedForward(nn.Module):
+    """`W SRU(x) + b` where a plain feed-forward layer is `W ReLU(V x + c) + b`."""
+
+    def __init__(self, d_model: int, inner: int, dropout: float, bidirectional: bool, start: Start = XAVIER) -> None:
+        super().__init__()
+        self.recurrence = Recurrence("sru", d_model, inner, bidirectional, highway=False)
+        self.fall = nn.Linear(inner, d_model)
+        self.dropout = Dropout(dropout)
+        start(self.fall, "feed-forward-output")
+
+    def forward(self, x: Tensor, span: Span, cache: LayerCache | None = None) -> Tensor:
+        """[B,T,d] -> [B,T,d]; what the recurrence remembers of earlier tokens is in the decoder layer's cache."""
+        states, carry = self.recurrence(x, span, None if cache is None else cache.feed_forward)
+        if cache is not None:
+            cache.feed_forward = carry
+        fallen: Tensor = self.fall(self.dropout(states))
+        return fallen
+
+
+class RecurrentTransformer(Transformer):
+    """The Transformer whose feed-forward layers are `W SRU-layer(x) + b` (Lei et al. 2018, section on translation).
+
+    The recurrence is as wide as the feed-forward layer that it replaces (d_ff). The input is narrower, so there is no
+    highway term: with three matrices a recurrence the sizes of their table come out (76 M for 6 plain layers, 79 M for
+    4 and 90 M for 5 recurrent ones), with a fourth they do not. They keep positions at the input, and so does the
+    system. Their text was not at hand: whether their encoder reads both ways is an option here, and yes by default.
+    """
+
+    class Settings(Options):
+        """Options of sru."""
+
+        bidirectional: bool = Field(True, description="the encoder's recurrences read both ways, each half as wide")
+
+    @classmethod
+    def refuses(cls, config: Model, settings: Any) -> list[tuple[tuple[str, ...], str]]:
+        """Both directions need a half each."""
+        faults = super().refuses(config, settings)
+        if settings.bidirectional and config.feed_forward % 2:
+            what = f"sru needs an even feed_forward, half for each direction; {config.feed_forward} is odd"
+            faults.append((("feed_forward",), what))
+        return faults
+
+    def build_feed_forward(self, config: Model, causal: bool) -> nn.Module:
+        """A recurrent layer, forward in the decoder."""
+        both_ways = self.Settings.model_validate(config.options).bidirectional and not causal
+        return RecurrentFeedForward(
+            config.d_model, config.feed_forward, config.feed_forward_dropout, both_ways, start_of(config, causal)
+        )

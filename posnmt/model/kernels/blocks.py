@@ -1,0 +1,326 @@
+"""Attention of long inputs on a CPU, a block of queries at a time, with a backward pass of its own.
+
+A block's weights are computed in memory that the next block takes over, and once more in the backward pass, so nothing
+of the size of all queries times all keys is held, whatever the position schemes add. Taking over the memory matters as
+much as its size: of a product and a softmax of 128 queries and 2,048 keys, fresh pages took more than half of the time.
+
+Shapes: B rows, H heads, G = B x H, D width of a head; Tq queries, Tk keys; n queries of a block, which see s keys.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.amp import custom_bwd, custom_fwd
+from torch.autograd.function import once_differentiable
+
+from posnmt.model.kernels.distances import add_by_distance, sum_by_distance
+from posnmt.parallel.threads import Workers
+from posnmt.position.diagonal import staggered, summed
+from posnmt.position.seam import DistanceVectors, LayerPosition, LayerPositions, Span
+
+Found = TypeVar("Found")
+
+BLOCK = 256
+"""Queries of a block at most."""
+
+ROOM = 1 << 21
+"""Attention weights of a block, over all rows and heads, unless it has few queries: 4 MiB in bfloat16."""
+
+FEW = 16
+"""Queries of a block at least."""
+
+HIDDEN = -1e30
+"""Added where the views let no key be seen; finite, so that a query of padding, to which nothing is left, sees some."""
+
+
+def attend_in_blocks(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    view: LayerPositions,
+    span: Span,
+    mask: Tensor | None,
+    causal: bool,
+    unturned: Sequence[Tensor] = (),
+) -> Tensor:
+    """Attention with a position view, without dropout: what `posnmt.model.attention.attend` computes.
+
+    Args:
+        q: [B,H,Tq,D] scaled queries of the product, those of `span`.
+        k, v: [B,H,Tk,D].
+        unturned: queries, or queries and keys, that logit terms read where those of the product are turned.
+        mask: [B,1,1,Tk], True where a key may be seen, or None.
+        causal: hide keys to the right of each query. A block computes only those up to its last query.
+
+    Returns:
+        [B,H,Tq,D]
+    """
+    vectors = view.distance_vectors() or DistanceVectors(None, None)
+    if any(each is not None for each in vectors):
+        view = _NOTHING  # the vectors are all that it adds
+    by_offset = view.by_offset(span)
+    problem = Problem(view, span, mask, causal, list(by_offset), view.trained(), vectors, len(unturned))
+    read = *by_offset.values(), *problem.trained, *(each for each in vectors if each is not None)
+    attended: Tensor = _InBlocks.apply(problem, *(each.to(v.dtype) for each in (q, k, v, *unturned)), *read)
+    return attended
+
+
+_NOTHING = LayerPositions()
+
+
+class Problem(NamedTuple):
+    """What attention needs besides queries, keys and values: see `attend_in_blocks`.
+
+    Attributes:
+        reading: the views whose logit terms read something of the offsets.
+        trained: the parameters that the views read.
+        vectors: added for clipped distances, besides what the views add.
+        unturned: how many of queries and keys the logit terms read in another form than the product does.
+    """
+
+    view: LayerPositions
+    span: Span
+    mask: Tensor | None
+    causal: bool
+    reading: Sequence[LayerPosition]
+    trained: Sequence[nn.Parameter]
+    vectors: DistanceVectors = DistanceVectors(None, None)
+    unturned: int = 0
+
+
+class Block(NamedTuple):
+    """Some of the queries, and the keys that they see.
+
+    Attributes:
+        rows, keys: of all queries and of all keys.
+        offsets: of the offsets that occur among all queries and keys, in rising order, those that occur here.
+        span: the positions.
+    """
+
+    rows: slice
+    keys: slice
+    offsets: slice
+    span: Span
+
+
+class Blocks:
+    """The blocks of a problem and the memory that those of a thread share. `q`, `k` and `v` are [G,..] here.
+
+    Attributes:
+        read_q, read_k: queries and keys as logit terms read them.
+        laid: the views whose terms stand in `table`, of which a block reads a window; None: there is nothing in it.
+        allowed: what the views that hide keys allow stands there as well; None: a block asks them.
+        read: what the other views read of the offsets.
+    """
+
+    def __init__(
+        self, problem: Problem, q: Tensor, k: Tensor, v: Tensor, unturned: Sequence[Tensor], by_offset: Sequence[Tensor]
+    ) -> None:
+        self.problem, self.shape = problem, q.shape[:2]
+        self.q, self.k, self.v, *others = (each.contiguous().flatten(0, 1) for each in (q, k, v, *unturned))
+        self.read_q, self.read_k = *others, *(self.q, self.k)[len(others) :]
+        room = ROOM // (len(self.q) * self.k.shape[1])
+        self.size = min(max(FEW, min(BLOCK, room)), self.q.shape[1])
+        self.thread = threading.local()
+        given = dict(zip(problem.reading, by_offset, strict=True))
+        self.read = {view: each.to(q.dtype) for view, each in given.items() if not view.laid}
+        self.laid = {view: each for view, each in given.items() if view.laid}
+        terms = [each.to(q.dtype) for each in self.laid.values()]
+        self.allowed = problem.view.allowed_offsets(problem.span)
+        if self.allowed is not None:
+            terms.append(q.new_zeros(self.allowed.shape).masked_fill_(~self.allowed, HIDDEN))
+        self.table = staggered(sum(terms[1:], terms[0]), self.size) if terms else None
+        self.hide = None  # [B,1,1,Tk], added to the scores
+        if problem.mask is not None:
+            self.hide = q.new_zeros(problem.mask.shape).masked_fill_(~problem.mask, -torch.inf)
+
+    def __iter__(self) -> Iterator[Block]:
+        span, queries = self.problem.span, self.q.shape[1]
+        for first in range(0, queries, self.size):
+            last = min(first + self.size, queries)
+            seen = span.start + last if self.problem.causal else self.k.shape[1]
+            offsets = slice(queries - last, queries - first + seen - 1)
+            here = Span(span.start + first, last - first, span.device, span.lengths, seen)
+            yield Block(slice(first, last), slice(seen), offsets, here)
+
+    def map(self, work: Callable[[Block], Found]) -> Iterator[Found]:
+        """`work` of each block without gradients, in order; where this thread has several cores, each takes blocks."""
+        left, workers = iter(self), Workers(-(-self.q.shape[1] // self.size))
+        try:
+            while taken := list(islice(left, workers.count)):  # not more: what was found of a block goes with it
+                yield from workers.map(torch.no_grad()(work), taken)
+        finally:
+            workers.close()
+
+    def by_row(self, tensor: Tensor) -> Tensor:
+        """[G,..] as [B,H,..]."""
+        return tensor.unflatten(0, self.shape)
+
+    def words(self, block: Block) -> tuple[Tensor, Tensor]:
+        """[B,H,n,D] and [B,H,s,D]: a block's queries and keys as logit terms read them."""
+        return self.by_row(self.read_q[:, block.rows]), self.by_row(self.read_k[:, block.keys])
+
+    def taken(self, block: Block, place: int) -> Tensor:
+        """[G,n,s] in one of the two rooms: what was there is lost."""
+        shape = len(self.q), block.span.length, block.span.end
+        if not hasattr(self.thread, "rooms"):
+            self.thread.rooms = self.q.new_empty(2, len(self.q) * self.size * self.k.shape[1])
+        room: Tensor = self.thread.rooms[place]
+        return room[: shape[0] * shape[1] * shape[2]].view(shape)
+
+    def weights(self, block: Block, terms: Tensor | None) -> Tensor:
+        """Attention weights [G,n,s], in the second room, from the views' logit terms."""
+        found = torch.bmm(self.q[:, block.rows], self.k[:, block.keys].mT, out=self.taken(block, 0))
+        scores, vectors = self.by_row(found), self.problem.vectors.keys
+        if vectors is not None:
+            add_by_distance(found, self.read_q[:, block.rows] @ vectors.to(found.dtype).mT, block.span.start)
+        if terms is not None:
+            scores += terms.to(scores.dtype)
+        if self.table is not None:
+            first = block.offsets.start + block.span.length - 1
+            scores += self.table[..., : block.span.length, first : first + block.span.end]
+        if self.hide is not None:
+            scores += self.hide[..., block.keys]
+        allowed = self.problem.view.allows(block.span) if self.allowed is None else None
+        if allowed is not None:
+            scores.masked_fill_(~allowed, -torch.inf)
+        if self.problem.causal:  # every key before the first query may be seen
+            n = block.span.length
+            later = torch.ones(n, n, dtype=torch.bool, device=scores.device).triu_(1)
+            scores[..., -n:].masked_fill_(later, -torch.inf)
+        return torch.softmax(found, -1, out=self.taken(block, 1))
+
+
+class Sum:
+    """A sum over blocks, in float32 at least."""
+
+    def __init__(self, like: Tensor) -> None:
+        self.total = torch.zeros_like(like, dtype=torch.promote_types(like.dtype, torch.float32))
+        self.wide = torch.empty_like(self.total)
+
+
+class Term(NamedTuple):
+    """What a block adds to a part of a sum, if anything."""
+
+    to: Sum
+    term: Tensor | None
+    part: Any
+
+    def add(self) -> None:
+        """Add it; widened first, since adding to a tensor of another type takes ten times as long."""
+        if self.term is not None:
+            self.to.total[self.part] += self.to.wide[self.part].copy_(self.term)
+
+
+class _InBlocks(torch.autograd.Function):
+    """Both passes over the blocks.
+
+    `read` is the unturned queries and keys, what the views read of the offsets, and their parameters: arguments, so
+    that they get gradients.
+    """
+
+    @staticmethod
+    @custom_fwd(device_type="cpu")  # type: ignore[untyped-decorator]
+    def forward(ctx: Any, problem: Problem, q: Tensor, k: Tensor, v: Tensor, *read: Tensor) -> Tensor:
+        unturned, by_offset = read[: problem.unturned], read[problem.unturned :][: len(problem.reading)]
+        view, vectors = problem.view, problem.vectors.values
+        blocks = Blocks(problem, q, k, v, unturned, by_offset)
+        attended = torch.empty_like(blocks.q)
+
+        def attend(block: Block) -> None:
+            block.span.given.update({reader: each[..., block.offsets] for reader, each in blocks.read.items()})
+            queries, keys = blocks.words(block)
+            weights = blocks.weights(block, view.logits(queries, keys, block.span, besides=blocks.laid))
+            here = attended[:, block.rows].copy_(torch.bmm(weights, blocks.v[:, block.keys]))
+            added = view.values(blocks.by_row(weights), block.span)
+            if added is not None:
+                blocks.by_row(here).add_(added)
+            if vectors is not None:
+                counted = sum_by_distance(weights, block.span.start, len(vectors) // 2, 1.0)
+                here += counted @ vectors.to(counted.dtype)
+
+        for _ in blocks.map(attend):
+            pass
+        ctx.problem = problem
+        ctx.save_for_backward(q, k, v, *unturned, *by_offset)
+        return blocks.by_row(attended)
+
+    @staticmethod
+    @once_differentiable
+    @custom_bwd(device_type="cpu")  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        problem, (q, k, v, *kept) = ctx.problem, ctx.saved_tensors
+        unturned, by_offset = kept[: problem.unturned], kept[problem.unturned :]
+        blocks = Blocks(problem, q, k, v, unturned, by_offset)
+        view, trained, (on_keys, on_values) = problem.view, problem.trained, problem.vectors
+        slope = slopes[0].contiguous().flatten(0, 1)
+
+        inputs = (q, k, v, *kept, *trained, *(each for each in problem.vectors if each is not None))
+        sums = d_q, d_k, d_v, *d_read = [Sum(each) for each in inputs]
+        d_unturned, d_read = d_read[: problem.unturned], d_read[problem.unturned :]
+        d_read_q, d_read_k = *d_unturned, *(d_q, d_k)[problem.unturned :]
+        d_by_offset = dict(zip(problem.reading, d_read, strict=False))
+        d_trained, d_vectors = d_read[len(by_offset) :][: len(trained)], d_read[len(by_offset) + len(trained) :]
+
+        def terms_of(block: Block) -> list[Term]:
+            rows, keys = (..., block.rows, slice(None)), (..., block.keys, slice(None))
+            words = blocks.words(block)
+            read = [each[..., block.offsets] for each in blocks.read.values()]
+            leaves = [each.detach().requires_grad_() for each in (*words, *read)]
+            block.span.given.update(zip(blocks.read, leaves[2:], strict=True))
+            with torch.enable_grad():
+                terms = view.logits(leaves[0], leaves[1], block.span, besides=blocks.laid)
+            weights, here = blocks.weights(block, terms), slope[:, block.rows]
+            found = [Term(d_v, blocks.by_row(torch.bmm(weights.mT, here)), keys)]
+            change = torch.bmm(here, blocks.v[:, block.keys].mT, out=blocks.taken(block, 0))  # of the weights
+            if view.adds_values:
+                seen = blocks.by_row(weights).detach().requires_grad_()
+                with torch.enable_grad():
+                    added = view.values(seen, block.span)
+                d_seen, *more = _pull(added, blocks.by_row(here), [seen, *trained])
+                if d_seen is not None:
+                    blocks.by_row(change).add_(d_seen)
+                found += map(Term, d_trained, more, [...] * len(trained))
+            if on_values is not None:
+                counted = sum_by_distance(weights, block.span.start, len(on_values) // 2, 1.0)
+                found.append(Term(d_vectors[-1], _gathered(counted, here), ...))
+                add_by_distance(change, here @ on_values.to(here.dtype).mT, block.span.start)
+            torch._softmax_backward_data(change, weights, -1, weights.dtype, grad_input=change)  # now of the scores
+            found.append(Term(d_q, blocks.by_row(torch.bmm(change, blocks.k[:, block.keys])), rows))
+            found.append(Term(d_k, blocks.by_row(torch.bmm(change.mT, blocks.q[:, block.rows])), keys))
+            if on_keys is not None:
+                d_met = sum_by_distance(change, block.span.start, len(on_keys) // 2, 0.0)
+                found.append(Term(d_read_q, blocks.by_row(d_met @ on_keys.to(d_met.dtype)), rows))
+                found.append(Term(d_vectors[0], _gathered(d_met, blocks.read_q[:, block.rows]), ...))
+            into = [d_read_q, d_read_k, *(d_by_offset[reader] for reader in blocks.read), *d_trained]
+            parts = [rows, keys, *[(..., block.offsets)] * len(read), *[...] * len(trained)]
+            found += map(Term, into, _pull(terms, blocks.by_row(change), [*leaves, *trained]), parts)
+            for reader, each in blocks.laid.items():
+                if each.requires_grad:
+                    slopes = summed(blocks.by_row(change))
+                    term = slopes.sum_to_size((*each.shape[:-1], slopes.shape[-1]))
+                    found.append(Term(d_by_offset[reader], term, (..., block.offsets)))
+            return found
+
+        for found in blocks.map(terms_of):  # added here, block by block: the sums do not depend on the number of cores
+            for term in found:
+                term.add()
+        return None, *(made.total.to(each.dtype) for made, each in zip(sums, inputs, strict=True))
+
+
+def _pull(made: Tensor | None, slope: Tensor, inputs: Sequence[Tensor]) -> Sequence[Tensor | None]:
+    """The gradients of `inputs` from that of what was `made` of them, None for those that it did not read."""
+    if made is None or not made.requires_grad:
+        return [None] * len(inputs)
+    return torch.autograd.grad(made, inputs, slope.sum_to_size(made.shape).to(made.dtype), allow_unused=True)
+
+
+def _gathered(by_distance: Tensor, tokens: Tensor) -> Tensor:
+    """[2k+1,D] the gradients of vectors for distances: tokens [G,n,D] summed with weights [G,n,2k+1]."""
+    return by_distance.flatten(0, 1).mT @ tokens.flatten(0, 1)

@@ -1,0 +1,1 @@
+"""Work on several cores: threads that compute, processes that prepare and count."""

@@ -1,0 +1,97 @@
+"""Recurrent networks over the tokens of a stack: one direction with a memory, or both over right-padded rows.
+
+Shapes: B rows, T tokens, i input width, d output width.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from posnmt.position.recurrent.sru import SimpleRecurrentUnit
+from posnmt.position.seam import Carry, Span
+from posnmt.processor import multiplies_bf16
+
+Cell = Literal["gru", "lstm", "elman", "sru"]
+"""The kinds of recurrent network that options may name."""
+
+
+class Recurrence(nn.Module):
+    """One layer, forward or in both directions; from the zero state, or from a carry where it is forward.
+
+    In both directions each is half as wide, and the backward one begins at each row's last real token.
+    """
+
+    def __init__(self, cell: Cell, width_in: int, width: int, bidirectional: bool, highway: bool = True) -> None:
+        super().__init__()
+        each = width // 2 if bidirectional else width
+        self.forward_network = _network(cell, width_in, each, highway)
+        self.backward_network = _network(cell, width_in, each, highway) if bidirectional else None
+
+    def forward(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:
+        """[B,T,i] -> [B,T,d], and what to remember (None in both directions)."""
+        output, after = run_network(self.forward_network, x, _unfold(carry))
+        if self.backward_network is None:
+            return output, _fold(after)
+        places = _places(x, span)
+        backward, _ = run_network(self.backward_network, _Turned.apply(x, places))
+        return torch.cat([output, _Turned.apply(backward, places)], dim=-1), None
+
+
+class _Turned(torch.autograd.Function):
+    """The tokens [B,T,i] at places [B x T] among all rows' tokens, which lead back where they are applied twice.
+
+    So the gradients take the same way, where those of an index that may repeat itself would have to be summed.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, places: Tensor) -> Tensor:
+        ctx.places = places
+        return x.flatten(0, 1).index_select(0, places).view(x.shape)
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None]:
+        turned: Tensor = _Turned.apply(slopes[0], ctx.places)
+        return turned, None
+
+
+def _places(x: Tensor, span: Span) -> Tensor:
+    """[B x T] where each token of x stands when each row is turned round: padding stays where it is."""
+    last = span.length - 1 if span.lengths is None else span.lengths[:, None] - 1
+    turned = torch.where(span.queries <= last, last - span.queries, span.queries)
+    rows = torch.arange(len(x), device=x.device)[:, None] * span.length
+    return (rows + turned).flatten()
+
+
+def run_network(network: nn.Module, x: Any, state: Any = None) -> Any:
+    """What a recurrent network gives for x, a tensor or a packed sequence, from a state (None: zero).
+
+    Under autocast on a CPU that does not multiply bfloat16 it computes in float32: oneDNN has no bfloat16 LSTM there.
+    """
+    if not torch.is_autocast_enabled("cpu") or multiplies_bf16():
+        return network(x, state)
+    with torch.autocast("cpu", enabled=False):
+        return network(x.float(), state)
+
+
+def _network(cell: Cell, width_in: int, width: int, highway: bool) -> nn.Module:
+    """A network that takes ([B,T,i], state or None) and gives ([B,T,d], state); `highway` is SRU's."""
+    if cell == "sru":
+        return SimpleRecurrentUnit(width_in, width, highway)
+    kind = {"gru": nn.GRU, "lstm": nn.LSTM, "elman": nn.RNN}[cell]
+    made: nn.Module = kind(width_in, width, batch_first=True)
+    return made
+
+
+def _fold(state: Carry) -> Carry:
+    """A network's state [1,B,d], or a pair of such, with rows first: [B,d]."""
+    return tuple(part[0] for part in state) if isinstance(state, tuple) else state[0]
+
+
+def _unfold(carry: Carry) -> Carry:
+    """The other way round."""
+    if carry is None:
+        return None
+    return tuple(part[None] for part in carry) if isinstance(carry, tuple) else carry[None]

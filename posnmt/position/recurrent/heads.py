@@ -1,0 +1,130 @@
+"""Recurrent positional embeddings: a part of each word embedding tells its place by a recurrent network (C19b).
+
+Shapes: B rows, T tokens, H heads, d model width = d_p + d_r.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from posnmt.position.absolute import Sinusoidal
+from posnmt.position.recurrent.cells import Cell, Recurrence
+from posnmt.position.seam import Carry, LayerPosition, Options, Scheme, Span, Stack
+
+SHARE = {"rpe": 5 / 8, "mpr": 1 / 2}
+"""d_r as a share of d_model: 320 and 256 of 512, the best of C19b's Figure 2."""
+
+
+class OwnSlice(LayerPosition):
+    """Head h projects features h D .. (h+1) D - 1 of its input and no other."""
+
+    own: Tensor
+
+    def __init__(self, stack: Stack) -> None:
+        super().__init__()
+        own = torch.eye(stack.heads, dtype=torch.bool).repeat_interleave(stack.d_head, dim=1)
+        self.register_buffer("own", own, persistent=False)
+
+    def reads(self) -> Tensor:
+        """[H,d] bool, block-diagonal."""
+        return self.own
+
+
+class RecurrentHeads(Scheme):
+    """Recurrent positional embeddings (C19b): a part of each word embedding goes through a recurrent network.
+
+    The embedding x is split into x^p and x^r, of widths d_p and d_r (section 3):
+
+        P = x^p + PE,   h_j = RNN(x^r_j, h_{j-1}),   r_j = tanh(h_j W_r + b_r),   h_0 = 0
+
+    with sinusoids of width d_p; the network reads both ways in the encoder (d_r / 2 each) and forward in the decoder.
+    The paper prints eq. 6 as `r_j = tanh(f_RNN(x^r_j, r_{j-1}) W_r + b_r)`, with r_{j-1}, the output of the projection,
+    fed back. Read here as a network that recurs on its own hidden state and a projection on top: only so are GRU, LSTM
+    and SRU, which the paper names for f_RNN, the networks of their papers, and the two directions one layer.
+
+    Layout `rpe`: the stack reads [P ; R], so that whole heads are recurrent (section 4.1); d_r is a whole number of
+    heads. Layout `mpr`: P and R are cut into H pieces each, and the stack reads [P^1 R^1 ... P^H R^H] (eq. 9-10), so
+    that each head is of both kinds.
+
+    The paper contradicts itself on what a head reads. Its text says that "one type of head only contains RPE and other
+    type of head only contains the original reduced dimension input representation": in the first layer each head
+    projects its own slice of the input (`head_projection: separate`, the default). Its eq. 4, 7 and 11 have projections
+    of the whole input instead, W_h of d_model x d_k (`full`). Under those the two layouts with one d_r are the same
+    model up to a permutation of the stack's features, which the paper does not say and which would leave nothing of
+    the difference that it measures between them.
+
+    It has sinusoids of its own, so `sinusoidal` or `learned` beside it would place the same words twice; `recurrent`
+    replaces the word embeddings that it splits.
+    """
+
+    class Settings(Options):
+        """Options of `recurrent-heads`."""
+
+        layout: Literal["rpe", "mpr"] = Field("mpr", description="rpe: whole heads are recurrent; mpr: a part of each")
+        width: int | None = Field(None, ge=1, description="d_r; none: 5/8 of d_model for rpe, 1/2 for mpr, as in C19b")
+        cell: Cell = Field("elman", description="elman, gru, lstm or sru")
+        head_projection: Literal["separate", "full"] = Field(
+            "separate", description="separate: a head of the first layer projects its own slice; full: all features"
+        )
+
+    excludes = frozenset({"sinusoidal", "learned", "recurrent"})
+
+    def __init__(self, stack: Stack, settings: Settings) -> None:
+        super().__init__()
+        self.heads, self.layout = stack.heads, settings.layout
+        self.width = recurrent_width(stack, settings)
+        placed = stack.d_model - self.width
+        self.positions = Sinusoidal(Stack(placed, 1, 1, stack.causal, stack.max_length), Sinusoidal.Settings())
+        self.network = Recurrence(settings.cell, self.width, self.width, bidirectional=not stack.causal)
+        self.project = nn.Linear(self.width, self.width)
+        nn.init.xavier_uniform_(self.project.weight)
+        nn.init.zeros_(self.project.bias)
+        self.first = OwnSlice(stack) if settings.head_projection == "separate" else None
+
+    @classmethod
+    def refuses(cls, stack: Stack, settings: Any) -> list[str]:
+        """What the split of features into heads and directions asks of the widths."""
+        width, d, heads = recurrent_width(stack, settings), stack.d_model, stack.heads
+        if not 0 < width < d:
+            return [f"needs a width between 0 and d_model = {d}, so that both parts are there; got {width}"]
+        faults = []
+        if settings.layout == "rpe" and width % stack.d_head:
+            faults.append(f"in layout rpe needs a width of a whole number of heads of {stack.d_head}; got {width}")
+        if settings.layout == "mpr" and width % heads:
+            faults.append(f"in layout mpr needs a width that {heads} heads share evenly; got {width}")
+        if (d - width) % 2:
+            faults.append(f"needs an even d_model - width for the sinusoids; {d} - {width} = {d - width} is odd")
+        if not stack.causal and width % 2:
+            faults.append(f"needs an even width in the encoder, half for each direction; {width} is odd")
+        return faults
+
+    def embed(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:
+        """[P ; R] or [P^1 R^1 ... P^H R^H], [B,T,d], from the word embeddings [B,T,d]; and the network's state."""
+        words, recurrent = x.split([x.shape[-1] - self.width, self.width], dim=-1)
+        placed, _ = self.positions.embed(words, span, None)
+        states, carry = self.network(recurrent, span, carry)
+        states = self.project(states).tanh().to(placed.dtype)
+        if self.layout == "rpe":
+            return torch.cat([placed, states], dim=-1), carry
+        pieces = [part.unflatten(-1, (self.heads, -1)) for part in (placed, states)]
+        return torch.cat(pieces, dim=-1).flatten(-2), carry
+
+    def interpolate(self, factor: float) -> bool:
+        """Divide every position of the sinusoids by `factor` from now on; the network knows no positions."""
+        return self.positions.interpolate(factor)
+
+    def layer(self, index: int) -> LayerPosition | None:
+        """The separate projections of the first layer."""
+        return self.first if index == 0 else None
+
+
+def recurrent_width(stack: Stack, settings: Any) -> int:
+    """d_r: as set, or C19b's share of d_model, for `rpe` in whole heads."""
+    if settings.width is not None:
+        return int(settings.width)
+    unit = stack.d_head if settings.layout == "rpe" else 1
+    return max(1, round(SHARE[settings.layout] * stack.d_model / unit)) * unit

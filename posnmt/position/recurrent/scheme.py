@@ -1,0 +1,103 @@
+"""A recurrent network in place of the positional layer (N19 section 4, R19 section 3.3)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+from torch import Tensor, nn
+
+from posnmt.dropout import dropout_or_none
+from posnmt.position.recurrent.cells import Cell, Recurrence
+from posnmt.position.seam import Carry, Options, Scheme, Span, Stack
+
+
+class Recurrent(Scheme):
+    """`wv'_i = h_i`, `h_i = GRU(wv_i, h_{i-1})` (N19 eq. 8-9), or another recurrent network.
+
+    The word embeddings are replaced by the network's states; it starts from zero. R19 section 3.3 has a bidirectional
+    LSTM in the encoder and a forward one in the decoder. Several layers make the cascade of Chen M. et al. 2018, with
+    its residual connections from the third layer on. Parameters are as PyTorch has them, with two bias vectors a gate;
+    N19's counts need both.
+
+    By default the states are as wide as the words: d cells forward, d/2 cells in each of two directions. With another
+    `width` of n cells a direction, a linear map with a bias takes the n or 2n states of each layer to d. N19's
+    published code has that for a bidirectional GRU (`width: full`, n = d), and Table 2 of the paper counts the forward
+    one. That code reads padding too, so its backward direction starts there; here it starts at the last real word.
+
+    N19's published code drops from the word embeddings that the network reads and not from its states: with
+    `dropout_before: 0.2, dropout_after: 0` it is the same here.
+    """
+
+    class Settings(Options):
+        """Options of `recurrent`."""
+
+        cell: Cell = Field("gru", description="gru, lstm, elman or sru")
+        bidirectional: bool = Field(False, description="both directions; in an encoder alone")
+        layers: int = Field(1, ge=1, description="recurrent layers, one above the other")
+        width: Literal["full"] | int | None = Field(
+            None,
+            description="cells of each direction: full is d_model, or a number; none: d_model, or half of it in each of"
+            " two directions; where the states are not d_model wide, a linear map follows",
+        )
+        dropout_before: float | None = Field(
+            None, ge=0, lt=1, description="dropout on the word embeddings that the first layer reads; none: no dropout"
+        )
+        dropout_after: float | None = Field(
+            None, ge=0, lt=1, description="dropout on what the stack reads; none: as model.dropout says"
+        )
+
+        @field_validator("width", mode="before")
+        @classmethod
+        def _cells(cls, width: object) -> object:
+            if width in (None, "full") or (isinstance(width, int) and not isinstance(width, bool) and width > 0):
+                return width
+            raise ValueError(f"width is full, or a number of cells above 0; got {width!r}")
+
+    excludes = frozenset({"recurrent-heads"})
+
+    def __init__(self, stack: Stack, settings: Settings) -> None:
+        super().__init__()
+        d, width = stack.d_model, _states(stack, settings)
+        self.dropout_before, self.dropout_after = dropout_or_none(settings.dropout_before), settings.dropout_after
+        self.networks = nn.ModuleList(
+            Recurrence(settings.cell, d, width, settings.bidirectional) for _ in range(settings.layers)
+        )
+        self.projections = nn.ModuleList(_projection(width, d) for _ in range(settings.layers if width != d else 0))
+
+    @classmethod
+    def refuses(cls, stack: Stack, settings: Any) -> list[str]:
+        """The backward direction reads what a decoder has not written yet."""
+        faults = []
+        if settings.bidirectional and stack.causal:
+            faults.append("with bidirectional: true reads words to the right, so it cannot serve the decoder")
+        if settings.bidirectional and settings.width is None and stack.d_model % 2:
+            faults.append(f"with bidirectional: true needs an even d_model, half for each; {stack.d_model} is odd")
+        return faults
+
+    def embed(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:
+        """The states [B,T,d] after each word of x [B,T,d], and those to go on from, one for each layer."""
+        before = [None] * len(self.networks) if carry is None else carry
+        states, after = self.dropout_before(x), []
+        for index, (network, state) in enumerate(zip(self.networks, before, strict=True)):
+            above, state = network(states, span, state)
+            above = self.projections[index](above) if self.projections else above
+            states = states + above if index >= 2 else above
+            after.append(state)
+        return states.to(x.dtype), tuple(after)  # some networks give bf16 under autocast
+
+
+def _states(stack: Stack, settings: Recurrent.Settings) -> int:
+    """How wide the states of a layer are, those of both directions together."""
+    if settings.width is None:
+        return stack.d_model
+    cells = stack.d_model if settings.width == "full" else settings.width
+    return 2 * cells if settings.bidirectional else cells
+
+
+def _projection(width: int, d_model: int) -> nn.Linear:
+    """The linear map from the states of a layer to the width of the stack."""
+    linear = nn.Linear(width, d_model)
+    nn.init.xavier_uniform_(linear.weight)
+    nn.init.zeros_(linear.bias)
+    return linear

@@ -1,0 +1,200 @@
+"""One step in a process of its own: `python -m posnmt.workflow.execute OUT KEY`.
+
+Everything it needs stands in the step's step.json, so that the process outlives whoever started it, and may run on
+another machine. Where torchrun starts several, all do the work and the first keeps the books. Exit status: 0 done; 2 a
+mistake of the user's; 1 a fault of ours; 74 no space left; 75 another process is at it already; 130 stopped, its state
+saved.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import shutil
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import posnmt
+from posnmt.errors import UserError
+from posnmt.files import read_json, write_json
+from posnmt.interrupt import Interrupted
+from posnmt.workflow.folder import DONE, FAILED, PROGRESS, RUNNING, SHORT, STEP, STEPS, last_lines, outputs
+from posnmt.workflow.kind import Context, Kind, Resources, load_kinds
+from posnmt.workflow.lock import Lock, now
+
+__all__ = ["Context", "Kind", "Resources", "main"]
+
+FAULT, MISTAKE, DISK_FULL, TAKEN, STOPPED = 1, 2, 74, 75, 130
+VERSIONS = ("torch", "numpy", "sentencepiece", "sacrebleu")
+
+
+def main(out: Path, key: str) -> int:
+    """Run a step, unless it is finished or another process has it; the exit status."""
+    signal.signal(signal.SIGTERM, _stop)
+    folder = next((out / STEPS).glob(f"*/{key[:SHORT]}"))
+    step = read_json(folder / STEP) or {}
+    if int(os.environ.get("RANK", "0")) > 0:
+        return _attempt(folder, lambda: _work(out, folder, step, lambda line: None))
+    try:
+        lock = Lock(folder / RUNNING, {"cores": step["resources"]["cores"], "gpus": _gpus()})
+    except BlockingIOError:
+        return TAKEN
+    except OSError as error:
+        return _failed(folder, error)
+    with lock:
+        if (folder / DONE).exists():
+            return 0
+        return _attempt(folder, lambda: _books(out, folder, step))
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    """What SIGTERM does where the kind does not listen itself."""
+    raise KeyboardInterrupt
+
+
+def _gpus() -> list[str]:
+    """The GPUs that this process was given, by the names that CUDA has for them."""
+    return [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+
+
+def _attempt(folder: Path, work: Callable[[], None]) -> int:
+    """Do it; the exit status, and a record of what went wrong."""
+    try:
+        work()
+    except (Interrupted, KeyboardInterrupt):
+        return STOPPED
+    except Exception as error:
+        return _failed(folder, error)
+    return 0
+
+
+def _work(out: Path, folder: Path, step: dict[str, Any], say: Callable[[str], None]) -> None:
+    """What the kind does."""
+    inputs = {role: out / need["folder"] for role, need in step["needs"].items()}
+    files = {role: Path(facts["path"]) for role, facts in step["files"].items()}
+    resources = Resources(**step["resources"])
+    context = Context(folder, step["settings"], inputs, files, resources, say)
+    load_kinds(step["kinds"])[step["kind"]].run(context)
+
+
+def _books(out: Path, folder: Path, step: dict[str, Any]) -> None:
+    """Do the work, and write down what it left.
+
+    Raises:
+        UserError: an input file is no longer the one that the key was made of.
+    """
+    began = time.monotonic()
+    progress = _Progress(folder)
+    _work(out, folder, step, progress.say)
+    progress.keep(0)
+    for role, facts in step["files"].items():
+        path = Path(facts["path"])
+        if not path.exists() or [path.stat().st_size, path.stat().st_mtime_ns] != [facts["size"], facts["mtime_ns"]]:
+            raise UserError(f"the {role} was changed while the step ran", path, "run the study again")
+    done = {
+        "finished": now(),
+        "seconds": round(time.monotonic() - began, 3),
+        "host": platform.node(),
+        "versions": dict(_versions()),
+        "files": outputs(folder),
+    }
+    write_json(folder / DONE, done)
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    """The software that results depend on."""
+    yield "posnmt", posnmt.__version__
+    yield "python", platform.python_version()
+    for name in VERSIONS:
+        try:
+            yield name, metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+
+
+class _Progress:
+    """The last line said, for the status, and now and then a line for the log."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / PROGRESS
+        self._line, self._kept, self._logged = "", 0.0, 0.0
+
+    def say(self, line: str) -> None:
+        self._line = line.replace("\n", " ")
+        self.keep(0.5)
+        if time.monotonic() - self._logged >= 1:
+            self._logged = time.monotonic()
+            print(self._line, flush=True)
+
+    def keep(self, pause: float) -> None:
+        """Write the line down, unless one was within that many seconds."""
+        if self._line and time.monotonic() - self._kept >= pause:
+            self._kept = time.monotonic()
+            partial = self._path.with_name(self._path.name + ".partial")
+            partial.write_text(self._line + "\n", encoding="utf-8")
+            os.replace(partial, self._path)
+
+
+def _failed(folder: Path, error: Exception) -> int:
+    """Say what went wrong, in the log and in failed.json; the exit status."""
+    status, lines = FAULT, [f"{type(error).__name__}: {error}"]
+    if is_disk_full(error):
+        status, lines = DISK_FULL, [disk_full(folder)]
+    elif isinstance(error, UserError):
+        status, lines = MISTAKE, error.lines
+    if status == FAULT:
+        traceback.print_exception(error)
+    else:
+        print(*(f"error: {line}" for line in lines), sep="\n", file=sys.stderr, flush=True)
+    if os.environ.get("RANK", "0") == "0":
+        try:
+            record_failure(folder, status, "; ".join(lines), isinstance(error, UserError))
+        except OSError:  # a full disk: the exit status says it
+            (folder / FAILED).unlink(missing_ok=True)
+    return status
+
+
+def record_failure(folder: Path, status: int | None, message: str, user_error: bool = False) -> None:
+    """Write failed.json.
+
+    Args:
+        folder: of the step.
+        status: exit status; below 0 the signal that ended it; None: not known.
+        message: one line, with what to do about it if anything can be.
+        user_error: whether it is a mistake of the user's.
+    """
+    lines = last_lines(folder, 20)
+    about = {"status": status, "message": message, "user_error": user_error, "when": now(), "lines": lines}
+    write_json(folder / FAILED, about)
+
+
+def is_disk_full(error: BaseException | None) -> bool:
+    """Whether an error, or one that it came of, is that nothing more can be written."""
+    while error is not None:
+        # safetensors and PyTorch hand on the system's words, not its number
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or os.strerror(errno.ENOSPC) in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def disk_full(folder: Path) -> str:
+    """What is said when it is."""
+    place = next(each for each in (folder, *folder.parents) if each.exists())
+    free = shutil.disk_usage(place).free / 2**20
+    return f"no space is left on the disk ({folder}, {free:,.0f} MiB free); make room and run the study again"
+
+
+if __name__ == "__main__":
+    # The module under its own name, so that kinds that import Context get the same one.
+    from posnmt.workflow.execute import main as run_step
+
+    sys.exit(run_step(Path(sys.argv[1]), sys.argv[2]))

@@ -1,0 +1,167 @@
+"""The steps of a study, what they need of each other, and the key that names the result of each.
+
+A step's key is a hash of all that determines its result: its kind and the kind's version, its settings, the content of
+its input files, and the keys of the steps that it needs. Names, paths and resources are no part of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Any
+
+from posnmt.errors import UserError, existing_file, raise_all
+from posnmt.files import read_json, sha256_of, write_json
+from posnmt.workflow.folder import step_folder
+from posnmt.workflow.kind import Resources, load_kinds
+
+KINDS = "posnmt.study.steps:KINDS"
+HASHES = "hashes.json"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One piece of work.
+
+    Attributes:
+        name: unique and readable, as `train/relative/seed-1`.
+        kind: what is done.
+        settings: all else that determines the result, as JSON can hold it.
+        needs: role -> name of the step whose folder it reads.
+        files: role -> a file from outside; its content counts, not its path.
+        resources: what it takes.
+    """
+
+    name: str
+    kind: str
+    settings: dict[str, Any]
+    needs: dict[str, str] = field(default_factory=dict)
+    files: dict[str, Path] = field(default_factory=dict)
+    resources: Resources = field(default_factory=Resources)
+
+
+class FileHashes:
+    """SHA-256 of files, remembered by path, size and time of change, so that a large file is read once.
+
+    Attributes:
+        store: a file that remembers beyond this process; None: nothing does.
+    """
+
+    def __init__(self) -> None:
+        self.store: Path | None = None
+        self._known: dict[str, list[Any]] = {}
+
+    def remember_in(self, store: Path) -> None:
+        """Take up what a file remembers, and keep it there from now on."""
+        if store != self.store:
+            self.store = store
+            self._known = {**(read_json(store) or {}), **self._known}
+
+    def facts(self, path: Path) -> dict[str, Any]:
+        """`path`, `size` in bytes, `mtime_ns` and `sha256` of a file."""
+        place, stat = str(path.resolve()), path.stat()
+        now = [stat.st_size, stat.st_mtime_ns]
+        if self._known.get(place, [])[:2] != now:
+            self._known[place] = [*now, sha256_of(path)]
+            # A folder in which no study was begun is only looked at, never written to.
+            if self.store is not None and self.store.parent.is_dir():
+                with suppress(OSError):  # a full disk: the next process reads the file again
+                    write_json(self.store, self._known)
+        size, changed, digest = self._known[place]
+        return {"path": place, "size": size, "mtime_ns": changed, "sha256": digest}
+
+
+class Graph:
+    """Steps in an order that respects their needs.
+
+    Args:
+        steps: in the order in which they are wished.
+        kinds: dotted path of the registry of their kinds, `package.module:NAME`.
+
+    Raises:
+        UserError: two steps of one name, a need that is no step, an unknown kind (all at once); steps that need each
+            other in a circle.
+    """
+
+    def __init__(self, steps: Iterable[Step], kinds: str = KINDS) -> None:
+        self.kinds = kinds
+        self._registry = load_kinds(kinds)
+        self.steps: dict[str, Step] = {}
+        faults = []
+        for step in steps:
+            if step.name in self.steps:
+                faults.append(UserError(f"two steps are called {step.name!r}", None, "give one of them another name"))
+            self.steps[step.name] = step
+        for step in self.steps.values():
+            if step.kind not in self._registry:
+                known = ", ".join(self._registry)
+                faults.append(UserError(f"no kind of step is called {step.kind!r}", step.name, f"there are: {known}"))
+            for role, need in step.needs.items():
+                if need not in self.steps:
+                    faults.append(UserError(f"the step {step.name!r} needs {need!r} as {role}, which is no step"))
+        raise_all(faults)
+        try:
+            needs = {step.name: list(step.needs.values()) for step in self.steps.values()}
+            self._order = list(TopologicalSorter(needs).static_order())
+        except CycleError as error:
+            circle = " needs ".join(reversed(error.args[1]))
+            raise UserError(f"steps need each other in a circle: {circle}", None, "leave one need out") from None
+        self._hashes = FileHashes()
+        self._keys: dict[str, str] = {}
+        self._files: dict[str, dict[str, dict[str, Any]]] = {}
+
+    def order(self) -> list[str]:
+        """The names of the steps, each after those that it needs."""
+        return list(self._order)
+
+    def uses_gpu(self, name: str) -> bool:
+        """Whether a step takes a GPU where there is one."""
+        return self._registry[self.steps[name].kind].uses_gpu
+
+    def files(self, name: str) -> dict[str, dict[str, Any]]:
+        """Role -> `path`, `size`, `mtime_ns` and `sha256` of a step's input files, as they were when first asked for.
+
+        Raises:
+            UserError: one of them is missing.
+        """
+        if name not in self._files:
+            self._files[name] = {
+                role: self._hashes.facts(existing_file(path, f"the {role} of the step {name!r}"))
+                for role, path in self.steps[name].files.items()
+            }
+        return self._files[name]
+
+    def key(self, name: str) -> str:
+        """The key of a step: 64 hexadecimal digits.
+
+        Raises:
+            UserError: an input file, of the step or of one that it needs, is missing.
+        """
+        if name not in self._keys:
+            step = self.steps[name]
+            determined = {
+                "kind": step.kind,
+                "version": self._registry[step.kind].version,
+                "settings": step.settings,
+                "files": {role: facts["sha256"] for role, facts in self.files(name).items()},
+                "needs": {role: self.key(need) for role, need in step.needs.items()},
+            }
+            text = json.dumps(
+                determined, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+            )  # fmt: skip
+            self._keys[name] = hashlib.sha256(text.encode("utf-8")).hexdigest()
+        return self._keys[name]
+
+    def folder(self, out: Path, name: str) -> Path:
+        """Where a step is in a study's folder.
+
+        Raises:
+            UserError: an input file, of the step or of one that it needs, is missing.
+        """
+        self._hashes.remember_in(out / HASHES)
+        return step_folder(out, self.steps[name].kind, self.key(name))

@@ -1,0 +1,347 @@
+"""Runs the steps of a study that are not finished, each after those that it needs; stops and goes on anywhere.
+
+The truth is in the steps' folders, so there is nothing to repair after a kill: a step is finished when its done.json is
+there, runs while its lock is held (or its job is in the queue), and is to be run otherwise.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import posnmt
+from posnmt.errors import UserError
+from posnmt.files import read_json, write_json
+from posnmt.interrupt import StopSignal
+from posnmt.progress import duration
+from posnmt.workflow import status
+from posnmt.workflow.execute import DISK_FULL, STOPPED, disk_full, is_disk_full, record_failure
+from posnmt.workflow.executors import UNKNOWN, Executor, Job, make
+from posnmt.workflow.folder import DONE, FAILED, PROGRESS, STEP, alteration
+from posnmt.workflow.graph import Graph
+from posnmt.workflow.kind import Resources
+from posnmt.workflow.lock import Lock, holder
+from posnmt.workflow.refusal import NotNow
+from posnmt.workflow.status import State
+
+FORMAT = 1
+STUDY, AT_WORK = "study.json", "runner.json"
+PAUSE = 0.1
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a run of the runner came to.
+
+    Attributes:
+        states: step -> how it stands with it.
+        made: the steps that were finished in this run.
+    """
+
+    states: dict[str, State]
+    made: list[str] = field(default_factory=list)
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Steps that failed, or were altered -> what is wrong, and what to do."""
+        return {name: each.line for name, each in self.states.items() if each.state in ("failed", "altered")}
+
+    @property
+    def blocked(self) -> dict[str, str]:
+        """Steps that wait in vain -> for what."""
+        return {name: each.line for name, each in self.states.items() if each.state == "blocked"}
+
+    def and_then(self, later: Summary) -> Summary:
+        """This run and a later one, as one."""
+        return Summary({**self.states, **later.states}, [*self.made, *later.made])
+
+
+def open_study(out: Path, recipe_name: str, recipe_hash: str) -> None:
+    """Make a folder a study's, or go on with one; a later version of its recipe is welcome.
+
+    Raises:
+        UserError: a folder of something else, of another recipe, or of a newer posnmt; a file.
+    """
+    about = {"format": FORMAT, "recipe": recipe_name, "hash": recipe_hash, "posnmt": posnmt.__version__}
+    another = "choose another --out"
+    if out.exists() and not out.is_dir():
+        raise UserError("a file stands where the study's folder should be", out, another)
+    if out.is_dir() and any(out.iterdir()):
+        if not (out / STUDY).exists():
+            raise UserError("the folder holds something, and is not a study's", out, another)
+        found = read_json(out / STUDY)
+        if found is None or not {"format", "recipe"} <= found.keys():
+            raise UserError("the study's file cannot be read", out / STUDY, f"restore it, or {another}")
+        if found["format"] > FORMAT:
+            by = f"the study was made by posnmt {found.get('posnmt')}, in a format newer than {FORMAT}"
+            raise UserError(by, out, f"install that version, or {another}")
+        if found["recipe"] != recipe_name:
+            what = f"the study was made by the recipe {found['recipe']!r}, not {recipe_name!r}"
+            raise UserError(what, out, f"{another}, or run that recipe")
+        if found == about:
+            return
+    out.mkdir(parents=True, exist_ok=True)
+    write_json(out / STUDY, about)
+
+
+def run(
+    graph: Graph,
+    out: Path,
+    executor: str = "local",
+    jobs: int | None = None,
+    say: Callable[[str], None] = lambda line: None,
+    retry: bool = True,
+    estimates: Mapping[str, float] | None = None,
+) -> Summary:
+    """Run what is not finished.
+
+    A step that fails does not stop those that do not need it. Told to stop, it has the steps of this machine save their
+    state and waits for them; jobs of a cluster go on, and the next run finds them.
+
+    Args:
+        graph: all steps.
+        out: the study's folder.
+        executor: `local`, `slurm` or `submitit-local`.
+        jobs: steps at once; None: as many as there is room for, or as many jobs as the executor has at once.
+        say: takes lines about what happens.
+        retry: try steps again that failed in an earlier run.
+        estimates: step -> seconds that it will take, for the time left.
+
+    Raises:
+        UserError: another runner is at work in the folder; an executor that cannot be used; a full disk.
+        KeyboardInterrupt: told to stop, and everything is saved.
+    """
+    with _only_runner(out), StopSignal() as stop, status.Board(graph, say, estimates) as board:
+        return _Runner(graph, out, make(executor, out, jobs), board, stop, retry).run()
+
+
+def _only_runner(out: Path) -> Lock:
+    """The claim to be the one process that starts steps of this study."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        return Lock(out / AT_WORK)
+    except BlockingIOError:
+        who = holder(out / AT_WORK) or {}
+        what = f"process {who.get('process')} on {who.get('host')} runs this study since {who.get('started')}"
+        raise UserError(what, out, "wait for it, or end it; `posnmt study status` shows how far it is") from None
+    except OSError as error:
+        if is_disk_full(error):
+            raise UserError(disk_full(out)) from None
+        raise
+
+
+class _Runner:
+    """The state of a run: how it stands with every step, and what was started. Of steps of one key the first is run."""
+
+    def __init__(
+        self, graph: Graph, out: Path, executor: Executor, board: status.Board, stop: StopSignal, retry: bool
+    ) -> None:
+        self._graph, self._out, self._executor, self._board, self._stop = graph, out, executor, board, stop
+        self._retry = retry
+        self._states: dict[str, State] = {}
+        self._running: dict[str, tuple[Path, Job]] = {}
+        self._trusted: dict[Path, State | None] = {}
+        self._first_of: dict[Path, str] = {}
+        self._twins: dict[str, str] = {}
+        self._made: list[str] = []
+        self._told = False
+        self._postponed = False
+
+    def run(self) -> Summary:
+        """Until all is done, or nothing more can be, or it was told to stop."""
+        for name in self._graph.order():
+            self._begin(name)
+        while True:
+            self._collect()
+            if not self._stop.heard:
+                self._start_what_can_be()
+            elif not self._told:
+                self._tell_to_stop()
+            if not self._running and (self._stop.heard or not self._postponed):
+                break
+            self._board.show(self._look, len(self._running))
+            time.sleep(PAUSE)
+        if self._stop.heard:
+            raise KeyboardInterrupt
+        return Summary(self._states, self._made)
+
+    def _begin(self, name: str) -> None:
+        """How it stands with a step before anything is started."""
+        found = status.own_state(self._graph, self._out, name)
+        if found.state in ("waiting", "running", "failed"):
+            found = self._unfinished(name, found)
+        self._states[name] = found
+        if found.state in ("failed", "altered"):
+            self._say_wrong(found)
+
+    def _unfinished(self, name: str, found: State) -> State:
+        """A step that is not done: at work still, to be tried (again), or given up."""
+        try:
+            folder, key = self._graph.folder(self._out, name), self._graph.key(name)
+        except UserError:
+            return found
+        if (twin := self._first_of.setdefault(folder, name)) != name:
+            self._twins[name] = twin
+            return State(name, "waiting")
+        if found.state == "failed":
+            return State(name, "waiting") if self._retry else found
+        if (job := self._executor.running(folder, key)) is not None:
+            self._running[name] = folder, job
+            self._board.say(f"{name} is running already")
+            return State(name, "running")
+        return State(name, "waiting")
+
+    def _look(self) -> list[State]:
+        """How it stands with every step, with what those that run say."""
+        return [
+            status.own_state(self._graph, self._out, name) if name in self._running else each
+            for name, each in self._states.items()
+        ]
+
+    def _collect(self) -> None:
+        """Take note of what has ended."""
+        for name, (folder, job) in list(self._running.items()):
+            ended = job.poll()
+            if ended is None:
+                continue
+            self._executor.ended(folder)
+            del self._running[name]
+            self._states[name] = self._result(name, folder, ended)
+            if self._states[name].state == "done":
+                self._made.append(name)
+                self._trusted[folder] = None
+                done = sum(each.state == "done" for each in self._states.values())
+                took = duration(self._states[name].seconds or 0.0)
+                self._board.say(f"done    {name} ({took}); {done} of {len(self._states)}")
+            elif self._states[name].state == "failed":
+                self._say_wrong(self._states[name])
+
+    def _result(self, name: str, folder: Path, ended: int) -> State:
+        """How it stands with a step whose process, or job, has ended."""
+        if (folder / DONE).exists() or (folder / FAILED).exists():
+            return status.own_state(self._graph, self._out, name)
+        if (job := self._executor.running(folder, self._graph.key(name))) is not None:
+            self._running[name] = folder, job  # another process had begun it
+            return State(name, "running")
+        if self._stop.heard and ended in (STOPPED, -15, -2, UNKNOWN):
+            return State(name, "waiting")
+        return self._fail(name, folder, None if ended == UNKNOWN else ended, _why(folder, ended))
+
+    def _fail(self, name: str, folder: Path, ended: int | None, message: str, user_error: bool = False) -> State:
+        """A failure that the step could not record itself."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            record_failure(folder, ended, message, user_error)
+        except OSError:  # the disk is full; it is said, and at the next run the step is simply not finished
+            return State(name, "failed", None, message)
+        return status.own_state(self._graph, self._out, name)
+
+    def _start_what_can_be(self) -> None:
+        """Start steps whose needs are finished, as long as there is room."""
+        for name, found in list(self._states.items()):
+            if found.state != "waiting":
+                continue
+            if name in self._twins:
+                twin = self._states[self._twins[name]]
+                if twin.state not in ("waiting", "running"):
+                    self._states[name] = replace(twin, step=name)
+                continue
+            ready = self._ready(name)
+            if (vain := status.blocked(self._graph, name, self._states)) is not None:
+                self._states[name] = vain
+                self._say_wrong(vain)
+            elif ready:
+                self._start(name)
+
+    def _ready(self, name: str) -> bool:
+        """Whether all that a step needs is finished, and as it was left."""
+        needs = self._graph.steps[name].needs.values()
+        if any(self._states[need].state != "done" for need in needs):
+            return False
+        for need in needs:
+            folder = self._graph.folder(self._out, need)
+            if folder not in self._trusted:
+                what = alteration(folder, thorough=True)
+                self._trusted[folder] = None if what is None else status.altered(need, folder, what)
+            if (wrong := self._trusted[folder]) is not None:
+                self._states[need] = wrong
+                self._say_wrong(wrong)
+                return False
+        return True
+
+    def _start(self, name: str) -> None:
+        """Start a step, if there is room."""
+        folder, key = self._graph.folder(self._out, name), self._graph.key(name)
+        step = self._graph.steps[name]
+        if self._postponed and (folder / DONE).exists():  # by a job of an earlier run, which nobody could ask for
+            self._postponed = False
+            self._states[name] = status.own_state(self._graph, self._out, name)
+            return
+        try:
+            given = self._executor.resources(step.resources, self._graph.uses_gpu(name))
+            if not self._executor.room(given):
+                return
+            self._write_step(name, folder, given)
+            job = self._executor.start(self._out, folder, key, given)
+        except NotNow as refusal:  # the executor says itself, by `room`, when it is worth another try
+            self._postponed = True
+            self._board.say(f"waiting {name}: {refusal}")
+            return
+        except (UserError, OSError) as error:
+            message = disk_full(folder) if is_disk_full(error) else str(error)
+            self._postponed = False
+            self._states[name] = self._fail(name, folder, None, message, isinstance(error, UserError))
+            self._say_wrong(self._states[name])
+            return
+        self._postponed = False
+        self._running[name] = folder, job
+        self._states[name] = State(name, "running")
+        self._board.say(f"started {name}")
+
+    def _write_step(self, name: str, folder: Path, given: Resources) -> None:
+        """What the step's process reads."""
+        step = self._graph.steps[name]
+        needs = {
+            role: {"step": need, "folder": self._graph.folder(self._out, need).relative_to(self._out).as_posix()}
+            for role, need in step.needs.items()
+        }
+        about: dict[str, Any] = {
+            "name": name, "kind": step.kind, "key": self._graph.key(name), "settings": step.settings, "needs": needs,
+            "files": self._graph.files(name), "resources": asdict(given), "kinds": self._graph.kinds,
+        }  # fmt: skip
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in (FAILED, PROGRESS):
+            (folder / old).unlink(missing_ok=True)
+        write_json(folder / STEP, about)
+
+    def _tell_to_stop(self) -> None:
+        """Have what runs save its state; what runs elsewhere goes on."""
+        self._told = True
+        for name, (_, job) in list(self._running.items()):
+            if not job.stop():
+                self._board.say(f"{name} goes on without us; the next run finds it")
+                del self._running[name]
+        if self._running:
+            self._board.say(f"stopping: {', '.join(self._running)} save their state; a second signal does not wait")
+
+    def _say_wrong(self, found: State) -> None:
+        """Say once what is wrong with a step."""
+        self._board.say(status.sentence(found))
+
+
+def _why(folder: Path, ended: int) -> str:
+    """What is known of a step that left no record, as a sentence."""
+    if ended == DISK_FULL:
+        return disk_full(folder)
+    if ended == UNKNOWN:
+        return "it ended without a word; run the study again to go on with it"
+    if ended in (STOPPED, -15, -2):
+        return "it was stopped from outside; run the study again to go on with it"
+    if ended < 0:
+        return f"it was ended by signal {-ended}" + (
+            ", perhaps for want of memory; run the study again to go on with it" if ended == -9 else ""
+        )
+    return f"it ended with status {ended}"

@@ -1,0 +1,253 @@
+"""How far a study has come: read from its folder alone, and shown."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from posnmt.errors import UserError
+from posnmt.files import read_json
+from posnmt.progress import duration
+from posnmt.workflow.folder import DONE, FAILED, JOB, RUNNING, alteration, last_said
+from posnmt.workflow.graph import Graph
+from posnmt.workflow.lock import holder, now
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.live import Live
+
+STATES = ("done", "running", "waiting", "failed", "altered", "blocked")
+WRONG = ("failed", "altered", "blocked")
+
+
+@dataclass(frozen=True)
+class State:
+    """How it stands with a step.
+
+    Attributes:
+        step: its name.
+        state: one of `STATES`. `altered`: finished, but a file of it is not what it wrote; `blocked`: it needs a step
+            that failed, was altered or is blocked.
+        seconds: that it took, or has taken so far; None where that is not known.
+        line: the last that it said, or what is wrong and what to do about it.
+    """
+
+    step: str
+    state: str
+    seconds: float | None = None
+    line: str = ""
+
+
+def states(graph: Graph, out: Path) -> list[State]:
+    """How it stands with every step, in the graph's order. `out` need not exist."""
+    return list(_states(graph, out, graph.order()).values())
+
+
+def state(graph: Graph, out: Path, name: str) -> State:
+    """How it stands with one step."""
+    return _states(graph, out, _with_needs(graph, name))[name]
+
+
+def finished(graph: Graph, out: Path, name: str) -> bool:
+    """Whether a step's output is there, and as the step left it."""
+    return own_state(graph, out, name).state == "done"
+
+
+def _with_needs(graph: Graph, name: str) -> list[str]:
+    """A step after all that it needs."""
+    wanted, look = {name}, [name]
+    while look:
+        new = set(graph.steps[look.pop()].needs.values()) - wanted
+        wanted |= new
+        look += new
+    return [each for each in graph.order() if each in wanted]
+
+
+def _states(graph: Graph, out: Path, names: Sequence[str]) -> dict[str, State]:
+    """How it stands with steps that come after those that they need."""
+    found: dict[str, State] = {}
+    for name in names:
+        own = own_state(graph, out, name)
+        found[name] = (blocked(graph, name, found) or own) if own.state == "waiting" else own
+    return found
+
+
+def blocked(graph: Graph, name: str, known: Mapping[str, State]) -> State | None:
+    """That a step waits in vain; None if it does not.
+
+    Args:
+        known: how it stands with those that it needs.
+    """
+    for need in graph.steps[name].needs.values():
+        if known[need].state in WRONG:
+            # Of a chain of blocked steps, what is wrong at its beginning.
+            why = (
+                known[need].line if known[need].state == "blocked" else f"it needs {need}, which is {known[need].state}"
+            )
+            return State(name, "blocked", None, why)
+    return None
+
+
+def own_state(graph: Graph, out: Path, name: str) -> State:
+    """How it stands with a step by itself: `waiting` also where it will wait in vain."""
+    try:
+        folder = graph.folder(out, name)
+    except UserError as missing:
+        return State(name, "failed", None, missing.line())
+    if (folder / DONE).exists():
+        if (what := alteration(folder, thorough=False)) is not None:
+            return altered(name, folder, what)
+        return State(name, "done", (read_json(folder / DONE) or {}).get("seconds"), "")
+    if (who := holder(folder / RUNNING)) is not None:
+        began = who.get("started", now())
+        return State(name, "running", _seconds_since(began), last_said(folder))
+    if (failure := read_json(folder / FAILED)) is not None:
+        return State(name, "failed", None, f"{failure['message']} (log: {folder / 'log.txt'})")
+    job = read_json(folder / JOB)
+    return State(name, "waiting", None, "" if job is None else f"job {job['id']} is submitted")
+
+
+def altered(name: str, folder: Path, what: str) -> State:
+    """That a finished step is no longer what it was."""
+    return State(name, "altered", None, f"{what}; delete {folder} to make it again, or restore it")
+
+
+def _seconds_since(moment: str) -> float:
+    """Seconds from a time of day to now."""
+    return max(0.0, (datetime.fromisoformat(now()) - datetime.fromisoformat(moment)).total_seconds())
+
+
+def sentence(found: State) -> str:
+    """What is wrong with a step, as a line."""
+    return f"{found.state:7} {found.step}: {found.line}"
+
+
+def table(graph: Graph, out: Path) -> Table:
+    """How it stands with every step, for a rich console."""
+    return Table(states(graph, out), {name: step.kind for name, step in graph.steps.items()})
+
+
+class Table:
+    """Counts by kind, and what runs or is wrong; where there is no terminal, a plain line a step.
+
+    Args:
+        states: of the steps.
+        kinds: step -> its kind.
+        left: seconds that the rest will take; None: not known.
+    """
+
+    def __init__(self, states: Sequence[State], kinds: Mapping[str, str], left: float | None = None) -> None:
+        self._states, self._kinds, self._left = states, kinds, left
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        from rich.table import Table as Grid
+        from rich.text import Text
+
+        if not console.is_terminal:
+            for each in self._states:
+                yield Text(plain(each), no_wrap=True, overflow="ignore")
+            return
+        counts: Counter[tuple[str, str]] = Counter((self._kinds[each.step], each.state) for each in self._states)
+        seen = [state for state in STATES if any(key[1] == state for key in counts)]
+        grid = Grid("kind", *seen, "of")
+        for column in grid.columns[1:]:
+            column.justify = "right"
+        for kind in dict.fromkeys(self._kinds[each.step] for each in self._states):
+            cells = [counts[kind, state] for state in seen]
+            grid.add_row(kind, *(str(count or "") for count in cells), str(sum(cells)))
+        yield grid
+        busy = Grid("step", "", "time", "", box=None)
+        for each in self._states:
+            if each.state in ("running", "failed", "altered"):
+                busy.add_row(each.step, each.state, _time(each), Text(each.line))
+        if busy.row_count:
+            yield busy
+        if self._left is not None:
+            yield Text(f"about {duration(self._left)} left")
+
+
+def plain(each: State) -> str:
+    """The state of a step as a line."""
+    words = [f"{each.state:8}", each.step, f"({_time(each)})" if each.seconds is not None else "", each.line]
+    return " ".join(word for word in words if word)
+
+
+def _time(each: State) -> str:
+    """Seconds as people say them; empty where they are not known."""
+    return "" if each.seconds is None else duration(each.seconds)
+
+
+class Board:
+    """Shows a run while it lasts: a table that is drawn again and again on a terminal, plain lines elsewhere.
+
+    Args:
+        graph: its steps.
+        say: takes the lines.
+        estimates: step -> seconds that it will take; from these comes what is left.
+        every: seconds between two plain lines.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        say: Callable[[str], None],
+        estimates: Mapping[str, float] | None = None,
+        every: float = 30.0,
+    ) -> None:
+        self.say, self._estimates, self._every = say, estimates, every
+        self._kinds = {name: step.kind for name, step in graph.steps.items()}
+        self._live: Live | None = None
+        self._shown = time.monotonic()
+
+    def __enter__(self) -> Board:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, look: Callable[[], Sequence[State]], at_once: int) -> None:
+        """Show how it stands, unless that was shown a moment ago.
+
+        Args:
+            look: gives the states of all steps.
+            at_once: how many steps run now.
+        """
+        pause = 0.5 if self._live is not None else self._every
+        if time.monotonic() - self._shown < pause:
+            return
+        self._shown = time.monotonic()
+        found = look()
+        if self._live is not None:
+            self._live.update(Table(found, self._kinds, self._left(found, at_once)), refresh=True)
+            return
+        done = sum(each.state == "done" for each in found)
+        self.say(f"{done} of {len(found)} steps are done")
+        for each in found:
+            if each.state == "running":
+                self.say(plain(each))
+
+    def _left(self, found: Sequence[State], at_once: int) -> float | None:
+        """Seconds until all is done, if as many steps as now run at once; None without estimates."""
+        if self._estimates is None:
+            return None
+        rest = 0.0
+        for each in found:
+            if each.state in ("running", "waiting"):
+                rest += max(0.0, self._estimates.get(each.step, 0.0) - (each.seconds or 0.0))
+        return rest / max(1, at_once)

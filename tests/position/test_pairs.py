@@ -1,0 +1,185 @@
+"""Two schemes in one stack: the logits are the sum of what each contributes alone, whatever the order of the list."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+import posnmt.model.attention as attention
+import posnmt.model.kernels.blocks as blocks
+from posnmt.config.formats import FORMAT
+from posnmt.config.schema import SchemeChoice, dump
+from posnmt.errors import UserError
+from posnmt.model.attention import SelfAttention, attend
+from posnmt.model.state import LayerCache
+from posnmt.position.registry import SCHEMES, build, check
+from posnmt.position.seam import LayerPosition, LayerPositions, Span, Stack
+from posnmt.run import Run
+from tiny import both, config, encoder
+
+HEADS, WIDTH, LENGTH = 4, 8, 8
+STACKS = {
+    side: Stack(HEADS * WIDTH, HEADS, layers=1, causal=side == "decoder", max_length=LENGTH)
+    for side in ("encoder", "decoder")
+}
+
+
+def accepted(side: str, *names: str) -> bool:
+    return not check([SchemeChoice(scheme=name) for name in names], STACKS[side])
+
+
+ALONE = [(side, name) for side in STACKS for name in SCHEMES if accepted(side, name)]
+PAIRS = [
+    (side, one, other)
+    for side in STACKS
+    for one, other in itertools.combinations([name for where, name in ALONE if where == side], 2)
+    if accepted(side, one, other)
+]
+every_pair = pytest.mark.parametrize(("side", "one", "other"), PAIRS)
+
+
+def schemes(side: str, *names: str):
+    """Schemes in float64 whose parameters are all random, those that begin at 0 too."""
+    torch.manual_seed(0)
+    found = [build(SchemeChoice(scheme=name), STACKS[side]).double().eval() for name in names]
+    for scheme in found:
+        for parameter in scheme.parameters():
+            parameter.data += 0.3 * torch.randn_like(parameter)
+    return found
+
+
+def views(found) -> list[LayerPosition]:
+    return [view for view in (scheme.layer(0) for scheme in found) if view is not None]
+
+
+def contribution(view: LayerPosition, q, k, span):
+    """What a view adds to `q k^T` where it is alone."""
+    turned_q, turned_k = view.rotate(q, k, span)
+    terms = view.logits(q, k, span)
+    added = turned_q @ turned_k.mT - q @ k.mT
+    return added if terms is None else added + terms
+
+
+def by_sums(found: list[LayerPosition], q, k, v, span, causal):
+    """Attention as its definition says it, each view asked alone."""
+    logits = q @ k.mT + sum(contribution(view, q, k, span) for view in found)
+    allowed = span.offsets <= 0 if causal else torch.ones_like(span.offsets, dtype=torch.bool)
+    for view in found:
+        only = view.allows(span)
+        allowed = allowed if only is None else allowed & only
+    weights = logits.masked_fill(~allowed, -torch.inf).softmax(-1)
+    return weights @ v + sum(view.values(weights, span) for view in found if view.values(weights, span) is not None)
+
+
+@every_pair
+def test_the_joined_logits_are_the_sum_of_each_alone(side, one, other):
+    found, causal = views(schemes(side, one, other)), side == "decoder"
+    torch.manual_seed(1)
+    q, k, v = torch.randn(3, 2, HEADS, LENGTH, WIDTH, dtype=torch.float64)
+    q, span = q * WIDTH**-0.5, Span(0, LENGTH, q.device)
+    want = by_sums(found, q, k, v, span, causal)
+    for order in (found, found[::-1]):
+        joined = LayerPositions(order)
+        unturned = (q, k)[: joined.reads_unturned + joined.reads_unturned_keys]
+        got = attend(*joined.rotate(q, k, span), v, joined, span, None, causal, 0.0, unturned)
+        torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
+
+
+@every_pair
+def test_steps_blocks_and_the_order_of_the_list_change_nothing_in_a_layer(side, one, other, monkeypatch):
+    found, causal = views(schemes(side, one, other)), side == "decoder"
+    torch.manual_seed(1)
+    layer = SelfAttention(HEADS * WIDTH, HEADS, 0.0, causal).double()
+    x = torch.randn(2, LENGTH, HEADS * WIDTH, dtype=torch.float64, requires_grad=True)
+    parameters = [*layer.parameters(), *LayerPositions(found).trained()]
+
+    def whole(order):
+        attended = layer(x, LayerPositions(order), Span(0, LENGTH, x.device), None)
+        return attended, *torch.autograd.grad(attended.cos().sum(), [x, *parameters])
+
+    def agree(got):
+        for ours, theirs in zip(got, want, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-11)
+
+    want = whole(found)
+    agree(whole(found[::-1]))
+    if causal:
+        cache = LayerCache()
+        pieces = [
+            layer(x[:, a:b], LayerPositions(found), Span(a, b - a, x.device), None, cache)
+            for a, b in ((0, 3), (3, 4), (4, 7), (7, 8))
+        ]
+        torch.testing.assert_close(torch.cat(pieces, 1), want[0], rtol=0, atol=1e-12)
+    monkeypatch.setattr(attention, "_is_long", lambda *_: True)
+    monkeypatch.setattr(blocks, "BLOCK", 3)
+    monkeypatch.setattr(blocks, "FEW", 3)
+    agree(whole(found))
+
+
+def adds_to_words(scheme, span) -> bool:
+    """Whether what a scheme adds to the embeddings does not depend on them."""
+    x, y = torch.randn(2, 2, LENGTH, HEADS * WIDTH, dtype=torch.float64)
+    added = [scheme.embed(each, span, None)[0] - each for each in (x, y)]
+    return torch.allclose(*added, rtol=0, atol=1e-12)
+
+
+@every_pair
+def test_embeddings_are_changed_in_the_order_of_the_list_which_counts_for_recurrences_alone(side, one, other):
+    found, span = schemes(side, one, other), Span(0, LENGTH, torch.device("cpu"))
+    x = torch.randn(2, LENGTH, HEADS * WIDTH, dtype=torch.float64)
+    given = []
+    for order in (found, found[::-1]):
+        y = x
+        for scheme in order:
+            y, _ = scheme.embed(y, span, None)
+        given.append(y)
+    if all(adds_to_words(scheme, span) for scheme in found):
+        torch.testing.assert_close(given[1], given[0], rtol=0, atol=1e-12)
+    else:
+        assert {one, other} & {"recurrent", "recurrent-heads"}
+    assert sum(bool(LayerPositions([view]).refining) for view in views(found)) < 2  # nor is there an order of those
+
+
+def test_pairs_that_are_refused():
+    """Whatever else serves a stack stands beside whatever else."""
+    moved = {"shape", "cape", "randomised"}
+    apart = [{"rope", "xpos", "transformer-xl"}, {"recurrent", "recurrent-heads"}, {"additional", "reordering"}]
+    apart += [{"recurrent-heads", "sinusoidal"}, {"recurrent-heads", "learned"}, moved]
+    apart += [{each, place} for each in moved for place in ("sinusoidal", "learned")]
+    for side in STACKS:
+        for pair in itertools.combinations([name for where, name in ALONE if where == side], 2):
+            assert ((side, *pair) in PAIRS) == (not any(set(pair) <= group for group in apart)), pair
+
+
+@pytest.mark.parametrize(
+    ("names", "changed"),
+    [(("rope", "relative"), True), (("transformer-xl", "cope"), True), (("rope", "alibi"), False), (("rope",), False)],
+)
+def test_a_run_of_before_whose_schemes_read_changed_queries_is_refused(names, changed, tmp_path):
+    text = dump(config(**both(*({"scheme": name} for name in names))))
+    for number in (1, FORMAT):
+        (tmp_path / "config.yaml").write_text(
+            text.replace(f"format: {FORMAT}\n", "" if number == 1 else f"format: {number}\n")
+        )
+        if changed and number == 1:
+            with pytest.raises(
+                UserError, match=f"in format 1, {names[1]} read the queries that {names[0]} had changed"
+            ):
+                Run.open(tmp_path)
+        else:
+            assert Run.open(tmp_path).config.model.decoder.position[0].scheme == names[0]
+
+
+def test_two_turns_of_one_product_are_refused_with_the_reason():
+    what = "transformer-xl cannot stand beside rope in one stack; choose one of them: both change the queries or keys"
+    with pytest.raises(UserError, match=what):
+        config(**encoder({"scheme": "transformer-xl"}, {"scheme": "rope"}))
+
+    class Turning(LayerPosition):
+        def rotate(self, q, k, span):
+            return q, k
+
+    with pytest.raises(ValueError, match="only one view of a layer may rotate"):
+        LayerPositions([Turning(), Turning()])

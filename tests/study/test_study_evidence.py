@@ -1,0 +1,188 @@
+"""What verdicts rest on: the counts that are stored, and an estimate whose variance is that of plain loops."""
+
+import json
+import math
+from statistics import fmean, variance
+
+import numpy as np
+import pytest
+from metrics_case import CORPUS_SCORE, texts
+from verdict_case import compare, drawn, one, output
+
+from posnmt.analyse.additive import Additive
+from posnmt.analyse.analyse import analyse
+from posnmt.analyse.measure import Resampling
+from posnmt.metrics.scores import corpus_scores
+from posnmt.study import contrast as contrast_module
+from posnmt.study import evidence as stored
+from posnmt.study.contrast import SAMPLES, SEED, Contrast, Term, t_quantile
+from posnmt.study.evidence import Evidence
+
+# --- what is stored
+
+
+@pytest.fixture
+def additive():
+    generator = np.random.default_rng(5)
+    statistics = {"bleu": [generator.integers(0, 300, (30, 10)) for _ in range(3)],
+                  "ter": [generator.integers(1, 30, (30, 2)) for _ in range(3)]}  # fmt: skip
+    return Additive.of(statistics, [generator.integers(1, 40, 30) for _ in range(3)], generator.integers(1, 40, 30))
+
+
+def as_step(made):
+    return {**vars(made), "file": "a path"}
+
+
+def test_what_is_stored_gives_the_same_measures(additive, tmp_path):
+    outputs = [output("a", 1), output("a", 2), output("a", 1, 0.1, trained_lengths=None)]
+    stored.save(tmp_path, additive, np.arange(30), map(as_step, outputs))
+    found = stored.load(tmp_path)
+    assert found.outputs == outputs
+    assert found.measures == additive.measures
+    assert found.counts.dtype == np.uint16
+    assert found.source_lengths.tolist() == list(range(30))
+    assert found.places(("a", "all"), 0) == {1: 0, 2: 1}
+    assert found.places(("a", "all"), 0.1) == {1: 2}
+    sentences = np.array([3, 17, 28])
+    expected = additive.measure(additive.rows[sentences].sum(axis=0))
+    for measure in additive.measures:
+        table = found.table(measure, sentences, [2, 0])
+        assert table.measure(table.rows.sum(axis=0))[measure] == pytest.approx(expected[measure][[2, 0]])
+    assert "file" not in json.loads((tmp_path / "outputs.json").read_text())[0]
+
+
+def test_what_is_stored_must_be_whole_and_named(additive, tmp_path):
+    with pytest.raises(ValueError, match="2 outputs are named, and 3 were counted"):
+        stored.save(tmp_path, additive, np.arange(30), map(as_step, [output("a", 1), output("a", 2)]))
+    additive.rows[0, 0, 0] = 0.5
+    with pytest.raises(ValueError, match="counts are whole numbers"):
+        stored.save(tmp_path, additive, np.arange(30), [as_step(output("a", seed)) for seed in range(3)])
+
+
+def test_counts_of_an_analysis_give_its_own_figures(tmp_path):
+    """From texts, plain and swapped, by way of the files, to values that are sacreBLEU's."""
+    references, first = texts(60, seed=1)
+    lines = {("a", 1, 0.0): first, ("a", 2, 0.0): texts(60, seed=1)[1][::-1], ("b", 1, 0.0): references,
+             ("b", 2, 0.0): references[1:] + references[:1], ("a", 1, 0.2): references[::-1],
+             ("a", 2, 0.2): first[1:] + first[:1]}  # fmt: skip
+    files = {}
+    for number, (key, translation) in enumerate(lines.items()):
+        files[key] = tmp_path / f"{number}.txt"
+        files[key].write_text("".join(f"{line}\n" for line in translation), encoding="utf-8")
+    outputs = [output(*key, trained_lengths=[3, 9]) for key in lines]
+    source = files["b", 1, 0]
+    analyse(
+        source, source, {f"{system}:{seed}": path for (system, seed, share), path in files.items() if not share},
+        swapped={(f"{system}:{seed}", share): path for (system, seed, share), path in files.items() if share},
+        resampling=Resampling(samples=0), out=tmp_path / "out", bin_edges=[5],
+        counts=lambda additive, lengths: stored.save(tmp_path, additive, lengths, map(as_step, outputs)),
+    )  # fmt: skip
+    evidence = stored.load(tmp_path)
+    chosen = [row for row, line in enumerate(references) if len(line.split()) > 9]
+    assert 0 < len(chosen) < 60
+
+    def score(metric, *keys, rows):
+        wanted = [references[row] for row in rows]
+        return fmean(metric([lines[key][row] for row in rows], [wanted]).score for key in keys)
+
+    for measure, metric in CORPUS_SCORE.items():
+        plain, swapped = (score(metric, ("a", 1, share), ("a", 2, share), rows=range(60)) for share in (0.0, 0.2))
+        decision = one(evidence, compare("higher", {"system": "a", "share": 0.2}, "a", measure=measure))
+        assert decision.value == pytest.approx(swapped - plain)
+        gap = {"system": "a", "minus": "b", "lengths": "longer"}
+        expected = score(metric, ("a", 1, 0.0), ("a", 2, 0.0), rows=chosen) - score(
+            metric, ("b", 1, 0.0), ("b", 2, 0.0), rows=chosen
+        )
+        assert one(evidence, compare("higher", gap, None, measure=measure)).value == pytest.approx(expected)
+
+
+# --- the estimate
+
+
+@pytest.mark.parametrize(
+    ("share", "freedom", "t"),
+    [
+        (0.975, 1, 12.7062047364), (0.975, 2, 4.3026527297), (0.975, 4, 2.7764451052), (0.95, 4, 2.1318467863),
+        (0.975, 120, 1.9799304051), (0.975, math.inf, 1.9599639845), (0.95, math.inf, 1.6448536270),
+    ],
+)  # fmt: skip
+def test_quantiles_are_those_of_the_tables(share, freedom, t):
+    assert t_quantile(share, freedom) == pytest.approx(t, rel=1e-9)
+
+
+def bleu_evidence(seeds=3, sentences=40):
+    """BLEU counts of two systems at random; sources of 10 to 49 tokens."""
+    generator = np.random.default_rng(8)
+    lengths = generator.integers(10, 50, sentences)
+    statistics, rows, outputs = [], [], []
+    for system, quality in (("a", 0.9), ("b", 0.8)):
+        for seed in range(seeds):
+            length = lengths + generator.integers(0, 4, sentences)
+            totals = [length - order for order in range(4)]
+            correct = [generator.binomial(total, (quality - 0.03 * seed) ** order)
+                       for order, total in enumerate(totals, 1)]  # fmt: skip
+            statistics.append(np.stack([length, lengths, *correct, *totals], axis=1))
+            rows.append(length)
+            outputs.append(output(system, seed, trained_lengths=[10, 29]))
+    additive = Additive.of({"bleu": statistics}, rows, lengths)
+    return Evidence(additive.rows, additive.columns, lengths, outputs)
+
+
+@pytest.mark.parametrize("relative", [False, True])
+def test_the_variance_is_that_of_plain_loops(relative):
+    """(a - b on long sentences) against (a on all of them): lengths overlap, and a's seeds are on both sides."""
+    evidence = bleu_evidence()
+    a, b = ("a", "all"), ("b", "all")
+    longer, everything = evidence.source_lengths > 29, np.ones(40, bool)
+    terms = [Term(a, [0, 1, 2], longer, 1, False), Term(b, [3, 4, 5], longer, -1, False),
+             Term(a, [0, 1, 2], everything, 1, True)]  # fmt: skip
+    contrast = Contrast(evidence, "bleu", terms, relative)
+
+    def scores(place, chosen, sample):
+        rows = [evidence.counts[row, place, :10] for row in sample if chosen[row]]
+        return float(corpus_scores("bleu", np.sum(rows, axis=0)))
+
+    def means(sample):
+        return [[scores(place, term.chosen, sample) for place in term.places] for term in terms]
+
+    def value(found):
+        of, than = fmean(found[0]) - fmean(found[1]), fmean(found[2])
+        return of / than - 1 if relative else of - than
+
+    whole = means(range(40))
+    assert contrast.value == pytest.approx(value(whole))
+    generator = np.random.default_rng([SEED, 0])
+    by_group = np.argsort(longer, kind="stable")  # the order in which sentences are drawn
+    by_sentences = variance(value(means(by_group[generator.integers(0, 40, size=40)])) for _ in range(SAMPLES))
+    of, than = fmean(whole[0]) - fmean(whole[1]), fmean(whole[2])
+    per_of, per_than = (1 / than, -of / than**2) if relative else (1, -1)
+    by_a = variance(per_of * longs + per_than * alls for longs, alls in zip(whole[0], whole[2], strict=True)) / 3
+    by_b = variance(per_of * longs for longs in whole[1]) / 3
+    estimate = contrast.estimate()
+    assert estimate.variance == pytest.approx(by_sentences + by_a + by_b)
+    assert estimate.freedom == pytest.approx((by_sentences + by_a + by_b) ** 2 / (by_a**2 / 2 + by_b**2 / 2))
+    low, high = estimate.interval(0.95)
+    assert (low + high) / 2 == pytest.approx(estimate.value)
+    assert (high - low) / 2 == pytest.approx(t_quantile(0.975, estimate.freedom) * estimate.variance**0.5)
+
+
+def test_chunks_of_samples_make_no_difference(monkeypatch):
+    evidence = bleu_evidence()
+    before = one(evidence, compare("higher", measure="bleu"))
+    monkeypatch.setattr("posnmt.analyse.resample.bootstrap_sums.__defaults__", (40 * 7,))
+    assert one(evidence, compare("higher", measure="bleu")).low == pytest.approx(before.low, rel=1e-12)
+
+
+@pytest.mark.parametrize(("over_seeds", "over_sentences"), [(0.0, 10.0), (5.0, 10.0), (5.0, 1.0)])
+def test_intervals_hold_the_truth_in_95_of_100_studies(monkeypatch, over_seeds, over_sentences):
+    """With sentences alone to blame, with both, with seeds alone; and "higher" is found by chance in 2.5 of 100."""
+    monkeypatch.setattr(contrast_module, "SAMPLES", 300)
+    generator = np.random.default_rng(12)
+    held, found = [], []
+    for _ in range(200):
+        evidence = drawn(generator, {"a": 0, "b": 0}, np.full(60, 30), 3, over_seeds, over_sentences)
+        decision = one(evidence, compare("higher"))
+        held.append(decision.low <= 0 <= decision.high)
+        found.append(decision.word == "supported")
+    assert 0.91 <= fmean(held) <= 0.99
+    assert fmean(found) <= 0.06

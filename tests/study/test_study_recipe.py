@@ -1,0 +1,319 @@
+"""Recipes: those that are shipped, what is said of faulty ones, and the steps that they plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from recipe_case import SMALL, faults_of, written
+
+from posnmt.config.schema import Config, from_tree
+from posnmt.config.yaml import merge
+from posnmt.data import segment
+from posnmt.errors import UserError
+from posnmt.study.plan import analyses, plan, train_config
+from posnmt.study.recipe import Recipe, load, shipped
+from posnmt.train.schedule import learning_rate
+
+
+def test_words_that_cannot_be_told_apart_here_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = written(tmp_path, SMALL | {"pair": {"source": "en", "target": "ja"}})
+    monkeypatch.setattr(segment, "find_spec", lambda module: None)
+    said = faults_of(name, "analyses.test.text=words")
+    assert "mecab segments Japanese and is not installed" in said
+    assert "or measure the raw text" in said
+    load(name)
+
+
+@pytest.mark.parametrize("name", list(shipped()))
+def test_shipped_recipes_plan_every_scale_with_systems_that_can_be_built(name: str, data: Path) -> None:
+    recipe = load(name)
+    assert recipe.recipe == name
+    corpora = {part: {"source": "-", "target": "-"} for part in ("train", "dev")}
+    for scale in recipe.scales:
+        made = plan(recipe, scale, data)
+        for system, training in recipe.variants(scale):
+            from_tree(merge({"data": corpora}, train_config(recipe, scale, system, training, 1)))
+        steps, missing = analyses(made, made.steps)
+        assert not missing
+        everything = {**made.steps, **{step.name: step for step in steps.values()}}
+        assert all(need in everything for step in everything.values() for need in step.needs.values())
+    assert {"smoke", "small", "paper"} == set(recipe.scales)
+
+
+@pytest.mark.parametrize("name", ["neishi2019", "rosendahl2019", "chen2019a", "chen2019b"])
+def test_the_papers_recipes_have_tables_figures_and_claims(name: str) -> None:
+    recipe = load(name)
+    assert recipe.paper
+    assert recipe.tables
+    assert recipe.figures
+    assert recipe.claims
+
+
+def test_steps_of_a_recipe(tmp_path: Path) -> None:
+    recipe = load(written(tmp_path, SMALL))
+    made = plan(recipe, "smoke", None)
+    kinds = [step.kind for step in made.steps.values()]
+    assert kinds.count("train") == 4
+    assert kinds.count("translate") == 12
+    seed = made.steps["train/relative/all/seed-2"].settings["config"]
+    assert seed["train"] == {"steps": 1, "seed": 2}
+    assert seed["model"]["system"] == "relative"
+    assert {run.seed for run in made.runs} == {1, 2}
+    assert made.steps["test/joined-joined"].settings["sentences"] == 2
+
+
+def test_a_part_by_length_is_counted_in_the_subwords_of_the_whole(tmp_path: Path) -> None:
+    runs = [{"systems": ["relative"], "trainings": ["all", "long", "reordered"], "tests": ["test"]}]
+    made = plan(load(written(tmp_path, {**SMALL, "runs": runs})), "smoke", None)
+    part = made.steps["prepare/long"]
+    assert part.needs["subwords"] == "prepare/whole"
+    assert part.settings["part"] == 3
+    assert made.steps["corpus/parts-3"].needs["prepared"] == "prepare/whole"
+    # a system that reads reordered sources is tested on reordered sources, and measured on the lengths of the others
+    assert made.steps["translate/relative/reordered/seed-1/test"].needs["test"] == "reorder/test-test"
+    assert made.tests["test"][""] == "corpus/test"
+
+
+def test_what_did_not_succeed_is_left_out_of_the_analyses(tmp_path: Path) -> None:
+    made = plan(load(written(tmp_path, SMALL)), "smoke", None)
+    failed = "translate/relative/all/seed-1/test"
+    steps, missing = analyses(made, set(made.steps) - {failed})
+    assert not missing
+    outputs = [(each["system"], each["seed"]) for each in steps["test"].settings["outputs"]]
+    assert outputs == [("transformer", 1), ("transformer", 2), ("relative", 2)]
+    _, missing = analyses(made, [])
+    assert missing == {"test": "none of its translations was made"}
+
+
+def test_faulty_recipes_are_told_with_every_fault_and_its_line(tmp_path: Path) -> None:
+    tree = {
+        **SMALL,
+        "systems": {
+            "transformer": {"system": "tranformer"},
+            "relative": {"system": "relative", "label": "transformer"},
+        },
+        "runs": [{"systems": ["transformer", "relativ"], "trainings": ["everything"], "tests": ["test"]}],
+        "analyses": {"test": {"test": "tset", "trainings": ["all"]}},
+        "tests": {"test": {"corpus": "newstest"}},
+    }
+    told = faults_of(written(tmp_path, tree))
+    assert "systems.transformer: no system is called 'tranformer'" in told
+    assert "did you mean 'transformer'?" in told
+    assert "transformer is called 'transformer' as well" in told
+    assert "runs.0.systems: systems has no 'relativ'" in told
+    assert "did you mean 'relative'?" in told
+    assert "runs.0.trainings: trainings has no 'everything'" in told
+    assert "analyses.test.test: tests has no 'tset'" in told
+    assert "tests.test: there is no corpus 'newstest' at scale smoke" in told
+    assert all("own.yaml:" in line for line in told.split("\n"))
+
+
+def test_two_systems_of_one_name_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    text = yaml.safe_dump(SMALL, sort_keys=False)
+    path.write_text(text.replace("  relative:\n    system: relative", "  transformer:\n    system: relative"))
+    assert "transformer stands twice, on lines" in faults_of(str(path))
+
+
+def test_unknown_recipes_keys_and_scales(tmp_path: Path) -> None:
+    assert "no recipe is called 'neishi'" in faults_of("neishi")
+    assert "did you mean 'neishi2019'?" in faults_of("neishi")
+    assert "unknown key scales.smoke.seed" in faults_of(written(tmp_path, SMALL), "scales.smoke.seed=3")
+    only_smoke = {**SMALL, "scales": {"smoke": SMALL["scales"]["smoke"]}}
+    with pytest.raises(UserError, match="has no scale 'paper'"):
+        plan(load(written(tmp_path, only_smoke)), "paper", None)
+
+
+def test_missing_files_are_told_together(tmp_path: Path) -> None:
+    recipe = load(written(tmp_path, SMALL))
+    with pytest.raises(UserError, match="name its folder"):
+        plan(recipe, "small", None)
+    with pytest.raises(UserError) as raised:
+        plan(recipe, "small", tmp_path)
+    assert len(raised.value.lines) == 6
+    assert "the corpus 'train' has no source text" in raised.value.lines[0]
+
+
+def test_options_of_a_scheme_that_a_system_does_not_have(tmp_path: Path) -> None:
+    systems = {**SMALL["systems"], "relative": {"system": "relative", "options": {"rope": {"base": 5}}}}
+    with pytest.raises(UserError, match="the system 'relative' has no scheme 'rope'"):
+        plan(load(written(tmp_path, {**SMALL, "systems": systems})), "smoke", None)
+
+
+def test_overrides_change_one_thing(tmp_path: Path) -> None:
+    recipe: Recipe = load(written(tmp_path, SMALL), ("scales.smoke.seeds=5", "pair.source=fr"))
+    assert recipe.scales["smoke"].seeds == 5
+    assert recipe.pair.source == "fr"
+    assert recipe.hash != load(written(tmp_path, SMALL)).hash
+
+
+def test_unknown_options_of_a_scheme_are_refused_when_the_recipe_is_read(tmp_path: Path) -> None:
+    systems = {
+        **SMALL["systems"],
+        "relative": {"system": "relative", "options": {"relative": {"distanse": 8}}},
+        "near": {"system": "relative", "label": "near", "options": {"relative": {"distance": {"small": 0}}}},
+    }
+    runs = [{"systems": list(systems), "trainings": ["all"], "tests": ["test"]}]
+    told = faults_of(written(tmp_path, {**SMALL, "systems": systems, "runs": runs}))
+    assert "systems.relative: model.encoder.position: relative has no option 'distanse'" in told
+    assert "did you mean 'distance'?" in told
+    # a value that only one scale has
+    assert (
+        "systems.near: model.encoder.position: relative.distance: Input should be greater than or equal to 1, got 0"
+        in told
+    )
+    assert all("own.yaml:" in line for line in told.split("\n"))
+
+
+def test_faults_of_a_config_are_named_once_where_they_stand(tmp_path: Path) -> None:
+    tree = {**SMALL, "trainings": {"all": {}, "fast": {"config": {"train": {"batches": 3}}}}}
+    tree["runs"] = [{"systems": ["transformer", "relative"], "trainings": ["all", "fast"], "tests": ["test"]}]
+    told = faults_of(written(tmp_path, tree), "scales.small.config.model.sise=tiny")
+    assert told.count("\n") == 1
+    assert "scales.small.config: unknown key model.sise" in told
+    assert "did you mean 'size'?" in told
+    assert "trainings.fast.config: unknown key train.batches" in told
+    assert "scales.smoke.config: train: say when to stop" in faults_of(
+        written(tmp_path, SMALL), "scales.smoke.config.train.steps=null"
+    )
+
+
+def test_options_of_a_scale_are_those_of_every_system_that_has_the_scheme(tmp_path: Path) -> None:
+    systems = {**SMALL["systems"], "own": {"system": "relative", "options": {"relative": {"distance": {"small": 5}}}}}
+    runs = [{"systems": list(systems), "trainings": ["all"], "tests": ["test"]}]
+    path = written(tmp_path, {**SMALL, "systems": systems, "runs": runs})
+    recipe = load(path, ("scales.small.options.relative.distance=3", "scales.small.options.relative.values=false"))
+
+    def schemes(scale: Any, system: str) -> Any:
+        return train_config(recipe, scale, system, "all", 1)["model"].get("decoder")
+
+    assert schemes("small", "relative") == {"position": [{"scheme": "relative", "distance": 3, "values": False}]}
+    assert schemes("small", "own") == {"position": [{"scheme": "relative", "distance": 5, "values": False}]}
+    assert schemes("smoke", "relative") is None
+    assert schemes("smoke", "own") == {"position": [{"scheme": "relative"}]}
+    assert schemes("small", "transformer") is None
+    told = faults_of(path, "scales.small.options.rope.base=7")
+    assert "scales.small.options.rope: no system that is run has this scheme" in told
+
+
+def test_a_size_of_a_systems_own_wins_over_the_scale(tmp_path: Path) -> None:
+    systems = {
+        **SMALL["systems"],
+        "big": {"system": "rnn", "label": "big", "model": {"size": "big"}},
+        "own": {"system": "rnn", "label": "own", "model": {"size": "big", "dropout": 0.2}},
+    }
+    settings = ("scales.small.config.model={size: base, dropout: 0.1, tie_embeddings: target}",)
+    recipe = load(written(tmp_path, {**SMALL, "systems": systems}), settings)
+    corpora = {part: {"source": "-", "target": "-"} for part in ("train", "dev")}
+
+    def model(system: str) -> Any:
+        return from_tree(merge({"data": corpora}, train_config(recipe, "small", system, "all", 1))).model
+
+    assert (model("transformer").dropout, model("transformer").d_model) == (0.1, 512)
+    assert (model("big").dropout, model("big").d_model, model("big").tie_embeddings) == (0.3, 1024, "target")
+    assert (model("big").encoder.layers, model("big").decoder.layers) == (6, 5)
+    assert model("own").dropout == 0.2
+
+
+def resolved(recipe: Recipe, system: str) -> Config:
+    corpora = {part: {"source": "-", "target": "-"} for part in ("train", "dev")}
+    training = next(iter(recipe.trainings))
+    return from_tree(merge({"data": corpora}, train_config(recipe, "paper", system, training, 1)))
+
+
+def test_the_paper_scale_of_neishi2019_is_that_of_the_authors_code() -> None:
+    recipe = load("neishi2019")
+    for system in recipe.systems:
+        config = resolved(recipe, system)
+        for step in (1, 100, 3999, 4000, 4001, 300_000):  # code/util/optimizer.py
+            expected = 512**-0.5 * min(step**-0.5, step * 4000**-1.5)
+            assert learning_rate(step, config.train, 512) == pytest.approx(expected)
+        train, model = config.train, config.model
+        assert (train.adam_betas, train.adam_epsilon, train.clip) == ((0.9, 0.999), 1e-8, 3.0)
+        assert (train.steps, train.batch, train.batch_unit) == (300_000, 128, "sentences")
+        assert (train.label_smoothing, train.evaluate_every, train.average) == (0, 10_000, 1)
+        assert (model.dropout, model.embedding_init, model.scale_embeddings) == (0.2, "normal", False)
+        if model.architecture == "transformer":
+            assert (model.feed_forward_dropout, model.norm_epsilon, model.init) == (0.2, 1e-6, "pytorch")
+        for side in (model.encoder, model.decoder):
+            for scheme in side.position:
+                expected_options: dict[str, Any] = {
+                    "relative": {"init": "normal"},
+                    "recurrent": {"dropout_before": 0.2, "dropout_after": 0},
+                    "sinusoidal": {"dropout_before": 0.2},
+                }.get(scheme.scheme, {})
+                assert scheme.options == expected_options
+    assert recipe.scales["paper"].corpora["test"].public == {"sacrebleu": "wmt14"}  # type: ignore[union-attr]
+
+
+def test_the_paper_scales_have_what_the_papers_have() -> None:
+    for paper, warmup in (("chen2019a", 8000), ("chen2019b", 4000)):
+        recipe = load(paper)
+        for system, chosen in recipe.systems.items():
+            config = resolved(recipe, system)
+            assert config.train.clip is None
+            assert config.train.schedule.warmup == warmup
+            assert learning_rate(warmup, config.train, 512) == pytest.approx((512 * warmup) ** -0.5)
+            big = chosen.model.get("size") == "big"
+            assert config.model.dropout == (0.3 if big else 0.1)
+            assert config.model.attention_dropout == (0.1 if paper == "chen2019a" else 0)
+            assert config.model.d_model == (1024 if big else 512)
+    for paper in ("rosendahl2019", "rosendahl2019-zhen"):
+        recipe = load(paper)
+        for system in recipe.systems:
+            train = resolved(recipe, system).train
+            assert (train.clip, train.learning_rate, train.schedule.warmup) == (None, 3e-4, 0)
+            assert (train.schedule.decay, train.schedule.patience, train.batch) == (0.9, 6, 4700)
+
+
+@pytest.mark.parametrize("name", ["neishi2019", "rosendahl2019", "rosendahl2019-zhen", "chen2019b"])
+def test_figures_beside_a_papers_are_by_its_measure(name: str) -> None:
+    """Tokenised BLEU as of multi-bleu.perl, wherever the paper's BLEU stands beside ours; chen2019a has sacreBLEU's."""
+    recipe = load(name)
+    for table in recipe.tables:
+        if table.kind == "scores":
+            pairs = [(column.analysis, column.measure) for column in table.columns if column.published]
+        else:
+            pairs = [(table.analysis, measure) for measure in table.measures if table.published]
+        for analysis, measure in pairs:
+            if analysis is not None and measure in ("bleu", "multi-bleu"):
+                assert measure == "multi-bleu"
+                assert recipe.analyses[analysis].text == "words"
+
+
+def test_bins_of_parts_need_the_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    third, half = {"part": {"of": 3, "take": 3}}, {"part": {"of": 2, "take": 1}}
+    trainings = {"all": {}, "long": third, "middle": {"part": {"of": 3, "take": 2}}, "half": half}
+    runs = [{"systems": ["relative"], "trainings": list(trainings), "tests": ["test"]}]
+    analysis = {"test": "test", "bins": "parts", "text": "words", "metrics": ["multi-bleu"]}
+    tree = {**SMALL, "trainings": trainings, "runs": runs}
+    good = {**tree, "analyses": {"test": {**analysis, "trainings": ["long", "middle"]}}}
+    made = plan(load(written(tmp_path, good)), "smoke", None)
+    step = analyses(made, made.steps)[0]["test"]
+    assert step.needs["parts"] == "corpus/parts-3"
+    assert step.settings["bins"] == "parts"
+    assert step.settings["target_language"] == "de"
+    for names in (["all"], ["long", "half"], ["all", "long"]):
+        bad = {**tree, "analyses": {"test": {**analysis, "trainings": names}}}
+        assert "analyses.test: bins: parts needs trainings on parts" in faults_of(written(tmp_path, bad))
+    monkeypatch.setattr("posnmt.data.segment.find_spec", lambda name: None)
+    found = faults_of(written(tmp_path, good), "pair.target=ja")
+    assert "analyses.test: mecab segments Japanese and is not installed" in found
+    assert "pip install 'posnmt[ja]', or measure the raw text" in found
+
+
+def test_steps_that_count_subwords_of_tokenised_text_have_keys_of_their_own(tmp_path: Path) -> None:
+    """Others keep theirs, so that a finished study has nothing to make again."""
+    runs = [{"systems": ["relative"], "trainings": ["long"], "tests": ["test"]}]
+    path = written(tmp_path, {**SMALL, "runs": runs, "analyses": {"test": {"test": "test", "trainings": ["long"]}}})
+    for settings, extra in ((), {}), (("scales.smoke.config.data.tokenise=moses",), {"lengths": "tokenised"}):
+        made = plan(load(path, settings), "smoke", None)
+        split = made.steps["corpus/parts-3"].settings
+        assert split == {"parts": 3, "max_length": 100, **extra}
+        analysis = analyses(made, made.steps)[0]["test"].settings
+        assert set(analysis) - set(extra) == {
+            "outputs", "seeds", "shares", "text", "bins", "metrics", "bleu_tokenizer"
+        }  # fmt: skip

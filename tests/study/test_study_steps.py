@@ -1,0 +1,194 @@
+"""The steps of a study by hand: what a function of `posnmt.study.steps` makes of small inputs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posnmt.config.schema import Config
+from posnmt.data.length_unit import length_unit
+from posnmt.data.prepare import prepare
+from posnmt.data.text import TextPipeline
+from posnmt.errors import UserError
+from posnmt.study import steps
+from posnmt.workflow.kind import Context, Resources
+
+
+def lines_of(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def write(path: Path, *lines: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def context(folder: Path, settings: dict[str, Any], inputs: dict[str, Path] | None = None, **files: Path) -> Context:
+    out = folder / "step"
+    out.mkdir()
+    named = {name.replace("_", "."): path for name, path in files.items()}
+    return Context(out, settings, inputs or {}, named, Resources(), lambda line: None)
+
+
+@pytest.mark.parametrize(
+    ("pair", "expected"),
+    [
+        (("ja", "en"), {"source": ["赤青"], "target": ["red blue"]}),
+        (("en", "zh"), {"source": ["赤 青"], "target": ["redblue"]}),
+    ],
+)
+def test_joined_sentences_have_a_blank_between_unless_their_language_has_none(
+    pair: tuple[str, str], expected: dict[str, list[str]], tmp_path: Path
+) -> None:
+    write(tmp_path / "text" / "source", "赤", "青")
+    write(tmp_path / "text" / "target", "red", "blue")
+    write(tmp_path / "text" / "documents", "a", "a")
+    settings = {"sentences": 2, "rest": "drop", "pair": dict(zip(("source", "target"), pair, strict=True))}
+    made = context(tmp_path, settings, {"text": tmp_path / "text"})
+    steps.join(made)
+    assert {side: lines_of(made.folder / side) for side in ("source", "target")} == expected
+
+
+def test_a_part_of_a_text_is_evenly_spread(tmp_path: Path) -> None:
+    ten = [str(number) for number in range(10)]
+    files = {"0_source": write(tmp_path / "a", *ten), "0_target": write(tmp_path / "b", *ten)}
+    made = context(tmp_path, {"texts": [{"take": 4}]}, **files)
+    steps.corpus(made)
+    assert lines_of(made.folder / "source") == lines_of(made.folder / "target") == ["0", "2", "5", "7"]
+
+
+def test_a_limit_of_training_is_the_recipes_own(tmp_path: Path) -> None:
+    """A recipe that counts epochs has no limit of steps besides, and one without a limit is refused."""
+    inputs = {"train": tmp_path, "dev": tmp_path}
+    made = context(tmp_path, {"part": None}, inputs)
+    found = steps._config(made, {"train": {"epochs": 10}}).train
+    assert (found.steps, found.epochs) == (None, 10)
+    with pytest.raises(UserError, match="say when to stop"):
+        steps._config(made, {"train": {"seed": 1}})
+    assert steps._config(made, {}).data.train.source == str(tmp_path / "source")  # to prepare a text
+
+
+def test_the_speed_of_training_is_the_median_of_what_was_logged(tmp_path: Path) -> None:
+    """So that a pause, or a slow first step, does not count; lines of evaluations have no speed."""
+    lines = [{"kind": "train", "source_tokens_per_second": speed} for speed in (10.0, 990.0, 1000.0)]
+    write(tmp_path / "metrics.jsonl", *map(json.dumps, [lines[0], {"kind": "dev"}, *lines[1:]]))
+    assert steps.training_speed(tmp_path) == 990.0
+
+
+class Stop(Exception):
+    """The analysis was called."""
+
+
+SOURCE, TARGET = "a (b), c", "Rot, blau (und) grün."
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A prepared text, tokenised by Moses' rules, as a step leaves it."""
+    folder = tmp_path_factory.mktemp("prepared")
+    source = [f"a (b), c number {number}" for number in range(200)]
+    for split in ("train", "dev"):
+        write(folder / f"{split}.source", *source)
+        write(folder / f"{split}.target", *([TARGET] * 200))
+    corpora = {split: {side: f"{split}.{side}" for side in steps.SIDES} for split in ("train", "dev")}
+    data = {"root": str(folder), "tokenise": "moses", **corpora}
+    settings = {"data": data, "subword": {"vocabulary": 60}, "train": {"steps": 1}}
+    prepare(Config.model_validate(settings), folder / "stores")
+    return folder / "stores"
+
+
+def analysis(folder: Path, prepared: Path, **settings: Any) -> Context:
+    """A step that measures the outputs of three systems, trained on lengths 3 to 20, 2 to 30 and 4 to 10."""
+    inputs = {"prepared": prepared, "test": folder / "test"}
+    write(folder / "test" / "source", SOURCE)
+    write(folder / "test" / "target", TARGET)
+    outputs = []
+    for number, (shortest, longest) in enumerate([(3, 20), (2, 30), (4, 10)]):
+        run = inputs[f"run-{number}"] = folder / f"run-{number}"
+        output = inputs[f"output-{number}"] = folder / f"output-{number}"
+        record = {"training_lengths": {"source": {"shortest": shortest, "longest": longest}}, "parameters": 7}
+        write(run / "run" / "record.json", json.dumps(record))
+        write(run / "run" / "metrics.jsonl", json.dumps({"kind": "dev"}))
+        write(output / "output", TARGET.lower())
+        write(output / "speed.json", json.dumps({"output": {"source_subwords": 30, "seconds": 4}}))
+        outputs.append({"label": f"system {number}", "system": f"s{number}", "training": "all", "seed": 1})
+    default = {"seeds": 1, "shares": [], "text": "raw", "bins": None, "metrics": ["bleu"], "bleu_tokenizer": "13a"}
+    return context(folder, {**default, "outputs": outputs, **settings}, inputs)
+
+
+def measured(made: Context, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the step asks to be measured: options, and the lines of every text."""
+    found: dict[str, Any] = {}
+
+    def analyse(source: Path, reference: Path, outputs: dict[str, Path], **options: Any) -> None:
+        texts = {"source": source, "reference": reference, **outputs}
+        found.update(options, **{name: lines_of(path) for name, path in texts.items()})
+        raise Stop
+
+    monkeypatch.setattr("posnmt.analyse.analyse.analyse", analyse)
+    with pytest.raises(Stop):
+        steps.analyse(made)
+    return found
+
+
+def test_lengths_are_seen_that_any_training_saw(
+    tmp_path: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = analysis(tmp_path, prepared, bins=[2, 3])
+    found = measured(made, monkeypatch)
+    assert (found["min_trained_length"], found["max_trained_length"]) == (2, 30)
+    assert found["bin_edges"] == [2, 3]
+    assert [each["decoding_speed"] for each in steps._outputs(made)] == [7.5] * 3
+
+
+def test_what_a_text_is_cut_into(tmp_path: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = TextPipeline.load(next(prepared.glob("*/text")))
+    words = "Rot , blau ( und ) grün ."
+    subwords = text.target.subwords.split([words])[0]
+    for cut, expected in (("raw", TARGET), ("words", words), ("subwords", " ".join(subwords))):
+        folder = tmp_path / cut
+        folder.mkdir()
+        found = measured(analysis(folder, prepared, text=cut, target_language="de"), monkeypatch)
+        assert found["reference"] == [expected]
+        assert found["bleu_tokenizer"] == ("13a" if cut == "raw" else "none")
+        if cut == "subwords":
+            assert found["unit"] == "tokens"
+            assert found["source"] == [" ".join(text.source.subwords.split(["a ( b ) , c"])[0])]
+        else:
+            assert found["system 0"] == [expected.lower()]
+            assert found["source"] == [SOURCE]
+            count = length_unit(found["unit"], found["subword_model"])
+            assert count([SOURCE]) == [len(text.source.encode([SOURCE])[0])]
+
+
+def test_lengths_in_subwords_are_of_tokenised_text_where_training_tokenised(prepared: Path) -> None:
+    folder = next(prepared.glob("*/text"))
+    text = TextPipeline.load(folder)
+    for side, line in (("source", SOURCE), ("target", TARGET)):
+        count = length_unit("subwords", folder, side)
+        assert count([line]) == [len(getattr(text, side).encode([line])[0])]
+    # the model alone does not know that training parted a bracket from the words around it
+    assert length_unit("subwords", folder)(["number(number"]) == [3]
+    assert length_unit("subwords", folder / "source.model")(["number(number"]) > [3]
+
+
+def test_bins_of_the_parts_that_were_cut(tmp_path: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each bin ends with the longest source of its part, and one holds what is longer than all."""
+    bracket = "a number(number"  # 4 subwords as training has it, more without tokenisation
+    lines = [bracket, *(" ".join("a" * count) for count in (*[2] * 12, *[4] * 5, 3, 9, 9, 7))]
+    write(tmp_path / "text" / "source", *lines)
+    write(tmp_path / "text" / "target", *lines)
+    splitting = tmp_path / "splitting"
+    splitting.mkdir()
+    split = context(splitting, {"parts": 3, "max_length": 8}, {"text": tmp_path / "text", "prepared": prepared})
+    steps.length_split(split)
+    parts = [lines_of(split.folder / str(number) / "source") for number in (1, 2, 3)]
+    assert [max(len(line.split()) for line in part) for part in parts] == [2, 4, 7]
+    assert bracket in parts[1]
+    made = analysis(tmp_path, prepared, bins="parts")
+    made.inputs["parts"] = split.folder
+    assert measured(made, monkeypatch)["bin_edges"] == [3, 5, 8]

@@ -1,0 +1,18 @@
+"""Tables of statistics of several systems."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from posnmt.analyse.additive import Additive
+from posnmt.metrics.registry import DEFAULT_METRICS, Scorer
+
+
+def table(references, systems, metrics=DEFAULT_METRICS):
+    scorers = {metric: Scorer(metric, references) for metric in metrics}
+    lengths = [np.array([len(line.split()) for line in lines]) for lines in (*systems, references)]
+    return Additive.of(
+        {metric: [scorer.statistics(lines) for lines in systems] for metric, scorer in scorers.items()},
+        lengths[:-1],
+        lengths[-1],
+    )

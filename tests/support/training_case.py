@@ -1,0 +1,39 @@
+"""A training that is stopped, and what it leaves."""
+
+from __future__ import annotations
+
+import json
+
+import torch
+from safetensors.torch import load_file
+
+from posnmt.run import Run
+from posnmt.train import loop
+
+
+def losses(folder, kind="train", name="loss"):
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return {line["step"]: line[name] for line in lines if line["kind"] == kind}
+
+
+def weights(folder, name="last"):
+    return load_file(Run.open(folder).weights(name))
+
+
+def assert_same(one, other):
+    assert one.keys() == other.keys()
+    assert [name for name in one if not torch.equal(one[name], other[name])] == []
+
+
+class StopAt:
+    """Stands in for a signal: training hears it before a certain step."""
+
+    def __init__(self, step, monkeypatch):
+        original = loop.why_stop
+        monkeypatch.setattr(
+            loop,
+            "why_stop",
+            lambda settings, progress, stop: (
+                "interrupted" if progress.step == step else original(settings, progress, stop)
+            ),
+        )
