@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from posnmt.analyse.analyse import analyse
-from posnmt.config.schema import from_tree
 from posnmt.corpora.artificial.pairs import command as artificial
 from posnmt.progress import Display
+from posnmt.resolve import from_tree
 from posnmt.run import Run, refuse_existing
 from posnmt.train.loop import train
 from posnmt.translate.command import translate_file

@@ -12,6 +12,7 @@ best.safetensors, average.safetensors
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,9 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posnmt.config.formats import OLDEST
-from posnmt.config.schema import Config, dump, load
+from posnmt.config.schema import Config
 from posnmt.errors import UserError, existing_file
 from posnmt.files import PARTIAL, locked, write_json, write_text
+from posnmt.resolve import dump, load
 
 if TYPE_CHECKING:
     from posnmt.data.text import TextPipeline
@@ -109,12 +111,22 @@ class Run:
 
     def weights(self, checkpoint: str = "model") -> Path:
         """The file of a checkpoint by name."""
-        from posnmt.train.checkpoint import all_in
-
         if checkpoint != "last":
             return self.folder / f"{checkpoint}.safetensors"
-        newest = all_in(self.folder / "checkpoints")[-1:]
+        newest = checkpoints_in(self.folder / "checkpoints")[-1:]
         return (newest[0] if newest else self.folder / "checkpoints") / "model.safetensors"
+
+
+def checkpoints_in(folder: Path) -> list[Path]:
+    """The checkpoints in a folder, oldest first."""
+    named = (path for path in folder.glob("step-*") if re.fullmatch(r"step-\d+(-\d+)?", path.name))
+    return sorted(named, key=step_and_version)
+
+
+def step_and_version(place: Path) -> tuple[int, int]:
+    """Step and version of a checkpoint, from its name."""
+    _, step, *version = place.name.split("-")
+    return int(step), int(version[0]) if version else 1
 
 
 def is_unfinished(folder: Path) -> bool:

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from posnmt.config.schema import json_schema, load
 from posnmt.data.prepare import prepare
+from posnmt.resolve import json_schema, load
 from posnmt.run import Run
-from posnmt.study.plan import plan
-from posnmt.study.recipe import load as load_recipe
-from posnmt.study.recipe import shipped
+from posnmt.study.load import load as load_recipe
+from posnmt.study.load import shipped
+from posnmt.study.plan import KINDS, plan
 from posnmt.train.loop import train
 from posnmt.translate.translator import Translator
 from posnmt.workflow.graph import Graph
@@ -62,7 +62,7 @@ def steps() -> dict[str, str]:
     """`recipe: kind` -> a digest of the keys of its steps at the scale `smoke`, without the analyses."""
     digests = {}
     for name in shipped():
-        graph = Graph(plan(load_recipe(name), "smoke", None).steps.values())
+        graph = Graph(plan(load_recipe(name), "smoke", None).steps.values(), KINDS)
         kinds: dict[str, list[str]] = {}
         for step in graph.order():
             kinds.setdefault(graph.steps[step].kind, []).append(f"{step} {graph.key(step)}")

@@ -82,8 +82,9 @@ def systems(system: str | None, vocabulary: int, size: str, parts: bool, as_json
     \b
     Example: posnmt systems relative --vocabulary 16004
     """
-    from posnmt.config.systems import SYSTEMS, describe
-    from posnmt.config.systems import parts as all_parts
+    from posnmt.cli.systems import describe
+    from posnmt.cli.systems import parts as all_parts
+    from posnmt.config.systems import SYSTEMS
 
     if system is not None:
         shown: Any = describe(system, vocabulary, size)
@@ -122,10 +123,10 @@ def prepare(config: Path, out: Path | None, settings: tuple[str, ...]) -> None:
     """
     from rich.console import Console
 
-    from posnmt.config.schema import load
     from posnmt.data.prepare import prepare as make
     from posnmt.data.prepare import table
     from posnmt.progress import Display
+    from posnmt.resolve import load
 
     with Display() as display:
         store = make(load(config, settings), out, display.say)
@@ -148,7 +149,7 @@ def train(config: Path | None, out: Path | None, settings: tuple[str, ...], resu
     \b
     Example: posnmt train configs/multi30k-en-de.yaml --out runs/multi30k --set model.system=relative
     """
-    from posnmt.config.schema import json_schema, load
+    from posnmt.resolve import json_schema, load
 
     if schema:
         click.echo(json.dumps(json_schema(), indent=2))

@@ -50,7 +50,7 @@ def recipes() -> None:
     \b
     Example: posnmt study list
     """
-    from posnmt.study.recipe import load, shipped
+    from posnmt.study.load import load, shipped
 
     for name, path in shipped().items():
         recipe = load(name, check_configs=False)
@@ -67,8 +67,8 @@ def plan(recipe: str, scale: str, data: Path | None, out: Path, settings: tuple[
     Example: posnmt study plan neishi2019 --scale smoke --out study
     """
     from posnmt.progress import Display
+    from posnmt.study.load import load
     from posnmt.study.plan import plan as make_plan
-    from posnmt.study.recipe import load
     from posnmt.study.show import print_plan
     from posnmt.study.study import config_format
 
@@ -102,7 +102,7 @@ def run(
     Example: posnmt study run neishi2019 --scale smoke --out study
     """
     from posnmt.progress import Display
-    from posnmt.study.recipe import load
+    from posnmt.study.load import load
     from posnmt.study.study import run as run_study
 
     with Display() as display:

@@ -1,16 +1,12 @@
-"""The configuration: one YAML file, typed, frozen; unknown keys refused; every fault listed at once.
+"""The sections of a configuration, typed and frozen: `data`, `subword`, `model`, `train`, `decode`.
 
-Five sections: `data`, `subword`, `model`, `train`, `decode`. A named system (`model.system: relative`) or a named size
-(`model.size: small`) fills in what the file leaves out; whatever the file says wins. `load` gives the whole, checked
-configuration; each fault names the file, the line, the rule and the value.
+`posnmt.resolve` reads one from a file, fills in what named systems and sizes stand for, and checks the whole.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-import yaml
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -21,10 +17,9 @@ from pydantic import (
     model_validator,
 )
 
-from posnmt.config.formats import FORMAT, OLDEST, as_meant, unreadable
-from posnmt.config.yaml import Lines, Section, expand, faults, merge, override, place, read_yaml
-from posnmt.data.segment import SEGMENTERS
-from posnmt.errors import UserError, raise_all
+from posnmt.config.formats import FORMAT, OLDEST
+from posnmt.config.segmenters import SEGMENTERS
+from posnmt.config.yaml import Section
 
 Positive = Annotated[int, Field(gt=0)]
 Init = Literal["xavier", "pytorch", "fairseq", "small-output", "depth-scaled", "deepnorm"]
@@ -342,146 +337,3 @@ class Config(Section):
                 "train.patience and the plateau schedule look at a dev corpus: add data.dev, or leave them out"
             )
         return self
-
-
-SIZES: dict[str, dict[str, Any]] = {
-    "tiny": {"d_model": 64, "feed_forward": 128, "heads": 4, "encoder": {"layers": 2}, "decoder": {"layers": 2}},
-    "small": {"d_model": 256, "feed_forward": 1024, "heads": 4, "encoder": {"layers": 3}, "decoder": {"layers": 3}},
-    "base": {"d_model": 512, "feed_forward": 2048, "heads": 8, "encoder": {"layers": 6}, "decoder": {"layers": 6}},
-    "big": {
-        "d_model": 1024, "feed_forward": 4096, "heads": 16, "dropout": 0.3,
-        "encoder": {"layers": 6}, "decoder": {"layers": 6},
-    },
-}  # fmt: skip
-
-
-_ABLATED = {"encoder": ("encoder",), "decoder": ("decoder",), "both": ("encoder", "decoder")}
-
-
-def load(path: str | Path, overrides: list[str] | tuple[str, ...] = (), unnumbered: int = FORMAT) -> Config:
-    """The configuration in a YAML file, checked.
-
-    Args:
-        path: the YAML file.
-        overrides: `key.key=value` settings, the value in YAML; they win over the file.
-        unnumbered: the format of a file that does not name its own: today's where a person writes it, `OLDEST` where an
-            earlier posnmt may have written it.
-
-    Raises:
-        UserError: every fault of the file and of the overrides at once, each with its line.
-    """
-    path = Path(path)
-    tree, lines = read_yaml(
-        path, "config", "a config is a YAML mapping with the sections data, subword, model, train, decode"
-    )
-    for setting in overrides:
-        tree = override(tree, setting)
-    return from_tree(tree, path, lines, unnumbered)
-
-
-def from_tree(
-    tree: dict[str, Any], path: Path | None = None, lines: Lines | None = None, unnumbered: int = FORMAT
-) -> Config:
-    """The configuration in a nested dictionary, checked; `path` and `lines` say where each key stands.
-
-    `unnumbered` is as for `load`. `data.root` becomes absolute, so that the configuration names the same files whatever
-    the working directory is, and wherever it is written down.
-    """
-    if unnumbered != FORMAT:
-        tree = {"format": unnumbered, **tree}
-    tree = _with_defaults_of_names(tree, path, lines or {})
-    tree = as_meant(tree, tree.get("format", FORMAT))
-    try:
-        config = Config.model_validate(tree)
-    except ValidationError as error:
-        raise_all(faults(error, Config, path, lines or {}))
-        raise AssertionError from error  # raise_all raised: a ValidationError holds at least one problem
-    raise_all(_model_faults(config, path, lines or {}))
-    base = Path() if path is None else path.parent
-    root = base / expand(config.data.root, "data.root" if path is None else f"{path}: data.root")
-    data = config.data.model_copy(update={"root": str(root.resolve())})
-    return config.model_copy(update={"data": data})
-
-
-def with_names(model: dict[str, Any]) -> dict[str, Any]:
-    """A `model` section with all that its named size and system stand for; what it says itself wins.
-
-    Raises:
-        UserError: an unknown system, or nothing for `without` to take away.
-    """
-    filled: dict[str, Any] = _with_defaults_of_names({"model": model}, None, {})["model"]
-    return filled
-
-
-def resumed(config: Config, number: int) -> Config:
-    """A configuration for going on with a run of format `number`: one that names no format is read as of that."""
-    if "format" in config.model_fields_set or config.format == number:
-        return config
-    written = config.model_dump(mode="json", exclude_unset=True)  # earlier formats have defaults of their own
-    return from_tree({**written, "format": number})
-
-
-def dump(config: Config) -> str:
-    """The configuration as YAML that `load` reads back to an equal one."""
-    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=100)
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema of the configuration, for editors."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Config.model_json_schema(), "title": "posnmt"}
-
-
-def _with_defaults_of_names(tree: dict[str, Any], path: Path | None, lines: Lines) -> dict[str, Any]:
-    """Fill in what model.size and model.system stand for: size, then system, then what the file says."""
-    from posnmt.config.systems import named
-
-    model = tree.get("model", {})
-    if not isinstance(model, dict):
-        return tree
-    merged: dict[str, Any] = SIZES.get(str(model.get("size")), {})
-    name = model.get("system")
-    if isinstance(name, str):
-        try:
-            system = named(name)
-        except UserError as error:
-            raise UserError(
-                f"model.system: {error.what}", place(("model", "system"), path, lines), error.todo
-            ) from None
-        merged = merge(merged, system.over(merged))
-    for side in _ABLATED.get(str(model.get("without")), ()):
-        fault = _why_not_without(side, merged, model)
-        if fault is not None:
-            what, todo = fault
-            raise UserError(what, place(("model", "without"), path, lines), todo)
-        merged = merge(merged, {side: {"position": []}})
-    return {**tree, "model": merge(merged, model)}
-
-
-def _why_not_without(side: str, named: dict[str, Any], model: dict[str, Any]) -> tuple[str, str] | None:
-    """Why `model.without` cannot take order information away from a side: what is wrong, and what to do."""
-    if not isinstance(model.get("system"), str):
-        return "model.without needs model.system", f"no order information is model.{side}.position: []"
-    written = model.get(side)
-    if isinstance(written, dict) and written.get("position"):  # a config as resolved says [], which is the same
-        what = f"model.without: {model['without']} takes away what a named system gives"
-        return f"{what}, and model.{side}.position is the config's own", "leave one of them out"
-    if not named.get(side, {}).get("position"):
-        what = f"model.without: {model['system']} has no order information in its {side} that could be left out"
-        return what, "leave model.without out"
-    return None
-
-
-def _model_faults(config: Config, path: Path | None, lines: Lines) -> list[UserError]:
-    """What the architecture and the position schemes have against the `model` section."""
-    from posnmt.model.registry import check
-
-    stacks = {"encoder": config.model.encoder, "decoder": config.model.decoder}
-    positions = {side: {choice.scheme for choice in stack.position} for side, stack in stacks.items()}
-    old = [((side, "position"), fault) for side, fault in unreadable(positions, config.format)]
-    return [
-        UserError(
-            f"{'.'.join(('model', *(key for key in keys if not key.isdigit())))}: {fault}",
-            place(("model", *keys), path, lines),
-        )
-        for keys, fault in [*check(config.model), *old]
-    ]

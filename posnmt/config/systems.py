@@ -1,15 +1,24 @@
-"""The named systems: each a few lines of configuration under the id that the papers' table uses.
+"""The named sizes, and the named systems: each a few lines of configuration under the id that the papers' table uses.
 
-A system fills in `model.encoder` and `model.decoder`; any setting that a config writes itself wins over it.
+They fill in a part of the `model` section; any setting that a config writes itself wins over them.
 """
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
 from typing import Any
 
 from posnmt.errors import refuse_unknown
+
+SIZES: dict[str, dict[str, Any]] = {
+    "tiny": {"d_model": 64, "feed_forward": 128, "heads": 4, "encoder": {"layers": 2}, "decoder": {"layers": 2}},
+    "small": {"d_model": 256, "feed_forward": 1024, "heads": 4, "encoder": {"layers": 3}, "decoder": {"layers": 3}},
+    "base": {"d_model": 512, "feed_forward": 2048, "heads": 8, "encoder": {"layers": 6}, "decoder": {"layers": 6}},
+    "big": {
+        "d_model": 1024, "feed_forward": 4096, "heads": 16, "dropout": 0.3,
+        "encoder": {"layers": 6}, "decoder": {"layers": 6},
+    },
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -248,55 +257,3 @@ def named(name: str) -> System:
     """
     refuse_unknown(name, SYSTEMS, "system")
     return SYSTEMS[name]
-
-
-def describe(name: str, vocabulary: int, size: str) -> dict[str, Any]:
-    """A system's parts, source and parameter count, for `vocabulary` entries a side and a named size."""
-    from posnmt.config.schema import from_tree
-    from posnmt.model.registry import count_parameters
-
-    system = named(name)
-    corpus = {"source": "-", "target": "-"}
-    tree = {"data": {"train": corpus}, "model": {"system": name, "size": size}}
-    model = from_tree({**tree, "train": {"steps": 1, "dev_bleu": False}}).model
-    parts = {
-        side: f"{stack.layers} layer{'' if stack.layers == 1 else 's'}, "
-        + (", ".join(_shown(choice.scheme, choice.options) for choice in stack.position) or "no position scheme")
-        for side, stack in (("encoder", model.encoder), ("decoder", model.decoder))
-    }
-    return {
-        "system": name,
-        "summary": system.summary,
-        "source": system.source,
-        "architecture": _shown(model.architecture, model.options),
-        **parts,
-        "vocabulary": vocabulary,
-        "parameters": count_parameters(model, vocabulary, vocabulary),
-    }
-
-
-def parts() -> list[dict[str, Any]]:
-    """Every position scheme and every architecture that a configuration may name: what it is, and its options."""
-    from posnmt.model.registry import ARCHITECTURES, architecture
-    from posnmt.position.registry import SCHEMES, scheme_class
-
-    kinds: list[tuple[str, str, Any]] = [("scheme", name, scheme_class(name)) for name in SCHEMES]
-    kinds += [("architecture", name, architecture(name)) for name in ARCHITECTURES]
-    return [
-        {
-            "kind": kind,
-            "name": name,
-            "about": " ".join(str(inspect.getdoc(made)).split("\n\n")[0].split()),
-            "options": {
-                option: {"default": field.default, "about": field.description}
-                for option, field in made.Settings.model_fields.items()
-            },
-        }
-        for kind, name, made in kinds
-    ]
-
-
-def _shown(name: str, options: dict[str, Any]) -> str:
-    """A scheme or an architecture and its options in words."""
-    settings = ", ".join(f"{key} {str(value).lower()}" for key, value in options.items())
-    return f"{name} ({settings})" if settings else name

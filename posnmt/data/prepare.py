@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import posnmt
 from posnmt.config.schema import Config
+from posnmt.config.segmenters import SEGMENTERS, requires
 from posnmt.config.yaml import expand
 from posnmt.data.corpus import BYTE_ORDER_MARK, Findings, TextFile, corpus_files, read_chunks
 from posnmt.data.encode import REASONS, Account, EncodeChunk
 from posnmt.data.learn import Files, Report, all_files, learn, text_folder, told
-from posnmt.data.segment import SEGMENTERS, requires
 from posnmt.data.store import FORMAT, SplitWriter, Store
 from posnmt.data.text import TextPipeline, text_hash
 from posnmt.errors import UserError, existing_file, raise_all

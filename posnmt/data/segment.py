@@ -5,39 +5,11 @@ Both are optional: `pip install 'posnmt[ja]'` or `'posnmt[zh]'`. The Japanese wo
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from functools import cached_property
-from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 
-from posnmt.errors import UserError
-
-
-class Needs(NamedTuple):
-    """What a segmenter is for and what it needs.
-
-    Attributes:
-        language: in words.
-        codes: language codes, without region or script.
-        extra: the extra of posnmt that installs its packages.
-        packages: distribution name → module.
-    """
-
-    language: str
-    codes: tuple[str, ...]
-    extra: str
-    packages: dict[str, str]
-
-    def serves(self, code: str) -> bool:
-        """Whether it is for a language, by its code, such as `zh` or `zh-Hant`."""
-        return re.split("[-_]", code.lower())[0] in self.codes
-
-
-SEGMENTERS = {
-    "mecab": Needs("Japanese", ("ja", "jpn"), "ja", {"mecab-python3": "MeCab", "ipadic": "ipadic"}),
-    "jieba": Needs("Chinese", ("zh", "zho", "chi", "cmn"), "zh", {"rjieba": "rjieba"}),
-}
+from posnmt.config.segmenters import requires
 
 # First and last code of scripts that are written without blanks, with their punctuation and full-width forms.
 _WITHOUT_BLANKS = (
@@ -49,27 +21,6 @@ _WITHOUT_BLANKS = (
     (0x1B000, 0x1B16F),
     (0x20000, 0x3FFFF),
 )
-
-
-def word_tokeniser(code: str) -> str:
-    """The tokeniser whose words are counted in a language: a segmenter where it has no blanks, else Moses' rules."""
-    return next((name for name, needs in SEGMENTERS.items() if needs.serves(code)), "moses")
-
-
-def requires(tokeniser: str) -> None:
-    """Check that the packages of a segmenter are installed; other names need none.
-
-    Raises:
-        UserError: a package is missing; the message names the extra that installs it.
-    """
-    needs = SEGMENTERS.get(tokeniser)
-    missing = [name for name, module in needs.packages.items() if find_spec(module) is None] if needs else []
-    if needs and missing:
-        raise UserError(
-            f"{tokeniser} segments {needs.language} and is not installed (missing: {', '.join(missing)})",
-            "data.tokenise",
-            f"pip install 'posnmt[{needs.extra}]'",
-        )
 
 
 class Segmenter:

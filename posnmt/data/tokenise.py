@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 from posnmt.config.schema import Tokeniser
+from posnmt.config.segmenters import SEGMENTERS
 from posnmt.data.moses import MosesTokeniser
-from posnmt.data.segment import SEGMENTERS, Segmenter
+from posnmt.data.segment import Segmenter
 from posnmt.errors import UserError, existing_file
 
 # Where truecasing takes a new sentence to start: after the first, also beyond the second.

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from posnmt.errors import UserError
 from posnmt.files import replacing
-from posnmt.train.sharding import slice_like
+from posnmt.model.slices import slice_like
 
 
 def save_model(model: nn.Module, path: Path, about: dict[str, Any]) -> None:

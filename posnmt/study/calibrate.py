@@ -61,10 +61,11 @@ def _measure(tree: Mapping[str, Any]) -> Speed:
     """What `measure` gives, with the threads that there are."""
     import torch
 
-    from posnmt.config.schema import Decode, from_tree
+    from posnmt.config.schema import Decode
     from posnmt.config.yaml import merge
     from posnmt.data.subword import SPECIALS
     from posnmt.model.registry import build_model
+    from posnmt.resolve import from_tree
     from posnmt.train.device import make_fabric
     from posnmt.train.loss import TrainingLoss
     from posnmt.train.optimizer import make_optimizer

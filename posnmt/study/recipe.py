@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from importlib import resources
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from posnmt.config.yaml import Lines, Section, faults, merge, override, place, read_yaml
+from posnmt.config.yaml import Section
 from posnmt.corpora.catalogue import entry
 from posnmt.corpora.spec import Listed, spec
-from posnmt.data.segment import requires, word_tokeniser
-from posnmt.errors import UserError, UserErrors, nearest, raise_all
+from posnmt.errors import UserError
 from posnmt.study.claims import Claim
 from posnmt.study.layout import Figure, Table
 from posnmt.study.resources import ByKind
@@ -243,159 +239,3 @@ class Recipe(Section):
 def at(value: Value | Mapping[Scale, Value], scale: Scale) -> Value:
     """A setting at one scale; one without scales holds at all of them."""
     return value[scale] if isinstance(value, Mapping) else value
-
-
-def shipped() -> dict[str, Path]:
-    """The recipes that come with the package, by name."""
-    folder = Path(str(resources.files("posnmt.study") / "recipes"))
-    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
-
-
-def load(name: str, overrides: tuple[str, ...] = (), check_configs: bool = True) -> Recipe:
-    """A recipe by its name, if it is one that comes with the package, or by its file, checked.
-
-    Args:
-        name: `neishi2019`, or the path of a YAML file.
-        overrides: `key.key=value`, over the file.
-        check_configs: whether the configuration of every training is checked too, for which PyTorch is imported.
-
-    Raises:
-        UserError: every fault at once, with its line.
-    """
-    known = shipped()
-    path = known.get(name) or Path(name)
-    if not path.exists():
-        near = nearest(name, known)
-        hint = f"did you mean {near!r}? " if near else ""
-        raise UserError(
-            f"no recipe is called {name!r}",
-            None,
-            f"{hint}those that come with posnmt: {', '.join(known)}; or name a file",
-        )
-    tree, lines = read_yaml(path, "recipe", "a recipe is a YAML mapping: recipe, title, pair, scales, systems ...")
-    for setting in overrides:
-        tree = override(tree, setting)
-    try:
-        recipe = Recipe.model_validate(tree)
-    except ValidationError as error:
-        raise_all(faults(error, Recipe, path, lines))
-        raise AssertionError from error  # raise_all raised: a ValidationError holds at least one problem
-    raise_all(list(_faults(recipe, path, lines)))
-    if check_configs:
-        raise_all(list(_config_faults(recipe, path, lines)))  # needs names that are known
-    return recipe
-
-
-def _measurable(recipe: Recipe, analysis: Analysis) -> str | None:
-    """Why an analysis cannot be made as it is asked for; None if it can."""
-    if analysis.text == "words":
-        try:
-            requires(word_tokeniser(recipe.pair.target))
-        except UserError as error:
-            return f"{error.what}; {error.todo}, or measure the raw text"
-    if analysis.bins == "parts":
-        parts = [recipe.trainings[name].part for name in analysis.trainings if name in recipe.trainings]
-        if len({part.of if part else 0 for part in parts}) > 1 or None in parts:
-            return "bins: parts needs trainings on parts of the text by length, all of one number of parts"
-    return None
-
-
-def _config_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]:
-    """Every fault of the configurations that the trainings will have: unknown keys, schemes and options of schemes.
-
-    A fault of a scale's or a training's `config` is named once, not once for each system.
-    """
-    from posnmt.config.schema import from_tree
-    from posnmt.study.plan import text_config, train_config
-
-    corpora = {name: {"source": "-", "target": "-"} for name in ("train", "dev")}
-
-    def refused(keys: tuple[str, ...], tree: Callable[[], dict[str, Any]]) -> list[UserError]:
-        try:
-            from_tree(merge({"data": corpora}, tree()))
-        except UserError as error:
-            single = error.faults if isinstance(error, UserErrors) else [error]
-            return [UserError(f"{'.'.join(keys)}: {each.what}", place(keys, path, lines), each.todo) for each in single]
-        return []
-
-    for scale, setting in recipe.scales.items():
-        if found := refused(("scales", scale, "config"), partial(text_config, recipe, scale, Training())):
-            yield from found
-            continue
-        of_trainings = {
-            name: refused(("trainings", name, "config"), partial(text_config, recipe, scale, how))
-            for name, how in recipe.trainings.items()
-        }
-        yield from (fault for faults in of_trainings.values() for fault in faults)
-        for system, training in recipe.variants(scale):
-            if not of_trainings[training]:
-                yield from refused(("systems", system), partial(train_config, recipe, scale, system, training, 1))
-        used = {scheme for system, _ in recipe.variants(scale) for scheme in _schemes(recipe, scale, system)}
-        for scheme in set(setting.options) - used:
-            keys = ("scales", scale, "options", scheme)
-            todo = f"leave it out; they have {', '.join(sorted(used)) or 'none'}"
-            yield UserError(f"{'.'.join(keys)}: no system that is run has this scheme", place(keys, path, lines), todo)
-
-
-def _schemes(recipe: Recipe, scale: Scale, system: str) -> set[str]:
-    """The position schemes of a system."""
-    from posnmt.config.schema import with_names
-
-    chosen = recipe.systems[system]
-    model = with_names(merge(recipe.scales[scale].config.get("model", {}), {"system": chosen.system, **chosen.model}))
-    return {each["scheme"] for side in ("encoder", "decoder") for each in model.get(side, {}).get("position", [])}
-
-
-def _faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]:
-    """Every name that is used and is not there, and every system that there is not."""
-    from posnmt.config.systems import named
-
-    known: dict[str, Mapping[str, Any]] = {
-        "systems": recipe.systems, "trainings": recipe.trainings, "tests": recipe.tests, "analyses": recipe.analyses,
-    }  # fmt: skip
-
-    def unknown(kind: str, names: list[str], *keys: str) -> Iterator[UserError]:
-        for name in names:
-            if name not in known[kind]:
-                near = nearest(name, known[kind])
-                todo = f"did you mean {near!r}?" if near else f"there are {', '.join(known[kind])}"
-                yield UserError(f"{'.'.join(keys)}: {kind} has no {name!r}", place(keys, path, lines), todo)
-
-    labels: dict[str, str] = {}
-    for name, system in recipe.systems.items():
-        label = recipe.systems[name].label or name
-        if (other := labels.setdefault(label, name)) != name:
-            what = f"systems.{name}: {other} is called {label!r} as well, and tables could not tell them apart"
-            yield UserError(what, place(("systems", name), path, lines), "give one of them another label")
-        try:
-            named(system.system)
-        except UserError as error:
-            yield UserError(f"systems.{name}: {error.what}", place(("systems", name), path, lines), error.todo)
-    for test_name, test in recipe.tests.items():
-        for scale, setting in recipe.scales.items():
-            corpora = setting.names()
-            if isinstance(test.corpus, str) or scale in test.corpus:
-                corpus = at(test.corpus, scale)
-                if corpus not in corpora:
-                    what = f"tests.{test_name}: there is no corpus {corpus!r} at scale {scale}"
-                    yield UserError(
-                        what, place(("tests", test_name), path, lines), f"there are {', '.join(sorted(corpora))}"
-                    )
-    for number, runs in enumerate(recipe.runs):
-        for kind in ("systems", "trainings", "tests"):
-            yield from unknown(kind, getattr(runs, kind), "runs", str(number), kind)
-    for name, analysis in recipe.analyses.items():
-        yield from unknown("tests", [analysis.test], "analyses", name, "test")
-        yield from unknown("trainings", analysis.trainings, "analyses", name, "trainings")
-        yield from unknown("systems", analysis.systems or [], "analyses", name, "systems")
-        if fault := _measurable(recipe, analysis):
-            yield UserError(f"analyses.{name}: {fault}", place(("analyses", name), path, lines))
-    if recipe.recommend is not None:
-        yield from unknown("analyses", recipe.recommend.analyses, "recommend", "analyses")
-    for key in ("tables", "figures", "claims"):
-        for number, item in enumerate(getattr(recipe, key)):
-            yield from unknown("analyses", item.analyses(), key, str(number))
-            for variant in item.variants():
-                system_name, training = recipe.variant(variant)
-                yield from unknown("systems", [system_name], key, str(number))
-                yield from unknown("trainings", [training], key, str(number))

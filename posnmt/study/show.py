@@ -10,7 +10,7 @@ from rich.table import Table
 
 from posnmt.progress import Display
 from posnmt.study.calibrate import Estimate, estimate
-from posnmt.study.plan import Plan, analyses
+from posnmt.study.plan import KINDS, Plan, analyses
 from posnmt.study.study import finished
 from posnmt.workflow import status
 from posnmt.workflow.graph import Graph
@@ -19,7 +19,7 @@ from posnmt.workflow.graph import Graph
 def whole_graph(made: Plan) -> Graph:
     """All steps that there would be if nothing failed, analyses too."""
     steps, _ = analyses(made, made.steps)
-    return Graph([*made.steps.values(), *steps.values()])
+    return Graph([*made.steps.values(), *steps.values()], KINDS)
 
 
 def print_plan(made: Plan, out: Path, calibrate: bool, display: Display) -> None:

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from posnmt.config.formats import OLDEST
-from posnmt.config.schema import Config, from_tree
+from posnmt.config.schema import Config
 from posnmt.config.yaml import merge
 from posnmt.data.corpus import Findings, TextFile, open_text, read_lines
 from posnmt.errors import UserError
 from posnmt.progress import Display
+from posnmt.resolve import from_tree
 from posnmt.run import Run
 from posnmt.workflow.kind import Context, Kind
 
@@ -279,7 +280,7 @@ def translate(context: Context) -> None:
 def analyse(context: Context) -> None:
     """The outputs of one test measured together: a report of its own, and the counts that verdicts are made from."""
     from posnmt.analyse.analyse import analyse as measure
-    from posnmt.data.segment import word_tokeniser
+    from posnmt.config.segmenters import word_tokeniser
     from posnmt.data.text import TextPipeline
     from posnmt.data.tokenise import Words
     from posnmt.study import evidence

@@ -15,7 +15,7 @@ from posnmt.errors import UserError
 from posnmt.files import read_json, sha256_of, write_json
 from posnmt.study import database, evidence
 from posnmt.study.page import StudyResults, render
-from posnmt.study.plan import WHOLE, Plan, PlannedRun, analyses, plan
+from posnmt.study.plan import KINDS, WHOLE, Plan, PlannedRun, analyses, plan
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.recommend import recommend
 from posnmt.study.steps import SIDES, training_speed
@@ -52,7 +52,7 @@ def run(
     made = plan(recipe, scale, data, config_format(out))
     runner.open_study(out, recipe.recipe, recipe.hash)
     remember(made, out)
-    first = runner.run(Graph(list(made.steps.values())), out, executor=executor, jobs=jobs, say=say)
+    first = runner.run(Graph(made.steps.values(), KINDS), out, executor=executor, jobs=jobs, say=say)
     graph, _ = with_analyses(made, out)
     second = runner.run(graph, out, executor=executor, jobs=jobs, say=say, retry=False)
     summary = first.and_then(second)
@@ -97,9 +97,9 @@ def recall(out: Path) -> Plan:
 
 def with_analyses(made: Plan, out: Path) -> tuple[Graph, dict[str, str]]:
     """The graph with the analyses of all translations that there are, and why some analyses cannot be made."""
-    graph = Graph(list(made.steps.values()))
+    graph = Graph(made.steps.values(), KINDS)
     steps, missing = analyses(made, finished(graph, out))
-    return Graph([*made.steps.values(), *steps.values()]), missing
+    return Graph([*made.steps.values(), *steps.values()], KINDS), missing
 
 
 def finished(graph: Graph, out: Path) -> list[str]:
@@ -114,7 +114,7 @@ def altered(made: Plan, out: Path) -> dict[str, status.State]:
     """
     complete, _ = analyses(made, made.steps)
     found: dict[str, status.State] = {}
-    for graph in (Graph([*made.steps.values(), *complete.values()]), with_analyses(made, out)[0]):
+    for graph in (Graph([*made.steps.values(), *complete.values()], KINDS), with_analyses(made, out)[0]):
         for state in status.states(graph, out):
             if state.state == "altered":
                 found[state.step] = state

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,8 +22,9 @@ from torch.optim import Optimizer
 
 from posnmt.errors import UserError
 from posnmt.files import PARTIAL, commit_folder, sha256_of
+from posnmt.model.slices import slice_like, whole
 from posnmt.model.weights import load_model, save_model
-from posnmt.train.sharding import slice_like, whole
+from posnmt.run import checkpoints_in, step_and_version
 
 MODEL, OPTIMIZER, STATE, SUMS = "model.safetensors", "optimizer.safetensors", "state.json", "SHA256SUMS"
 
@@ -58,7 +58,8 @@ class Checkpoints:
             about: facts for the header of the file of weights.
         """
         name = f"step-{state['step']:08d}"
-        versions = [_number(place)[1] for place in all_in(self.folder) if _number(place)[0] == state["step"]]
+        taken = [step_and_version(place) for place in checkpoints_in(self.folder)]
+        versions = [version for step, version in taken if step == state["step"]]
         if versions:
             name += f"-{max(versions) + 1}"
         building = self.folder / f".{name}{PARTIAL}"
@@ -74,7 +75,7 @@ class Checkpoints:
 
     def prune(self) -> None:
         """Remove what nobody needs: all but the newest complete states, and the weights that are to be averaged."""
-        places = all_in(self.folder)
+        places = checkpoints_in(self.folder)
         states, averaged = places[-COMPLETE:], self.to_average()
         for place in places:
             if place not in states and place not in averaged:
@@ -86,7 +87,7 @@ class Checkpoints:
 
     def to_average(self) -> list[Path]:
         """The newest evaluated checkpoints, one a step, oldest first. An interruption leaves one that is not."""
-        by_step = {_number(place)[0]: place for place in all_in(self.folder) if evaluated(place)}
+        by_step = {step_and_version(place)[0]: place for place in checkpoints_in(self.folder) if evaluated(place)}
         return list(by_step.values())[-self.averaged :]
 
     def sound_to_average(self, say: Callable[[str], None]) -> list[Path]:
@@ -106,7 +107,7 @@ class Checkpoints:
             UserError: there are checkpoints, and none is sound.
         """
         faults: dict[Path, str] = {}
-        for place in reversed(all_in(self.folder)):
+        for place in reversed(checkpoints_in(self.folder)):
             fault = damage(place, complete=True)
             if fault is None:
                 for other, reason in faults.items():
@@ -121,17 +122,6 @@ class Checkpoints:
                 "restore one from a copy, or start a new run with another --out",
             )  # fmt: skip
         return None
-
-
-def all_in(folder: Path) -> list[Path]:
-    """The checkpoints in a folder, oldest first."""
-    return sorted((path for path in folder.glob("step-*") if re.fullmatch(r"step-\d+(-\d+)?", path.name)), key=_number)
-
-
-def _number(place: Path) -> tuple[int, int]:
-    """Step and version of a checkpoint, from its name."""
-    _, step, *version = place.name.split("-")
-    return int(step), int(version[0]) if version else 1
 
 
 def evaluated(place: Path) -> bool:

@@ -20,7 +20,7 @@ import torch
 from lightning_fabric import Fabric
 from torch.optim import Optimizer
 
-from posnmt.config.schema import Config, resumed
+from posnmt.config.schema import Config
 from posnmt.data.batch import BatchPlan
 from posnmt.data.concatenate import Concatenated
 from posnmt.data.prepare import prepare
@@ -32,6 +32,7 @@ from posnmt.model.registry import build_model
 from posnmt.model.weights import average, load_model, save_model, save_tensors
 from posnmt.processor import multiplies_bf16
 from posnmt.progress import Display, duration
+from posnmt.resolve import resumed
 from posnmt.run import Run, claimed, is_unfinished, refuse_existing, refuse_other_config, refuse_other_text
 from posnmt.train.checkpoint import MODEL, Checkpoints, load_checkpoint, optimizer_tensors
 from posnmt.train.device import make_fabric

@@ -16,16 +16,16 @@ spend: so it is imported where it is used.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
-from torch import Tensor, nn
+from torch import nn
 
 from posnmt.model.attention import CrossAttention
 from posnmt.model.layers import DecoderLayer, EncoderLayer
+from posnmt.model.slices import whole
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
-    from torch.distributed.tensor import DTensor
 
 
 def shard(module: nn.Module, mesh: DeviceMesh) -> nn.Module:
@@ -47,21 +47,6 @@ def shard(module: nn.Module, mesh: DeviceMesh) -> nn.Module:
     return module
 
 
-def whole(tensor: Tensor) -> Tensor:
-    """All of a tensor, by every process together where each has a slice."""
-    return tensor.full_tensor() if _is_sliced(tensor) else tensor
-
-
-def slice_like(tensor: Tensor, like: Tensor) -> Tensor:
-    """This process's slice of a tensor where `like` is shared out, else all of it; on the device of `like`."""
-    tensor = tensor.to(like.device)
-    if not _is_sliced(like):
-        return tensor
-    from torch.distributed.tensor import distribute_tensor
-
-    return distribute_tensor(tensor, like.device_mesh, like.placements, src_data_rank=None)  # all have read the file
-
-
 def copy_whole(sharded: nn.Module, plain: nn.Module | None) -> None:
     """Put all weights of a sharded module into a plain one of the same kind; every process takes part.
 
@@ -73,8 +58,3 @@ def copy_whole(sharded: nn.Module, plain: nn.Module | None) -> None:
         tensor = whole(parameter.detach())
         if plain is not None:
             places[name].data.copy_(tensor)
-
-
-def _is_sliced(tensor: Tensor) -> TypeGuard[DTensor]:
-    """Whether this process has only a slice of a tensor."""
-    return hasattr(tensor, "device_mesh")

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from posnmt.errors import UserError, refuse_unknown
+from posnmt.errors import UserError
 from posnmt.workflow.folder import LOG, RUNNING
 from posnmt.workflow.kind import Resources
 from posnmt.workflow.lock import holder, now
@@ -61,25 +61,6 @@ class Executor(Protocol):
 
 UNKNOWN = -1000
 """The exit status of a step whose process was not ours to wait for, and which left no record."""
-
-
-def make(name: str, out: Path, jobs: int | None) -> Executor:
-    """The executor of a name.
-
-    Args:
-        name: one of `NAMES`.
-        out: the study's folder.
-        jobs: steps at once; None: as many as there is room for.
-
-    Raises:
-        UserError: no such executor, or what it needs is not installed.
-    """
-    refuse_unknown(name, NAMES, "executor")
-    if name == "local":
-        return Local(processors(), gpus(), jobs)
-    from posnmt.workflow.cluster import Cluster
-
-    return Cluster(out, name.removeprefix("submitit-"), jobs)
 
 
 def processors() -> int:

@@ -20,7 +20,6 @@ from posnmt.files import read_json, sha256_of, write_json
 from posnmt.workflow.folder import step_folder
 from posnmt.workflow.kind import Resources, load_kinds
 
-KINDS = "posnmt.study.steps:KINDS"
 HASHES = "hashes.json"
 
 
@@ -88,7 +87,7 @@ class Graph:
             other in a circle.
     """
 
-    def __init__(self, steps: Iterable[Step], kinds: str = KINDS) -> None:
+    def __init__(self, steps: Iterable[Step], kinds: str) -> None:
         self.kinds = kinds
         self._registry = load_kinds(kinds)
         self.steps: dict[str, Step] = {}

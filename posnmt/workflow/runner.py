@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import posnmt
-from posnmt.errors import UserError
+from posnmt.errors import UserError, refuse_unknown
 from posnmt.files import read_json, write_json
 from posnmt.interrupt import StopSignal
 from posnmt.progress import duration
 from posnmt.workflow import status
+from posnmt.workflow.cluster import Cluster
 from posnmt.workflow.execute import DISK_FULL, STOPPED, disk_full, is_disk_full, record_failure
-from posnmt.workflow.executors import UNKNOWN, Executor, Job, make
+from posnmt.workflow.executors import NAMES, UNKNOWN, Executor, Job, Local, gpus, processors
 from posnmt.workflow.folder import DONE, FAILED, PROGRESS, STEP, alteration
 from posnmt.workflow.graph import Graph
 from posnmt.workflow.kind import Resources
@@ -115,7 +116,7 @@ def run(
         KeyboardInterrupt: told to stop, and everything is saved.
     """
     with _only_runner(out), StopSignal() as stop, status.Board(graph, say, estimates) as board:
-        return _Runner(graph, out, make(executor, out, jobs), board, stop, retry).run()
+        return _Runner(graph, out, _executor(executor, out, jobs), board, stop, retry).run()
 
 
 def _only_runner(out: Path) -> Lock:
@@ -131,6 +132,23 @@ def _only_runner(out: Path) -> Lock:
         if is_disk_full(error):
             raise UserError(disk_full(out)) from None
         raise
+
+
+def _executor(name: str, out: Path, jobs: int | None) -> Executor:
+    """The executor of a name.
+
+    Args:
+        name: one of `NAMES`.
+        out: the study's folder.
+        jobs: steps at once; None: as many as there is room for.
+
+    Raises:
+        UserError: no such executor, or what it needs is not installed.
+    """
+    refuse_unknown(name, NAMES, "executor")
+    if name == "local":
+        return Local(processors(), gpus(), jobs)
+    return Cluster(out, name.removeprefix("submitit-"), jobs)
 
 
 class _Runner:

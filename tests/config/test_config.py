@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from posnmt.config.schema import Config, dump, from_tree, json_schema, load
-from posnmt.config.systems import SYSTEMS, describe, parts
+from posnmt.cli.systems import describe, parts
+from posnmt.config.schema import Config
+from posnmt.config.systems import SYSTEMS
 from posnmt.errors import UserError
+from posnmt.resolve import dump, from_tree, json_schema, load
 
 ROOT = Path(__file__).parents[2]
 GOOD = """\

@@ -12,13 +12,13 @@ from training_case import StopAt, assert_same, weights
 
 import corpus
 from posnmt.config.formats import FORMAT, OLDEST, as_meant
-from posnmt.config.schema import dump, from_tree, load
 from posnmt.errors import UserError
 from posnmt.interrupt import Interrupted
+from posnmt.resolve import dump, from_tree, load
 from posnmt.run import Run
 from posnmt.study import steps
+from posnmt.study.load import load as load_recipe
 from posnmt.study.plan import plan
-from posnmt.study.recipe import load as load_recipe
 from posnmt.study.study import ASKED, config_format, recall, remember
 from posnmt.train.loop import train
 from posnmt.train.schedule import warmup_and_cooldown

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from posnmt.config.schema import from_tree
 from posnmt.model.registry import count_parameters
 from posnmt.model.transformer import Transformer
+from posnmt.resolve import from_tree
 from tiny import both, build, settings
 
 PUBLISHED = {

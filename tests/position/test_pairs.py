@@ -10,12 +10,13 @@ import torch
 import posnmt.model.attention as attention
 import posnmt.model.kernels.blocks as blocks
 from posnmt.config.formats import FORMAT
-from posnmt.config.schema import SchemeChoice, dump
+from posnmt.config.schema import SchemeChoice
 from posnmt.errors import UserError
 from posnmt.model.attention import SelfAttention, attend
 from posnmt.model.state import LayerCache
 from posnmt.position.registry import SCHEMES, build, check
 from posnmt.position.seam import LayerPosition, LayerPositions, Span, Stack
+from posnmt.resolve import dump
 from posnmt.run import Run
 from tiny import both, config, encoder
 

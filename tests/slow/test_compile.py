@@ -7,7 +7,7 @@ import json
 import pytest
 
 import corpus
-from posnmt.config.schema import load
+from posnmt.resolve import load
 from posnmt.train.loop import train
 
 pytestmark = pytest.mark.slow

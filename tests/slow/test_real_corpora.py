@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from posnmt.config.schema import load
+from posnmt.resolve import load
 from posnmt.train.loop import train
 
 ROOT = Path(__file__).parents[2]

@@ -12,8 +12,8 @@ from functools import partial
 import pytest
 
 import step_kinds
-from posnmt.study.plan import plan
-from posnmt.study.recipe import load
+from posnmt.study.load import load
+from posnmt.study.plan import KINDS, plan
 from posnmt.workflow import cluster
 from posnmt.workflow.graph import Graph, Step
 from posnmt.workflow.kind import Resources
@@ -66,7 +66,7 @@ def test_jobs_have_the_resources_of_the_recipe(out):
     """The steps of one system, from the text to the translation; training alone asks for a GPU."""
     settings = tuple(f"scales.smoke.resources.{kind}={asked}" for kind, asked in ASKED.items())
     steps = plan(load("choose", settings), "smoke", None).steps.values()
-    study = Graph([step for step in steps if "seed-" not in step.name or "/relative/all/seed-1" in step.name])
+    study = Graph([step for step in steps if "seed-" not in step.name or "/relative/all/seed-1" in step.name], KINDS)
     assert run(study, out, executor="slurm").failed == {}
     trained = of_step(out, study, "train/relative/all/seed-1")
     assert trained["Partition"] == "gpu"
@@ -201,7 +201,7 @@ def test_a_training_that_slurm_puts_back_goes_on_from_its_checkpoint(out, monkey
     name = "train/relative/all/seed-1"
     mine = [step for step in steps if "seed-" not in step.name or step.name == name]
     disturbed = Graph(mine, "disturbed_training:KINDS")
-    assert disturbed.key(name) == Graph(mine).key(name)
+    assert disturbed.key(name) == Graph(mine, KINDS).key(name)
     monkeypatch.setenv("DISTURB", "runner SIGUSR2 7")  # whoever started the step is the job
     told = [json.dumps([vars(step) for step in mine], default=vars), str(out)]
     script = (

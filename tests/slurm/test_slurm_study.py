@@ -9,8 +9,8 @@ import sys
 import pytest
 
 import step_kinds
-from posnmt.study.plan import plan
-from posnmt.study.recipe import load
+from posnmt.study.load import load
+from posnmt.study.plan import KINDS, plan
 from posnmt.workflow.graph import Graph, Step
 from posnmt.workflow.kind import Resources
 from posnmt.workflow.runner import run
@@ -117,7 +117,7 @@ def test_the_steps_of_a_recipe_run_as_jobs(out):
     """Real steps, from the text to the translation: those of one system with one seed."""
     steps = plan(load("choose"), "smoke", None).steps.values()
     mine = [step for step in steps if "seed-" not in step.name or "/relative/all/seed-1" in step.name]
-    study = Graph(mine)
+    study = Graph(mine, KINDS)
     assert run(study, out, executor="slurm").failed == {}
     translated = wrote(study, out, "translate/relative/all/seed-1/test", "output")
     assert translated.count("\n") == 60  # as many as the recipe's test set has

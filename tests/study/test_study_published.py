@@ -14,7 +14,8 @@ import yaml
 
 from posnmt.study.claims import Comparison, Figures
 from posnmt.study.layout import Published, Table
-from posnmt.study.recipe import Recipe, load, shipped
+from posnmt.study.load import load, shipped
+from posnmt.study.recipe import Recipe
 
 PAPERS: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "published.yaml").read_text(encoding="utf-8"))
 TABLES = [(paper, str(number)) for paper, found in PAPERS.items() for number in found["tables"]]

@@ -9,12 +9,15 @@ import pytest
 import yaml
 from recipe_case import SMALL, faults_of, written
 
-from posnmt.config.schema import Config, from_tree
+from posnmt.config.schema import Config
 from posnmt.config.yaml import merge
 from posnmt.data import segment
 from posnmt.errors import UserError
-from posnmt.study.plan import analyses, plan, train_config
-from posnmt.study.recipe import Recipe, load, shipped
+from posnmt.resolve import from_tree
+from posnmt.study.load import load, shipped
+from posnmt.study.plan import analyses, plan
+from posnmt.study.recipe import Recipe
+from posnmt.study.trainings import train_config
 from posnmt.train.schedule import learning_rate
 
 

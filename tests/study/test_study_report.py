@@ -20,11 +20,11 @@ from posnmt.study import published
 from posnmt.study.grid import Cell, Grid, Head, Row, Sheet
 from posnmt.study.latex import to_latex
 from posnmt.study.layout import Table
+from posnmt.study.load import load, shipped
 from posnmt.study.marks import agreed, signs
 from posnmt.study.measured import Measured, Recommendation, StudyResults
 from posnmt.study.page import render
 from posnmt.study.plan import PlannedRun
-from posnmt.study.recipe import load, shipped
 from posnmt.study.study import _run
 from posnmt.workflow.status import State
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from recipe_case import SMALL, data, faults_of, written
 
-from posnmt.study.plan import analyses, plan
-from posnmt.study.recipe import load, shipped
+from posnmt.study.load import load, shipped
+from posnmt.study.plan import KINDS, analyses, plan
 from posnmt.study.resources import ByKind
 from posnmt.workflow import cluster, runner
 from posnmt.workflow.executors import Local
@@ -76,7 +76,7 @@ def test_only_training_is_given_several_gpus_or_nodes(tmp_path, setting):
 def test_resources_change_no_key_but_the_number_of_processes_does(tmp_path):
     def keys(*settings):
         steps = plan(load(written(tmp_path, SMALL), settings), "smoke", None).steps
-        graph = Graph(steps.values())
+        graph = Graph(steps.values(), KINDS)
         return {name: graph.key(name) for name in graph.order()}
 
     of = "scales.smoke.resources"

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from posnmt.errors import UserError
-from posnmt.study.recipe import load, shipped
+from posnmt.study.load import load, shipped
 
 CORPORA = {name: {"source": f"{name}.a", "target": f"{name}.b"} for name in ("train", "dev", "test")}
 

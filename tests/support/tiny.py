@@ -6,11 +6,12 @@ from typing import Any
 
 import torch
 
-from posnmt.config.schema import Config, Model, SchemeChoice, from_tree
+from posnmt.config.schema import Config, Model, SchemeChoice
 from posnmt.config.systems import SYSTEMS
 from posnmt.model.base import TranslationModel, stacks
 from posnmt.model.registry import build_model
 from posnmt.position.registry import SCHEMES, check
+from posnmt.resolve import from_tree
 from posnmt.testing import VOCABULARY, Subject, tokens
 
 __all__ = ["VOCABULARY", "tokens"]

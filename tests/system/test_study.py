@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from posnmt.study.recipe import load, shipped
+from posnmt.study.load import load, shipped
 
 PAPERS = ("neishi2019", "rosendahl2019", "rosendahl2019-zhen", "chen2019a", "chen2019b")
 SETTINGS = {**os.environ, "OMP_NUM_THREADS": "1"}

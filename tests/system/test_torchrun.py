@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import corpus
-from posnmt.config.schema import load
+from posnmt.resolve import load
 from posnmt.train.loop import train
 
 

@@ -20,12 +20,11 @@ import pytest
 from safetensors.torch import load_file
 
 import corpus
-from posnmt.config.schema import load
 from posnmt.errors import UserError
 from posnmt.interrupt import Interrupted
-from posnmt.run import claimed, is_unfinished
+from posnmt.resolve import load
+from posnmt.run import checkpoints_in, claimed, is_unfinished
 from posnmt.train import loop
-from posnmt.train.checkpoint import all_in
 from posnmt.train.loop import train
 
 OPERATIONS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "shutil.copyfile"}
@@ -92,7 +91,7 @@ def outcome(run: Path) -> dict[str, object]:
         "weights": {name: {key: each.tolist() for key, each in tensors.items()} for name, tensors in files.items()},
         "metrics": [{key: each for key, each in line.items() if "second" not in key} for line in metrics],
         "record": {key: record.get(key) for key in ("stopped", "steps", "best_step", "model", "parameters")},
-        "checkpoints": [place.name.split("-")[1] for place in all_in(run / "checkpoints")],
+        "checkpoints": [place.name.split("-")[1] for place in checkpoints_in(run / "checkpoints")],
         "left": [path.name for path in run.rglob("*.partial")],
     }
 
@@ -169,7 +168,7 @@ def test_a_damaged_checkpoint_is_passed_over_aloud(config, undisturbed, tmp_path
     from posnmt.progress import Display
 
     run = train(config, tmp_path / "run").folder
-    newest = all_in(run / "checkpoints")[-1]
+    newest = checkpoints_in(run / "checkpoints")[-1]
     path = newest / name
     if how == "flipped":
         content = bytearray(path.read_bytes())
@@ -188,7 +187,7 @@ def test_a_damaged_checkpoint_is_passed_over_aloud(config, undisturbed, tmp_path
 
 def test_no_sound_checkpoint_is_an_error_that_stays(config, tmp_path):
     run = train(config, tmp_path / "run").folder
-    for place in all_in(run / "checkpoints"):
+    for place in checkpoints_in(run / "checkpoints"):
         (place / "optimizer.safetensors").write_bytes(b"")
     for _ in range(2):
         with pytest.raises(

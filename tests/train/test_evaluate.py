@@ -13,9 +13,10 @@ from lightning_fabric import Fabric
 from sacrebleu.metrics import BLEU
 
 from corpus import make
-from posnmt.config.schema import Train, load
+from posnmt.config.schema import Train
 from posnmt.data.prepare import prepare
 from posnmt.data.store import Store
+from posnmt.resolve import load
 from posnmt.run import Run
 from posnmt.train.evaluate import evaluate, merit
 from posnmt.train.loop import train

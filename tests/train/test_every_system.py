@@ -9,8 +9,9 @@ import pytest
 import torch
 
 import corpus
-from posnmt.config.schema import Decode, load
+from posnmt.config.schema import Decode
 from posnmt.config.systems import SYSTEMS
+from posnmt.resolve import load
 from posnmt.run import Run
 from posnmt.train.loop import train
 from posnmt.translate.translator import Translator

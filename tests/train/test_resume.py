@@ -14,13 +14,12 @@ from safetensors.torch import load_file
 from training_case import StopAt, assert_same, losses, weights
 
 import corpus
-from posnmt.config.schema import load
 from posnmt.errors import UserError
 from posnmt.interrupt import Interrupted
 from posnmt.model.weights import average
-from posnmt.run import Run
+from posnmt.resolve import load
+from posnmt.run import Run, checkpoints_in
 from posnmt.train import loop
-from posnmt.train.checkpoint import all_in
 from posnmt.train.loop import train
 
 
@@ -47,7 +46,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(config_path, tmp_path, monkeypatch, s
         StopAt(stop, patch)
         with pytest.raises(Interrupted, match=f"stopped after step {stop}, state saved"):
             train(config, tmp_path / "parts")
-    assert all_in(tmp_path / "parts" / "checkpoints")[-1].name == f"step-{stop:08}"
+    assert checkpoints_in(tmp_path / "parts" / "checkpoints")[-1].name == f"step-{stop:08}"
     train(config, tmp_path / "parts", resume=True)
     assert losses(tmp_path / "parts") == losses(tmp_path / "whole")
     assert losses(tmp_path / "parts", "dev", "perplexity") == losses(tmp_path / "whole", "dev", "perplexity")
@@ -104,7 +103,7 @@ def test_a_signal_saves_the_state_and_exits_130(config_path, tmp_path):
     assert process.wait() == 130
     assert "interrupted: stopped after step " in lines[-1]
     assert "Traceback" not in "".join(lines)
-    step = json.loads((all_in(tmp_path / "run" / "checkpoints")[-1] / "state.json").read_text())["step"]
+    step = json.loads((checkpoints_in(tmp_path / "run" / "checkpoints")[-1] / "state.json").read_text())["step"]
     assert f"stopped after step {step}," in lines[-1]
 
 
@@ -158,7 +157,7 @@ def test_a_run_records_where_it_came_from(config_path, tmp_path):
 
 def test_the_average_is_the_mean_and_old_checkpoints_go(config_path, tmp_path):
     run = train(load(config_path), tmp_path / "run")
-    places = all_in(run.folder / "checkpoints")
+    places = checkpoints_in(run.folder / "checkpoints")
     assert [place.name for place in places] == ["step-00000008", "step-00000012"]
     assert all((place / "optimizer.safetensors").exists() for place in places)
     tensors = [load_file(place / "model.safetensors") for place in places]

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 import corpus
-from posnmt.config.schema import from_tree, load
 from posnmt.errors import UserError
 from posnmt.interrupt import Interrupted
+from posnmt.resolve import from_tree, load
 from posnmt.run import Run
 from posnmt.train import loop
 from posnmt.train.loop import train

@@ -17,9 +17,10 @@ import torch
 from safetensors.torch import load_file
 
 import corpus
-from posnmt.config.schema import Train, load
+from posnmt.config.schema import Train
 from posnmt.errors import UserError
 from posnmt.interrupt import Interrupted
+from posnmt.resolve import load
 from posnmt.run import Run
 from posnmt.train import loop
 from posnmt.train.device import make_fabric

@@ -10,14 +10,15 @@ import torch
 from safetensors.torch import load_file
 
 import corpus
-from posnmt.config.schema import Train, load
+from posnmt.config.schema import Train
 from posnmt.data.batch import BatchPlan, Cursor, collate
 from posnmt.data.prepare import prepare
 from posnmt.data.subword import PAD
 from posnmt.interrupt import StopSignal
 from posnmt.model.registry import build_model
+from posnmt.resolve import load
+from posnmt.run import checkpoints_in
 from posnmt.train import loop
-from posnmt.train.checkpoint import all_in
 from posnmt.train.gradients import InParts
 from posnmt.train.loop import train
 from posnmt.train.progress import Progress
@@ -91,7 +92,7 @@ def test_one_update_is_adamw_written_out(path, tmp_path, settings):
     shrink = min(1.0, config.train.clip / (norm + 1e-6)) if config.train.clip is not None else 1.0
     rate = metrics(run)[0]["learning_rate"]
     (beta, gamma), decay = config.train.adam_betas, config.train.weight_decay
-    after = load_file(all_in(run.folder / "checkpoints")[-1] / "model.safetensors")
+    after = load_file(checkpoints_in(run.folder / "checkpoints")[-1] / "model.safetensors")
     assert after.keys() == parameters.keys()
     for name, weight in parameters.items():
         gradient = torch.zeros_like(weight) if weight.grad is None else weight.grad * shrink
@@ -131,7 +132,7 @@ def test_second_update_has_the_moments_of_the_first(path, tmp_path):
             moments[name] = mean, square = 0.5 * mean + 0.5 * gradient, 0.7 * square + 0.3 * gradient**2
             root = (square / (1 - 0.7**step)).sqrt()
             weight.data -= line["learning_rate"] * mean / (1 - 0.5**step) / (root + config.train.adam_epsilon)
-    after = load_file(all_in(run.folder / "checkpoints")[-1] / "model.safetensors")
+    after = load_file(checkpoints_in(run.folder / "checkpoints")[-1] / "model.safetensors")
     for name, weight in model.named_parameters():
         torch.testing.assert_close(after[name], weight.detach(), rtol=0, atol=1e-9, msg=name)
 

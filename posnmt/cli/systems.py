@@ -1,0 +1,57 @@
+"""What `posnmt systems` shows: one system with its parts, source and size, or all schemes and architectures."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from posnmt.config.systems import named
+from posnmt.model.registry import ARCHITECTURES, architecture, count_parameters
+from posnmt.position.registry import SCHEMES, scheme_class
+from posnmt.resolve import from_tree
+
+
+def describe(name: str, vocabulary: int, size: str) -> dict[str, Any]:
+    """A system's parts, source and parameter count, for `vocabulary` entries a side and a named size."""
+    system = named(name)
+    corpus = {"source": "-", "target": "-"}
+    tree = {"data": {"train": corpus}, "model": {"system": name, "size": size}}
+    model = from_tree({**tree, "train": {"steps": 1, "dev_bleu": False}}).model
+    parts = {
+        side: f"{stack.layers} layer{'' if stack.layers == 1 else 's'}, "
+        + (", ".join(_shown(choice.scheme, choice.options) for choice in stack.position) or "no position scheme")
+        for side, stack in (("encoder", model.encoder), ("decoder", model.decoder))
+    }
+    return {
+        "system": name,
+        "summary": system.summary,
+        "source": system.source,
+        "architecture": _shown(model.architecture, model.options),
+        **parts,
+        "vocabulary": vocabulary,
+        "parameters": count_parameters(model, vocabulary, vocabulary),
+    }
+
+
+def parts() -> list[dict[str, Any]]:
+    """Every position scheme and every architecture that a configuration may name: what it is, and its options."""
+    kinds: list[tuple[str, str, Any]] = [("scheme", name, scheme_class(name)) for name in SCHEMES]
+    kinds += [("architecture", name, architecture(name)) for name in ARCHITECTURES]
+    return [
+        {
+            "kind": kind,
+            "name": name,
+            "about": " ".join(str(inspect.getdoc(made)).split("\n\n")[0].split()),
+            "options": {
+                option: {"default": field.default, "about": field.description}
+                for option, field in made.Settings.model_fields.items()
+            },
+        }
+        for kind, name, made in kinds
+    ]
+
+
+def _shown(name: str, options: dict[str, Any]) -> str:
+    """A scheme or an architecture and its options in words."""
+    settings = ", ".join(f"{key} {str(value).lower()}" for key, value in options.items())
+    return f"{name} ({settings})" if settings else name
