@@ -22,8 +22,8 @@ from typing import Any
 
 import yaml
 
-from posnmt.config.schema import load
 from posnmt.processor import processor
+from posnmt.resolve import load
 from posnmt.train.evaluate import bleu
 
 POSNMT = Path(sys.executable).with_name("posnmt")

@@ -15,10 +15,11 @@ import os
 from pathlib import Path
 
 from posnmt.analyse.bins import bins_from_edges
-from posnmt.config.schema import Decode, load
+from posnmt.config.schema import Decode
 from posnmt.config.systems import SYSTEMS
 from posnmt.corpora.artificial.pairs import command as artificial
 from posnmt.progress import Display
+from posnmt.resolve import load
 from posnmt.run import Run
 from posnmt.train.evaluate import bleu
 from posnmt.train.loop import train

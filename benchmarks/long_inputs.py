@@ -38,11 +38,12 @@ os.environ.update({**ENVIRONMENT, **os.environ})  # as the command line does: be
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from posnmt.config.schema import Train, from_tree
+from posnmt.config.schema import Train
 from posnmt.config.systems import SYSTEMS
 from posnmt.model.registry import architecture, build_model
 from posnmt.model.transformer import Transformer
 from posnmt.processor import processor
+from posnmt.resolve import from_tree
 from posnmt.train.device import make_fabric
 from posnmt.train.gradients import Gradients, InParts, Whole
 

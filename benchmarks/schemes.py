@@ -29,7 +29,7 @@ os.environ.update({**ENVIRONMENT, **os.environ})  # as the command line does: be
 
 import torch
 
-from posnmt.config.schema import Decode, Train, from_tree
+from posnmt.config.schema import Decode, Train
 from posnmt.config.systems import SYSTEMS
 from posnmt.data.batch import Pair
 from posnmt.model.base import TranslationModel
@@ -37,6 +37,7 @@ from posnmt.model.packed import pack
 from posnmt.model.registry import build_model
 from posnmt.parallel.threads import Workers
 from posnmt.processor import processor
+from posnmt.resolve import from_tree
 from posnmt.train.device import make_fabric
 from posnmt.train.gradients import InParts
 from posnmt.train.loss import TrainingLoss

@@ -9,9 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from posnmt.analyse.analyse import analyse
+from posnmt.analyse.analyse import Settings, analyse
 from posnmt.corpora.artificial.pairs import command as artificial
 from posnmt.progress import Display
+from posnmt.report.write import write
 from posnmt.resolve import from_tree
 from posnmt.run import Run, refuse_existing
 from posnmt.train.loop import train
@@ -54,10 +55,10 @@ def demo(out: Path, minutes: float, seed: int, display: Display) -> Path:
         translate_file([run.folder], corpus / "test.source", outputs[name], 1, "text", "model", {"beam": 1})
     model = Run.open(out / "relative").folder / "text" / "source.model"
     longest = run.record["training_lengths"]["source"]["longest"]
-    analyse(
-        corpus / "test.source", corpus / "test.target", outputs, unit="subwords", subword_model=model, bin_width=5,
-        max_trained_length=longest, out=out / "report", say=display.say,
-    )  # fmt: skip
+    settings = Settings(unit="subwords", subword_model=model, bin_width=5, max_trained_length=longest)
+    analysis = analyse(corpus / "test.source", corpus / "test.target", outputs, settings, say=display.say)
+    display.say("drawing")
+    write(analysis, out / "report")
     return out / "report" / "report.html"
 
 

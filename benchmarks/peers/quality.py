@@ -28,8 +28,8 @@ from speed_environment import prepare_environment
 from speed_peers import CONFIG, PEERS, launcher
 from speed_trainer import Job, TrainingFailed, run
 
-from posnmt.config.schema import load
 from posnmt.data.prepare import prepare
+from posnmt.resolve import load
 
 LEARNING = Path(__file__).parents[1] / "learning.py"
 sys.path.append(str(LEARNING.parent))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from posnmt.config.schema import SIZES
+from posnmt.config.systems import SIZES
 from posnmt.position.relative import Relative
 
 REPORT = 10

@@ -27,10 +27,11 @@ from speed_peers import CONFIG, PEERS, posnmt, posnmt_settings
 from speed_table import ACCOUNTING, table
 from speed_trainer import REPORT, Job, Trainer, TrainingFailed, run, speed
 
-from posnmt.config.schema import Train, load
+from posnmt.config.schema import Train
 from posnmt.config.systems import SYSTEMS
 from posnmt.errors import UserError
 from posnmt.processor import processor
+from posnmt.resolve import load
 from posnmt.train.device import precision
 
 PRECISIONS = ("auto", "fp32")

@@ -1,14 +1,14 @@
 """`posnmt analyse`: any systems' translations of a text against its reference, with intervals and significance.
 
-Everything is read and checked, then counted, sentence by sentence, then measured, and only then written. A bin of
-lengths, or a resample, is a sum over sentences (`posnmt.analyse.additive`).
+Everything is read and checked, then counted, sentence by sentence, then measured. A bin of lengths, or a resample, is a
+sum over sentences (`posnmt.analyse.additive`). `posnmt.report.write` makes files of it.
 """
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,8 +34,6 @@ from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.data.length_unit import CountLengths, length_unit
 from posnmt.errors import UserError, raise_all
 from posnmt.metrics.registry import DEFAULT_METRICS, ter_search_limits
-from posnmt.report.examples import Examples
-from posnmt.report.write import write
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,35 +41,11 @@ if TYPE_CHECKING:
 FORMAT = "posnmt analysis 1"
 
 
-def analyse(
-    source: Path,
-    reference: Path,
-    outputs: dict[str, Path],
-    *,
-    swapped: Swapped | None = None,
-    unit: str = "words",
-    subword_model: Path | None = None,
-    target_subword_model: Path | None = None,
-    bin_width: int | None = None,
-    bin_edges: list[int] | None = None,
-    max_trained_length: int | None = None,
-    min_trained_length: int | None = None,
-    trained_on: Path | None = None,
-    metrics: Sequence[str] = DEFAULT_METRICS,
-    bleu_tokenizer: str = "13a",
-    resampling: Resampling = DEFAULT_RESAMPLING,
-    processes: int = 1,
-    examples: int | None = None,
-    out: Path,
-    say: Callable[[str], None] = lambda message: None,
-    counts: Callable[[Additive, np.ndarray], None] = lambda additive, source_lengths: None,
-) -> dict[str, Any]:
-    """Measure systems overall and by source length; write `results.json`, `scores.csv`, figures and `report.html`.
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How translations are measured.
 
-    Args:
-        source, reference: one sentence a line, line by line the translation of each other.
-        outputs: system name → its translation of `source`, line by line; NAME:SEED for several seeds of a system.
-        swapped: system name and share of swapped words → its translation of a so swapped source, line by line.
+    Attributes:
         unit: `words`, `subwords` or `characters`; of bins and of length differences alike.
         subword_model: for `subwords`: a SentencePiece model, or a `text` folder (see `length_unit`); for the target,
             too, unless `target_subword_model` is given.
@@ -83,52 +57,113 @@ def analyse(
         bleu_tokenizer: sacreBLEU's tokeniser for BLEU, and for BLEU against position.
         resampling: how many samples intervals and significance rest on, and which tests are made.
         processes: how many to count with; above 1, the calling script needs Python's `if __name__ == "__main__"` guard.
-        examples: how many sentences, at equal distances, the page shows with all their texts; None: all, 0: none.
-        out: the folder to write to, made if it is not there.
-        say: called with a line of progress before each step that may take long.
-        counts: called with what every figure is a sum of (swapped sources last) and the source lengths `[N]`.
+    """
 
-    Returns:
-        What `results.json` holds; `docs/analyse.md` names the fields.
+    unit: str = "words"
+    subword_model: Path | None = None
+    target_subword_model: Path | None = None
+    bin_width: int | None = None
+    bin_edges: list[int] | None = None
+    max_trained_length: int | None = None
+    min_trained_length: int | None = None
+    trained_on: Path | None = None
+    metrics: Sequence[str] = DEFAULT_METRICS
+    bleu_tokenizer: str = "13a"
+    resampling: Resampling = DEFAULT_RESAMPLING
+    processes: int = 1
+
+    def faults(self) -> list[UserError]:
+        """Everything that is wrong with them and shows without reading a file."""
+        faults = []
+        longest, shortest = self.max_trained_length, self.min_trained_length
+        if self.trained_on is not None and (longest is not None or shortest is not None):
+            what, todo = "the trained lengths are given twice", "give a training text or lengths, not both"
+            faults.append(UserError(what, "--trained-on", todo))
+        for limit in (longest, shortest):
+            if limit is not None and limit < 1:
+                faults.append(UserError(f"a trained length is at least 1; got {limit}"))
+        if longest is not None and shortest is not None and shortest > longest:
+            faults.append(UserError(f"the shortest trained length, {shortest}, is above the longest, {longest}"))
+        if self.bin_width is not None and self.bin_edges is not None:
+            faults.append(UserError("bins are given twice", "--bin-edges", "give a width or edges, not both"))
+        return faults
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What an analysis found, for `posnmt.report.write.write` and for those who look further.
+
+    Attributes:
+        results: all figures, as `results.json` holds them; `docs/analyse.md` names the fields.
+        texts: source, reference and outputs; those of swapped sources last.
+        source_lengths: `[N]` of the sentences, in the unit.
+        trained: the lengths that training saw.
+        additive: what every figure is a sum of, for the outputs in the order of `texts`.
+    """
+
+    results: dict[str, Any]
+    texts: list[Text]
+    source_lengths: np.ndarray
+    trained: TrainedLengths
+    additive: Additive
+
+
+def analyse(
+    source: Path,
+    reference: Path,
+    outputs: dict[str, Path],
+    settings: Settings = Settings(),
+    swapped: Swapped | None = None,
+    say: Callable[[str], None] = lambda message: None,
+) -> Analysis:
+    """Measure systems overall and by source length; nothing is written.
+
+    Args:
+        source, reference: one sentence a line, line by line the translation of each other.
+        outputs: system name → its translation of `source`, line by line; NAME:SEED for several seeds of a system.
+        settings: how.
+        swapped: system name and share of swapped words → its translation of a so swapped source, line by line.
+        say: called with a line of progress before each step that may take long.
 
     Raises:
-        UserError: whatever is wrong with the options or the files; nothing is written then.
+        UserError: whatever is wrong with the settings or the files.
     """
     import numpy as np
 
-    _check_options(outputs, max_trained_length, min_trained_length, trained_on, bin_width, bin_edges, out)
+    nothing = UserError("there is no output to analyse", "--output", "give at least one NAME=FILE")
+    raise_all([*([] if outputs else [nothing]), *settings.faults()])
+    resampling = settings.resampling
     groups = seed_groups(list(outputs))
-    count_source = length_unit(unit, subword_model)
-    count_target = length_unit(unit, target_subword_model or subword_model, "target")
+    source_model, target_model = settings.subword_model, settings.target_subword_model or settings.subword_model
+    count_source = length_unit(settings.unit, source_model)
+    count_target = length_unit(settings.unit, target_model, "target")
     models = {
-        "subword model": _model_file(subword_model, "source"),
-        "target subword model": _model_file(target_subword_model, "target"),
+        "subword model": _model_file(source_model, "source"),
+        "target subword model": _model_file(settings.target_subword_model, "target"),
     }
     say("reading the texts")
     findings = Findings(accept=("empty", "crlf"))
     texts = read_aligned(source, reference, outputs, swapped or {}, findings)
-    trained = TrainedLengths(min_trained_length, max_trained_length)
-    training_text = None if trained_on is None else TextFile("trained on", trained_on)
-    if training_text is not None:
+    inputs = [input_record(text.file, text) for text in texts]
+    trained = TrainedLengths(settings.min_trained_length, settings.max_trained_length)
+    if settings.trained_on is not None:
         say("counting the lengths in the training text")
+        training_text = TextFile("trained on", settings.trained_on)
         trained = _trained_lengths(training_text, count_source, findings)
-    if bin_edges is not None:
-        bins = bins_from_edges(bin_edges)
+        inputs.append(input_record(training_text, lines=findings.lines[training_text]))
+    inputs += [input_record(TextFile(role, path)) for role, path in models.items() if path is not None]
+    if settings.bin_edges is not None:
+        bins = bins_from_edges(settings.bin_edges)
     else:
-        bins = bins_of_width(DEFAULT_WIDTH if bin_width is None else bin_width, trained)
+        bins = bins_of_width(DEFAULT_WIDTH if settings.bin_width is None else settings.bin_width, trained)
 
     say("measuring")
     lines = [text.lines for text in texts]
-    counted = count_all(lines[1], lines[2:], metrics, bleu_tokenizer, processes, say)
+    counted = count_all(lines[1], lines[2:], settings.metrics, settings.bleu_tokenizer, settings.processes, say)
     reference_lengths, *output_lengths = (np.array(count_target(each)) for each in lines[1:])
     source_lengths = np.array(count_source(lines[0]))
     numbers = bin_numbers(source_lengths, bins)
     additive = Additive.of(counted.statistics, output_lengths, reference_lengths)
-    counts(additive, source_lengths)
-    inputs = [input_record(text.file, text) for text in texts]
-    if training_text is not None:
-        inputs.append(input_record(training_text, lines=findings.lines[training_text]))
-    inputs += [input_record(TextFile(role, path)) for role, path in models.items() if path is not None]
     if resampling.samples:
         say(f"resampling {resampling.samples:,} times")
     measured = measure(texts[2:], additive, numbers, bins, trained, resampling)
@@ -136,9 +171,9 @@ def analyse(
     rows = [np.flatnonzero(numbers == number) for number in range(len(bins))]
     results = {
         "format": FORMAT,
-        "versions": _versions(unit),
+        "versions": _versions(settings.unit),
         "settings": {
-            "unit": unit, "metrics": list(counted.signatures), "bleu_tokenizer": bleu_tokenizer,
+            "unit": settings.unit, "metrics": list(counted.signatures), "bleu_tokenizer": settings.bleu_tokenizer,
             "interval": LEVEL, **asdict(resampling),
         },
         "inputs": inputs,
@@ -150,43 +185,10 @@ def analyse(
         "length_distributions": [
             length_distribution(output_lengths[: len(outputs)], reference_lengths, chosen) for chosen in rows
         ],
-        "positions": _positions(counted, texts[2:], bleu_tokenizer),
+        "positions": _positions(counted, texts[2:], settings.bleu_tokenizer),
         "warnings": warnings_of(texts, findings, None if ter_search is None else ter_search["band"]),
     }  # fmt: skip
-    say("drawing")
-    write(results, out, Examples.of(texts, source_lengths, additive, trained, examples))
-    return results
-
-
-def _check_options(
-    outputs: dict[str, Path],
-    longest: int | None,
-    shortest: int | None,
-    trained_on: Path | None,
-    bin_width: int | None,
-    bin_edges: list[int] | None,
-    out: Path,
-) -> None:
-    """Raise every fault of the options that shows without reading a file."""
-    faults = []
-    if not outputs:
-        faults.append(UserError("there is no output to analyse", "--output", "give at least one NAME=FILE"))
-    if trained_on is not None and (longest is not None or shortest is not None):
-        faults.append(
-            UserError(
-                "the trained lengths are given twice", "--trained-on", "give a training text or lengths, not both"
-            )
-        )
-    for limit in (longest, shortest):
-        if limit is not None and limit < 1:
-            faults.append(UserError(f"a trained length is at least 1; got {limit}"))
-    if longest is not None and shortest is not None and shortest > longest:
-        faults.append(UserError(f"the shortest trained length, {shortest}, is above the longest, {longest}"))
-    if bin_width is not None and bin_edges is not None:
-        faults.append(UserError("bins are given twice", "--bin-edges", "give a width or edges, not both"))
-    if out.exists() and not out.is_dir():
-        faults.append(UserError("the place for the results is a file, not a folder", out, "name a folder"))
-    raise_all(faults)
+    return Analysis(results, texts, source_lengths, trained, additive)
 
 
 def _model_file(model: Path | None, side: str) -> Path | None:

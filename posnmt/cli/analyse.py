@@ -118,11 +118,13 @@ def analyse(
     \b
     Example: posnmt analyse --source test.en --reference test.de --output mine=out.de --output other=other.de
     """
+    from posnmt.analyse.analyse import Settings
     from posnmt.analyse.analyse import analyse as measure
     from posnmt.analyse.inputs import parse_outputs
     from posnmt.analyse.measure import Resampling
     from posnmt.analyse.swap import parse_swapped
     from posnmt.progress import Display
+    from posnmt.report.write import check_place, write
 
     if run is not None:
         from posnmt.run import Run
@@ -145,21 +147,18 @@ def analyse(
     if wanted is not None and wanted < 0:
         raise UserError(f"examples are all, none or a whole number; got {examples!r}", "--examples", "for example 500")
     systems = parse_outputs(outputs)
+    settings = Settings(
+        unit=unit or ("subwords" if subword_model else "words"),
+        subword_model=subword_model,
+        target_subword_model=target_subword_model,
+        bin_edges=edges,
+        max_trained_length=max_trained_length,
+        resampling=Resampling(samples, seed, significance, correction),
+        **options,
+    )
+    check_place(out)
     with Display() as display:
-        measure(
-            source,
-            reference,
-            systems,
-            swapped=parse_swapped(swapped, systems),
-            resampling=Resampling(samples, seed, significance, correction),
-            unit=unit or ("subwords" if subword_model else "words"),
-            subword_model=subword_model,
-            target_subword_model=target_subword_model,
-            bin_edges=edges,
-            max_trained_length=max_trained_length,
-            examples=wanted,
-            out=out,
-            say=display.say,
-            **options,
-        )
+        analysis = measure(source, reference, systems, settings, parse_swapped(swapped, systems), display.say)
+        display.say("drawing")
+        write(analysis, out, wanted)
     click.echo(str(out / "report.html"))

@@ -82,16 +82,18 @@ def systems(system: str | None, vocabulary: int, size: str, parts: bool, as_json
     \b
     Example: posnmt systems relative --vocabulary 16004
     """
-    from posnmt.cli.systems import describe
-    from posnmt.cli.systems import parts as all_parts
     from posnmt.config.systems import SYSTEMS
 
     if system is not None:
+        from posnmt.cli.systems import describe
+
         shown: Any = describe(system, vocabulary, size)
         text = "\n".join(
             f"{key:12} {value:,}" if isinstance(value, int) else f"{key:12} {value}" for key, value in shown.items()
         )
     elif parts:
+        from posnmt.cli.systems import parts as all_parts
+
         shown = all_parts()
         text = "\n".join(_part(part) for part in shown)
     else:

@@ -5,22 +5,44 @@ from __future__ import annotations
 import json
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from posnmt.errors import UserError
 
 if TYPE_CHECKING:
-    from posnmt.report.examples import Examples
+    from posnmt.analyse.analyse import Analysis
 
 
-def write(results: dict[str, Any], out: Path, examples: Examples | None = None) -> None:
-    """Draw everything, then write the files; `examples` are the sentences that the page shows."""
+def check_place(out: Path) -> None:
+    """Refuse a place where no folder can be, before anything is measured.
+
+    Raises:
+        UserError: it is a file.
+    """
+    if out.exists() and not out.is_dir():
+        raise UserError("the place for the results is a file, not a folder", out, "name a folder")
+
+
+def write(analysis: Analysis, out: Path, examples: int | None = None) -> None:
+    """Draw everything, then write the files.
+
+    Args:
+        out: the folder, made if it is not there.
+        examples: how many sentences, at equal distances, the page shows with all their texts; None: all, 0: none.
+
+    Raises:
+        UserError: the files cannot be written.
+    """
     from posnmt.report.charts import charts
+    from posnmt.report.examples import Examples
     from posnmt.report.figures import draw
     from posnmt.report.latex_tables import latex_tables
     from posnmt.report.page import render
     from posnmt.report.tables import csv_tables
 
+    check_place(out)
+    results = analysis.results
+    shown = Examples.of(analysis.texts, analysis.source_lengths, analysis.additive, analysis.trained, examples)
     sections = charts(results)
     drawings = draw(chain.from_iterable(sections.values()))
     texts = {
@@ -29,7 +51,7 @@ def write(results: dict[str, Any], out: Path, examples: Examples | None = None) 
         **{f"tables/{name}": text for name, text in latex_tables(results, sections).items()},
     }
     names = [*texts, "figures/*.svg", "figures/*.pdf"]
-    texts["report.html"] = render(results, sections, drawings, names, texts["results.json"], examples)
+    texts["report.html"] = render(results, sections, drawings, names, texts["results.json"], shown)
     files = {name: text.encode("utf-8") for name, text in texts.items()}
     for name, drawing in drawings.items():
         files[f"figures/{name}.svg"] = drawing.svg.encode("utf-8")

@@ -279,10 +279,12 @@ def translate(context: Context) -> None:
 
 def analyse(context: Context) -> None:
     """The outputs of one test measured together: a report of its own, and the counts that verdicts are made from."""
+    from posnmt.analyse.analyse import Settings
     from posnmt.analyse.analyse import analyse as measure
     from posnmt.config.segmenters import word_tokeniser
     from posnmt.data.text import TextPipeline
     from posnmt.data.tokenise import Words
+    from posnmt.report.write import write
     from posnmt.study import evidence
 
     settings, test = context.settings, context.inputs["test"]
@@ -307,14 +309,16 @@ def analyse(context: Context) -> None:
         swapped = {key: _cut(path, cut, work) for key, path in swapped.items()}
     trained = [each["trained_lengths"] for each in outputs]
     edges = _bins_of_parts(context) if settings["bins"] == "parts" else settings["bins"]
-    measure(
-        source, reference, plain, swapped=swapped, **unit,
-        bin_edges=edges, max_trained_length=max(longest for _, longest in trained),
+    how = Settings(
+        **unit, bin_edges=edges, max_trained_length=max(longest for _, longest in trained),
         min_trained_length=min(shortest for shortest, _ in trained), metrics=settings["metrics"],
         bleu_tokenizer=settings["bleu_tokenizer"] if settings["text"] == "raw" else "none",
-        processes=context.resources.cores, out=context.folder, say=context.say,
-        counts=lambda additive, lengths: evidence.save(context.folder, additive, lengths, outputs),
+        processes=context.resources.cores,
     )  # fmt: skip
+    analysis = measure(source, reference, plain, how, swapped, context.say)
+    evidence.save(context.folder, analysis.additive, analysis.source_lengths, outputs)
+    context.say("drawing")
+    write(analysis, context.folder)
     shutil.rmtree(work)
 
 

@@ -306,7 +306,7 @@ def test_every_unreadable_file_is_told_at_once(files, tmp_path):
     empty = files("empty", [])
     outputs = {"gone": tmp_path / "gone", "folder": tmp_path, "broken": broken}
     with pytest.raises(UserError) as caught:
-        analyse(files("source", ["a", "b"]), empty, outputs, out=tmp_path / "out")
+        analyse(files("source", ["a", "b"]), empty, outputs)
     text = "\n".join(caught.value.lines)
     assert "reference is empty" in text
     assert "output gone does not exist" in text

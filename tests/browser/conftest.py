@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from report_case import report_of
 
-from posnmt.analyse.analyse import analyse
 from posnmt.analyse.measure import Resampling
 
 PICTURES = Path(__file__).parents[2] / "build" / "browser"
@@ -65,7 +65,7 @@ def make_report(tmp_path_factory):
             paths[name].write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
         given = {"metrics": ["bleu", "chrf"], "resampling": Resampling(100), "max_trained_length": 25, **options}
         out = folder / "out"
-        analyse(paths.pop("source"), paths.pop("reference"), paths, out=out, **given)
+        report_of(paths.pop("source"), paths.pop("reference"), paths, out, **given)
         return out / "report.html"
 
     return make

@@ -7,8 +7,8 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from report_case import report_of
 
-from posnmt.analyse.analyse import analyse
 from posnmt.analyse.measure import Resampling
 from posnmt.errors import UserError
 from posnmt.study import database
@@ -44,7 +44,7 @@ def results(folder):
     files = {key: file(f"output-{number}", lines) for number, (key, lines) in enumerate(OUTPUTS.items())}
     plain = {f"R:{seed}": path for (_, seed, share), path in files.items() if not share}
     swapped = {(f"R:{seed}", share): path for (_, seed, share), path in files.items() if share}
-    analyse(
+    report_of(
         file("source", SOURCES), file("reference", REFERENCES), plain, swapped=swapped, bin_edges=[3, 6], out=folder,
         resampling=Resampling(samples=100),
     )  # fmt: skip

@@ -10,7 +10,7 @@ from metrics_case import CORPUS_SCORE, texts
 from verdict_case import compare, drawn, one, output
 
 from posnmt.analyse.additive import Additive
-from posnmt.analyse.analyse import analyse
+from posnmt.analyse.analyse import Settings, analyse
 from posnmt.analyse.measure import Resampling
 from posnmt.metrics.scores import corpus_scores
 from posnmt.study import contrast as contrast_module
@@ -71,12 +71,12 @@ def test_counts_of_an_analysis_give_its_own_figures(tmp_path):
         files[key].write_text("".join(f"{line}\n" for line in translation), encoding="utf-8")
     outputs = [output(*key, trained_lengths=[3, 9]) for key in lines]
     source = files["b", 1, 0]
-    analyse(
+    analysis = analyse(
         source, source, {f"{system}:{seed}": path for (system, seed, share), path in files.items() if not share},
-        swapped={(f"{system}:{seed}", share): path for (system, seed, share), path in files.items() if share},
-        resampling=Resampling(samples=0), out=tmp_path / "out", bin_edges=[5],
-        counts=lambda additive, lengths: stored.save(tmp_path, additive, lengths, map(as_step, outputs)),
+        Settings(resampling=Resampling(samples=0), bin_edges=[5]),
+        {(f"{system}:{seed}", share): path for (system, seed, share), path in files.items() if share},
     )  # fmt: skip
+    stored.save(tmp_path, analysis.additive, analysis.source_lengths, map(as_step, outputs))
     evidence = stored.load(tmp_path)
     chosen = [row for row, line in enumerate(references) if len(line.split()) > 9]
     assert 0 < len(chosen) < 60

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from posnmt.analyse.analyse import Settings
 from posnmt.config.schema import Config
 from posnmt.data.length_unit import length_unit
 from posnmt.data.prepare import prepare
@@ -124,9 +125,9 @@ def measured(made: Context, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the step asks to be measured: options, and the lines of every text."""
     found: dict[str, Any] = {}
 
-    def analyse(source: Path, reference: Path, outputs: dict[str, Path], **options: Any) -> None:
+    def analyse(source: Path, reference: Path, outputs: dict[str, Path], settings: Settings, *more: Any) -> None:
         texts = {"source": source, "reference": reference, **outputs}
-        found.update(options, **{name: lines_of(path) for name, path in texts.items()})
+        found.update(vars(settings), **{name: lines_of(path) for name, path in texts.items()})
         raise Stop
 
     monkeypatch.setattr("posnmt.analyse.analyse.analyse", analyse)

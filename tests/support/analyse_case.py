@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from report_case import without_figures
-
-from posnmt.analyse.analyse import analyse
+from report_case import report_of, without_figures
 
 SOURCE = [
     "ein Haus", "der Hund sieht die Katze", "das ist ein kleines Haus am See", "ja", "eins zwei drei vier fünf sechs",
@@ -50,6 +48,6 @@ def run(files, tmp_path):
     def run(outputs=None, source=SOURCE, reference=REFERENCE, **options):
         paths = {name: files(f"{i}.out", text) for i, (name, text) in enumerate((outputs or {"ours": OUTPUT}).items())}
         options = {"out": tmp_path / "out", "metrics": ["bleu"], **options}
-        return analyse(files("source", source), files("reference", reference), paths, **options)
+        return report_of(files("source", source), files("reference", reference), paths, **options)
 
     return run

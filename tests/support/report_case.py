@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from posnmt.analyse.analyse import analyse
+from posnmt.analyse.analyse import Settings, analyse
 from posnmt.analyse.measure import Resampling
 from posnmt.report.figures import Drawing
+from posnmt.report.write import write
 
 EMPTY = '<svg xmlns="http://www.w3.org/2000/svg"/>'
 WORDS = ("the", "of", "a", "house", "by", "lake", "dog", "cat", "sees", "small", "red", "one", "two", "three", "four")
@@ -21,6 +22,13 @@ def without_figures():
         empty = Drawing(EMPTY, b"%PDF")
         patch.setattr("posnmt.report.figures.draw", lambda charts: {chart.name: empty for chart in charts})
         yield
+
+
+def report_of(source, reference, outputs, out, swapped=None, examples=None, **settings):
+    """The results of an analysis that is written to a folder."""
+    analysis = analyse(source, reference, outputs, Settings(**settings), swapped)
+    write(analysis, out, examples)
+    return analysis.results
 
 
 def sentences(count=60, longest=24, seed=1):
@@ -50,7 +58,7 @@ def analysed(folder: Path, outputs, swapped=None, references=None, **options):
     paths = {name: file(f"{number}.out", lines) for number, (name, lines) in enumerate(outputs.items())}
     swaps = {key: file(f"{number}.swap", lines) for number, (key, lines) in enumerate((swapped or {}).items())}
     options = {"metrics": ["bleu", "ter"], "resampling": Resampling(40), "out": folder / "out", **options}
-    return analyse(source, reference, paths, swapped=swaps, **options)
+    return report_of(source, reference, paths, swapped=swaps, **options)
 
 
 def everything(folder: Path, correction="none"):

@@ -1,0 +1,86 @@
+"""The plan of docs/architecture.md: packages import from the floors below them, and no module imports itself by way of others."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+FLOORS = (
+    {"posnmt", "errors", "processor", "runtime"},
+    {"files", "interrupt", "parallel", "progress", "randomness"},
+    {"config", "dropout", "workflow"},
+    {"data", "metrics", "position"},
+    {"conditions", "model"},
+    {"corpora", "resolve"},
+    {"run"},
+    {"translate"},
+    {"analyse", "train"},
+    {"report"},
+    {"demo", "study"},
+    {"cli", "testing"},
+    {"__main__"},
+)
+"""From the ground up. A package imports from itself and from lower floors, and nothing else of posnmt."""
+
+
+def module(path: Path) -> str:
+    """The dotted name of a file."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {module(path): path for path in sorted((ROOT / "posnmt").rglob("*.py"))}
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The modules of posnmt that a file imports, in functions too, but not for annotations alone."""
+    for node in real(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "posnmt":
+            for name in node.names:
+                whole = f"{node.module}.{name.name}"
+                yield whole if whole in FILES else node.module
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names if name.name.split(".")[0] == "posnmt")
+
+
+def real(node: ast.AST) -> Iterator[ast.AST]:
+    """A tree's nodes, without what stands under `if TYPE_CHECKING`."""
+    if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        return
+    yield node
+    for child in ast.iter_child_nodes(node):
+        yield from real(child)
+
+
+def package(name: str) -> str:
+    """The package, or the file, of the top level that a module belongs to."""
+    return name.split(".")[1] if "." in name else name
+
+
+GRAPH = {name: set(imports(path)) - {name} for name, path in FILES.items()}
+
+
+@pytest.mark.parametrize("name", sorted({package(name) for name in FILES}))
+def test_a_package_imports_from_lower_floors(name):
+    number = {each: floor for floor, names in enumerate(FLOORS) for each in names}
+    assert name in number, f"name the floor of {name} here and in docs/architecture.md"
+    wrong = {
+        f"{one} imports {other}"
+        for one, others in GRAPH.items()
+        for other in others
+        if package(one) == name != package(other) and number[package(other)] >= number[name]
+    }
+    assert not wrong
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    try:
+        TopologicalSorter(GRAPH).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))
