@@ -1,4 +1,4 @@
-"""The plan of docs/architecture.md: packages import from the floors below them, and no module imports itself by way of others."""
+"""The plan of docs/architecture.md: packages import from the floors below, and no module imports itself through others."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Golden values: weights by formula, no random numbers, so the figures survive another PyTorch version.
 
-`python tests/test_golden.py` adds the values of models that have none yet; it never changes one.
+`python tests/model/test_golden.py` adds the values of models that have none yet; it never changes one.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def files(tmp_path):
 
 @pytest.fixture(autouse=True)
 def no_figures():
-    """tests/test_report.py looks at figures."""
+    """tests/report/test_report.py looks at figures."""
     with without_figures():
         yield
 
