@@ -1,4 +1,4 @@
-"""The plan of docs/architecture.md: packages import from the floors below, and no module imports itself through others."""
+"""The plan of docs/architecture.md: packages import from lower floors, and no module imports itself through others."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Words of the output that stand elsewhere in the reference are shifted, greedily, as long as that saves edits; each shift
 is one edit (Snover et al. 2006). Which shifts are tried and which is taken follows sacreBLEU to the last tie, limits
-included; tests/metrics/test_ter.py holds the two together. sacreBLEU goes through lines and shifts one by one in Python; here
+included; tests/metrics/test_ter.py holds the two together. sacreBLEU goes through lines and shifts one by one; here
 all pairs of an output and a reference look for their next shift together.
 
 Legend: N lines, P pairs, C candidates for a shift. A shift is of `length` words from `start` to before word `target`.
