@@ -16,7 +16,7 @@ AVX2 = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
 
 WITHOUT = """
 import sys
-sys.path.insert(0, "tests")
+sys.path.insert(0, "tests/support")
 import torch
 import tiny
 from posnmt.config.schema import Train

@@ -158,7 +158,7 @@ def attend(
         if vectors is not None:
             return shaw.shaw_attention(q, k, v, *vectors, mask, causal, dropout, read_q)
     bias = view.logits(read_q, read_k, span)
-    mask = _both(mask, view.allows(span))
+    mask = _both(mask, view.mask(span))
     if (
         bias is None
         and mask is None

@@ -6,20 +6,26 @@ Shapes: B rows, T tokens, d model width.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
+from typing import Any
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from posnmt.position.absolute import Sinusoidal, sinusoids
-from posnmt.position.seam import Carry, Options, Span, Stack
+from posnmt.position.seam import Carry, Options, Span, Stack, clashes
 from posnmt.randomness import generator
 
 
 class MovedSinusoids(Sinusoidal):
     """Sinusoids at `training_positions` in training; at inference where they always stand."""
 
-    excludes = frozenset({"sinusoidal", "learned", "shape", "cape", "randomised"})
+    @classmethod
+    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
+        """As the sinusoids; one absolute position is enough."""
+        others = clashes(beside, "sinusoidal", "learned", "shape", "cape", "randomised")
+        return [*super().refuses(stack, settings, beside), *others]
 
     def training_positions(self, rows: int, span: Span) -> Tensor:
         """[B,T] positions, drawn at random."""

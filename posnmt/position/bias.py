@@ -9,6 +9,7 @@ Shapes: B rows, Tq queries, Tk keys, H heads, W = Tq + Tk - 1 offsets (key posit
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any, Literal
 
 import torch
@@ -17,33 +18,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posnmt.position.absolute import sinusoids
-from posnmt.position.diagonal import lay
 from posnmt.position.directional import DirectionalHeads
 from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
 
 
-class PositionBias(LayerPosition):
-    """A logit term that depends on positions and not on words: computed once for a span, whatever layers read it."""
-
-    reads_keys = False
-
-    def bias(self, span: Span, kind: torch.dtype) -> Tensor:
-        """[H,Tq,Tk], or [B,H,Tq,Tk] where rows differ, finite; computed in the type of the parameters or wider, given
-        in the type `kind`.
-        """
-        raise NotImplementedError
-
-    def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
-        """The bias in the type of the queries."""
-        if self not in span.shared:
-            span.shared[self] = self.bias(span, q.dtype)
-        return span.shared[self]
-
-
-class DistanceBias(PositionBias):
+class DistanceBias(LayerPosition):
     """A bias that is one function a head of the offset j - i."""
 
-    laid = True
+    reads_keys = False
 
     def of_offsets(self, offsets: Tensor) -> Tensor:
         """[H,W] from the offsets [W], integers."""
@@ -53,15 +35,10 @@ class DistanceBias(PositionBias):
         """[H,W]."""
         return self.of_offsets(span.diagonals)
 
-    def bias(self, span: Span, kind: torch.dtype) -> Tensor:
-        """[H,Tq,Tk]."""
-        return lay(self.along(span).to(kind), span.length)
-
 
 class OneSidedHeads(DirectionalHeads):
     """A bias under which the first half of the heads sees the keys j <= i, the second half j >= i."""
 
-    laid = True
     reads_keys = False
 
     def __init__(self, bias: DistanceBias, heads: int) -> None:
@@ -71,10 +48,6 @@ class OneSidedHeads(DirectionalHeads):
     def by_offset(self, span: Span) -> Tensor:
         """[H,W]."""
         return self.bias.by_offset(span)
-
-    def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
-        """[H,Tq,Tk]."""
-        return self.bias.logits(q, k, span)
 
 
 class EncoderForm(Options):
@@ -106,7 +79,7 @@ class BareDistance(Scheme):
         raise NotImplementedError
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any) -> list[str]:
+    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
         """Half of the heads look right."""
         if settings.encoder == "asymmetric" and not stack.causal and stack.heads % 2:
             return [
@@ -291,7 +264,7 @@ class T5Bias(Scheme):
         self.view = BucketBias(stack, settings.buckets, settings.distance)
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any) -> list[str]:
+    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
         """Each direction needs exact and logarithmic buckets."""
         if not stack.causal and (settings.buckets % 2 or settings.buckets < 4):
             return [f"needs an even number of buckets in the encoder, at least 4; got {settings.buckets}"]

@@ -6,7 +6,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from posnmt.position.seam import LayeredScheme, LayerPosition, Options, Span, Stack, meet
+from posnmt.position.seam import LayeredScheme, LayerPosition, Options, Span, Stack, project_onto
 
 
 class ContextualPositions(LayerPosition):
@@ -42,7 +42,7 @@ class ContextualPositions(LayerPosition):
         rows = torch.cat([counted, counted[:, -1:]], dim=1)  # the last twice: each has one that follows
         if not self.causal:
             index += rows.shape[1] * right
-        by_position = meet(q, rows.flatten(0, 1)).to(gates.dtype)
+        by_position = project_onto(q, rows.flatten(0, 1)).to(gates.dtype)
         return by_position.gather(-1, index).lerp(by_position.gather(-1, index + 1), share).to(q.dtype)
 
 

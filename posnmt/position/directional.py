@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -18,21 +19,9 @@ class DirectionalHeads(LayerPosition):
         self.heads = heads
 
     def allows(self, span: Span) -> Tensor:
-        """[H,Tq,Tk] bool, or [B,H,Tq,Tk] where rows are padded."""
-        allowed = self._sees(span.offsets)
-        if span.lengths is None:
-            return allowed
-        # what follows padding is padding, which no query may see; a padding query sees the sentence instead of nothing
-        return allowed | (span.queries >= span.lengths[:, None])[:, None, :, None]
-
-    def allowed_offsets(self, span: Span) -> Tensor:
         """[H,W] bool."""
-        return self._sees(span.diagonals)
-
-    def _sees(self, offsets: Tensor) -> Tensor:
-        """[H,..] bool from offsets [..]."""
-        forward = torch.arange(self.heads, device=offsets.device) < self.heads // 2
-        return torch.where(forward.view(-1, *[1] * offsets.dim()), offsets <= 0, offsets >= 0)
+        forward = torch.arange(self.heads, device=span.device) < self.heads // 2
+        return torch.where(forward[:, None], span.diagonals <= 0, span.diagonals >= 0)
 
 
 class Directional(Scheme):
@@ -50,7 +39,7 @@ class Directional(Scheme):
         self.view = DirectionalHeads(stack.heads)
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any) -> list[str]:
+    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
         """Half of the heads look right."""
         faults = []
         if stack.causal:

@@ -7,8 +7,6 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from posnmt.position.bias import PositionBias
-from posnmt.position.diagonal import lay
 from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
 
 FEW = 1 << 14
@@ -17,7 +15,7 @@ FEW = 1 << 14
 _EPSILON = 1e-6  # as published: keeps the quotient finite where c or the normaliser is 0
 
 
-class InterpolatedBias(PositionBias):
+class InterpolatedBias(LayerPosition):
     """`b_h(i, j) = f_h( psi(i - j) / (psi(max(L, i)) + 1e-6) )`, `psi(x) = log(|c x| + 1)` (published code).
 
     f is `W relu(w x + v)`, `width` units wide, with an output a head; c and L are trained, L as a multiple of its first
@@ -29,41 +27,22 @@ class InterpolatedBias(PositionBias):
     the sentence's own length, so padding changes nothing.
     """
 
-    laid = True
+    reads_keys = False
 
-    def __init__(self, heads: int, causal: bool, width: int, threshold: float) -> None:
+    def __init__(self, heads: int, width: int, threshold: float) -> None:
         super().__init__()
-        self.causal, self.first_threshold = causal, threshold
+        self.first_threshold = threshold
         self.c = nn.Parameter(torch.tensor(0.1))
         self.threshold = nn.Parameter(torch.tensor(1.0))
         self.rise, self.fall = nn.Linear(1, width), nn.Linear(width, heads, bias=False)
 
-    def by_offset(self, span: Span) -> Tensor | None:
-        """[H,W], or [B,H,W] where rows are padded, in an encoder; in a decoder the query's place counts too."""
-        if self.causal:
-            return None
-        farthest = torch.full((), span.end - 1, device=span.device)
-        if span.lengths is not None:
-            farthest = span.lengths[:, None] - 1
-        return self._network(-span.diagonals, farthest)
-
-    def bias(self, span: Span, kind: torch.dtype) -> Tensor:
-        """[H,Tq,Tk], or in an encoder with padded rows [B,H,Tq,Tk]."""
-        if self.causal:
-            return self._network((-span.offsets).clamp(min=0), span.queries[:, None]).to(kind)
-        return lay(self.along(span).to(kind), span.length)
-
     def _network(self, offsets: Tensor, farthest: Tensor) -> Tensor:
-        """Integer offsets i - j [.., n] and largest distances that broadcast to them -> [.., H, .. n], heads first.
-
-        x is [Tq,Tk] in a decoder, where no row differs from another, and [B,W] in an encoder, where the offset decides.
-        """
+        """[..,H] from integer offsets i - j [..] and largest distances that broadcast to them."""
         kind = self.c.dtype
         with torch.autocast(offsets.device.type, enabled=False):  # half precision cannot tell far distances apart
             normaliser = self._psi(torch.maximum((self.threshold * self.first_threshold).abs(), farthest.to(kind)))
             x = offsets.sign() * self._psi(offsets.to(kind)) / (normaliser + _EPSILON)
-            found = self._in_units(x) if x.numel() <= FEW else self._in_lines(x)
-        return found.movedim(-1, 0) if self.causal else found.transpose(-1, -2)
+            return self._in_units(x) if x.numel() <= FEW else self._in_lines(x)
 
     def _in_units(self, x: Tensor) -> Tensor:
         """f of x [..] as [..,H], with a hidden layer [..,width]."""
@@ -87,6 +66,29 @@ class InterpolatedBias(PositionBias):
         return (self.c * x).abs().log1p()
 
 
+class EncoderBias(InterpolatedBias):
+    """In an encoder the offset decides, and in padded rows the length of the sentence."""
+
+    def by_offset(self, span: Span) -> Tensor:
+        """[H,W], or [B,H,W] where rows are padded."""
+        farthest = torch.full((), span.end - 1, device=span.device)
+        if span.lengths is not None:
+            farthest = span.lengths[:, None] - 1
+        return self._network(-span.diagonals, farthest).transpose(-1, -2)
+
+
+class DecoderBias(InterpolatedBias):
+    """In a decoder the place of the query counts too, and no row differs from another."""
+
+    def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
+        """[H,Tq,Tk], once for all layers that have this view."""
+        bias = span.shared.get(self)
+        if bias is None:
+            network = self._network((-span.offsets).clamp(min=0), span.queries[:, None])
+            bias = span.shared[self] = network.movedim(-1, 0).to(q.dtype)
+        return bias
+
+
 class Fire(Scheme):
     """FIRE, functional interpolation for relative positions (Li S. et al. 2023): see `InterpolatedBias`."""
 
@@ -100,7 +102,7 @@ class Fire(Scheme):
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__()
         self.networks = nn.ModuleList(
-            InterpolatedBias(stack.heads, stack.causal, settings.width, settings.threshold)
+            (DecoderBias if stack.causal else EncoderBias)(stack.heads, settings.width, settings.threshold)
             for _ in range(1 if settings.shared else stack.layers)
         )
 

@@ -80,11 +80,8 @@ def check(choices: list[SchemeChoice], stack: Stack) -> list[tuple[int | None, s
         except ValidationError as error:
             faults.extend((index, option_fault(choice.scheme, kind.Settings, problem)) for problem in error.errors())
             continue
-        faults.extend((index, f"{choice.scheme} {fault}") for fault in kind.refuses(stack, settings))
-        faults.extend(
-            (index, f"{choice.scheme} cannot stand beside {name} in one stack; choose one of them")
-            for name in sorted(kind.excludes.intersection(names) - {choice.scheme})
-        )
+        beside = {*names} - {choice.scheme}
+        faults.extend((index, f"{choice.scheme} {fault}") for fault in kind.refuses(stack, settings, beside))
     faults.extend(_rotating_twice(choices, stack, {index for index, _ in faults}))
     faults.extend((None, f"{name} is listed twice") for name in sorted(set(names)) if names.count(name) > 1)
     return faults

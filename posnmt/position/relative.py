@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Literal
 
 import torch
@@ -10,7 +11,16 @@ from torch import Tensor, nn
 
 from posnmt.position.absolute import sinusoids
 from posnmt.position.diagonal import clipped, collect, skew, spread, unskew
-from posnmt.position.seam import DistanceVectors, LayeredScheme, LayerPosition, Options, Span, Stack, meet, weigh
+from posnmt.position.seam import (
+    DistanceVectors,
+    LayeredScheme,
+    LayerPosition,
+    Options,
+    Span,
+    Stack,
+    project_onto,
+    weighted_sum,
+)
 
 SHORT = 128
 """Distances that occur up to which each has a vector of its own, however many of them are clipped."""
@@ -52,8 +62,8 @@ class RelativeKeys(LayerPosition):
     def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
         """[B,H,Tq,Tk] from the scaled queries [B,H,Tq,D]."""
         if _is_short(span):
-            return skew(meet(q, _by_offset(self.keys, span)))
-        return spread(meet(q, self.keys), span.start, k.shape[-2])
+            return skew(project_onto(q, _by_offset(self.keys, span)))
+        return spread(project_onto(q, self.keys), span.start, k.shape[-2])
 
     def distance_vectors(self) -> DistanceVectors:
         """The vectors of the key term."""
@@ -74,8 +84,8 @@ class RelativeKeysAndValues(RelativeKeys):
     def values(self, weights: Tensor, span: Span) -> Tensor:
         """[B,H,Tq,D] from the attention weights [B,H,Tq,Tk], summed by clipped distance."""
         if _is_short(span):
-            return weigh(unskew(weights), _by_offset(self.additions, span))
-        return weigh(collect(weights, span.start, len(self.additions) // 2), self.additions)
+            return weighted_sum(unskew(weights), _by_offset(self.additions, span))
+        return weighted_sum(collect(weights, span.start, len(self.additions) // 2), self.additions)
 
     def distance_vectors(self) -> DistanceVectors:
         """The vectors of both terms."""
@@ -117,7 +127,7 @@ class Relative(LayeredScheme):
         )
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any) -> list[str]:
+    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
         """A sine and a cosine come in pairs, and fixed vectors are not drawn."""
         faults = []
         if settings.vectors == "sinusoidal" and stack.d_head % 2:

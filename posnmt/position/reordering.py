@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from torch import Tensor, nn
 
 from posnmt.position.absolute import Sinusoidal
-from posnmt.position.seam import LayeredScheme, LayerPosition, Options, Span, Stack
+from posnmt.position.seam import LayeredScheme, LayerPosition, Options, Span, Stack, clashes
 
 
 class AdditionalPositions(LayerPosition):
@@ -56,7 +57,7 @@ class Additional(LayeredScheme):
         self.layers = nn.ModuleList(self.view(stack, self.positions) for _ in range(stack.layers))
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any) -> list[str]:
+    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
         """As the sinusoids."""
         return Sinusoidal.refuses(stack, Sinusoidal.Settings())
 
@@ -78,4 +79,8 @@ class Reordering(Additional):
     """
 
     view = ReorderingEmbeddings
-    excludes = frozenset({"additional"})
+
+    @classmethod
+    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
+        """As the sinusoids; its own come in once."""
+        return [*super().refuses(stack, settings, beside), *clashes(beside, "additional")]

@@ -5,6 +5,7 @@ Shapes: B rows, T tokens, H heads, D width of a head.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -100,7 +101,7 @@ class Rope(Scheme):
         self.view = self.view_class(stack.d_head, settings.base)
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any) -> list[str]:
+    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
         """Features turn in pairs."""
         if stack.d_head % 2:
             return [f"needs an even width of a head; d_model / heads = {stack.d_head} is odd"]
@@ -126,9 +127,9 @@ class Xpos(Rope):
     longest = LONGEST_XPOS
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any) -> list[str]:
+    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
         """Features turn in pairs, and all keys stand to the left."""
-        faults = super().refuses(stack, settings)
+        faults = super().refuses(stack, settings, beside)
         if not stack.causal:
             faults.append(
                 "falls off to the left and grows to the right, so it cannot serve the encoder; choose rope there"

@@ -24,6 +24,8 @@ import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
+from posnmt.position.diagonal import lay
+
 Carry = Any
 """What a recurrent scheme remembers between two calls: None, a tensor with rows first, or a tuple of them."""
 
@@ -115,9 +117,18 @@ class Span:
         return torch.arange(1 - self.start - self.length, self.end - self.start, device=self.device)
 
     @once
-    def given(self) -> dict[LayerPosition, Tensor]:
-        """What a view finds here of its `LayerPosition.by_offset`, because it was computed for a longer span."""
+    def tables(self) -> dict[LayerPosition, Tensor]:
+        """View -> its `by_offset` for these tokens, computed here or handed over by a longer span."""
         return {}
+
+    def table(self, view: LayerPosition) -> Tensor:
+        """[..,W] a view's `by_offset`, which is computed once for these tokens."""
+        table = self.tables.get(view)
+        if table is None:
+            table = view.by_offset(self)
+            assert table is not None
+            self.tables[view] = table
+        return table
 
     @once
     def shared(self) -> dict[LayerPosition | type[LayerPosition], Tensor]:
@@ -141,13 +152,10 @@ class LayerPosition(nn.Module):
     """What a scheme does in one layer's self-attention. The defaults add nothing; a scheme overrides what it needs.
 
     Attributes:
-        laid: whether `logits` is nothing but `by_offset`, [H,W] or [B,H,W], laid along the diagonals in the type of the
-            queries, where `by_offset` gives anything.
         reads_keys: whether `logits` depends on the values of the keys. False allows their shape and type alone; then
             nothing is kept for it where another view rotates the keys.
     """
 
-    laid: bool = False
     reads_keys: bool = True
 
     def reads(self) -> Tensor | None:
@@ -166,34 +174,31 @@ class LayerPosition(nn.Module):
         """Finite terms that broadcast to [B,H,Tq,Tk], added to the attention logits.
 
         `q` is already scaled; neither `q` [B,H,Tq,D] nor `k` [B,H,Tk,D] is turned by any view (see `reads_keys`).
+        By default the view's table by offset, in the type of the queries, once for all layers that have this view.
         """
-        return None
+        if not is_offset_bias(self):
+            return None
+        bias = span.shared.get(self)
+        if bias is None:
+            bias = span.shared[self] = lay(span.table(self).to(q.dtype), span.length)
+        return bias
 
     def by_offset(self, span: Span) -> Tensor | None:
-        """[..,W] what `logits` reads of the offsets `span.diagonals`, whatever the words; None where there is no such.
+        """A table by the offsets `span.diagonals`, whatever the words, [..,W]; None where there is none.
 
-        Attention in blocks of queries then computes it once; `logits` has it from `along`.
+        A view that overrides this and not `logits` is a bias: [H,W], or [B,H,W] where rows differ, added to the logits.
+        One that overrides both reads the table as `span.table(self)`. Attention in blocks of queries computes it once.
         """
         return None
-
-    def along(self, span: Span) -> Tensor:
-        """`by_offset`, where there is such, or what the span was given of it."""
-        found = span.given[self] if self in span.given else self.by_offset(span)
-        assert found is not None
-        return found
 
     def values(self, weights: Tensor, span: Span) -> Tensor | None:
         """Terms [B,H,Tq,D] added to the attended values, from the attention weights [B,H,Tq,Tk]."""
         return None
 
     def allows(self, span: Span) -> Tensor | None:
-        """Bool that broadcasts to [B,H,Tq,Tk]: keys that may be seen, besides the causal and the padding mask."""
-        return None
+        """[H,W] bool, by the offsets `span.diagonals`: keys that may be seen, besides the causal and the padding mask.
 
-    def allowed_offsets(self, span: Span) -> Tensor | None:
-        """[H,W] bool: `allows` by the offsets `span.diagonals`; None where it depends on more, but for padding queries.
-
-        Attention in blocks of queries asks once, and lets a padding query that would see nothing see the sentence.
+        A query that is padding may see every key, so that it does not see none.
         """
         return None
 
@@ -225,18 +230,21 @@ class Scheme(nn.Module):
 
     Attributes:
         longest: most tokens that the scheme can place, or None where there is no limit.
-        excludes: names of schemes that make no sense beside it in one stack.
         dropout_after: dropout on what the first layer reads, in place of `model.dropout`; None leaves that as it is.
     """
 
     Settings: type[Options] = Options
     longest: int | None = None
-    excludes: frozenset[str] = frozenset()
     dropout_after: float | None = None
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any) -> list[str]:
-        """Why it cannot serve a stack: sentences that go on from its name, with rule and value; empty where it can."""
+    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
+        """Why it cannot serve a stack: sentences that go on from its name, with rule and value; empty where it can.
+
+        Args:
+            settings: its options.
+            beside: the names of the other schemes in the list; see `clashes`.
+        """
         return []
 
     def interpolate(self, factor: float) -> bool:
@@ -281,7 +289,7 @@ class LayerPositions:
 
     def __init__(self, views: Sequence[LayerPosition] = ()) -> None:
         self.rotating = [view for view in views if _overrides(view, "rotate")]
-        self.biasing = [view for view in views if _overrides(view, "logits")]
+        self.biasing = [view for view in views if _overrides(view, "logits") or _overrides(view, "by_offset")]
         self.adding = [view for view in views if _overrides(view, "values")]
         self.hiding = [view for view in views if _overrides(view, "allows")]
         self.refining = [view for view in views if _overrides(view, "refine")]
@@ -304,10 +312,10 @@ class LayerPositions:
         """Whether attention weights must exist as a tensor, because some view reads them."""
         return bool(self.adding)
 
-    def by_offset(self, span: Span) -> dict[LayerPosition, Tensor]:
-        """What the views' logit terms read of the offsets of a span, where they say so."""
-        found = {view: view.by_offset(span) for view in self.biasing}
-        return {view: each for view, each in found.items() if each is not None}
+    def tables(self, span: Span) -> dict[LayerPosition, Tensor]:
+        """The tables by offset of the views that have one."""
+        tables = {view: view.by_offset(span) for view in self.biasing}
+        return {view: table for view, table in tables.items() if table is not None}
 
     def trained(self) -> list[nn.Parameter]:
         """The parameters that the logit and value terms read."""
@@ -334,13 +342,16 @@ class LayerPositions:
         return _joined([view.values(weights, span) for view in self.adding], torch.add)
 
     def allows(self, span: Span) -> Tensor | None:
-        """Keys that every view allows."""
+        """[H,W] bool: offsets that every view allows; None where none hides keys."""
         return _joined([view.allows(span) for view in self.hiding], torch.logical_and)
 
-    def allowed_offsets(self, span: Span) -> Tensor | None:
-        """[H,W] bool: offsets that every view allows; None where one depends on more, or there is none that hides."""
-        found = [view.allowed_offsets(span) for view in self.hiding]
-        return None if any(each is None for each in found) else _joined(found, torch.logical_and)
+    def mask(self, span: Span) -> Tensor | None:
+        """`allows` as [H,Tq,Tk], or [B,H,Tq,Tk] where rows are padded; a query that is padding sees every key."""
+        allowed = self.allows(span)
+        if allowed is None:
+            return None
+        seen = lay(allowed, span.length)
+        return seen if span.lengths is None else seen | (span.queries >= span.lengths[:, None])[:, None, :, None]
 
     def distance_vectors(self) -> DistanceVectors | None:
         """Those of the one view that adds to logits and values; None where there are others or keys are hidden."""
@@ -366,6 +377,16 @@ def rotates(scheme: Scheme, layers: int) -> bool:
     return any(view is not None and _overrides(view, "rotate") for view in views)
 
 
+def is_offset_bias(view: LayerPosition) -> bool:
+    """Whether a view's logit terms are its table by offset and nothing else."""
+    return _overrides(view, "by_offset") and not _overrides(view, "logits")
+
+
+def clashes(beside: Collection[str], *names: str) -> list[str]:
+    """A refusal, for `Scheme.refuses`, for each of these schemes that stands beside the one that asks."""
+    return [f"cannot stand beside {name} in one stack; choose one of them" for name in sorted({*names} & {*beside})]
+
+
 def _overrides(view: LayerPosition, method: str) -> bool:
     return getattr(type(view), method) is not getattr(LayerPosition, method)
 
@@ -379,19 +400,19 @@ def _joined(terms: Sequence[Tensor | None], operation: Any) -> Tensor | None:
     return result
 
 
-def meet(q: Tensor, vectors: Tensor) -> Tensor:
+def project_onto(q: Tensor, vectors: Tensor) -> Tensor:
     """Products of the queries [B,H,Tq,D] with vectors [m,D] that all of them share: [B,H,Tq,m].
 
     As one product of two matrices. `q @ vectors.T` would copy the vectors for every row and head where the queries of a
     token lie side by side in memory, as those of a fused projection do.
     """
     rows = q.transpose(1, 2)  # [B,Tq,H,D], as they lie
-    met = rows.flatten(0, 2) @ vectors.to(q.dtype).transpose(0, 1)
-    return met.unflatten(0, rows.shape[:3]).transpose(1, 2)
+    products = rows.flatten(0, 2) @ vectors.to(q.dtype).transpose(0, 1)
+    return products.unflatten(0, rows.shape[:3]).transpose(1, 2)
 
 
-def weigh(weights: Tensor, vectors: Tensor) -> Tensor:
-    """Sums [B,H,Tq,D] of vectors [m,D] that all queries share, each with its weight [B,H,Tq,m]: the way back of `meet`.
+def weighted_sum(weights: Tensor, vectors: Tensor) -> Tensor:
+    """Sums [B,H,Tq,D] of vectors [m,D] that all queries share, each with its weight [B,H,Tq,m].
 
     As one product of two matrices, whose rows lie as those of the weights do.
     """

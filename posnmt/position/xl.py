@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -43,7 +44,7 @@ class DistanceProjection(LayerPosition):
 
     def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
         """(b) and (d), [B,H,Tq,Tk], from the scaled queries [B,H,Tq,D]."""
-        rows = self.along(span).to(q.dtype)
+        rows = span.table(self).to(q.dtype)
         # [H,B,Tq,D]: a product a head, where B x H products would copy the rows
         heads = (q + self._scaled(1, q)).transpose(0, 1)
         met = (heads.flatten(1, 2) @ rows).unflatten(1, heads.shape[1:3]).transpose(0, 1)
@@ -71,6 +72,6 @@ class TransformerXL(LayeredScheme):
         self.layers = nn.ModuleList(DistanceProjection(stack, self.biases) for _ in range(stack.layers))
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any) -> list[str]:
+    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
         """As the sinusoids."""
         return Sinusoidal.refuses(stack, Sinusoidal.Settings())

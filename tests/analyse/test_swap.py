@@ -5,7 +5,7 @@ import re
 
 import pytest
 import sacrebleu
-from analyse_case import OUTPUT, REFERENCE, SOURCE, files, run  # noqa: F401
+from analyse_case import OUTPUT, REFERENCE, SOURCE
 
 from posnmt.analyse.swap import parse_swapped, swap_curves
 from posnmt.errors import UserError
@@ -43,7 +43,7 @@ def test_curves_rise_in_the_share():
     assert swap_curves(names[:2], {"bleu": [[1.0, 2.0]]}, {}) == []
 
 
-def test_an_analysis_with_swapped_sources(run, files, tmp_path):  # noqa: F811
+def test_an_analysis_with_swapped_sources(run, files, tmp_path):
     spoilt = [" ".join(reversed(line.split(" "))) for line in OUTPUT]
     swapped = {("ours", 0.3): files("s3", spoilt), ("ours", 0.1): files("s1", OUTPUT)}
     results = run({"ours": OUTPUT, "theirs": REFERENCE}, swapped=swapped)
@@ -59,7 +59,7 @@ def test_an_analysis_with_swapped_sources(run, files, tmp_path):  # noqa: F811
     assert json.loads((tmp_path / "out/results.json").read_text(encoding="utf-8")) == results
 
 
-def test_swapped_outputs_are_aligned_too(run, files):  # noqa: F811
+def test_swapped_outputs_are_aligned_too(run, files):
     short = files("s", OUTPUT[:-1])
     with pytest.raises(UserError, match="different line counts") as caught:
         run(swapped={("ours", 0.5): short})

@@ -18,7 +18,7 @@ DATA = random.Random(1).randbytes(3_000_000)
 CHILD = """
 import sys
 from pathlib import Path
-from posnmt.data.fetch_download import Downloads
+from posnmt.corpora.download import Downloads
 print(Downloads(Path(sys.argv[1]), lambda line: print(line, file=sys.stderr), pauses=(0,)).get(sys.argv[2]))
 """
 

@@ -71,7 +71,7 @@ def test_what_is_drawn_depends_on_the_seed_alone(system):
 
 ONE = """
 import os, sys, torch
-sys.path.insert(0, "tests")
+sys.path[:0] = ["tests/support", "tests/model"]
 import test_gradients as here
 torch.set_num_threads(int(sys.argv[1]))
 model = here.tiny.build(system="relative", dropout=0.3).train()

@@ -136,7 +136,7 @@ class Bias(LayerPosition):
 
 class Hiding(LayerPosition):
     def allows(self, span):
-        return span.offsets <= 2
+        return (span.diagonals <= 2)[None]
 
 
 def test_attention_takes_the_kernel_where_nothing_else_adds(monkeypatch):

@@ -207,7 +207,7 @@ def test_the_gradient_of_a_shared_bias_is_the_sum_over_layers(name, monkeypatch)
 
     once = gradients()
     monkeypatch.setattr(Span, "shared", property(lambda span: {}))
-    monkeypatch.setattr("posnmt.position.bias.PositionBias.logits", lambda self, q, k, span: self.bias(span, q.dtype))
+    monkeypatch.setattr(Span, "tables", property(lambda span: {}))
     for one, other in zip(once, gradients(), strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
 

@@ -54,7 +54,7 @@ class Outside(LayeredScheme):
         self.layers = nn.ModuleList(self.view(stack.heads, stack.d_head) for _ in range(stack.layers))
 
     @classmethod
-    def refuses(cls, stack, settings):
+    def refuses(cls, stack, settings, beside=()):
         return [] if stack.causal else ["forgets what comes late, so it cannot serve the encoder"]
 
     def embed(self, x, span, carry):
@@ -96,8 +96,16 @@ def broken(**methods):
     return type("Broken", (Outside,), {"view": view, **{n: e for n, e in methods.items() if not n.startswith("view_")}})
 
 
-def serves_both(cls, stack, settings):
+def serves_both(cls, stack, settings, beside=()):
     return []
+
+
+def serves_encoders(cls, stack, settings, beside=()):
+    return ["looks right"] if stack.causal else []
+
+
+def adds_nothing(self, x, span, carry):
+    return x, carry
 
 
 def reads_the_future(self, x, span, carry):
@@ -132,10 +140,6 @@ def ends_with_an_error(self, q, k, span):
 
 def reads_all_keys(self, x, span, carry):
     return x + x.mean(1, keepdim=True), None
-
-
-def twice_by_offset(self, span):
-    return -2 * self.slope[:, 0] * span.diagonals.abs()
 
 
 def dead_parameter(self, stack, settings):
@@ -179,12 +183,16 @@ BROKEN = {
     "in the decoder: the check 'causality' ended with RuntimeError": broken(view_logits=ends_with_an_error),
     "no gradient reaches .*unused": broken(__init__=dead_parameter),
     "not restored by its state dictionary": broken(__init__=unstored),
-    "in blocks of queries is not the whole": broken(view_by_offset=twice_by_offset, view_laid=True),
+    "in blocks of queries is not the whole": broken(
+        refuses=classmethod(serves_encoders), embed=adds_nothing, view_logits=counts_from_the_piece
+    ),
     r"interpolate\(1.0\) does not undo": broken(interpolate=divides),
     r"interpolate\(2.0\) gives True, and changes nothing": broken(interpolate=pretends),
     r"interpolate\(2.0\) gives False, and changes something": broken(interpolate=squeezes),
     "says reads_keys = False": broken(view_logits=looks_at_keys),
-    "serves no stack of this size": broken(refuses=classmethod(lambda cls, stack, settings: ["serves nobody"])),
+    "serves no stack of this size": broken(
+        refuses=classmethod(lambda cls, stack, settings, beside=(): ["serves nobody"])
+    ),
 }
 """What the sentence says → a scheme, or several, that must not pass."""
 

@@ -83,7 +83,7 @@ class Everything(LayerPosition):
         return weights.sum(-1, keepdim=True).expand(-1, -1, -1, 4)
 
     def allows(self, span):
-        return span.offsets != -1
+        return (span.diagonals != -1)[None]
 
     def refine(self, before, after, span):
         return after + 0.5 * before
@@ -158,7 +158,7 @@ class Backwards(Scheme):
     """A scheme that reads to the right, registered by the test below."""
 
     @classmethod
-    def refuses(cls, stack, settings):
+    def refuses(cls, stack, settings, beside=()):
         return ["reads words to the right, so it cannot serve the decoder"] if stack.causal else []
 
 

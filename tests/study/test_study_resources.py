@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from recipe_case import SMALL, data, faults_of, written
+from recipe_case import SMALL, faults_of, written
 
 from posnmt.study.load import load, shipped
 from posnmt.study.plan import KINDS, analyses, plan
@@ -19,7 +19,6 @@ from posnmt.workflow.kind import Resources
 from posnmt.workflow.refusal import NotNow, Waits, may_pass, reason
 from study_case import TESTS, Study
 
-__all__ = ["data"]  # a fixture
 ACCOUNTING = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
 FAILED = "sbatch: error: Batch job submission failed: "
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from posnmt.errors import UserError
-from posnmt.study.load import load, shipped
+from posnmt.study.load import load
 
 CORPORA = {name: {"source": f"{name}.a", "target": f"{name}.b"} for name in ("train", "dev", "test")}
 
@@ -48,20 +48,3 @@ def faults_of(name: str, *overrides: str) -> str:
     with pytest.raises(UserError) as raised:
         load(name, overrides)
     return "\n".join(raised.value.lines)
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    """A folder with every file that a shipped recipe names, empty."""
-    folder = tmp_path / "data"
-    for name in shipped():
-        recipe = load(name)
-        for setting in recipe.scales.values():
-            for texts in setting.corpora.values():
-                for text in texts if isinstance(texts, list) else [texts]:
-                    for part in (text.source, text.target, text.documents):
-                        if part is not None:
-                            path = folder / part.format(**recipe.pair.model_dump())
-                            path.parent.mkdir(parents=True, exist_ok=True)
-                            path.touch()
-    return folder

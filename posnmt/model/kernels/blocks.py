@@ -22,7 +22,7 @@ from torch.autograd.function import once_differentiable
 from posnmt.model.kernels.distances import add_by_distance, sum_by_distance
 from posnmt.parallel.threads import Workers
 from posnmt.position.diagonal import staggered, summed
-from posnmt.position.seam import DistanceVectors, LayerPosition, LayerPositions, Span
+from posnmt.position.seam import DistanceVectors, LayerPosition, LayerPositions, Span, is_offset_bias
 
 Found = TypeVar("Found")
 
@@ -64,9 +64,9 @@ def attend_in_blocks(
     vectors = view.distance_vectors() or DistanceVectors(None, None)
     if any(each is not None for each in vectors):
         view = _NOTHING  # the vectors are all that it adds
-    by_offset = view.by_offset(span)
-    problem = Problem(view, span, mask, causal, list(by_offset), view.trained(), vectors, len(unturned))
-    read = *by_offset.values(), *problem.trained, *(each for each in vectors if each is not None)
+    tables = view.tables(span)
+    problem = Problem(view, span, mask, causal, list(tables), view.trained(), vectors, len(unturned))
+    read = *tables.values(), *problem.trained, *(each for each in vectors if each is not None)
     attended: Tensor = _InBlocks.apply(problem, *(each.to(v.dtype) for each in (q, k, v, *unturned)), *read)
     return attended
 
@@ -78,7 +78,7 @@ class Problem(NamedTuple):
     """What attention needs besides queries, keys and values: see `attend_in_blocks`.
 
     Attributes:
-        reading: the views whose logit terms read something of the offsets.
+        reading: the views that have a table by offset.
         trained: the parameters that the views read.
         vectors: added for clipped distances, besides what the views add.
         unturned: how many of queries and keys the logit terms read in another form than the product does.
@@ -114,9 +114,9 @@ class Blocks:
 
     Attributes:
         read_q, read_k: queries and keys as logit terms read them.
-        laid: the views whose terms stand in `table`, of which a block reads a window; None: there is nothing in it.
-        allowed: what the views that hide keys allow stands there as well; None: a block asks them.
-        read: what the other views read of the offsets.
+        biases: the tables of the views that are nothing else; they and what views hide stand in `table`, of which a
+            block reads a window.
+        read: the tables that the other views read.
     """
 
     def __init__(
@@ -129,12 +129,12 @@ class Blocks:
         self.size = min(max(FEW, min(BLOCK, room)), self.q.shape[1])
         self.thread = threading.local()
         given = dict(zip(problem.reading, by_offset, strict=True))
-        self.read = {view: each.to(q.dtype) for view, each in given.items() if not view.laid}
-        self.laid = {view: each for view, each in given.items() if view.laid}
-        terms = [each.to(q.dtype) for each in self.laid.values()]
-        self.allowed = problem.view.allowed_offsets(problem.span)
-        if self.allowed is not None:
-            terms.append(q.new_zeros(self.allowed.shape).masked_fill_(~self.allowed, HIDDEN))
+        self.read = {view: each.to(q.dtype) for view, each in given.items() if not is_offset_bias(view)}
+        self.biases = {view: each for view, each in given.items() if is_offset_bias(view)}
+        terms = [each.to(q.dtype) for each in self.biases.values()]
+        allowed = problem.view.allows(problem.span)
+        if allowed is not None:
+            terms.append(q.new_zeros(allowed.shape).masked_fill_(~allowed, HIDDEN))
         self.table = staggered(sum(terms[1:], terms[0]), self.size) if terms else None
         self.hide = None  # [B,1,1,Tk], added to the scores
         if problem.mask is not None:
@@ -187,9 +187,6 @@ class Blocks:
             scores += self.table[..., : block.span.length, first : first + block.span.end]
         if self.hide is not None:
             scores += self.hide[..., block.keys]
-        allowed = self.problem.view.allows(block.span) if self.allowed is None else None
-        if allowed is not None:
-            scores.masked_fill_(~allowed, -torch.inf)
         if self.problem.causal:  # every key before the first query may be seen
             n = block.span.length
             later = torch.ones(n, n, dtype=torch.bool, device=scores.device).triu_(1)
@@ -234,9 +231,9 @@ class _InBlocks(torch.autograd.Function):
         attended = torch.empty_like(blocks.q)
 
         def attend(block: Block) -> None:
-            block.span.given.update({reader: each[..., block.offsets] for reader, each in blocks.read.items()})
+            block.span.tables.update({reader: each[..., block.offsets] for reader, each in blocks.read.items()})
             queries, keys = blocks.words(block)
-            weights = blocks.weights(block, view.logits(queries, keys, block.span, besides=blocks.laid))
+            weights = blocks.weights(block, view.logits(queries, keys, block.span, besides=blocks.biases))
             here = attended[:, block.rows].copy_(torch.bmm(weights, blocks.v[:, block.keys]))
             added = view.values(blocks.by_row(weights), block.span)
             if added is not None:
@@ -273,9 +270,9 @@ class _InBlocks(torch.autograd.Function):
             words = blocks.words(block)
             read = [each[..., block.offsets] for each in blocks.read.values()]
             leaves = [each.detach().requires_grad_() for each in (*words, *read)]
-            block.span.given.update(zip(blocks.read, leaves[2:], strict=True))
+            block.span.tables.update(zip(blocks.read, leaves[2:], strict=True))
             with torch.enable_grad():
-                terms = view.logits(leaves[0], leaves[1], block.span, besides=blocks.laid)
+                terms = view.logits(leaves[0], leaves[1], block.span, besides=blocks.biases)
             weights, here = blocks.weights(block, terms), slope[:, block.rows]
             found = [Term(d_v, blocks.by_row(torch.bmm(weights.mT, here)), keys)]
             change = torch.bmm(here, blocks.v[:, block.keys].mT, out=blocks.taken(block, 0))  # of the weights
@@ -301,7 +298,7 @@ class _InBlocks(torch.autograd.Function):
             into = [d_read_q, d_read_k, *(d_by_offset[reader] for reader in blocks.read), *d_trained]
             parts = [rows, keys, *[(..., block.offsets)] * len(read), *[...] * len(trained)]
             found += map(Term, into, _pull(terms, blocks.by_row(change), [*leaves, *trained]), parts)
-            for reader, each in blocks.laid.items():
+            for reader, each in blocks.biases.items():
                 if each.requires_grad:
                     slopes = summed(blocks.by_row(change))
                     term = slopes.sum_to_size((*each.shape[:-1], slopes.shape[-1]))

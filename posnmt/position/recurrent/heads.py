@@ -5,6 +5,7 @@ Shapes: B rows, T tokens, H heads, d model width = d_p + d_r.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Literal
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 from posnmt.position.absolute import Sinusoidal
 from posnmt.position.recurrent.cells import Cell, Recurrence
-from posnmt.position.seam import Carry, LayerPosition, Options, Scheme, Span, Stack
+from posnmt.position.seam import Carry, LayerPosition, Options, Scheme, Span, Stack, clashes
 
 SHARE = {"rpe": 5 / 8, "mpr": 1 / 2}
 """d_r as a share of d_model: 320 and 256 of 512, the best of C19b's Figure 2."""
@@ -71,8 +72,6 @@ class RecurrentHeads(Scheme):
             "separate", description="separate: a head of the first layer projects its own slice; full: all features"
         )
 
-    excludes = frozenset({"sinusoidal", "learned", "recurrent"})
-
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__()
         self.heads, self.layout = stack.heads, settings.layout
@@ -86,12 +85,12 @@ class RecurrentHeads(Scheme):
         self.first = OwnSlice(stack) if settings.head_projection == "separate" else None
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any) -> list[str]:
+    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
         """What the split of features into heads and directions asks of the widths."""
         width, d, heads = recurrent_width(stack, settings), stack.d_model, stack.heads
         if not 0 < width < d:
             return [f"needs a width between 0 and d_model = {d}, so that both parts are there; got {width}"]
-        faults = []
+        faults = clashes(beside, "sinusoidal", "learned", "recurrent")
         if settings.layout == "rpe" and width % stack.d_head:
             faults.append(f"in layout rpe needs a width of a whole number of heads of {stack.d_head}; got {width}")
         if settings.layout == "mpr" and width % heads:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Literal
 
 from pydantic import Field, field_validator
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 
 from posnmt.dropout import dropout_or_none
 from posnmt.position.recurrent.cells import Cell, Recurrence
-from posnmt.position.seam import Carry, Options, Scheme, Span, Stack
+from posnmt.position.seam import Carry, Options, Scheme, Span, Stack, clashes
 
 
 class Recurrent(Scheme):
@@ -54,8 +55,6 @@ class Recurrent(Scheme):
                 return width
             raise ValueError(f"width is full, or a number of cells above 0; got {width!r}")
 
-    excludes = frozenset({"recurrent-heads"})
-
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__()
         d, width = stack.d_model, _states(stack, settings)
@@ -66,9 +65,9 @@ class Recurrent(Scheme):
         self.projections = nn.ModuleList(_projection(width, d) for _ in range(settings.layers if width != d else 0))
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any) -> list[str]:
+    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
         """The backward direction reads what a decoder has not written yet."""
-        faults = []
+        faults = clashes(beside, "recurrent-heads")
         if settings.bidirectional and stack.causal:
             faults.append("with bidirectional: true reads words to the right, so it cannot serve the decoder")
         if settings.bidirectional and settings.width is None and stack.d_model % 2:
