@@ -21,8 +21,11 @@ PARTIAL = ".partial"
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
     """Write a file through a partial one that takes its place when the block ends without an error.
+
+    Args:
+        durable: whether to wait until the disk has it, so that it outlasts a loss of power.
 
     Yields:
         The partial file's path, to be written in the block.
@@ -30,12 +33,14 @@ def replacing(path: Path) -> Iterator[Path]:
     partial = path.with_name(path.name + PARTIAL)
     try:
         yield partial
-        sync(partial)
+        if durable:
+            sync(partial)
         os.replace(partial, path)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
-    sync(path.parent)
+    if durable:
+        sync(path.parent)
 
 
 def write_text(path: Path, text: str) -> None:

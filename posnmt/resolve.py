@@ -17,7 +17,6 @@ from posnmt.config.schema import Config
 from posnmt.config.systems import SIZES, named
 from posnmt.config.yaml import Lines, expand, faults, merge, override, place, read_yaml
 from posnmt.errors import UserError, raise_all
-from posnmt.model.registry import check
 
 _ABLATED = {"encoder": ("encoder",), "decoder": ("decoder",), "both": ("encoder", "decoder")}
 
@@ -135,6 +134,8 @@ def _why_not_without(side: str, named: dict[str, Any], model: dict[str, Any]) ->
 
 def _model_faults(config: Config, path: Path | None, lines: Lines) -> list[UserError]:
     """What the architecture and the position schemes have against the `model` section."""
+    from posnmt.model.registry import check  # which imports PyTorch
+
     stacks = {"encoder": config.model.encoder, "decoder": config.model.decoder}
     positions = {side: {choice.scheme for choice in stack.position} for side, stack in stacks.items()}
     old = [((side, "position"), fault) for side, fault in unreadable(positions, config.format)]

@@ -75,9 +75,7 @@ class Run:
     @property
     def record(self) -> dict[str, Any]:
         """What the run wrote down about itself."""
-        path = existing_file(self.folder / "record.json", "the run's record")
-        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return record
+        return read_record(self.folder)
 
     def write_record(self, record: dict[str, Any]) -> None:
         """Replace the record."""
@@ -115,6 +113,17 @@ class Run:
             return self.folder / f"{checkpoint}.safetensors"
         newest = checkpoints_in(self.folder / "checkpoints")[-1:]
         return (newest[0] if newest else self.folder / "checkpoints") / "model.safetensors"
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """What the run in a folder wrote down about itself.
+
+    Raises:
+        UserError: it has no record.
+    """
+    path = existing_file(folder / "record.json", "the run's record")
+    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return record
 
 
 def checkpoints_in(folder: Path) -> list[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import click
 
 from posnmt.cli.group import COMMAND
 from posnmt.errors import UserError
+from posnmt.parallel.cores import cores
 
 
 @click.command(context_settings=COMMAND)
@@ -81,9 +81,7 @@ from posnmt.errors import UserError
     help="of the tests for the number of pairs",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="of the samples")
-@click.option(
-    "--processes", type=click.IntRange(min=1), default=os.cpu_count() or 1, help="to count with; default: one a core"
-)
+@click.option("--processes", type=click.IntRange(min=1), default=cores, help="to count with; default: one a core")
 @click.option(
     "--examples",
     default="all",

@@ -31,7 +31,8 @@ from posnmt.data.store import FORMAT, SplitWriter, Store
 from posnmt.data.text import TextPipeline, text_hash
 from posnmt.errors import UserError, existing_file, raise_all
 from posnmt.files import PARTIAL, commit_folder, locked, sha256_of
-from posnmt.parallel.processes import cores, ordered_map
+from posnmt.parallel.cores import cores
+from posnmt.parallel.processes import ordered_map
 
 if TYPE_CHECKING:
     from rich.table import Table

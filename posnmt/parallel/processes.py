@@ -31,13 +31,6 @@ Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
 
-def cores() -> int:
-    """The processor's cores that this process may use, and no more than OMP_NUM_THREADS where that is set."""
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    limit = os.environ.get("OMP_NUM_THREADS", "")
-    return min(count, int(limit)) if limit.isdecimal() and int(limit) > 0 else count
-
-
 def ordered_map(
     task: Callable[[Piece], Result], pieces: Iterable[Piece], processes: int, alone: int = ALONE
 ) -> Generator[Result, None, None]:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from posnmt.errors import UserError, existing_file
+from posnmt.files import PARTIAL, replacing
 
 FILE = "results.sqlite"
 # Column -> its type and what it holds.
@@ -91,16 +91,14 @@ def write_tables(path: Path, tables: Mapping[str, Iterable[Row]]) -> Path:
         path: the file.
         tables: `results` and `runs` -> rows; a column that a row does not have is null.
     """
-    partial = path.with_name(path.name + ".partial")
-    partial.unlink(missing_ok=True)
-    with closing(sqlite3.connect(partial)) as database:
+    path.with_name(path.name + PARTIAL).unlink(missing_ok=True)  # SQLite would add to what a killed process left
+    with replacing(path) as partial, closing(sqlite3.connect(partial)) as database:
         for name, columns in TABLES.items():
             declared = ", ".join(f"{column} {kind}" for column, (kind, _) in columns.items())
             database.execute(f"CREATE TABLE {name} ({declared})")
             rows = [[row.get(column) for column in columns] for row in tables.get(name, ())]
             database.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(columns))})", rows)
         database.commit()
-    os.replace(partial, path)
     return path
 
 

@@ -21,7 +21,7 @@ from posnmt.data.corpus import Findings, TextFile, open_text, read_lines
 from posnmt.errors import UserError
 from posnmt.progress import Display
 from posnmt.resolve import from_tree
-from posnmt.run import Run
+from posnmt.run import Run, read_record
 from posnmt.workflow.kind import Context, Kind
 
 if TYPE_CHECKING:
@@ -328,7 +328,7 @@ def _outputs(context: Context) -> Iterator[dict[str, Any]]:
     for share in (0, *settings["shares"]):
         for number, output in enumerate(settings["outputs"]):
             translations, run = context.inputs[f"output-{number}"], context.inputs[f"run-{number}"] / "run"
-            record = json.loads((run / "record.json").read_text(encoding="utf-8"))
+            record = read_record(run)
             lengths = record["training_lengths"]["source"]
             file = "output" if not share else f"output-{share:g}"
             speed = json.loads((translations / "speed.json").read_text())[file]

@@ -13,6 +13,7 @@ from posnmt import __version__
 from posnmt.config.formats import FORMAT, OLDEST
 from posnmt.errors import UserError
 from posnmt.files import read_json, sha256_of, write_json
+from posnmt.run import read_record
 from posnmt.study import database, evidence
 from posnmt.study.page import StudyResults, render
 from posnmt.study.plan import KINDS, WHOLE, Plan, PlannedRun, analyses, plan
@@ -201,7 +202,7 @@ def _run(graph: Graph, out: Path, planned: PlannedRun, folders: dict[str, Path])
     folder = folders.get(planned.train)
     if folder is None:
         return facts
-    record = json.loads((folder / "run" / "record.json").read_text(encoding="utf-8"))
+    record = read_record(folder / "run")
     lengths = record["training_lengths"]["source"]
     facts |= {
         "config": sha256_of(folder / "run" / "config.yaml"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,7 @@ from typing import Any, TextIO
 from posnmt.config.schema import Decode
 from posnmt.data.corpus import Findings, TextFile, decode_lines, read_lines
 from posnmt.errors import UserError
+from posnmt.files import replacing
 from posnmt.progress import Display
 from posnmt.run import Run
 from posnmt.translate.translator import Translation, Translator, windows
@@ -153,10 +153,5 @@ def _output(path: Path | None) -> Iterator[TextIO]:
         raise UserError(
             "the output cannot be written: not a file in an existing folder", path, "choose another --output"
         )
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with partial.open("w", encoding="utf-8", newline="\n") as stream:
-            yield stream
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(path) as partial, partial.open("w", encoding="utf-8", newline="\n") as stream:
+        yield stream

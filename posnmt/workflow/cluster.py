@@ -21,8 +21,9 @@ from typing import Any
 
 from posnmt.errors import UserError
 from posnmt.files import write_json
+from posnmt.parallel.cores import available_cores
 from posnmt.workflow.execute import STOPPED
-from posnmt.workflow.executors import UNKNOWN, Job, Running, command, launch, processors, stop_step
+from posnmt.workflow.executors import UNKNOWN, Job, Running, command, launch, stop_step
 from posnmt.workflow.folder import DONE, FAILED, JOB, RUNNING, SHORT
 from posnmt.workflow.kind import Resources
 from posnmt.workflow.lock import holder
@@ -91,7 +92,7 @@ class Cluster:
             raise UserError("submitit is not installed", "--executor", "pip install 'posnmt[slurm]'") from None
         self._out, self._active = out, 0
         self._queue = Queue() if cluster == "slurm" else None
-        self._jobs = jobs or (JOBS_AT_ONCE if self._queue is not None else processors())
+        self._jobs = jobs or (JOBS_AT_ONCE if self._queue is not None else available_cores())
         self._waits = Waits()
         self._unsure: set[str] = set()  # names of jobs whose submission may have succeeded though sbatch says no
         self._unknown: set[str] = set()  # names of jobs that may be in the queue, which did not answer

@@ -24,7 +24,7 @@ from typing import Any
 
 import posnmt
 from posnmt.errors import UserError
-from posnmt.files import read_json, write_json
+from posnmt.files import read_json, replacing, write_json
 from posnmt.interrupt import Interrupted
 from posnmt.workflow.folder import DONE, FAILED, PROGRESS, RUNNING, SHORT, STEP, STEPS, last_lines, outputs
 from posnmt.workflow.kind import Context, Kind, Resources, load_kinds
@@ -138,9 +138,8 @@ class _Progress:
         """Write the line down, unless one was within that many seconds."""
         if self._line and time.monotonic() - self._kept >= pause:
             self._kept = time.monotonic()
-            partial = self._path.with_name(self._path.name + ".partial")
-            partial.write_text(self._line + "\n", encoding="utf-8")
-            os.replace(partial, self._path)
+            with replacing(self._path, durable=False) as partial:
+                partial.write_text(self._line + "\n", encoding="utf-8")
 
 
 def _failed(folder: Path, error: Exception) -> int:

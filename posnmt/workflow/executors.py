@@ -63,11 +63,6 @@ UNKNOWN = -1000
 """The exit status of a step whose process was not ours to wait for, and which left no record."""
 
 
-def processors() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def gpus() -> list[str]:
     """The GPUs that this process may use, by the names that CUDA_VISIBLE_DEVICES takes."""
     import torch

@@ -16,11 +16,12 @@ import posnmt
 from posnmt.errors import UserError, refuse_unknown
 from posnmt.files import read_json, write_json
 from posnmt.interrupt import StopSignal
+from posnmt.parallel.cores import available_cores
 from posnmt.progress import duration
 from posnmt.workflow import status
 from posnmt.workflow.cluster import Cluster
 from posnmt.workflow.execute import DISK_FULL, STOPPED, disk_full, is_disk_full, record_failure
-from posnmt.workflow.executors import NAMES, UNKNOWN, Executor, Job, Local, gpus, processors
+from posnmt.workflow.executors import NAMES, UNKNOWN, Executor, Job, Local, gpus
 from posnmt.workflow.folder import DONE, FAILED, PROGRESS, STEP, alteration
 from posnmt.workflow.graph import Graph
 from posnmt.workflow.kind import Resources
@@ -147,7 +148,7 @@ def _executor(name: str, out: Path, jobs: int | None) -> Executor:
     """
     refuse_unknown(name, NAMES, "executor")
     if name == "local":
-        return Local(processors(), gpus(), jobs)
+        return Local(available_cores(), gpus(), jobs)
     return Cluster(out, name.removeprefix("submitit-"), jobs)
 
 

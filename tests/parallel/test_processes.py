@@ -13,7 +13,8 @@ from itertools import count, islice
 import pytest
 
 from posnmt.errors import UserError
-from posnmt.parallel.processes import cores, ordered_map
+from posnmt.parallel.cores import cores
+from posnmt.parallel.processes import ordered_map
 
 
 def children() -> list[str]:
