@@ -92,8 +92,8 @@ def unskew(weights: Tensor) -> Tensor:
     if queries == 1:
         return weights
     if torch.compiler.is_compiling():
-        room = weights.new_zeros(*weights.shape[:-1], queries + keys - 1)
-        return room.scatter(-1, _places(weights, keys), weights)
+        buffer = weights.new_zeros(*weights.shape[:-1], queries + keys - 1)
+        return buffer.scatter(-1, _places(weights, keys), weights)
     unskewed: Tensor = _Unskew.apply(weights)
     return unskewed
 
@@ -250,8 +250,8 @@ def _unskewed(weights: Tensor, like: Sequence[int] = ()) -> Tensor:
     queries, keys = weights.shape[-2:]
     shape = (*weights.shape[:-1], queries + keys - 1)
     order = sorted(range(len(shape) - 1), key=lambda dim: -like[dim] if like else dim)
-    room = weights.new_zeros([shape[dim] for dim in (*order, -1)])
-    by_offset = room.permute(*(order.index(dim) for dim in range(len(order))), -1)
+    buffer = weights.new_zeros([shape[dim] for dim in (*order, -1)])
+    by_offset = buffer.permute(*(order.index(dim) for dim in range(len(order))), -1)
     _diagonals(by_offset).copy_(weights)
     return by_offset
 

@@ -51,11 +51,11 @@ def bleu(outputs: list[str], references: list[str], tokenizer: str) -> dict[str,
     return {"bleu": metric.corpus_score(outputs, [references]).score, "signature": str(metric.get_signature())}
 
 
-def merit(figures: dict[str, Any], settings: Train) -> float:
+def selection_score(figures: dict[str, Any], settings: Train) -> float:
     """What the best checkpoint is chosen by: a figure that is better when larger."""
     return float(figures["bleu"]) if settings.best_by == "bleu" and "bleu" in figures else -float(figures["perplexity"])
 
 
-def said(figures: dict[str, Any]) -> str:
+def describe(figures: dict[str, Any]) -> str:
     """Dev figures in words."""
     return f"perplexity {figures['perplexity']:.3f}" + (f"  BLEU {figures['bleu']:.2f}" if "bleu" in figures else "")

@@ -36,7 +36,7 @@ from posnmt.resolve import resumed
 from posnmt.run import Run, claimed, is_unfinished, refuse_existing, refuse_other_config, refuse_other_text
 from posnmt.train.checkpoint import MODEL, Checkpoints, load_checkpoint, optimizer_tensors
 from posnmt.train.device import make_fabric
-from posnmt.train.evaluate import evaluate, merit, said
+from posnmt.train.evaluate import describe, evaluate, selection_score
 from posnmt.train.gradients import Gradients, InParts, Whole
 from posnmt.train.loss import TrainingLoss
 from posnmt.train.optimizer import make_optimizer
@@ -244,10 +244,10 @@ class Training:
         progress, settings, whole = self.progress, self.config.train, self.whole()
         better, figures = True, self.evaluate(whole)
         if figures:
-            better = progress.observe(merit(figures, settings))
+            better = progress.observe(selection_score(figures, settings))
             if settings.schedule.type == "plateau":
                 progress.plateau.observe(figures["perplexity"], settings.schedule)
-            self.display.say(f"step {progress.step:,}  dev {said(figures)}{'  best' if better else ''}")
+            self.display.say(f"step {progress.step:,}  dev {describe(figures)}{'  best' if better else ''}")
         if better and self.fabric.is_global_zero:
             for name in ("best", "model"):
                 save_model(whole.model, self.run.weights(name), self.about(figures))
@@ -310,8 +310,8 @@ class Training:
             figures = self.evaluate(whole)
             if figures:
                 self.write("average", {**figures, "checkpoints": len(places)})
-                self.display.say(f"average of the last {len(places)} checkpoints: dev {said(figures)}")
-            if figures and (progress.best is None or merit(figures, self.config.train) > progress.best):
+                self.display.say(f"average of the last {len(places)} checkpoints: dev {describe(figures)}")
+            if figures and (progress.best is None or selection_score(figures, self.config.train) > progress.best):
                 chosen = "average"
         if first:
             with replacing(run.weights("model")) as new:

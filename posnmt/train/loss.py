@@ -100,11 +100,11 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
             d_hidden, d_bias = torch.empty_like(hidden), torch.full_like(b, -even * len(hidden))
             d_weight = torch.empty_like(weight, dtype=wide).copy_(-even * states)
         chunk = -(-len(hidden) // max(1, round(len(hidden) / CHUNK)))  # all alike: a short one costs as many sums
-        room = _room(chunk * len(w), w).view(chunk, len(w))
+        buffer = _buffer(chunk * len(w), w).view(chunk, len(w))
         scores, chances = (b.new_empty(min(rows, chunk), len(w)) for _ in range(2))
         for start in range(0, len(hidden), max(1, chunk)):
             h = hidden[start : start + chunk].to(narrow)
-            logits = torch.mm(h, w.t(), out=room[: len(h)])  # [chunk,V], the bias still to come
+            logits = torch.mm(h, w.t(), out=buffer[: len(h)])  # [chunk,V], the bias still to come
             for part, y in zip(logits.split(rows), targets[start : start + chunk, None].split(rows), strict=True):
                 score = scores[: len(part)].copy_(part).add_(b)
                 right = score.gather(-1, y)
@@ -134,14 +134,14 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         return d_hidden, d_weight, d_bias, None, None
 
 
-def _room(size: int, like: Tensor) -> Tensor:
+def _buffer(size: int, like: Tensor) -> Tensor:
     """`size` elements of the type of `like`; on a CPU the thread's own for good: fresh memory costs more than sums."""
     if like.device.type != "cpu":
         return like.new_empty(size)
-    held = getattr(_thread, "room", None)
+    held = getattr(_thread, "buffer", None)
     if held is None or held.dtype != like.dtype or len(held) < size:
         with torch.inference_mode(False):  # an evaluation may be the first that needs it, a training step the next
-            held = _thread.room = torch.empty(size, dtype=like.dtype)
+            held = _thread.buffer = torch.empty(size, dtype=like.dtype)
     return held[:size]
 
 

@@ -2,11 +2,11 @@
 
 A step is some hundred small operations, and to start them one by one can take longer than the GPU takes for them. A
 graph starts them at once, but on the addresses and the shapes that it was recorded with. So what the decoder remembers
-stands in rooms of a few sizes, with a graph for each step in a room; rows and places that a batch does not fill are
-computed and not read. No scheme knows of it: in its own graph, the number of tokens before a step is a constant.
+stands in sets of buffers of a few sizes, with a graph for each step and set; rows and places that a batch does not
+fill are computed and not read. No scheme knows of it: in its own graph, the number of tokens before a step is constant.
 
-Shapes: S sentences, N hypotheses (N / S of a sentence), J source tokens, R tokens that a room holds, H heads, D width
-of a head; a room has as many or more of each.
+Shapes: S sentences, N hypotheses (N / S of a sentence), J source tokens, R tokens that a set holds, H heads, D width
+of a head; a set of buffers has as many or more of each.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from posnmt.model.transformer import Transformer
 from posnmt.position.seam import Carry
 
 SOURCES = 16
-"""A room's source tokens are a multiple of so many."""
+"""The source tokens of a set of buffers are a multiple of so many."""
 
 TOKENS = 32
-"""Target tokens of the smallest room; the next one has twice as many."""
+"""Target tokens of the smallest set; the next one has twice as many."""
 
 
 @dataclass
-class Room:
+class Buffers:
     """Memory of fixed size for the decoder's state, and what was recorded in it.
 
     Attributes:
@@ -80,53 +80,53 @@ class Room:
 
 
 class _RoomCache(LayerCache):
-    """Keys and values of one layer, written into a room."""
+    """Keys and values of one layer, written into a buffer."""
 
-    def __init__(self, room: Room, layer: int, start: int) -> None:
+    def __init__(self, buffers: Buffers, layer: int, start: int) -> None:
         super().__init__()
-        self.room, self.layer, self.start = room, layer, start
+        self.buffers, self.layer, self.start = buffers, layer, start
 
     def append(self, *new: Tensor) -> tuple[Tensor, ...]:
         """See `LayerCache`; one token is new."""
-        held = self.room.caches[self.layer]
+        held = self.buffers.caches[self.layer]
         if held is None:
-            held = self.room.caches[self.layer] = tuple(map(self.room.cache, new))
-        for room, each in zip(held, new, strict=True):
-            room[:, :, self.start : self.start + 1] = each
-        return tuple(room[:, :, : self.start + 1] for room in held)
+            held = self.buffers.caches[self.layer] = tuple(map(self.buffers.cache, new))
+        for buffer, each in zip(held, new, strict=True):
+            buffer[:, :, self.start : self.start + 1] = each
+        return tuple(buffer[:, :, : self.start + 1] for buffer in held)
 
 
 class GraphedState:
-    """A decoder's `State` in a room; before the first step, as the model has it."""
+    """A decoder's `State` in a set of buffers; before the first step, as the model has it."""
 
     def __init__(self, owner: GraphedDecoder, begun: DecoderState) -> None:
         self.owner, self.begun = owner, begun
-        self.room: Room | None = None
+        self.buffers: Buffers | None = None
         self.sentences, self.sources, self.length = begun.sentences, begun.memory[0][0].shape[2], 0
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
         """See `DecoderState.select`."""
-        if self.room is None:
+        if self.buffers is None:
             self.begun.select(rows, sentences)
             self.sentences = self.begun.sentences
         else:
             self.sentences = self.sentences if sentences is None else len(sentences)
             self._move(rows, sentences)
 
-    def enter(self, rows: int) -> Room:
-        """The room where the next token of so many rows has its place."""
-        if self.room is None:
-            self.room = self.owner.room(self, rows, self.begun.memory)
-            _place(self.room, self.begun.memory, self.begun.memory_mask)
-        elif self.length == self.room.length:
-            self._move(torch.arange(rows, device=self.room.tokens.device), None)
-        return self.room
+    def enter(self, rows: int) -> Buffers:
+        """The buffers where the next token of so many rows has its place."""
+        if self.buffers is None:
+            self.buffers = self.owner.buffers_for(self, rows, self.begun.memory)
+            _place(self.buffers, self.begun.memory, self.begun.memory_mask)
+        elif self.length == self.buffers.length:
+            self._move(torch.arange(rows, device=self.buffers.tokens.device), None)
+        return self.buffers
 
     def _move(self, rows: Tensor, sentences: Tensor | None) -> None:
-        """To these rows of the room, in the room that then fits, which may be the same."""
-        old = self.room
+        """To these rows of the buffers, in the set that then fits, which may be the same."""
+        old = self.buffers
         assert old is not None
-        new = self.room = self.owner.room(self, len(rows), old.memory)
+        new = self.buffers = self.owner.buffers_for(self, len(rows), old.memory)
         if sentences is None and new is not old:
             sentences = torch.arange(self.sentences, device=rows.device)
         if sentences is not None:
@@ -140,8 +140,8 @@ class GraphedState:
             there = new.caches[layer]
             if there is None:
                 there = new.caches[layer] = tuple(map(new.cache, taken))
-            for room, each in zip(there, taken, strict=True):
-                room[: len(rows), :, : self.length] = each
+            for buffer, each in zip(there, taken, strict=True):
+                buffer[: len(rows), :, : self.length] = each
         new.keep([select_rows(each, rows) for each in old.carry], [select_rows(each, rows) for each in old.inner])
 
 
@@ -150,8 +150,8 @@ class GraphedDecoder(TranslationModel):
 
     Args:
         model: in evaluation mode.
-        budget: bytes that rooms may take together, but that the one in use is never given up.
-        records: whether graphs are recorded; without, each step is started anew, in the same rooms.
+        budget: bytes that buffers may take together, but that the one in use is never given up.
+        records: whether graphs are recorded; without, each step is started anew, in the same buffers.
 
     Attributes:
         failure: why recording was given up, if it was.
@@ -162,7 +162,7 @@ class GraphedDecoder(TranslationModel):
         self.model, self.output = model, model.output
         self.budget, self.records = budget, records
         self.failure: str | None = None
-        self._rooms: OrderedDict[tuple[Any, ...], Room] = OrderedDict()
+        self._sets: OrderedDict[tuple[Any, ...], Buffers] = OrderedDict()
         self._pool: Any = None
         self._longest = 0
 
@@ -171,14 +171,14 @@ class GraphedDecoder(TranslationModel):
         return self.model.encode(source, lengths)
 
     def start(self, encoded: Tensor, lengths: Tensor | None) -> GraphedState:
-        """As the model; a room is taken with the first token."""
+        """As the model; a set of buffers is taken with the first token."""
         return GraphedState(self, self.model.start(encoded, lengths))
 
     def advance(self, tokens: Tensor, state: GraphedState, lengths: Tensor | None = None) -> Tensor:
         """Read one token [N,1] of each hypothesis: [N,1,d], which the next step overwrites."""
-        room = state.enter(len(tokens))
-        room.tokens[: len(tokens)] = tokens
-        hidden = self._step(room, state.length)
+        buffers = state.enter(len(tokens))
+        buffers.tokens[: len(tokens)] = tokens
+        hidden = self._step(buffers, state.length)
         state.length += 1
         return hidden[: len(tokens)]
 
@@ -192,8 +192,8 @@ class GraphedDecoder(TranslationModel):
         """As the model."""
         return self.model.longest_target
 
-    def room(self, state: GraphedState, rows: int, memory: list[tuple[Tensor, Tensor]]) -> Room:
-        """The room for so many rows of a state: an old one of the right size, or a new one.
+    def buffers_for(self, state: GraphedState, rows: int, memory: list[tuple[Tensor, Tensor]]) -> Buffers:
+        """The buffers for so many rows of a state: an old one of the right size, or a new one.
 
         Args:
             memory: what says the type and the width of heads.
@@ -205,10 +205,10 @@ class GraphedDecoder(TranslationModel):
             length *= 2
         keys = memory[0][0]
         key = sentences, hypotheses, sources, length, keys.dtype
-        found = self._rooms.get(key)
+        found = self._sets.get(key)
         if found is None:
             shape = sentences, keys.shape[1], sources, keys.shape[3]
-            found = self._rooms[key] = Room(
+            found = self._sets[key] = Buffers(
                 torch.zeros(sentences * hypotheses, 1, dtype=torch.long, device=keys.device),
                 [(keys.new_zeros(shape), keys.new_zeros(shape)) for _ in memory],
                 torch.ones(sentences, 1, 1, sources, dtype=torch.bool, device=keys.device),
@@ -217,30 +217,30 @@ class GraphedDecoder(TranslationModel):
             )
             if length > self._longest:
                 self._lengthen(found)
-        self._rooms.move_to_end(key)
-        while len(self._rooms) > 1 and sum(map(_size, self._rooms.values())) > self.budget:
-            self._rooms.popitem(last=False)
+        self._sets.move_to_end(key)
+        while len(self._sets) > 1 and sum(map(_size, self._sets.values())) > self.budget:
+            self._sets.popitem(last=False)
         return found
 
-    def _lengthen(self, room: Room) -> None:
-        """Let schemes make their tables as long as the longest room: graphs of before would read the old ones."""
-        room.run(self.model, min(room.length, self.model.longest_target or room.length) - 1)
-        room.carry, room.inner, self._longest = [], [], room.length
-        for each in self._rooms.values():
+    def _lengthen(self, buffers: Buffers) -> None:
+        """Let schemes make their tables as long as the longest set: graphs of before would read the old ones."""
+        buffers.run(self.model, min(buffers.length, self.model.longest_target or buffers.length) - 1)
+        buffers.carry, buffers.inner, self._longest = [], [], buffers.length
+        for each in self._sets.values():
             each.recorded.clear()
 
-    def _step(self, room: Room, start: int) -> Tensor:
+    def _step(self, buffers: Buffers, start: int) -> Tensor:
         """One step, by its graph where there is one; a step that comes for the second time is recorded."""
-        if start not in room.recorded and self.records and start in room.seen:
-            self._record(room, start)
-        if start not in room.recorded:
-            room.seen.add(start)
-            return room.run(self.model, start)
-        graph, hidden = room.recorded[start]
+        if start not in buffers.recorded and self.records and start in buffers.seen:
+            self._record(buffers, start)
+        if start not in buffers.recorded:
+            buffers.seen.add(start)
+            return buffers.run(self.model, start)
+        graph, hidden = buffers.recorded[start]
         graph.replay()
         return hidden
 
-    def _record(self, room: Room, start: int) -> None:
+    def _record(self, buffers: Buffers, start: int) -> None:
         """Record a step, or give recording up."""
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
@@ -250,23 +250,23 @@ class GraphedDecoder(TranslationModel):
         torch.clear_autocast_cache()
         try:
             with torch.cuda.graph(graph, pool=self._pool):
-                hidden = room.run(self.model, start)
-            room.recorded[start] = graph, hidden
+                hidden = buffers.run(self.model, start)
+            buffers.recorded[start] = graph, hidden
         except RuntimeError as error:
             self.records, self.failure = False, str(error).splitlines()[0]
         finally:
             torch.set_autocast_cache_enabled(caching)
 
 
-def _place(room: Room, memory: list[tuple[Tensor, Tensor]], mask: Tensor | None) -> None:
-    """Put the projected source [S,H,J,D] of a batch into a room."""
+def _place(buffers: Buffers, memory: list[tuple[Tensor, Tensor]], mask: Tensor | None) -> None:
+    """Put the projected source [S,H,J,D] of a batch into a set of buffers."""
     sentences, _, sources, _ = memory[0][0].shape
-    for there, here in zip(room.memory, memory, strict=True):
+    for there, here in zip(buffers.memory, memory, strict=True):
         for to, given in zip(there, here, strict=True):
             to[:sentences, :, :sources] = given
-    room.mask.zero_()
-    room.mask[..., 0] = True
-    room.mask[:sentences, ..., :sources] = True if mask is None else mask
+    buffers.mask.zero_()
+    buffers.mask[..., 0] = True
+    buffers.mask[:sentences, ..., :sources] = True if mask is None else mask
 
 
 def _put(held: Carry, new: Carry, rows: int) -> Carry:
@@ -280,7 +280,7 @@ def _put(held: Carry, new: Carry, rows: int) -> Carry:
     return tuple(_put(None if held is None else held[place], part, rows) for place, part in enumerate(new))
 
 
-def _size(room: Room) -> int:
-    """Bytes of a room's largest parts."""
-    held = [*room.memory, *(each for each in room.caches if each is not None)]
+def _size(buffers: Buffers) -> int:
+    """Bytes of the largest buffers of a set."""
+    held = [*buffers.memory, *(each for each in buffers.caches if each is not None)]
     return sum(part.nbytes for parts in held for part in parts)

@@ -122,9 +122,9 @@ def _with_company(going_on: list[int], sentences: int) -> list[int]:
     """
     count = len(going_on)
     step = max(1, (1 << (count.bit_length() - 1)) // 8)
-    room = min(sentences, -(-count // step) * step)
+    kept = min(sentences, -(-count // step) * step)
     others = sorted(set(range(sentences)).difference(going_on))
-    return sorted(going_on + others[: room - count])
+    return sorted(going_on + others[: kept - count])
 
 
 def _collect_ended(

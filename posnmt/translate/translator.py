@@ -102,13 +102,13 @@ class Translator:
             raise UserError(
                 "CUDA graphs need a GPU, and PyTorch sees none here", "decode.cuda_graphs", "leave them out"
             )
-        room = torch.cuda.get_device_properties(self.device).total_memory / 4 / len(self.models)
+        budget = torch.cuda.get_device_properties(self.device).total_memory / 4 / len(self.models)
         found: list[TranslationModel] = []
         for model in self.models:
             if not isinstance(model, Transformer):
                 what = f"CUDA graphs are recorded of Transformers alone, and this model is {model.config.architecture}"
                 raise UserError(what, "decode.cuda_graphs", "leave them out")
-            found.append(GraphedDecoder(model, room))
+            found.append(GraphedDecoder(model, budget))
         return found
 
     @property

@@ -114,7 +114,7 @@ class Cluster:
             )
         return wanted
 
-    def room(self, wanted: Resources) -> bool:
+    def has_capacity(self, wanted: Resources) -> bool:
         """Whether there may be one job more, and the cluster is to be asked again where it refused the last one."""
         return self._active < self._jobs and self._waits.over()
 
@@ -142,11 +142,11 @@ class Cluster:
             with redirect_stderr(io.StringIO()):  # submitit prints what sbatch says, which is in the error too
                 job = executor.submit(StepJob(out.resolve(), folder.resolve(), key, given))
         except submitit.core.utils.FailedJobError as error:
-            said = str(error)
-            if self._queue is not None and may_pass(said):
+            message = str(error)
+            if self._queue is not None and may_pass(message):
                 self._unsure.add(name)
-                raise self._refused(reason(said)) from None
-            raise UserError(f"the cluster refuses the job: {reason(said)}", folder, "ask for what it has") from None
+                raise self._refused(reason(message)) from None
+            raise UserError(f"the cluster refuses the job: {reason(message)}", folder, "ask for what it has") from None
         self._waits.accepted()
         self._unsure.discard(name)
         self._active += 1

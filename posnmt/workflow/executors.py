@@ -41,7 +41,7 @@ class Executor(Protocol):
             UserError: it asks for more than there will ever be.
         """
 
-    def room(self, wanted: Resources) -> bool:
+    def has_capacity(self, wanted: Resources) -> bool:
         """Whether there is room for a step now."""
 
     def start(self, out: Path, folder: Path, key: str, given: Resources) -> Job:
@@ -187,7 +187,7 @@ class Local:
             cores = min(cores, max(1, self._cores * chosen // here))
         return replace(wanted, cores=cores, gpus=chosen)
 
-    def room(self, wanted: Resources) -> bool:
+    def has_capacity(self, wanted: Resources) -> bool:
         """Whether so many cores and GPUs are free."""
         if self._jobs is not None and len(self._taken) >= self._jobs:
             return False

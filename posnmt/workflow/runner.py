@@ -301,11 +301,11 @@ class _Runner:
             return
         try:
             given = self._executor.resources(step.resources, self._graph.uses_gpu(name))
-            if not self._executor.room(given):
+            if not self._executor.has_capacity(given):
                 return
             self._write_step(name, folder, given)
             job = self._executor.start(self._out, folder, key, given)
-        except NotNow as refusal:  # the executor says itself, by `room`, when it is worth another try
+        except NotNow as refusal:  # the executor says itself, by `has_capacity`, when it is worth another try
             self._postponed = True
             self._board.say(f"waiting {name}: {refusal}")
             return

@@ -147,11 +147,11 @@ def test_jobs_at_once_are_bounded(slurm, tmp_path, jobs, most):
     pytest.importorskip("submitit")
     made, out = cluster.Cluster(tmp_path / "study", "slurm", jobs), tmp_path / "study"
     made._active = most - 1
-    assert made.room(Resources())
+    assert made.has_capacity(Resources())
     submitted(made, out, "one", Resources())
-    assert not made.room(Resources())
+    assert not made.has_capacity(Resources())
     made.ended(out / "one")
-    assert made.room(Resources())
+    assert made.has_capacity(Resources())
 
 
 @pytest.mark.parametrize(

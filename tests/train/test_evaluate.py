@@ -18,7 +18,7 @@ from posnmt.data.prepare import prepare
 from posnmt.data.store import Store
 from posnmt.resolve import load
 from posnmt.run import Run
-from posnmt.train.evaluate import evaluate, merit
+from posnmt.train.evaluate import evaluate, selection_score
 from posnmt.train.loop import train
 from posnmt.train.loss import TrainingLoss
 from posnmt.translate.translator import Translator
@@ -116,11 +116,11 @@ def test_the_best_by_perplexity_has_the_lowest(tmp_path: Path) -> None:
     assert figures["perplexity"] == pytest.approx(perplexities[best], rel=1e-5)
 
 
-def test_merit() -> None:
+def test_selection_score() -> None:
     settings = Train(steps=1)
     good, bad = {"bleu": 10.0, "perplexity": 9.0}, {"bleu": 9.0, "perplexity": 5.0}
     by_bleu, by_perplexity = (settings.model_copy(update={"best_by": by}) for by in ("bleu", "perplexity"))
-    assert merit(good, by_bleu) > merit(bad, by_bleu)
-    assert merit(good, by_perplexity) < merit(bad, by_perplexity)
+    assert selection_score(good, by_bleu) > selection_score(bad, by_bleu)
+    assert selection_score(good, by_perplexity) < selection_score(bad, by_perplexity)
     # without BLEU, perplexity decides
-    assert merit({"perplexity": 9.0}, by_bleu) < merit({"perplexity": 5.0}, by_bleu)
+    assert selection_score({"perplexity": 9.0}, by_bleu) < selection_score({"perplexity": 5.0}, by_bleu)

@@ -1,4 +1,4 @@
-"""Decoding in rooms of fixed size, as CUDA graphs want it, finds what decoding finds; on a GPU by graphs too."""
+"""Decoding in buffers of fixed size, as CUDA graphs want it, finds what decoding finds; on a GPU by graphs too."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEVICE = torch.device("cuda" if ON_GPU else "cpu")
 
 
 @pytest.fixture(autouse=True)
-def small_rooms(monkeypatch):
+def small_buffers(monkeypatch):
     """Rooms that short outputs outgrow."""
     monkeypatch.setattr(graphs, "TOKENS", 4)
     monkeypatch.setattr(graphs, "SOURCES", 4)
@@ -45,34 +45,34 @@ def same(found, wanted):
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
 @pytest.mark.parametrize("beam", [1, 3])
-def test_rooms_change_nothing(name, beam):
+def test_buffers_change_nothing(name, beam):
     model = build(**{"init": "xavier", **MODELS[name]}).to(DEVICE)  # under which each system has long outputs
     texts = sources(14, seed=3)
     wanted = translations(model, texts, beam)
-    assert any(len(words) > 8 for row in wanted for words, _ in row), "no output is as long as three rooms"
+    assert any(len(words) > 8 for row in wanted for words, _ in row), "no output fills three sets of buffers"
     graphed = GraphedDecoder(model, budget=1e9, records=ON_GPU).eval()
-    for _ in range(3 if ON_GPU else 2):  # rooms are used again; on a GPU, recorded and then replayed
+    for _ in range(3 if ON_GPU else 2):  # buffers are used again; on a GPU, recorded and then replayed
         same(translations(graphed, texts, beam), wanted)
     same(translations(graphed, texts[5:], beam), wanted[5:])
     assert graphed.failure is None
     if ON_GPU:
-        assert any(room.recorded for room in graphed._rooms.values())
+        assert any(buffers.recorded for buffers in graphed._sets.values())
 
 
-def test_rooms_that_take_too_much_are_given_up():
+def test_buffers_that_take_too_much_are_given_up():
     model = build(system="transformer").to(DEVICE)
     texts = sources(14, seed=3)
     graphed = GraphedDecoder(model, budget=0, records=ON_GPU).eval()
     same(translations(graphed, texts, 3), translations(model, texts, 3))
-    assert len(graphed._rooms) == 1
+    assert len(graphed._sets) == 1
 
 
 @torch.inference_mode()
-def test_a_batch_that_leaves_a_room_half_empty_is_not_disturbed_by_what_was_there():
+def test_a_batch_that_leaves_buffers_half_empty_is_not_disturbed_by_what_was_there():
     model = build(system="relative").to(DEVICE)
     graphed = GraphedDecoder(model, budget=1e9, records=ON_GPU).eval()
     row = tokens(1, 7)[0].tolist()
-    for count in (4, 3):  # one room; the fourth sentence of the first batch stays in it
+    for count in (4, 3):  # one set of buffers; the fourth sentence of the first batch stays in it
         batch = torch.tensor([[*row, EOS]] * count, device=DEVICE)
         encoded = graphed.encode(batch, torch.full((count,), 8, device=DEVICE))
         states = [each.start(encoded, torch.full((count,), 8, device=DEVICE)) for each in (graphed, model)]
@@ -80,7 +80,7 @@ def test_a_batch_that_leaves_a_room_half_empty_is_not_disturbed_by_what_was_ther
             given = torch.full((count, 1), token, device=DEVICE)
             hidden, wanted = (each.advance(given, state) for each, state in zip((graphed, model), states, strict=True))
             torch.testing.assert_close(hidden, wanted, rtol=0, atol=1e-12)
-    assert len(graphed._rooms) == 1
+    assert len(graphed._sets) == 1
 
 
 @pytest.mark.skipif(ON_GPU, reason="there is a GPU")

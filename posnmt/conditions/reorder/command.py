@@ -166,8 +166,8 @@ def external(program: str) -> Orderer:
         text = "".join(" ".join(sentence) + "\n" for sentence in sentences)
         done = subprocess.run(program, shell=True, input=text.encode(), capture_output=True)
         if done.returncode != 0:
-            said = done.stderr.decode(errors="replace").strip().splitlines()
-            reason = f": {said[-1]}" if said else ""
+            message = done.stderr.decode(errors="replace").strip().splitlines()
+            reason = f": {message[-1]}" if message else ""
             raise UserError(f"the command ended with status {done.returncode}{reason}", "--command", "try it alone")
         try:
             lines = done.stdout.decode().removesuffix("\n").split("\n")

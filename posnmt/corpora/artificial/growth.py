@@ -23,7 +23,7 @@ CORE = 8
 """Source words of the longest clause under short reordering; a sentence up to here is always one clause."""
 
 DEPTH = 3
-ROOM = (6, 10, 16, 24)
+MOST_WORDS = (6, 10, 16, 24)
 """Most source words of a subject, object or adjunct, by the levels of embedding that are still allowed inside."""
 
 
@@ -56,7 +56,7 @@ class Grower:
         return Sentence(clauses, [int(self._chance(0.3)) for _ in clauses[1:]])
 
     def _clause(self, words: int, depth: int) -> Clause:
-        size = self._size(min(words - 1, ROOM[depth]))
+        size = self._size(min(words - 1, MOST_WORDS[depth]))
         return Clause(self._nouns(size, depth), self._predicates(words - size, depth))
 
     def _predicates(self, words: int, depth: int) -> list[Predicate]:
@@ -78,14 +78,14 @@ class Grower:
             predicate.verb = self._pick(self.lexicon.transitive)
         elif last and depth and left > SHORTEST and self._chance(0.12):
             predicate.verb = self._pick(self.lexicon.speech)
-            inside = left - 1 if self._chance(0.6) else left - 1 - self._below(min(ROOM[0], left - SHORTEST))
+            inside = left - 1 if self._chance(0.6) else left - 1 - self._below(min(MOST_WORDS[0], left - SHORTEST))
             left -= 1 + inside
             self._adjoin(predicate, left, depth)
             predicate.complement = self._clause(inside, depth - 1)
             return predicate
         elif left and self._chance(0.75):
             predicate.verb = self._pick(self.lexicon.transitive)
-            size = min(left, ROOM[depth])
+            size = min(left, MOST_WORDS[depth])
             size = size if self._chance(0.5) else self._size(size)
             predicate.object = self._nouns(size, depth)
             left -= size
@@ -99,11 +99,11 @@ class Grower:
             words -= 1
         predicate.adjuncts = [
             (self._pick(self.lexicon.prepositions), self._nouns(size - 1, depth))
-            for size in self._cut(words, 2, ROOM[depth] + 1)
+            for size in self._cut(words, 2, MOST_WORDS[depth] + 1)
         ]
 
     def _nouns(self, words: int, depth: int) -> Nouns:
-        """A noun, or several joined; `words` is at most `ROOM[depth]`."""
+        """A noun, or several joined; `words` is at most `MOST_WORDS[depth]`."""
         if words < 3 or not self._chance(0.15):
             return [self._noun(words, depth)]
         return [self._noun(size - 1, depth) for size in self._cut(words + 1, 2, words - 1)]
@@ -133,7 +133,7 @@ class Grower:
     def _relative(self, words: int, depth: int) -> Relative:
         if words < 2 or self._chance(0.6):
             return Relative((), self._predicates(words, depth))
-        size = self._size(min(words - 1, ROOM[depth]))
+        size = self._size(min(words - 1, MOST_WORDS[depth]))
         return Relative(self._nouns(size, depth), [self._predicate(words - size, depth, gap=True)])
 
     def _size(self, most: int) -> int:

@@ -29,7 +29,7 @@ Found = TypeVar("Found")
 BLOCK = 256
 """Queries of a block at most."""
 
-ROOM = 1 << 21
+MAX_BLOCK_WEIGHTS = 1 << 21
 """Attention weights of a block, over all rows and heads, unless it has few queries: 4 MiB in bfloat16."""
 
 FEW = 16
@@ -125,8 +125,8 @@ class Blocks:
         self.problem, self.shape = problem, q.shape[:2]
         self.q, self.k, self.v, *others = (each.contiguous().flatten(0, 1) for each in (q, k, v, *unturned))
         self.read_q, self.read_k = *others, *(self.q, self.k)[len(others) :]
-        room = ROOM // (len(self.q) * self.k.shape[1])
-        self.size = min(max(FEW, min(BLOCK, room)), self.q.shape[1])
+        rows = MAX_BLOCK_WEIGHTS // (len(self.q) * self.k.shape[1])
+        self.size = min(max(FEW, min(BLOCK, rows)), self.q.shape[1])
         self.thread = threading.local()
         given = dict(zip(problem.reading, by_offset, strict=True))
         self.read = {view: each.to(q.dtype) for view, each in given.items() if not is_offset_bias(view)}
@@ -167,15 +167,15 @@ class Blocks:
         return self.by_row(self.read_q[:, block.rows]), self.by_row(self.read_k[:, block.keys])
 
     def taken(self, block: Block, place: int) -> Tensor:
-        """[G,n,s] in one of the two rooms: what was there is lost."""
+        """[G,n,s] in one of the two buffers: what was there is lost."""
         shape = len(self.q), block.span.length, block.span.end
-        if not hasattr(self.thread, "rooms"):
-            self.thread.rooms = self.q.new_empty(2, len(self.q) * self.size * self.k.shape[1])
-        room: Tensor = self.thread.rooms[place]
-        return room[: shape[0] * shape[1] * shape[2]].view(shape)
+        if not hasattr(self.thread, "buffers"):
+            self.thread.buffers = self.q.new_empty(2, len(self.q) * self.size * self.k.shape[1])
+        buffer: Tensor = self.thread.buffers[place]
+        return buffer[: shape[0] * shape[1] * shape[2]].view(shape)
 
     def weights(self, block: Block, terms: Tensor | None) -> Tensor:
-        """Attention weights [G,n,s], in the second room, from the views' logit terms."""
+        """Attention weights [G,n,s], in the second buffer, from the views' logit terms."""
         found = torch.bmm(self.q[:, block.rows], self.k[:, block.keys].mT, out=self.taken(block, 0))
         scores, vectors = self.by_row(found), self.problem.vectors.keys
         if vectors is not None:

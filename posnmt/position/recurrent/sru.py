@@ -64,17 +64,17 @@ class _Loop(torch.autograd.Function):
         memories = before.new_empty(words + 1, rows, width)
         memories[0] = before
         gates = before.new_empty(words, 2, rows, width)  # f and r
-        states, room = parts.new_empty(rows, words, width), torch.empty_like(before)
+        states, buffer = parts.new_empty(rows, words, width), torch.empty_like(before)
         for t in range(words):
             c, after, (forget, reset) = memories[t], memories[t + 1], gates[t]
             gates[t].copy_(parts[:, t, 1:].transpose(0, 1)).add_(bias[:, None])
             gates[t].addcmul_(peephole[:, None], c).sigmoid_()
-            torch.lerp(room.copy_(parts[:, t, 0]), c, forget, out=after)
+            torch.lerp(buffer.copy_(parts[:, t, 0]), c, forget, out=after)
             if around is None:
-                torch.mul(reset, after, out=room)
+                torch.mul(reset, after, out=buffer)
             else:
-                torch.lerp(room.copy_(around[:, t]), after, reset, out=room)
-            states[:, t] = room
+                torch.lerp(buffer.copy_(around[:, t]), after, reset, out=buffer)
+            states[:, t] = buffer
         ctx.save_for_backward(parts, around, peephole, memories, gates)
         return states, memories[-1]
 
@@ -85,22 +85,22 @@ class _Loop(torch.autograd.Function):
         slope, d_c = slopes[0], slopes[1].clone()
         d_parts, d_around = torch.empty_like(parts), None if around is None else torch.empty_like(around)
         d_peephole, d_bias = (torch.zeros_like(peephole) for _ in range(2))
-        d_h, room, other = (torch.empty_like(d_c) for _ in range(3))
+        d_h, buffer, other = (torch.empty_like(d_c) for _ in range(3))
         inner = gates.new_empty(gates.shape[1:])  # of what the gates' sigmoids read
         d_forget, d_reset = inner
         for t in reversed(range(len(gates))):
             c, after, (forget, reset) = memories[t], memories[t + 1], gates[t]
             d_h.copy_(slope[:, t])
             if around is None or d_around is None:
-                torch.mul(d_h, after, out=room)
+                torch.mul(d_h, after, out=buffer)
             else:  # h = x + r (c - x)
-                d_around[:, t] = torch.addcmul(d_h, d_h, reset, value=-1, out=room)
-                torch.sub(after, room.copy_(around[:, t]), out=other)
-                torch.mul(d_h, other, out=room)
-            torch.ops.aten.sigmoid_backward(room, reset, grad_input=d_reset)
+                d_around[:, t] = torch.addcmul(d_h, d_h, reset, value=-1, out=buffer)
+                torch.sub(after, buffer.copy_(around[:, t]), out=other)
+                torch.mul(d_h, other, out=buffer)
+            torch.ops.aten.sigmoid_backward(buffer, reset, grad_input=d_reset)
             d_c.addcmul_(d_h, reset)
-            d_parts[:, t, 0] = torch.addcmul(d_c, d_c, forget, value=-1, out=room)
-            torch.sub(c, room.copy_(parts[:, t, 0]), out=other)  # c_t = new + f (c_{t-1} - new)
+            d_parts[:, t, 0] = torch.addcmul(d_c, d_c, forget, value=-1, out=buffer)
+            torch.sub(c, buffer.copy_(parts[:, t, 0]), out=other)  # c_t = new + f (c_{t-1} - new)
             torch.ops.aten.sigmoid_backward(other.mul_(d_c), forget, grad_input=d_forget)
             d_parts[:, t, 1:] = inner.transpose(0, 1)
             d_bias += inner.sum(1)

@@ -105,5 +105,5 @@ def _label(axes: Axes, chart: Chart, panel: Panel, places: list[float]) -> None:
 def step(labels: Sequence[str]) -> int:
     """Of so many labels every one, every second, every third …, so that they do not touch."""
     widest = max(canvas.letters(line) for label in labels for line in label.split("\n"))
-    room = (canvas.WIDTH - canvas.LEFT - canvas.RIGHT) / (canvas.TICK_FONT * canvas.POINT * canvas.LETTER)
-    return math.ceil(len(labels) * (widest + 1) / room)
+    characters = (canvas.WIDTH - canvas.LEFT - canvas.RIGHT) / (canvas.TICK_FONT * canvas.POINT * canvas.LETTER)
+    return math.ceil(len(labels) * (widest + 1) / characters)
