@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -68,6 +69,13 @@ class Outside(LayeredScheme):
 def test_a_scheme_from_outside_the_package():
     check_scheme(Outside)
     check_scheme(Outside, {"rate": 0.25}, d_model=24, heads=3, layers=1)
+
+
+def test_the_scheme_in_contributing_md():
+    text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    names = {"__name__": "gaussian"}
+    exec(text.split("```python\n")[1].split("```")[0], names)
+    check_scheme(names["Gaussian"])
 
 
 def test_one_line_is_enough_and_leaves_nothing_behind():
