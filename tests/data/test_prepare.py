@@ -25,9 +25,9 @@ from prepare_case import (
 )
 from rich.console import Console
 
+from posnmt.config import segmenters
 from posnmt.config.schema import Config, Data, Subword
 from posnmt.data import prepare as prepare_module
-from posnmt.data import segment
 from posnmt.data.prepare import prepare, table
 from posnmt.errors import UserError
 
@@ -390,7 +390,7 @@ def test_segmenters_of_another_stores_text_must_be_those_of_the_config(japanese:
 def test_a_segmenter_that_is_not_installed_is_told_before_any_file_is_read(
     japanese: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(segment, "find_spec", lambda module: None)
+    monkeypatch.setattr(segmenters, "find_spec", lambda module: None)
     monkeypatch.setattr(prepare_module, "_files", lambda config: pytest.fail("files were looked at"))
     with pytest.raises(UserError, match=r"mecab segments Japanese and is not installed .*; pip install 'posnmt\[ja\]'"):
         prepare(japanese)

@@ -11,7 +11,7 @@ from prepare_case import SHARED
 from sacrebleu.tokenizers.tokenizer_ja_mecab import TokenizerJaMecab
 
 from posnmt.config.segmenters import word_tokeniser
-from posnmt.data import segment
+from posnmt.config import segmenters
 from posnmt.data.segment import Segmenter
 from posnmt.data.tokenise import Words
 from posnmt.errors import UserError
@@ -155,13 +155,13 @@ def test_pickles_without_its_dictionary(name: str) -> None:
     ("name", "extra", "missing"), [("mecab", "ja", "mecab-python3, ipadic"), ("jieba", "zh", "rjieba")]
 )
 def test_without_its_packages(name: str, extra: str, missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segment, "find_spec", lambda module: None)
+    monkeypatch.setattr(segmenters, "find_spec", lambda module: None)
     words = Words(extra, name)
     assert words.join("猫 が 好き") == "猫が好き", "the way back needs no package"
     with pytest.raises(UserError) as raised:
         words.split("猫が好き")
     assert raised.value.lines == [
-        f"{name} segments {segment.SEGMENTERS[name].language} and is not installed (missing: {missing}) "
+        f"{name} segments {segmenters.SEGMENTERS[name].language} and is not installed (missing: {missing}) "
         f"(data.tokenise); pip install 'posnmt[{extra}]'"
     ]
 

@@ -9,9 +9,9 @@ import pytest
 import yaml
 from recipe_case import SMALL, faults_of, written
 
+from posnmt.config import segmenters
 from posnmt.config.schema import Config
 from posnmt.config.yaml import merge
-from posnmt.data import segment
 from posnmt.errors import UserError
 from posnmt.resolve import from_tree
 from posnmt.study.load import load, shipped
@@ -23,7 +23,7 @@ from posnmt.train.schedule import learning_rate
 
 def test_words_that_cannot_be_told_apart_here_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = written(tmp_path, SMALL | {"pair": {"source": "en", "target": "ja"}})
-    monkeypatch.setattr(segment, "find_spec", lambda module: None)
+    monkeypatch.setattr(segmenters, "find_spec", lambda module: None)
     said = faults_of(name, "analyses.test.text=words")
     assert "mecab segments Japanese and is not installed" in said
     assert "or measure the raw text" in said
@@ -302,7 +302,7 @@ def test_bins_of_parts_need_the_parts(tmp_path: Path, monkeypatch: pytest.Monkey
     for names in (["all"], ["long", "half"], ["all", "long"]):
         bad = {**tree, "analyses": {"test": {**analysis, "trainings": names}}}
         assert "analyses.test: bins: parts needs trainings on parts" in faults_of(written(tmp_path, bad))
-    monkeypatch.setattr("posnmt.data.segment.find_spec", lambda name: None)
+    monkeypatch.setattr("posnmt.config.segmenters.find_spec", lambda name: None)
     found = faults_of(written(tmp_path, good), "pair.target=ja")
     assert "analyses.test: mecab segments Japanese and is not installed" in found
     assert "pip install 'posnmt[ja]', or measure the raw text" in found
