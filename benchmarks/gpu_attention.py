@@ -28,8 +28,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-from posnmt.model.attention import attend
 from posnmt.model.kernels import shaw
+from posnmt.model.kernels.choose import attend
 from posnmt.position.relative import RelativeKeys, RelativeKeysAndValues
 from posnmt.position.seam import LayerPositions, Span
 

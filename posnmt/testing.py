@@ -285,19 +285,19 @@ CHECKS: dict[str, Callable[[Subject], None]] = {
 @contextmanager
 def blocks_of(queries: int, long: bool = True) -> Iterator[list[int]]:
     """Attention on a CPU in blocks of so many queries, or not in blocks at all; collects the queries of each call."""
-    import posnmt.model.attention as attention
     import posnmt.model.kernels.blocks as blocks
+    import posnmt.model.kernels.choose as choose
 
     calls: list[int] = []
-    whole = attention.attend_in_blocks
+    whole = choose.attend_in_blocks
 
     def counted(q: Tensor, *rest: Any) -> Tensor:
         calls.append(q.shape[-2])
         return whole(q, *rest)
 
     with (
-        patch.object(attention, "_is_long", lambda q, *_: long and q.shape[-2] > 1),
-        patch.object(attention, "attend_in_blocks", counted),
+        patch.object(choose, "_is_long", lambda q, *_: long and q.shape[-2] > 1),
+        patch.object(choose, "attend_in_blocks", counted),
         patch.object(blocks, "BLOCK", queries),
         patch.object(blocks, "FEW", queries),
     ):

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from prepare_case import SHARED
 from sacrebleu.tokenizers.tokenizer_ja_mecab import TokenizerJaMecab
 
-from posnmt.config.segmenters import word_tokeniser
 from posnmt.config import segmenters
+from posnmt.config.segmenters import word_tokeniser
 from posnmt.data.segment import Segmenter
 from posnmt.data.tokenise import Words
 from posnmt.errors import UserError

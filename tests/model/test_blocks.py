@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-import posnmt.model.attention as attention
 import posnmt.model.kernels.blocks as blocks
+import posnmt.model.kernels.choose as choose
 from posnmt.position.seam import LayerPositions, Span
 from tiny import build, tokens
 
@@ -21,15 +21,15 @@ def in_blocks(monkeypatch):
     calls = []
 
     def choose(long: bool) -> list[int]:
-        monkeypatch.setattr(attention, "SMALL", 1 if long else 10**9)
-        monkeypatch.setattr(attention, "BLOCK", 5)
+        monkeypatch.setattr(choose, "SMALL", 1 if long else 10**9)
+        monkeypatch.setattr(choose, "BLOCK", 5)
         monkeypatch.setattr(blocks, "BLOCK", 5)
         monkeypatch.setattr(blocks, "FEW", 5)
         calls.clear()
         return calls
 
-    whole = attention.attend_in_blocks
-    monkeypatch.setattr(attention, "attend_in_blocks", lambda q, *rest: calls.append(q.shape[-2]) or whole(q, *rest))
+    whole = choose.attend_in_blocks
+    monkeypatch.setattr(choose, "attend_in_blocks", lambda q, *rest: calls.append(q.shape[-2]) or whole(q, *rest))
     return choose
 
 
@@ -96,7 +96,7 @@ def test_of_all_keys_a_causal_block_sees_those_up_to_its_last_query(first, causa
             seen.append(block.span.end) or plain(self, block, terms)
         ),
     )
-    found = attention.attend_in_blocks(q, k, v, LayerPositions(), span, None, causal)
+    found = choose.attend_in_blocks(q, k, v, LayerPositions(), span, None, causal)
     ends = [min(12, first + last) for last in range(5, 12 - first + 5, 5)]
     assert sorted(seen) == (ends if causal else [12, 12, 12])  # sorted: cores take blocks as they come
     mask = span.offsets <= 0 if causal else None

@@ -13,8 +13,8 @@ import torch
 
 import triton_interpreter
 from loops import scaled
-from posnmt.model.attention import attend
 from posnmt.model.kernels import shaw
+from posnmt.model.kernels.choose import attend
 from posnmt.position.relative import RelativeKeys, RelativeKeysAndValues
 from posnmt.position.rotary import Rotation
 from posnmt.position.seam import DistanceVectors, LayerPosition, LayerPositions, Span
@@ -114,7 +114,7 @@ def test_dropout_is_the_same_forward_and_backward(causal):
 
     torch.manual_seed(7)
     got = fused(q, k, v, view, mask, causal, dropout)
-    with patch("posnmt.model.attention.drop", lambda weights, p: weights * kept / (1 - p)):
+    with patch("posnmt.model.kernels.plain.drop", lambda weights, p: weights * kept / (1 - p)):
         want = plain(q, k, v, view, mask, causal, dropout)
     agree(got, want, [mixed, keys, additions])
 

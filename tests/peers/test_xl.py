@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from posnmt.model.attention import attend
+from posnmt.model.kernels.choose import attend
 from posnmt.position.absolute import sinusoids
 from posnmt.position.seam import LayerPositions, Span, Stack
 from posnmt.position.xl import TransformerXL

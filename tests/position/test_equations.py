@@ -9,7 +9,7 @@ import torch
 from attention_loops import attention_by_loops, linear, normalised
 
 from loops import scaled
-from posnmt.model.attention import attend
+from posnmt.model.kernels.choose import attend
 from posnmt.position import relative
 from posnmt.position.absolute import Learned, Sinusoidal, sinusoids
 from posnmt.position.diagonal import collect, skew, spread, unskew
@@ -222,7 +222,7 @@ def test_every_attention_path_agrees_with_the_plain_one(system, monkeypatch):
     lengths = torch.tensor([9, 4])
 
     def run(small):
-        monkeypatch.setattr("posnmt.model.attention.SMALL", small)
+        monkeypatch.setattr("posnmt.model.kernels.choose.SMALL", small)
         model.zero_grad()
         hidden = model(source, lengths, target)
         hidden.square().sum().backward()

@@ -10,7 +10,7 @@ from torch.nn.functional import softplus
 
 from loops import same_with_gradients, scaled
 from posnmt.errors import UserError
-from posnmt.model.attention import attend
+from posnmt.model.kernels.choose import attend
 from posnmt.position.bias import Alibi, Kerple, Sandwich, T5Bias, slopes
 from posnmt.position.diagonal import lay, staggered, summed
 from posnmt.position.seam import LayerPositions, Span, Stack

@@ -9,7 +9,7 @@ import torch
 
 from loops import same_with_gradients, scaled
 from posnmt.errors import UserError
-from posnmt.model.attention import attend
+from posnmt.model.kernels.choose import attend
 from posnmt.position.absolute import sinusoids
 from posnmt.position.directional import Directional
 from posnmt.position.reordering import Additional, Reordering

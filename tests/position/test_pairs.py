@@ -7,12 +7,13 @@ import itertools
 import pytest
 import torch
 
-import posnmt.model.attention as attention
 import posnmt.model.kernels.blocks as blocks
+import posnmt.model.kernels.choose as choose
 from posnmt.config.formats import FORMAT
 from posnmt.config.schema import SchemeChoice
 from posnmt.errors import UserError
-from posnmt.model.attention import SelfAttention, attend
+from posnmt.model.attention import SelfAttention
+from posnmt.model.kernels.choose import attend
 from posnmt.model.state import LayerCache
 from posnmt.position.diagonal import lay
 from posnmt.position.registry import SCHEMES, build, check
@@ -114,7 +115,7 @@ def test_steps_blocks_and_the_order_of_the_list_change_nothing_in_a_layer(side, 
             for a, b in ((0, 3), (3, 4), (4, 7), (7, 8))
         ]
         torch.testing.assert_close(torch.cat(pieces, 1), want[0], rtol=0, atol=1e-12)
-    monkeypatch.setattr(attention, "_is_long", lambda *_: True)
+    monkeypatch.setattr(choose, "_is_long", lambda *_: True)
     monkeypatch.setattr(blocks, "BLOCK", 3)
     monkeypatch.setattr(blocks, "FEW", 3)
     agree(whole(found))

@@ -1,0 +1,72 @@
+"""Attention as PyTorch has it: two matrix products with the weights between them, or the fused kernel.
+
+Shapes: B rows, Tq queries, Tk keys, H heads, D width of a head.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from posnmt.dropout import dropout as drop
+from posnmt.position.seam import LayerPositions, Span
+
+
+class Attention(NamedTuple):
+    """What is attended, and how; see `posnmt.model.kernels.choose.attend`."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    view: LayerPositions
+    span: Span
+    mask: Tensor | None
+    causal: bool
+    dropout: float
+    unturned: tuple[Tensor, ...] = ()
+
+    @property
+    def bias(self) -> Tensor | None:
+        """What the views add to the logits."""
+        read_q, read_k = *self.unturned, *(self.q, self.k)[len(self.unturned) :]
+        return self.view.logits(read_q, read_k, self.span)
+
+    @property
+    def seen(self) -> Tensor | None:
+        """Padding, what views hide and what is to the right of each query, as one mask; None hides nothing."""
+        return _both(_both(self.mask, self.view.mask(self.span)), self.span.offsets <= 0 if self.causal else None)
+
+
+def plain(a: Attention) -> Tensor:
+    """[B,H,Tq,D] by two products, with the attention weights as a tensor, which the view may read."""
+    bias, seen = a.bias, a.seen
+    scores = a.q @ a.k.transpose(-1, -2)
+    if bias is not None:  # in place unless that would round a wider bias
+        scores = scores.add_(bias) if bias.dtype == scores.dtype else scores + bias
+    scores = scores if seen is None else scores.masked_fill_(~seen, -torch.inf)
+    weights = scores.softmax(-1)
+    weights = drop(weights, a.dropout) if a.dropout else weights
+    added = a.view.values(weights, a.span)
+    attended = weights.to(a.v.dtype) @ a.v
+    return attended if added is None else added + attended  # in this order, so that the layout is what comes next reads
+
+
+def fused(a: Attention) -> Tensor:
+    """[B,H,Tq,D] by PyTorch's fused kernel, where no view reads the attention weights."""
+    bias = a.bias
+    if a.causal and bias is None and a.mask is None and not a.view.hiding and a.span.start == 0:
+        return functional.scaled_dot_product_attention(a.q, a.k, a.v, None, a.dropout, is_causal=True, scale=1.0)
+    term = seen = a.seen
+    if bias is not None:
+        term = bias.to(a.q.dtype) if seen is None else bias.to(a.q.dtype).masked_fill(~seen, -torch.inf)
+    return functional.scaled_dot_product_attention(a.q, a.k, a.v, term, a.dropout, scale=1.0)
+
+
+def _both(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+    """Two masks as one; None hides nothing."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other
