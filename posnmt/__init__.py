@@ -1,3 +1,3 @@
-"""posnmt: translators in which what tells the model about word order is a part that you choose."""
+"""posnmt: Transformer translators with any way of encoding word order."""
 
 __version__ = "0.1.0"

@@ -27,7 +27,7 @@ from posnmt.runtime import ENVIRONMENT
 @click.group(cls=Group, context_settings=COMMAND)
 @click.version_option(__version__, prog_name="posnmt")
 def main() -> None:
-    """Translators in which what tells the model about word order is a part that you choose.
+    """Transformer translators with any way of encoding word order.
 
     \b
     posnmt demo                                   the whole path on a built-in language pair

@@ -89,7 +89,7 @@ def launch(words: list[str], folder: Path, cores: int, environment: Mapping[str,
     """Start a step's process, with the log of its folder, in a session of its own, so that it outlives this one.
 
     A cluster's notice that time is over (SIGUSR2) goes to every process of a job, and would end those that do not know
-    it; it is for the process that started the step, so the step is born deaf to it.
+    it; it is for the process that started the step, so the step ignores it.
     """
     threads = {name: str(cores) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     with (folder / LOG).open("a", encoding="utf-8") as log:

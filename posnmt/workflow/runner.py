@@ -53,7 +53,7 @@ class Summary:
 
     @property
     def blocked(self) -> dict[str, str]:
-        """Steps that wait in vain -> for what."""
+        """Steps that can never start -> the failed steps that they need."""
         return {name: each.line for name, each in self.states.items() if each.state == "blocked"}
 
     def and_then(self, later: Summary) -> Summary:

@@ -96,7 +96,7 @@ def blocked(graph: Graph, name: str, known: Mapping[str, State]) -> State | None
 
 
 def own_state(graph: Graph, out: Path, name: str) -> State:
-    """How it stands with a step by itself: `waiting` also where it will wait in vain."""
+    """The state of a step by itself: `waiting` also where a step that it needs has failed."""
     try:
         folder = graph.folder(out, name)
     except UserError as missing:
