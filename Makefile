@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test test-slow test-peers test-browser test-slurm bench bench-peers lint format clean
+.PHONY: setup demo test test-slow test-peers test-browser test-slurm mutants bench bench-peers lint format clean
 
 setup: $(READY)
 
@@ -43,6 +43,10 @@ test-slurm: $(READY)
 	$(BIN)/python tests/slurm/cluster.py install
 	$(BIN)/python tests/slurm/cluster.py --nodes 2 run $(BIN)/python -m pytest tests/slurm -rs
 
+# Small faults put into a copy of the package one at a time: some test must notice each. About an hour.
+mutants: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants/run.py
+
 # Speed of every system against the sinusoidal one, as ratios in one run; on an idle machine.
 bench: $(READY)
 	$(BIN)/python benchmarks/schemes.py
@@ -56,6 +60,7 @@ bench-peers: $(READY)
 lint: $(READY)
 	$(BIN)/ruff format --check posnmt tests benchmarks
 	$(BIN)/ruff check posnmt tests benchmarks
+	$(BIN)/codespell
 	$(BIN)/mypy
 
 format: $(READY)

@@ -77,11 +77,11 @@ def count_all(
         for first in firsts
     )
     slices = []
-    told = time.monotonic()
+    reported_at = time.monotonic()
     for first, counted in zip(firsts, _work(jobs, min(processes, len(firsts))), strict=True):
         slices.append(counted)
-        if time.monotonic() - told > SECONDS_BETWEEN_LINES:
-            told = time.monotonic()
+        if time.monotonic() - reported_at > SECONDS_BETWEEN_LINES:
+            reported_at = time.monotonic()
             say(f"counted {min(first + SLICE, len(references)):,} of {len(references):,} sentences")
     *statistics, positions = (list(zip(*of_slices, strict=True)) for of_slices in zip(*slices, strict=True))
     return Counted(

@@ -73,8 +73,8 @@ def plan(recipe: str, scale: str, data: Path | None, out: Path, settings: tuple[
     from posnmt.study.study import config_format
 
     with Display() as display:
-        made = make_plan(load(recipe, settings), scale, data, config_format(out))  # type: ignore[arg-type]
-        print_plan(made, out, calibrate, display)
+        study_plan = make_plan(load(recipe, settings), scale, data, config_format(out))  # type: ignore[arg-type]
+        print_plan(study_plan, out, calibrate, display)
 
 
 @study.command(context_settings=COMMAND)
@@ -149,12 +149,12 @@ def report(recipe: str | None, scale: str | None, out: Path) -> None:
     from posnmt.study import study
     from posnmt.workflow import status
 
-    made = _recalled(recipe, scale, out)
+    study_plan = _recalled(recipe, scale, out)
     with Display() as display:
-        altered = study.altered(made, out)
+        altered = study.altered(study_plan, out)
         for state in altered.values():
             display.say(status.sentence(state))
-        path = study.report(made, out, display.say)
+        path = study.report(study_plan, out, display.say)
     click.echo(str(path))
     if altered:
         sys.exit(1)
@@ -164,10 +164,10 @@ def _recalled(recipe: str | None, scale: str | None, out: Path) -> Plan:
     """The plan of the study in a folder, which must be of the recipe and the scale, if they are named."""
     from posnmt.study.study import recall
 
-    made = recall(out)
-    for option, named, found in (("RECIPE", recipe, made.recipe.recipe), ("--scale", scale, made.scale)):
+    study_plan = recall(out)
+    for option, named, found in (("RECIPE", recipe, study_plan.recipe.recipe), ("--scale", scale, study_plan.scale)):
         if named is not None and found not in (named, Path(named).stem):
             raise UserError(
                 f"the study here is of {found}, not of {named}", out, f"leave {option} out, or name another --out"
             )
-    return made
+    return study_plan

@@ -40,8 +40,8 @@ def swap(out: str | Path, text: InputText, shares: Sequence[float], seed: int = 
     """
     named = {f"{share:g}": share for share in shares}
     if not named or len(named) < len(shares) or not all(0 < share <= 1 for share in shares):
-        told = ", ".join(f"{share:g}" for share in shares) or "none"
-        raise UserError(f"shares are different numbers above 0 and at most 1; got {told}", "--share", "0.1 is 10 %")
+        given = ", ".join(f"{share:g}" for share in shares) or "none"
+        raise UserError(f"shares are different numbers above 0 and at most 1; got {given}", "--share", "0.1 is 10 %")
     swapped, changed = dict.fromkeys(named, 0), dict.fromkeys(named, 0)
     words = single = filled = 0
 

@@ -10,7 +10,7 @@ from posnmt.data.corpus import BYTE_ORDER_MARK, Findings, Pair, TextFile, read_l
 from posnmt.errors import UserError
 from posnmt.progress import Display
 
-TOLD_EVERY = 100_000
+REPORT_EVERY = 100_000
 """Lines between two signs of life."""
 
 Item = TypeVar("Item")
@@ -77,7 +77,7 @@ class InputText:
             read += 1
             blank += is_blank(item)
             yield item
-            if read % TOLD_EVERY == 0:
+            if read % REPORT_EVERY == 0:
                 self.display.say(f"{doing}: {read:,} lines")
         findings.raise_all()
         self.read, self.blank, self._findings = read, blank, findings
@@ -98,9 +98,9 @@ def parallel_text(
     given = {"source": source, "target": target, "documents": documents, "tsv": tsv}
     files = {part: TextFile(f"--{part}", Path(path)) for part, path in given.items() if path is not None}
     if set(files) not in ({"tsv"}, {"source", "target"}, {"source", "target", "documents"}):
-        told = ", ".join(file.role for file in files.values()) or "nothing"
+        roles = ", ".join(file.role for file in files.values()) or "nothing"
         raise UserError(
-            f"a parallel text is two aligned files or one TSV file; got {told}",
+            f"a parallel text is two aligned files or one TSV file; got {roles}",
             todo="give --source and --target, or --tsv alone (source <tab> target [<tab> document id])",
         )
     return InputText(files, display)

@@ -47,7 +47,7 @@ def extract(archive: Path, members: Mapping[str, Path], optional: bool = False) 
     """
     found: dict[str, str] = {}
     names: list[str] = []
-    with _told_damage(archive):
+    with _reported_damage(archive):
         for name, size, opener in _entries(archive):
             names.append(name)
             for wanted in (one for one in members if name == one or fnmatchcase(name, one)):
@@ -102,12 +102,12 @@ def unpacked(path: Path) -> Iterator[BinaryIO]:
     with path.open("rb") as file:
         start = file.read(5)
     opens = next((opens for magic, opens in _MAGIC.items() if start.startswith(magic)), open)
-    with _told_damage(path), opens(path, "rb") as stream:
+    with _reported_damage(path), opens(path, "rb") as stream:
         yield stream
 
 
 @contextmanager
-def _told_damage(path: Path) -> Iterator[None]:
+def _reported_damage(path: Path) -> Iterator[None]:
     try:
         yield
     except _DAMAGE as error:

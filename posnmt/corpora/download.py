@@ -147,14 +147,14 @@ class Downloads:
             start = partial.begin(answer.status, answer.headers)
             if begun:
                 self.say(f"{url}: goes on after {_size(start)}" if start else f"{url}: begins anew")
-            length, told = partial.length, time.monotonic()
+            length, since = partial.length, time.monotonic()
             if length is not None:
                 require_space(partial.path.parent, length - start, url)
             with partial.path.open("ab") as file:
                 while chunk := answer.read1(_CHUNK):
                     file.write(chunk)
                     here = file.tell()
-                    speed = (here - start) / max(time.monotonic() - told, 1e-3)
+                    speed = (here - start) / max(time.monotonic() - since, 1e-3)
                     total = _size(length) if length else "an unknown length"
                     self.show(partial.name, here / length if length else 0.0, f"of {total}, {_size(speed)}/s")
         if length is not None and not partial.complete:

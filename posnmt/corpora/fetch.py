@@ -196,8 +196,8 @@ def _made_once(
 def _refuse_misaligned(label: str, facts: dict[str, dict[str, Any]]) -> None:
     counts = {part: fact["lines"] for part, fact in facts.items()}
     if len(set(counts.values())) > 1:
-        told = ", ".join(f"{part} has {count:,}" for part, count in counts.items())
-        raise UserError(f"{label}: different line counts: {told}", None, "line n of each must belong together")
+        counted = ", ".join(f"{part} has {count:,}" for part, count in counts.items())
+        raise UserError(f"{label}: different line counts: {counted}", None, "line n of each must belong together")
     if not counts["source"]:
         raise UserError(f"{label}: no line is in it", None, "look at the file")
 

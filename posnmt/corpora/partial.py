@@ -63,17 +63,17 @@ class Partial:
         Raises:
             ConnectionError: they belong to another place or to another file; the next attempt starts anew.
         """
-        told = {"etag": headers["ETag"], "last_modified": headers["Last-Modified"]}
+        announced = {"etag": headers["ETag"], "last_modified": headers["Last-Modified"]}
         if status == 206:
             match = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", headers["Content-Range"] or "")
-            told["length"] = None if match is None or match[2] == "*" else int(match[2])
-            changed = any(value is not None and value != self._is.get(key) for key, value in told.items())
+            announced["length"] = None if match is None or match[2] == "*" else int(match[2])
+            changed = any(value is not None and value != self._is.get(key) for key, value in announced.items())
             if match is None or int(match[1]) != self.size or changed:
                 self.discard()
                 raise ConnectionError("the file has changed on the server")
             return self.size
         self.discard()
-        self._is = told | {"length": int(headers["Content-Length"]) if headers["Content-Length"] else None}
+        self._is = announced | {"length": int(headers["Content-Length"]) if headers["Content-Length"] else None}
         write_json(self._state, self._is)
         return 0
 

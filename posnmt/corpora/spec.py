@@ -145,8 +145,8 @@ def spec(tree: dict[str, Any]) -> Corpus:
     """
     named = [key for key in _FORMS if key in tree]
     if len(named) != 1:
-        told = " and ".join(named) or ", ".join(map(str, tree)) or "nothing"
-        raise UserError(f"a corpus is named by one of {', '.join(_FORMS)}; got {told}", None, "see docs/data.md")
+        given = " and ".join(named) or ", ".join(map(str, tree)) or "nothing"
+        raise UserError(f"a corpus is named by one of {', '.join(_FORMS)}; got {given}", None, "see docs/data.md")
     model = _FORMS[named[0]]
     try:
         return model.model_validate(tree)

@@ -29,8 +29,10 @@ def write_text(files: Sequence[Path], out: Sequence[Path]) -> int:
         with unpacked(file) as stream:
             counts.append(_write_rows(([line.removesuffix(b"\n")] for line in stream), [written]))
     if counts[0] != counts[1]:
-        told = ", ".join(f"{file.name} has {count:,}" for file, count in zip(files, counts, strict=True))
-        raise UserError(f"different line counts: {told}", files[0], "line n of one must belong to line n of the other")
+        counted = ", ".join(f"{file.name} has {count:,}" for file, count in zip(files, counts, strict=True))
+        raise UserError(
+            f"different line counts: {counted}", files[0], "line n of one must belong to line n of the other"
+        )
     return counts[0]
 
 

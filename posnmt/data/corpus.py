@@ -105,9 +105,9 @@ class Findings:
         """Note different line counts, unless a file could not be read to its end and its count is unknown."""
         if any(file in self._unreadable for file in files):
             return
-        told = ", ".join(f"{file.path} has {count:,}" for file, count in zip(files, counts, strict=True))
+        counted = ", ".join(f"{file.path} has {count:,}" for file, count in zip(files, counts, strict=True))
         todo = "line n of each file must belong to line n of the others"
-        fault = UserError(f"different line counts: {told}", ", ".join(file.role for file in files), todo)
+        fault = UserError(f"different line counts: {counted}", ", ".join(file.role for file in files), todo)
         if self.stop:
             raise fault
         self._other.append(fault)

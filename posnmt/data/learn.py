@@ -17,7 +17,7 @@ from posnmt.data.tokenise import TruecaseLearner, Words
 from posnmt.errors import UserError, raise_all
 from posnmt.parallel.processes import ordered_map
 
-TOLD_EVERY = 100_000
+REPORT_EVERY = 100_000
 # Fixed, not train.seed: runs that differ in their seed share one vocabulary and one store.
 SAMPLE_SEED = 1
 
@@ -35,7 +35,7 @@ def learn(config: Config, files: Files, processes: int, say: Report) -> tuple[Te
     sides = [Words(language, tokeniser) for language, tokeniser in zip(languages, data.tokenisers, strict=True)]
     truecased = [words if words.tokeniser == "moses" else None for words in sides]
     learners = [TruecaseLearner() for _ in sides] if data.truecase and given is None else []
-    chunks = _sampled(told(read_chunks(files["train"], findings), "checking data.train", say), sample)
+    chunks = _sampled(with_progress(read_chunks(files["train"], findings), "checking data.train", say), sample)
     if learners:
         with closing(ordered_map(CountForms(*truecased), chunks, processes)) as counted:
             for forms in counted:
@@ -44,7 +44,7 @@ def learn(config: Config, files: Files, processes: int, say: Report) -> tuple[Te
     for _ in chunks:
         pass
     if "dev" in files:
-        for _ in told(read_chunks(files["dev"], findings), "checking data.dev", say):
+        for _ in with_progress(read_chunks(files["dev"], findings), "checking data.dev", say):
             pass
     findings.raise_all()
     for file in all_files(files):
@@ -138,15 +138,15 @@ def _tokenised(words: Words, texts: list[str], processes: int) -> list[str]:
         return list(itertools.chain.from_iterable(found))
 
 
-def told(chunks: Iterable[Chunk], doing: str, say: Report) -> Iterator[Chunk]:
+def with_progress(chunks: Iterable[Chunk], doing: str, say: Report) -> Iterator[Chunk]:
     """The same chunks; says what is being done and how far it has come."""
     say(doing)
-    told = 0
+    reported = 0
     for chunk in chunks:
         yield chunk
-        if chunk.lines[-1] // TOLD_EVERY > told:
-            told = chunk.lines[-1] // TOLD_EVERY
-            say(f"{doing}: {told * TOLD_EVERY:,} pairs")
+        if chunk.lines[-1] // REPORT_EVERY > reported:
+            reported = chunk.lines[-1] // REPORT_EVERY
+            say(f"{doing}: {reported * REPORT_EVERY:,} pairs")
 
 
 def all_files(files: Files) -> list[TextFile]:

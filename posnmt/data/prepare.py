@@ -26,7 +26,7 @@ from posnmt.config.segmenters import SEGMENTERS, requires
 from posnmt.config.yaml import expand
 from posnmt.data.corpus import BYTE_ORDER_MARK, Findings, TextFile, corpus_files, read_chunks
 from posnmt.data.encode import REASONS, Account, EncodeChunk
-from posnmt.data.learn import Files, Report, all_files, learn, text_folder, told
+from posnmt.data.learn import Files, Report, all_files, learn, text_folder, with_progress
 from posnmt.data.store import FORMAT, SplitWriter, Store
 from posnmt.data.text import TextPipeline, text_hash
 from posnmt.errors import UserError, existing_file, raise_all
@@ -222,7 +222,7 @@ def _write(
         dropped.write("split\tline\treason\tsource length\ttarget length\n")
         for name, parts in files.items():
             findings = Findings(config.data.accept, stop=True)
-            chunks = told(read_chunks(parts, findings), f"encoding data.{name}", say)
+            chunks = with_progress(read_chunks(parts, findings), f"encoding data.{name}", say)
             account = Account()
             encode = EncodeChunk(text, name, config.data.max_length)
             with (

@@ -110,7 +110,7 @@ def _seconds(work: Callable[[], object], times: int, device: Any) -> float:
     return (time.perf_counter() - began) / times
 
 
-def estimate(made: Plan, say: Callable[[str], None]) -> dict[str, Estimate]:
+def estimate(study_plan: Plan, say: Callable[[str], None]) -> dict[str, Estimate]:
     """Kind of step -> what its steps take.
 
     Args:
@@ -118,12 +118,12 @@ def estimate(made: Plan, say: Callable[[str], None]) -> dict[str, Estimate]:
         say: told which system is being timed.
     """
     speeds: dict[str, Speed] = {}
-    lines = _corpus_lines(made)
+    lines = _corpus_lines(study_plan)
     hours: dict[str, float | None] = {}
     disk: dict[str, float] = {}
     counts: dict[str, int] = {}
-    for step in made.steps.values():
-        config = _config_of(made, step)
+    for step in study_plan.steps.values():
+        config = _config_of(study_plan, step)
         seconds: float | None = 5.0
         size = 0.0
         if config is not None:
@@ -135,7 +135,7 @@ def estimate(made: Plan, say: Callable[[str], None]) -> dict[str, Estimate]:
                 speeds[key] = measure(config)
             speed = speeds[key]
             if step.kind == "train":
-                seconds = _training(config, speed, lines.get(made.steps[step.needs["train"]].name))
+                seconds = _training(config, speed, lines.get(study_plan.steps[step.needs["train"]].name))
                 size = 4.0 * speed.parameters * 3
             else:
                 sentences = lines.get(step.needs["test"])
@@ -145,16 +145,16 @@ def estimate(made: Plan, say: Callable[[str], None]) -> dict[str, Estimate]:
         before = hours.get(step.kind, 0.0)
         hours[step.kind] = None if seconds is None or before is None else before + seconds / 3600
         disk[step.kind] = disk.get(step.kind, 0.0) + size / 2**30
-    counts["analyse"] = len(made.recipe.analyses)
+    counts["analyse"] = len(study_plan.recipe.analyses)
     hours["analyse"], disk["analyse"] = counts["analyse"] / 30, counts["analyse"] * 0.02
     return {kind: Estimate(counts[kind], hours[kind], disk[kind]) for kind in counts}
 
 
-def _config_of(made: Plan, step: Step) -> dict[str, Any] | None:
+def _config_of(study_plan: Plan, step: Step) -> dict[str, Any] | None:
     """The configuration of the model that a step trains or translates with; None for other steps."""
     if step.kind == "train":
         return dict(step.settings["config"])
-    return dict(made.steps[step.needs["run"]].settings["config"]) if step.kind == "translate" else None
+    return dict(study_plan.steps[step.needs["run"]].settings["config"]) if step.kind == "translate" else None
 
 
 def _training(config: Mapping[str, Any], speed: Speed, pairs: int | None) -> float | None:
@@ -170,14 +170,14 @@ def _training(config: Mapping[str, Any], speed: Speed, pairs: int | None) -> flo
     return None if pairs is None else float(settings["epochs"] * pairs * LENGTH * speed.update)
 
 
-def _corpus_lines(made: Plan) -> dict[str, int]:
+def _corpus_lines(study_plan: Plan) -> dict[str, int]:
     """Step -> lines of its text, where they can be counted without making it."""
     from posnmt.data.corpus import TextFile, open_text
 
     lines: dict[str, int] = {}
-    for step in made.steps.values():
+    for step in study_plan.steps.values():
         if step.kind == "part-of-artificial":
-            options = made.setting.artificial or {}
+            options = study_plan.setting.artificial or {}
             lines[step.name] = options.get(step.settings["name"].removesuffix("-long"), 1000)
         elif step.kind == "corpus" and not step.needs:
             total = 0
@@ -186,7 +186,7 @@ def _corpus_lines(made: Plan) -> dict[str, int]:
                     count = sum(1 for _ in stream)
                 total += min(count, piece["take"] or count)
             lines[step.name] = total
-    for step in made.steps.values():
+    for step in study_plan.steps.values():
         for role in ("text", "test"):
             if step.name not in lines and step.needs.get(role) in lines:
                 copies = 1 + len(step.settings.get("shares", []))

@@ -57,7 +57,7 @@ def plates(results: StudyResults) -> list[Plate]:
         if figure.kind == "examples":
             of_panels = [examples(results, figure, wanted) for wanted in figure.panels]
             shown = [each for found, _ in of_panels for each in found]
-            legend = [said for _, said in of_panels]
+            legend = [caption for _, caption in of_panels]
         else:
             charts, legend = _panels(results, figure, name)
         if figure.published:
@@ -95,11 +95,11 @@ def _panels(results: StudyResults, figure: Figure, name: str) -> tuple[list[Char
     if charts:
         curves = [chart.panels[0].curves for chart in charts]
         banded = figure.kind != "length-distribution" and max(map(len, curves)) <= MOST_BANDS
-        legend.append(_said_of_seeds(max(curve.seeds for of_chart in curves for curve in of_chart), banded))
+        legend.append(_describe_seeds(max(curve.seeds for of_chart in curves for curve in of_chart), banded))
     return charts, list(filter(None, dict.fromkeys(legend)))
 
 
-def _said_of_seeds(seeds: int, banded: bool) -> str:
+def _describe_seeds(seeds: int, banded: bool) -> str:
     """What a line is, and the band around it."""
     if seeds == 1:
         return "Bands are 95 % intervals over sentences." if banded else ""

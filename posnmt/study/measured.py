@@ -110,8 +110,8 @@ class StudyResults:
     def undone(self) -> list[str]:
         """Which trainings are not done, and why, a sentence a system."""
         variants = dict.fromkeys((run["system"], run["training"]) for run in self.runs)
-        told = {variant: _undone(self.runs_of(variant)) for variant in variants}
-        return [f"{self.recipe.label(variant)}: {why}." for variant, why in told.items() if why]
+        reasons = {variant: _undone(self.runs_of(variant)) for variant in variants}
+        return [f"{self.recipe.label(variant)}: {why}." for variant, why in reasons.items() if why]
 
     def absence(self, variant: Variant, analysis: str | None) -> tuple[str, str] | None:
         """Why a system, or one of its seeds, has no figures: in a word, and at length; None if none lacks."""

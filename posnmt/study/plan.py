@@ -83,40 +83,40 @@ def plan(recipe: Recipe, scale: Scale, data: Path | None, format: int = FORMAT) 
     if scale not in recipe.scales:
         has = ", ".join(recipe.scales)
         raise UserError(f"the recipe {recipe.recipe} has no scale {scale!r}", "--scale", f"it has {has}")
-    made = Plan(recipe, scale, data, format)
+    study_plan = Plan(recipe, scale, data, format)
     variants = recipe.variants(scale)
     corpora = [recipe.tests[test].corpus for tests in variants.values() for test in tests]
     names = ["train", "dev", *(at(corpus, scale) for corpus in corpora if isinstance(corpus, str) or scale in corpus)]
     faults: list[UserError] = []
     for name in dict.fromkeys(names):
         try:
-            _corpus(made, name)
+            _corpus(study_plan, name)
         except UserError as fault:
             faults.append(fault)
     raise_all(faults)
     for (system, training), tests in variants.items():
-        _runs(made, system, training, tests)
-    return made
+        _runs(study_plan, system, training, tests)
+    return study_plan
 
 
-def _runs(made: Plan, system: str, training: str, tests: Iterable[str]) -> None:
+def _runs(study_plan: Plan, system: str, training: str, tests: Iterable[str]) -> None:
     """The steps of one system after one training: a training and its translations for each seed."""
-    prepared = _prepare(made, training)
-    texts = _texts(made, training)
-    for seed in range(1, made.setting.seeds + 1):
+    prepared = _prepare(study_plan, training)
+    texts = _texts(study_plan, training)
+    for seed in range(1, study_plan.setting.seeds + 1):
         name = f"{system}/{training}/seed-{seed}"
-        config = train_config(made.recipe, made.scale, system, training, seed)
-        if made.format > OLDEST:  # a study from before there were numbers keeps the keys of its steps
-            config = {"format": made.format, **config}
-        settings = {"config": config, **texts[1], **_processes(made.setting)}
-        train = made.add(f"train/{name}", "train", settings, needs={**texts[0], "prepared": prepared})
+        config = train_config(study_plan.recipe, study_plan.scale, system, training, seed)
+        if study_plan.format > OLDEST:  # a study from before there were numbers keeps the keys of its steps
+            config = {"format": study_plan.format, **config}
+        settings = {"config": config, **texts[1], **_processes(study_plan.setting)}
+        train = study_plan.add(f"train/{name}", "train", settings, needs={**texts[0], "prepared": prepared})
         translations = {}
         for test in tests:
-            text = _test(made, test, training)
+            text = _test(study_plan, test, training)
             if text is not None:
                 needs = {"run": train, "test": text}
-                translations[test] = made.add(f"translate/{name}/{test}", "translate", {}, needs=needs)
-        made.runs.append(PlannedRun(system, training, seed, train, translations))
+                translations[test] = study_plan.add(f"translate/{name}/{test}", "translate", {}, needs=needs)
+        study_plan.runs.append(PlannedRun(system, training, seed, train, translations))
 
 
 def _processes(setting: Setting) -> dict[str, int]:
@@ -126,42 +126,49 @@ def _processes(setting: Setting) -> dict[str, int]:
     return {"processes": processes} if processes > 1 else {}
 
 
-def _prepare(made: Plan, training: str) -> str:
+def _prepare(study_plan: Plan, training: str) -> str:
     """The step that prepares a training's text.
 
     A part by length takes the subwords of the whole text, which count its lengths.
     """
-    how = made.recipe.trainings[training]
-    texts, which = _texts(made, training)
+    how = study_plan.recipe.trainings[training]
+    texts, which = _texts(study_plan, training)
     needs = dict(texts)
     if how.part is not None:
-        needs["subwords"] = _whole(made, how)
-    config = text_config(made.recipe, made.scale, how)
+        needs["subwords"] = _whole(study_plan, how)
+    config = text_config(study_plan.recipe, study_plan.scale, how)
     settings = {"config": {key: config[key] for key in ("data", "subword") if key in config}, **which}
-    return made.add(f"prepare/{training}", "prepare", settings, needs=needs)
+    return study_plan.add(f"prepare/{training}", "prepare", settings, needs=needs)
 
 
-def _whole(made: Plan, how: Training) -> str:
+def _whole(study_plan: Plan, how: Training) -> str:
     """The step that prepares the whole text of which a training takes a part."""
     whole = how.model_copy(update={"part": None})
-    config = text_config(made.recipe, made.scale, whole)
+    config = text_config(study_plan.recipe, study_plan.scale, whole)
     settings = {"config": {key: config[key] for key in ("data", "subword") if key in config}, "part": None}
-    needs = {"train": _corpus(made, "train"), "dev": _corpus(made, "dev")}
-    return made.add(WHOLE, "prepare", settings, needs=needs)
+    needs = {"train": _corpus(study_plan, "train"), "dev": _corpus(study_plan, "dev")}
+    return study_plan.add(WHOLE, "prepare", settings, needs=needs)
 
 
-def _texts(made: Plan, training: str) -> tuple[dict[str, str], dict[str, Any]]:
+def _texts(study_plan: Plan, training: str) -> tuple[dict[str, str], dict[str, Any]]:
     """The steps that hold a training's two corpora, and which part of the first to take."""
-    how = made.recipe.trainings[training]
-    train, dev = _corpus(made, "train"), _corpus(made, "dev")
+    how = study_plan.recipe.trainings[training]
+    train, dev = _corpus(study_plan, "train"), _corpus(study_plan, "dev")
     if how.reorder:
-        train, dev = _reordered(made, "train", train), _reordered(made, "dev", dev)
+        train, dev = _reordered(study_plan, "train", train), _reordered(study_plan, "dev", dev)
     if how.part is None:
         return {"train": train, "dev": dev}, {"part": None}
-    limit = text_config(made.recipe, made.scale, how).get("data", {}).get("max_length", 100)
-    settings = {"parts": how.part.of, "max_length": limit, **_counted(text_config(made.recipe, made.scale, how))}
-    parts = made.add(
-        f"corpus/parts-{how.part.of}", "length-split", settings, needs={"text": train, "prepared": _whole(made, how)}
+    limit = text_config(study_plan.recipe, study_plan.scale, how).get("data", {}).get("max_length", 100)
+    settings = {
+        "parts": how.part.of,
+        "max_length": limit,
+        **_counted(text_config(study_plan.recipe, study_plan.scale, how)),
+    }
+    parts = study_plan.add(
+        f"corpus/parts-{how.part.of}",
+        "length-split",
+        settings,
+        needs={"text": train, "prepared": _whole(study_plan, how)},
     )
     return {"train": parts, "dev": dev}, {"part": how.part.take}
 
@@ -171,43 +178,45 @@ def _counted(config: Config) -> Config:
     return {"lengths": "tokenised"} if config.get("data", {}).get("tokenise", "none") != "none" else {}
 
 
-def _corpus(made: Plan, name: str) -> str:
+def _corpus(study_plan: Plan, name: str) -> str:
     """The step that holds a corpus: files put in one place, a public text, or the artificial language pair."""
-    setting = made.setting
+    setting = study_plan.setting
     if name not in setting.corpora:
-        whole = made.add("corpus/artificial", "artificial", setting.artificial or {})
-        return made.add(f"corpus/{name}", "part-of-artificial", {"name": name}, needs={"artificial": whole})
+        whole = study_plan.add("corpus/artificial", "artificial", setting.artificial or {})
+        return study_plan.add(f"corpus/{name}", "part-of-artificial", {"name": name}, needs={"artificial": whole})
     texts = setting.corpora[name]
     texts = texts if isinstance(texts, list) else [texts]
     needs: dict[str, str] = {}
     files: dict[str, Path] = {}
     pieces: list[dict[str, Any]] = []
-    pair = made.recipe.pair.model_dump()
+    pair = study_plan.recipe.pair.model_dump()
     for number, text in enumerate(texts):
         pieces.append({"take": text.take})
         if text.public is not None:
             settings = {"corpus": text.public, "pair": pair}
-            needs[str(number)] = made.add(f"fetch/{name}-{number}", "fetch", settings)
+            needs[str(number)] = study_plan.add(f"fetch/{name}-{number}", "fetch", settings)
         else:
-            files |= {f"{number}.{part}": path for part, path in _paths(made, name, text).items()}
-    return made.add(f"corpus/{name}", "corpus", {"texts": pieces}, needs=needs, files=files)
+            files |= {f"{number}.{part}": path for part, path in _paths(study_plan, name, text).items()}
+    return study_plan.add(f"corpus/{name}", "corpus", {"texts": pieces}, needs=needs, files=files)
 
 
-def _paths(made: Plan, name: str, text: Text) -> dict[str, Path]:
+def _paths(study_plan: Plan, name: str, text: Text) -> dict[str, Path]:
     """The files of a text, by part.
 
     Raises:
         UserError: some are not there.
     """
-    if made.data is None:
+    if study_plan.data is None:
         raise UserError(
-            f"the corpus {name!r} of the recipe {made.recipe.recipe} is a file of yours", "--data", "name its folder"
+            f"the corpus {name!r} of the recipe {study_plan.recipe.recipe} is a file of yours",
+            "--data",
+            "name its folder",
         )
     paths, faults = {}, []
     for part in ("source", "target", "documents"):
         written = getattr(text, part)
         if written is not None:
-            path = made.data / written.format(**made.recipe.pair.model_dump())
+            path = study_plan.data / written.format(**study_plan.recipe.pair.model_dump())
             paths[part] = path
             if not path.is_file():
                 faults.append(
@@ -217,31 +226,31 @@ def _paths(made: Plan, name: str, text: Text) -> dict[str, Path]:
     return paths
 
 
-def _reordered(made: Plan, name: str, text: str) -> str:
+def _reordered(study_plan: Plan, name: str, text: str) -> str:
     """The step that holds a text with its source words in the order of the target."""
-    model = made.add("reorder/model", "reorder-model", {"seed": 1}, needs={"train": _corpus(made, "train")})
-    return made.add(f"reorder/{name}", "reorder", {}, needs={"text": text, "model": model})
+    model = study_plan.add("reorder/model", "reorder-model", {"seed": 1}, needs={"train": _corpus(study_plan, "train")})
+    return study_plan.add(f"reorder/{name}", "reorder", {}, needs={"text": text, "model": model})
 
 
-def _test(made: Plan, name: str, training: str) -> str | None:
+def _test(study_plan: Plan, name: str, training: str) -> str | None:
     """The step that holds a test text as a training's systems read it; None where the scale has no such corpus."""
-    test = made.recipe.tests[name]
-    if not isinstance(test.corpus, str) and made.scale not in test.corpus:
+    test = study_plan.recipe.tests[name]
+    if not isinstance(test.corpus, str) and study_plan.scale not in test.corpus:
         return None
-    step = _corpus(made, at(test.corpus, made.scale))
+    step = _corpus(study_plan, at(test.corpus, study_plan.scale))
     if test.join is not None:
-        settings = {"sentences": test.join, "rest": test.rest, "pair": made.recipe.pair.model_dump()}
-        step = made.add(f"test/{name}-joined", "join", settings, needs={"text": step})
+        settings = {"sentences": test.join, "rest": test.rest, "pair": study_plan.recipe.pair.model_dump()}
+        step = study_plan.add(f"test/{name}-joined", "join", settings, needs={"text": step})
     if test.swap:
-        step = made.add(f"test/{name}-swapped", "swap", {"shares": test.swap, "seed": 1}, needs={"text": step})
-    made.tests.setdefault(name, {})[""] = step
-    if made.recipe.trainings[training].reorder:
-        step = _reordered(made, f"test-{name}", step)
-    made.tests[name][training] = step
+        step = study_plan.add(f"test/{name}-swapped", "swap", {"shares": test.swap, "seed": 1}, needs={"text": step})
+    study_plan.tests.setdefault(name, {})[""] = step
+    if study_plan.recipe.trainings[training].reorder:
+        step = _reordered(study_plan, f"test-{name}", step)
+    study_plan.tests[name][training] = step
     return step
 
 
-def analyses(made: Plan, finished: Iterable[str]) -> tuple[dict[str, Step], dict[str, str]]:
+def analyses(study_plan: Plan, finished: Iterable[str]) -> tuple[dict[str, Step], dict[str, str]]:
     """The steps that measure the translations that there are, and why an analysis cannot be made, by its name.
 
     Args:
@@ -251,13 +260,15 @@ def analyses(made: Plan, finished: Iterable[str]) -> tuple[dict[str, Step], dict
     done = set(finished)
     steps: dict[str, Step] = {}
     missing: dict[str, str] = {}
-    for name, analysis in made.recipe.analyses.items():
-        runs = [run for run in made.runs if _belongs(run, analysis)]
+    for name, analysis in study_plan.recipe.analyses.items():
+        runs = [run for run in study_plan.runs if _belongs(run, analysis)]
         there = [run for run in runs if run.translations[analysis.test] in done]
         if not there:
-            missing[name] = "none of its translations was made" if runs else f"it is not part of scale {made.scale}"
+            missing[name] = (
+                "none of its translations was made" if runs else f"it is not part of scale {study_plan.scale}"
+            )
             continue
-        steps[name] = _analysis(made, name, analysis, there)
+        steps[name] = _analysis(study_plan, name, analysis, there)
     return steps, missing
 
 
@@ -267,10 +278,10 @@ def _belongs(run: PlannedRun, analysis: Analysis) -> bool:
     return in_systems and run.training in analysis.trainings and analysis.test in run.translations
 
 
-def _analysis(made: Plan, name: str, analysis: Analysis, runs: list[PlannedRun]) -> Step:
+def _analysis(study_plan: Plan, name: str, analysis: Analysis, runs: list[PlannedRun]) -> Step:
     """The step that measures the translations of some runs together."""
-    recipe, scale = made.recipe, made.scale
-    needs = {"test": made.tests[analysis.test][""], "prepared": made.steps[runs[0].train].needs["prepared"]}
+    recipe, scale = study_plan.recipe, study_plan.scale
+    needs = {"test": study_plan.tests[analysis.test][""], "prepared": study_plan.steps[runs[0].train].needs["prepared"]}
     if analysis.bins == "parts":
         part = recipe.trainings[analysis.trainings[0]].part
         assert part is not None  # checked when the recipe was read
@@ -284,7 +295,7 @@ def _analysis(made: Plan, name: str, analysis: Analysis, runs: list[PlannedRun])
         outputs.append({"label": label, "system": run.system, "training": run.training, "seed": run.seed})
     settings = {
         "outputs": outputs,
-        "seeds": made.setting.seeds,
+        "seeds": study_plan.setting.seeds,
         "shares": recipe.tests[analysis.test].swap,
         "text": analysis.text,
         "bins": analysis.bins if analysis.bins in (None, "parts") else at(analysis.bins, scale),
@@ -293,4 +304,4 @@ def _analysis(made: Plan, name: str, analysis: Analysis, runs: list[PlannedRun])
         **({"target_language": recipe.pair.target} if analysis.text == "words" else {}),
         **_counted(recipe.scales[scale].config),
     }
-    return Step(f"analyse/{name}", "analyse", settings, needs, {}, made.setting.resources.of("analyse"))
+    return Step(f"analyse/{name}", "analyse", settings, needs, {}, study_plan.setting.resources.of("analyse"))

@@ -38,31 +38,31 @@ def recommend(recipe: Recipe, wanted: Recommend, evidence: Mapping[str, Evidence
         for system in systems
         if system != best
     }
-    told = [f"{recipe.label((best, training))} has the best mean {wanted.measure} ({scores[best]:.1f})."]
+    sentences = [f"{recipe.label((best, training))} has the best mean {wanted.measure} ({scores[best]:.1f})."]
     for system, found in decisions.items():
         label = recipe.label((system, training))
-        told += [f"{label}, {name}: {each.sentence}." for name, each in zip(wanted.analyses, found, strict=True)]
+        sentences += [f"{label}, {name}: {each.sentence}." for name, each in zip(wanted.analyses, found, strict=True)]
     if len({output.seed for output in first.outputs}) < 2:
-        return Recommendation("There is no recommendation: one seed of each system says nothing of others.", told)
+        return Recommendation("There is no recommendation: one seed of each system says nothing of others.", sentences)
     as_good = [
         best,
         *(system for system, found in decisions.items() if all(each.word != "supported" for each in found)),
     ]
     speeds = {system: _speed(first, system) for system in as_good}
     chosen = max(as_good, key=speeds.__getitem__)
-    told.append(
+    sentences.append(
         "Source tokens a second in decoding: "
         + ", ".join(f"{recipe.label((system, training))} {speed:,.0f}" for system, speed in speeds.items())
         + "."
     )
     label = recipe.label((chosen, training))
     if len(as_good) == 1:
-        return Recommendation(f"Use {label}: it beats every other system by more than chance.", told)
+        return Recommendation(f"Use {label}: it beats every other system by more than chance.", sentences)
     others = ", ".join(recipe.label((system, training)) for system in as_good if system != chosen)
     return Recommendation(
         f"Use {label}: no system beats it by more than chance, and it decodes fastest of those of which that is so"
         f" (besides: {others}).",
-        told,
+        sentences,
     )
 
 

@@ -16,13 +16,13 @@ from posnmt.workflow import status
 from posnmt.workflow.graph import Graph
 
 
-def whole_graph(made: Plan) -> Graph:
+def whole_graph(study_plan: Plan) -> Graph:
     """All steps that there would be if nothing failed, analyses too."""
-    steps, _ = analyses(made, made.steps)
-    return Graph([*made.steps.values(), *steps.values()], KINDS)
+    steps, _ = analyses(study_plan, study_plan.steps)
+    return Graph([*study_plan.steps.values(), *steps.values()], KINDS)
 
 
-def print_plan(made: Plan, out: Path, calibrate: bool, display: Display) -> None:
+def print_plan(study_plan: Plan, out: Path, calibrate: bool, display: Display) -> None:
     """Kinds of steps: how many there are, how many are done in `out`, hours and disk; and the sum.
 
     Args:
@@ -31,10 +31,10 @@ def print_plan(made: Plan, out: Path, calibrate: bool, display: Display) -> None
         calibrate: whether to time the systems.
         display: told what is being timed.
     """
-    graph = whole_graph(made)
+    graph = whole_graph(study_plan)
     done = Counter(graph.steps[name].kind for name in finished(graph, out))
     counts = Counter(graph.steps[name].kind for name in graph.order())
-    costs = estimate(made, display.say) if calibrate else {}
+    costs = estimate(study_plan, display.say) if calibrate else {}
     table = Table("step", "number", "done", *(["hours", "disk, GiB"] if calibrate else []))
     for column in table.columns[1:]:
         column.justify = "right"
@@ -49,10 +49,10 @@ def print_plan(made: Plan, out: Path, calibrate: bool, display: Display) -> None
         table.add_row("all", *whole)
     console = Console()
     console.print(table)
-    recipe, setting = made.recipe, made.setting
-    trainings = len({(run.system, run.training) for run in made.runs})
+    recipe, setting = study_plan.recipe, study_plan.setting
+    trainings = len({(run.system, run.training) for run in study_plan.runs})
     console.print(
-        f"{recipe.title}, scale {made.scale}: {trainings} systems and trainings, {setting.seeds} seeds each.",
+        f"{recipe.title}, scale {study_plan.scale}: {trainings} systems and trainings, {setting.seeds} seeds each.",
         highlight=False,
     )
     if calibrate:
@@ -68,6 +68,6 @@ def _cost(cost: Estimate) -> tuple[str, str]:
     return "-" if cost.hours is None else f"{cost.hours:,.2f}", f"{cost.disk:,.2f}"
 
 
-def print_status(made: Plan, out: Path) -> None:
+def print_status(study_plan: Plan, out: Path) -> None:
     """The state of every step."""
-    Console().print(status.table(whole_graph(made), out))
+    Console().print(status.table(whole_graph(study_plan), out))

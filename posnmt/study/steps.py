@@ -97,8 +97,8 @@ def corpus(context: Context) -> None:
                     _write_some(out, text[part], piece["take"]) for text, piece in zip(texts, pieces, strict=True)
                 ]
     if any(counts != lines["source"] for counts in lines.values()):
-        told = ", ".join(f"{part} has {sum(counts):,} lines" for part, counts in lines.items())
-        raise UserError(f"the texts of a corpus are not aligned: {told}", texts[0]["source"], "give aligned files")
+        counted = ", ".join(f"{part} has {sum(counts):,} lines" for part, counts in lines.items())
+        raise UserError(f"the texts of a corpus are not aligned: {counted}", texts[0]["source"], "give aligned files")
 
 
 def _parts(context: Context, number: str) -> dict[str, Path]:

@@ -50,15 +50,15 @@ def run(
     Raises:
         UserError: a folder of another study, missing files.
     """
-    made = plan(recipe, scale, data, config_format(out))
+    study_plan = plan(recipe, scale, data, config_format(out))
     runner.open_study(out, recipe.recipe, recipe.hash)
-    remember(made, out)
-    first = runner.run(Graph(made.steps.values(), KINDS), out, executor=executor, jobs=jobs, say=say)
-    graph, _ = with_analyses(made, out)
+    remember(study_plan, out)
+    first = runner.run(Graph(study_plan.steps.values(), KINDS), out, executor=executor, jobs=jobs, say=say)
+    graph, _ = with_analyses(study_plan, out)
     second = runner.run(graph, out, executor=executor, jobs=jobs, say=say, retry=False)
     summary = first.and_then(second)
     try:
-        report(made, out, say)
+        report(study_plan, out, say)
     except UserError as error:
         if not summary.failed:
             raise
@@ -66,13 +66,13 @@ def run(
     return summary
 
 
-def remember(made: Plan, out: Path) -> None:
+def remember(study_plan: Plan, out: Path) -> None:
     """Write down what the study in a folder was asked for, so that the folder alone tells how far it is."""
     asked = {
-        "recipe": made.recipe.model_dump(mode="json", by_alias=True),
-        "scale": made.scale,
-        "data": None if made.data is None else str(made.data.resolve()),
-        "config_format": made.format,
+        "recipe": study_plan.recipe.model_dump(mode="json", by_alias=True),
+        "scale": study_plan.scale,
+        "data": None if study_plan.data is None else str(study_plan.data.resolve()),
+        "config_format": study_plan.format,
     }
     write_json(out / ASKED, asked)
 
@@ -96,11 +96,11 @@ def recall(out: Path) -> Plan:
     return plan(Recipe.model_validate(asked["recipe"]), asked["scale"], data, config_format(out))
 
 
-def with_analyses(made: Plan, out: Path) -> tuple[Graph, dict[str, str]]:
+def with_analyses(study_plan: Plan, out: Path) -> tuple[Graph, dict[str, str]]:
     """The graph with the analyses of all translations that there are, and why some analyses cannot be made."""
-    graph = Graph(made.steps.values(), KINDS)
-    steps, missing = analyses(made, finished(graph, out))
-    return Graph([*made.steps.values(), *steps.values()], KINDS), missing
+    graph = Graph(study_plan.steps.values(), KINDS)
+    steps, missing = analyses(study_plan, finished(graph, out))
+    return Graph([*study_plan.steps.values(), *steps.values()], KINDS), missing
 
 
 def finished(graph: Graph, out: Path) -> list[str]:
@@ -108,14 +108,14 @@ def finished(graph: Graph, out: Path) -> list[str]:
     return [name for name in graph.order() if status.finished(graph, out, name)]
 
 
-def altered(made: Plan, out: Path) -> dict[str, status.State]:
+def altered(study_plan: Plan, out: Path) -> dict[str, status.State]:
     """The finished steps with files that are no longer as the step wrote them, by name.
 
     Files of an analysis, which a report is made from, are read; of other steps time and size of the files decide.
     """
-    complete, _ = analyses(made, made.steps)
+    complete, _ = analyses(study_plan, study_plan.steps)
     found: dict[str, status.State] = {}
-    for graph in (Graph([*made.steps.values(), *complete.values()], KINDS), with_analyses(made, out)[0]):
+    for graph in (Graph([*study_plan.steps.values(), *complete.values()], KINDS), with_analyses(study_plan, out)[0]):
         for state in status.states(graph, out):
             if state.state == "altered":
                 found[state.step] = state
@@ -126,64 +126,66 @@ def altered(made: Plan, out: Path) -> dict[str, status.State]:
     return found
 
 
-def report(made: Plan, out: Path, say: Say = lambda message: None) -> Path:
+def report(study_plan: Plan, out: Path, say: Say = lambda message: None) -> Path:
     """Write results.sqlite and the report of what is finished and unaltered; the report's path.
 
     Raises:
         UserError: nothing is finished that could be reported.
     """
-    graph, missing = with_analyses(made, out)
+    graph, missing = with_analyses(study_plan, out)
     folders = {name: graph.folder(out, name) for name in finished(graph, out)}
-    wrong = altered(made, out)
+    wrong = altered(study_plan, out)
     found = {
         name: folders[step]
-        for name in made.recipe.analyses
+        for name in study_plan.recipe.analyses
         if (step := f"analyse/{name}") in folders and step not in wrong
     }
     if not found:
         todo = f"restore {', '.join(wrong)}, which was altered" if wrong else "run it first"
         raise UserError("no analysis of this study is finished, so there is nothing to report", out, todo)
-    missing |= {name: why for name, why in _spoilt(made, wrong).items() if name not in found}
-    for name in made.recipe.analyses:
+    missing |= {name: why for name, why in _spoilt(study_plan, wrong).items() if name not in found}
+    for name in study_plan.recipe.analyses:
         if name not in found and name not in missing:
             missing[name] = "it failed, or was not made yet"
     say("deciding the claims")
     of_analyses = {name: evidence.load(folder) for name, folder in found.items()}
-    verdicts = [decide(claim, of_analyses, made.recipe.variant, made.scale) for claim in made.recipe.claims]
-    wanted = made.recipe.recommend
-    advice = None if wanted is None else recommend(made.recipe, wanted, of_analyses, made.scale)
-    runs = [_run(graph, out, each, folders) for each in made.runs]
+    verdicts = [
+        decide(claim, of_analyses, study_plan.recipe.variant, study_plan.scale) for claim in study_plan.recipe.claims
+    ]
+    wanted = study_plan.recipe.recommend
+    advice = None if wanted is None else recommend(study_plan.recipe, wanted, of_analyses, study_plan.scale)
+    runs = [_run(graph, out, each, folders) for each in study_plan.runs]
     results = StudyResults(
-        recipe=made.recipe,
-        scale=made.scale,
+        recipe=study_plan.recipe,
+        scale=study_plan.scale,
         runs=runs,
         analyses=found,
         missing=missing,
-        corpora=_corpora(made, folders),
-        parts=_parts(made, folders),
+        corpora=_corpora(study_plan, folders),
+        parts=_parts(study_plan, folders),
         verdicts=verdicts,
         versions={"posnmt": __version__, "Python": platform.python_version()},
         machine={"processor": platform.processor() or platform.machine()},
         recommendation=advice,
-        texts={test: folders[steps[""]] for test, steps in made.tests.items() if steps[""] in folders},
+        texts={test: folders[steps[""]] for test, steps in study_plan.tests.items() if steps[""] in folders},
         translations={
             (each.system, each.training, each.seed, test): folders[step]
-            for each in made.runs
+            for each in study_plan.runs
             for test, step in each.translations.items()
             if step in folders
         },
         cost=sum(run["seconds"] or 0.0 for run in runs),
     )
-    database.write(out, made.recipe.recipe, made.scale, runs, found)
+    database.write(out, study_plan.recipe.recipe, study_plan.scale, runs, found)
     say("drawing")
     render(results, out)
     return out / "report.html"
 
 
-def _spoilt(made: Plan, wrong: Mapping[str, status.State]) -> dict[str, str]:
+def _spoilt(study_plan: Plan, wrong: Mapping[str, status.State]) -> dict[str, str]:
     """Analysis -> which step was altered, of those that were, or that need a step that was."""
-    steps, _ = analyses(made, made.steps)
-    every = {**made.steps, **{step.name: step for step in steps.values()}}
+    steps, _ = analyses(study_plan, study_plan.steps)
+    every = {**study_plan.steps, **{step.name: step for step in steps.values()}}
 
     def first(name: str) -> str | None:
         return name if name in wrong else next(filter(None, map(first, every[name].needs.values())), None)
@@ -220,14 +222,14 @@ def _run(graph: Graph, out: Path, planned: PlannedRun, folders: dict[str, Path])
     return facts
 
 
-def _corpora(made: Plan, folders: dict[str, Path]) -> dict[str, dict[str, Any]]:
+def _corpora(study_plan: Plan, folders: dict[str, Path]) -> dict[str, dict[str, Any]]:
     """Pairs and lengths, in subwords, of every training text, of dev and of every test text."""
     from posnmt.data.store import Store
 
     found: dict[str, dict[str, Any]] = {}
     prepared = {
         name.removeprefix("prepare/"): folders[name]
-        for name, step in made.steps.items()
+        for name, step in study_plan.steps.items()
         if step.kind == "prepare" and name in folders and name != WHOLE
     }
     for training, folder in prepared.items():
@@ -235,7 +237,7 @@ def _corpora(made: Plan, folders: dict[str, Path]) -> dict[str, dict[str, Any]]:
         for name, split in ((f"training, {training}", "train"), ("dev", "dev")):
             lengths = store.split(split)
             found.setdefault(name, _lengths(lengths.source_lengths.tolist(), lengths.target_lengths.tolist()))
-        for test, steps in made.tests.items():
+        for test, steps in study_plan.tests.items():
             if test not in found and steps[""] in folders:
                 sides = [(folders[steps[""]] / side).read_text(encoding="utf-8") for side in SIDES]
                 of_sides = zip((store.text.source, store.text.target), sides, strict=True)
@@ -255,10 +257,10 @@ def _lengths(source: list[int], target: list[int]) -> dict[str, Any]:
     }
 
 
-def _parts(made: Plan, folders: dict[str, Path]) -> dict[str, dict[str, Any]]:
+def _parts(study_plan: Plan, folders: dict[str, Path]) -> dict[str, dict[str, Any]]:
     """Training -> what is known of its part of the training text."""
     found = {}
-    for name, how in made.recipe.trainings.items():
+    for name, how in study_plan.recipe.trainings.items():
         step = f"corpus/parts-{how.part.of}" if how.part else None
         if step in folders and how.part:
             manifest = json.loads((folders[step] / "manifest.json").read_text(encoding="utf-8"))

@@ -283,8 +283,8 @@ def _interval(comparison: Comparison, estimate: Estimate) -> str:
     """The value with its interval; where equality is asked also the one that the two one-sided tests look at."""
     levels = (EQUAL_LEVEL, LEVEL) if comparison.within is not None else (LEVEL,)
     intervals = [(level, [_number(comparison, end) for end in estimate.interval(level)]) for level in levels]
-    told = [f"{level * 100:.0f} % interval {low} to {high}" for level, (low, high) in intervals]
-    return ", ".join([_amount(comparison, estimate.value), *told])
+    phrases = [f"{level * 100:.0f} % interval {low} to {high}" for level, (low, high) in intervals]
+    return ", ".join([_amount(comparison, estimate.value), *phrases])
 
 
 def _amount(comparison: Comparison, value: float) -> str:

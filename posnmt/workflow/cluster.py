@@ -226,17 +226,17 @@ class Queue:
             return
         words = ["squeue", "--noheader", f"--user={os.getuid()}", "--format=%i %j"]
         try:
-            told = subprocess.run(words, capture_output=True, text=True, timeout=60)
+            query = subprocess.run(words, capture_output=True, text=True, timeout=60)
         except FileNotFoundError:
             raise UserError("there is no squeue here", "--executor slurm", "run it where Slurm is") from None
         except subprocess.TimeoutExpired:
             return
         self._asked = time.monotonic()
-        if told.returncode == 0:  # else Slurm is away for a moment, and what was known holds
-            self._names = dict(line.split(maxsplit=1) for line in told.stdout.splitlines())
+        if query.returncode == 0:  # else Slurm is away for a moment, and what was known holds
+            self._names = dict(line.split(maxsplit=1) for line in query.stdout.splitlines())
             self.asked += 1
         else:
-            self.fault = reason(told.stderr)
+            self.fault = reason(query.stderr)
 
     def find(self, name: str) -> str | None:
         """The number of the job of a name, if it has not ended."""

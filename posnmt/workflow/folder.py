@@ -75,7 +75,7 @@ def last_lines(folder: Path, count: int) -> list[str]:
         return []
 
 
-def last_said(folder: Path) -> str:
+def last_progress(folder: Path) -> str:
     """The last line that a step said of its progress; empty where it said nothing."""
     try:
         return (folder / PROGRESS).read_text(encoding="utf-8").strip()

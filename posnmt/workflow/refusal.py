@@ -25,18 +25,18 @@ LIMIT = re.compile(r"\b(?:QOS|Assoc)(?:Max|Grp|Min)\w+")
 count jobs, and pass; a job that is beyond any other (nodes, GPUs, memory, time) always will be."""
 
 
-def reason(said: str) -> str:
+def reason(message: str) -> str:
     """What a program of Slurm printed, in one line without the program's name."""
-    lines = [re.sub(r"^\w+:\s*(error:\s*)?", "", line, count=1).strip() for line in said.splitlines()]
+    lines = [re.sub(r"^\w+:\s*(error:\s*)?", "", line, count=1).strip() for line in message.splitlines()]
     return "; ".join(line for line in lines if line) or "Slurm does not say why"
 
 
-def may_pass(said: str) -> bool:
+def may_pass(message: str) -> bool:
     """Whether the same submission may be accepted later; words that are not known are for a person to read: no."""
-    limits: list[str] = LIMIT.findall(said)
+    limits: list[str] = LIMIT.findall(message)
     if limits:
         return all("Submit" in name for name in limits)
-    return any(words.lower() in said.lower() for words in PASSING)
+    return any(words.lower() in message.lower() for words in PASSING)
 
 
 class NotNow(Exception):

@@ -166,7 +166,7 @@ class _Runner:
         self._first_of: dict[Path, str] = {}
         self._twins: dict[str, str] = {}
         self._made: list[str] = []
-        self._told = False
+        self._announced = False
         self._postponed = False
 
     def run(self) -> Summary:
@@ -177,7 +177,7 @@ class _Runner:
             self._collect()
             if not self._stop.heard:
                 self._start_what_can_be()
-            elif not self._told:
+            elif not self._announced:
                 self._tell_to_stop()
             if not self._running and (self._stop.heard or not self._postponed):
                 break
@@ -338,7 +338,7 @@ class _Runner:
 
     def _tell_to_stop(self) -> None:
         """Have what runs save its state; what runs elsewhere goes on."""
-        self._told = True
+        self._announced = True
         for name, (_, job) in list(self._running.items()):
             if not job.stop():
                 self._board.say(f"{name} goes on without us; the next run finds it")

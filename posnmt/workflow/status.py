@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from posnmt.errors import UserError
 from posnmt.files import read_json
 from posnmt.progress import duration
-from posnmt.workflow.folder import DONE, FAILED, JOB, RUNNING, alteration, last_said
+from posnmt.workflow.folder import DONE, FAILED, JOB, RUNNING, alteration, last_progress
 from posnmt.workflow.graph import Graph
 from posnmt.workflow.lock import holder, now
 
@@ -107,7 +107,7 @@ def own_state(graph: Graph, out: Path, name: str) -> State:
         return State(name, "done", (read_json(folder / DONE) or {}).get("seconds"), "")
     if (who := holder(folder / RUNNING)) is not None:
         began = who.get("started", now())
-        return State(name, "running", _seconds_since(began), last_said(folder))
+        return State(name, "running", _seconds_since(began), last_progress(folder))
     if (failure := read_json(folder / FAILED)) is not None:
         return State(name, "failed", None, f"{failure['message']} (log: {folder / 'log.txt'})")
     job = read_json(folder / JOB)

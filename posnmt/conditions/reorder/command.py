@@ -111,7 +111,7 @@ def command(
         if parallel is not None:
             facts |= {"pairs": len(parallel.sources), "blank_pairs": parallel.blank}
             facts["held_out"] = measure(parallel, orderer)
-            display.say(_told(facts["held_out"]))
+            display.say(_describe(facts["held_out"]))
         facts["files"] = {}
         for name, sentences in texts.items():
             orders = orderer(sentences, str(applied[name]))
@@ -320,7 +320,7 @@ def _check_options(source: object, target: object, alignment: object, model: obj
         raise UserError("there is nothing to learn from", "--source, --target", "or give --model or --command")
 
 
-def _told(facts: dict[str, Any]) -> str:
+def _describe(facts: dict[str, Any]) -> str:
     """What was measured, in words."""
     if facts["tau_before"] is None:
         return "held-out pairs: no links to measure the order by"
