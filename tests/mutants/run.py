@@ -23,7 +23,8 @@ COPIED = ("posnmt", "tests", "configs", "docs", "benchmarks", "pyproject.toml", 
 
 
 def main(words: list[str]) -> int:
-    groups: dict[str, list[dict[str, str]]] = yaml.safe_load(Path(__file__).with_name("mutants.yaml").read_text("utf-8"))
+    listed = Path(__file__).with_name("mutants.yaml").read_text(encoding="utf-8")
+    groups: dict[str, list[dict[str, str]]] = yaml.safe_load(listed)
     alive = []
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "posnmt"
@@ -51,8 +52,8 @@ def noticed(copy: Path, mutant: dict[str, Any]) -> bool:
     """Whether the tests of a fault fail with it."""
     path = copy / mutant["file"]
     sound = path.read_text(encoding="utf-8")
-    if sound.count(mutant["find"]) != 1:
-        sys.exit(f"{mutant['file']} has {mutant['find']!r} {sound.count(mutant['find'])} times, not once: move the fault")
+    if (count := sound.count(mutant["find"])) != 1:
+        sys.exit(f"{mutant['file']} has {mutant['find']!r} {count} times, not once: move the fault")
     path.write_text(sound.replace(mutant["find"], mutant["put"]), encoding="utf-8")
     tests = [f"tests/{name}" for name in mutant["tests"].split()]
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", *tests]
