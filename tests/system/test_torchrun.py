@@ -40,7 +40,7 @@ def test_two_processes_equal_accumulation(tmp_path):
 RECORD_SHARES = """
 import json, os, sys
 from pathlib import Path
-from posnmt.config.schema import load
+from posnmt.resolve import load
 from posnmt.train import loop
 
 shares, learning_rate = [], loop.learning_rate
