@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import posnmt.model.kernels.blocks as blocks
-import posnmt.model.kernels.choose as choose
+import posnmt.model.kernels.choose as kernels
 from posnmt.position.seam import LayerPositions, Span
 from tiny import build, tokens
 
@@ -21,15 +21,15 @@ def in_blocks(monkeypatch):
     calls = []
 
     def choose(long: bool) -> list[int]:
-        monkeypatch.setattr(choose, "SMALL", 1 if long else 10**9)
-        monkeypatch.setattr(choose, "BLOCK", 5)
+        monkeypatch.setattr(kernels, "SMALL", 1 if long else 10**9)
+        monkeypatch.setattr(kernels, "BLOCK", 5)
         monkeypatch.setattr(blocks, "BLOCK", 5)
         monkeypatch.setattr(blocks, "FEW", 5)
         calls.clear()
         return calls
 
-    whole = choose.attend_in_blocks
-    monkeypatch.setattr(choose, "attend_in_blocks", lambda q, *rest: calls.append(q.shape[-2]) or whole(q, *rest))
+    whole = kernels.attend_in_blocks
+    monkeypatch.setattr(kernels, "attend_in_blocks", lambda q, *rest: calls.append(q.shape[-2]) or whole(q, *rest))
     return choose
 
 
@@ -96,7 +96,7 @@ def test_of_all_keys_a_causal_block_sees_those_up_to_its_last_query(first, causa
             seen.append(block.span.end) or plain(self, block, terms)
         ),
     )
-    found = choose.attend_in_blocks(q, k, v, LayerPositions(), span, None, causal)
+    found = kernels.attend_in_blocks(q, k, v, LayerPositions(), span, None, causal)
     ends = [min(12, first + last) for last in range(5, 12 - first + 5, 5)]
     assert sorted(seen) == (ends if causal else [12, 12, 12])  # sorted: cores take blocks as they come
     mask = span.offsets <= 0 if causal else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-import posnmt.model.kernels.choose as choose
+import posnmt.model.kernels.plain as plain
 from posnmt.dropout import Dropout
 from tiny import build, tokens
 
@@ -52,7 +52,7 @@ def test_attention_weights_are_dropped_in_every_attention(system, monkeypatch):
         shapes.append(tuple(weights.shape[-2:]))
         return torch.zeros_like(weights)
 
-    monkeypatch.setattr(choose, "drop", everything)
+    monkeypatch.setattr(plain, "drop", everything)
     attentions = [layer.attention for layer in (*model.encoder, *model.decoder)]
     attentions += [layer.cross for layer in model.decoder]
     outputs = []
