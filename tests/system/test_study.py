@@ -72,7 +72,7 @@ def recipe(tmp_path: Path) -> Path:
 # Each takes minutes. These two have every kind of step between them but a join of sentences: test_study_steps has it.
 @pytest.mark.parametrize(
     "name",
-    [name if name in ("neishi2019", "chen2019a") else pytest.param(name, marks=pytest.mark.slow) for name in PAPERS],
+    [name if name == "chen2019a" else pytest.param(name, marks=pytest.mark.slow) for name in PAPERS],
 )
 def test_a_papers_recipe_from_nothing_to_its_report(name: str, tmp_path: Path) -> None:
     out = tmp_path / "study"
