@@ -69,7 +69,7 @@ def recipe(tmp_path: Path) -> Path:
     return path
 
 
-# Each takes minutes. These two have every kind of step between them but a join of sentences: test_study_steps has it.
+# Each takes minutes. This one has every kind of step but a join and a split by length: test_study_steps has them.
 @pytest.mark.parametrize(
     "name",
     [name if name == "chen2019a" else pytest.param(name, marks=pytest.mark.slow) for name in PAPERS],
