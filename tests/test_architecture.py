@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -41,6 +42,8 @@ FILES = {module(path): path for path in sorted((ROOT / "posnmt").rglob("*.py"))}
 def imports(path: Path) -> Iterator[str]:
     """The modules of posnmt that a file imports, in functions too, but not for annotations alone."""
     for node in real(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            raise AssertionError(f"{path}:{node.lineno}: import by the whole name, so that floors can be seen")
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "posnmt":
             for name in node.names:
                 whole = f"{node.module}.{name.name}"
@@ -52,6 +55,8 @@ def imports(path: Path) -> Iterator[str]:
 def real(node: ast.AST) -> Iterator[ast.AST]:
     """A tree's nodes, without what stands under `if TYPE_CHECKING`."""
     if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        for child in node.orelse:
+            yield from real(child)
         return
     yield node
     for child in ast.iter_child_nodes(node):
@@ -77,6 +82,13 @@ def test_a_package_imports_from_lower_floors(name):
         if package(one) == name != package(other) and number[package(other)] >= number[name]
     }
     assert not wrong
+
+
+def test_floors_are_those_of_the_page():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split("## Who imports whom")[1]
+    rows = [set(re.findall("`([a-z]+)`", row)) for row in re.findall(r"^\| \d+ \|.*$", page, re.MULTILINE)]
+    assert rows == [names - {"posnmt", "__main__"} for names in FLOORS if names != {"__main__"}]
+    assert set().union(*FLOORS) == {package(name) for name in FILES}
 
 
 def test_no_module_imports_itself_by_way_of_others():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tokenize
 from pathlib import Path
 
@@ -21,6 +22,7 @@ def test_no_name_is_of_our_own_dialect():
     for path in sorted((Path(__file__).parents[1] / "posnmt").rglob("*.py")):
         with tokenize.open(path) as file:
             for token in tokenize.generate_tokens(file.readline):
-                words = BANNED.keys() & {*token.string.split("_")} if token.type == tokenize.NAME else ()
+                parts = re.findall("[A-Z]?[a-z]+|[A-Z]+", token.string) if token.type == tokenize.NAME else []
+                words = BANNED.keys() & {part.lower().removesuffix("s") for part in parts}
                 wrong += [f"{path}:{token.start[0]}: {token.string}: say {BANNED[word]}" for word in words]
     assert not wrong, "\n".join(wrong)

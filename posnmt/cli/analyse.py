@@ -1,4 +1,4 @@
-"""`posnmt analyse`: one thin function, as in cli.py."""
+"""`posnmt analyse`: one thin function, as in main.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from posnmt.cli.group import COMMAND
-from posnmt.errors import UserError
+from posnmt.errors import UserError, raise_all
 from posnmt.parallel.cores import cores
 
 
@@ -81,7 +81,12 @@ from posnmt.parallel.cores import cores
     help="of the tests for the number of pairs",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="of the samples")
-@click.option("--processes", type=click.IntRange(min=1), default=cores, help="to count with; default: one a core")
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    default=cores,
+    help="to count with; default: one a core, at most OMP_NUM_THREADS",
+)
 @click.option(
     "--examples",
     default="all",
@@ -122,7 +127,7 @@ def analyse(
     from posnmt.analyse.measure import Resampling
     from posnmt.analyse.swap import parse_swapped
     from posnmt.progress import Display
-    from posnmt.report.write import check_place, write
+    from posnmt.report.write import place_faults, write
 
     if run is not None:
         from posnmt.run import Run
@@ -154,7 +159,7 @@ def analyse(
         resampling=Resampling(samples, seed, significance, correction),
         **options,
     )
-    check_place(out)
+    raise_all([*settings.faults(), *place_faults(out)])
     with Display() as display:
         analysis = measure(source, reference, systems, settings, parse_swapped(swapped, systems), display.say)
         display.say("drawing")

@@ -1,4 +1,4 @@
-"""`posnmt condition`: one thin function a command, as in cli.py."""
+"""`posnmt condition`: one thin function a command, as in main.py."""
 
 from __future__ import annotations
 

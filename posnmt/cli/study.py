@@ -1,4 +1,4 @@
-"""`posnmt study`: one thin function a command, as in cli.py."""
+"""`posnmt study`: one thin function a command, as in main.py."""
 
 from __future__ import annotations
 

@@ -122,11 +122,12 @@ class Span:
         return {}
 
     def table(self, view: LayerPosition) -> Tensor:
-        """[..,W] a view's `by_offset`, which is computed once for these tokens."""
+        """[..,W] the `by_offset` of a view that has one, computed once for these tokens."""
         table = self.tables.get(view)
         if table is None:
             table = view.by_offset(self)
-            assert table is not None
+            if table is None:
+                raise ValueError(f"{type(view).__name__}.by_offset gave None; where it is overridden it gives a table")
             self.tables[view] = table
         return table
 
@@ -184,7 +185,7 @@ class LayerPosition(nn.Module):
         return bias
 
     def by_offset(self, span: Span) -> Tensor | None:
-        """A table by the offsets `span.diagonals`, whatever the words, [..,W]; None where there is none.
+        """A table by the offsets `span.diagonals`, whatever the words, [..,W]; where it is overridden there is one.
 
         A view that overrides this and not `logits` is a bias: [H,W], or [B,H,W] where rows differ, added to the logits.
         One that overrides both reads the table as `span.table(self)`. Attention in blocks of queries computes it once.

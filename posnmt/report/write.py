@@ -7,20 +7,17 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posnmt.errors import UserError
+from posnmt.errors import UserError, raise_all
 
 if TYPE_CHECKING:
     from posnmt.analyse.analyse import Analysis
 
 
-def check_place(out: Path) -> None:
-    """Refuse a place where no folder can be, before anything is measured.
-
-    Raises:
-        UserError: it is a file.
-    """
+def place_faults(out: Path) -> list[UserError]:
+    """Why no folder can be at a place, to be asked before anything is measured."""
     if out.exists() and not out.is_dir():
-        raise UserError("the place for the results is a file, not a folder", out, "name a folder")
+        return [UserError("the place for the results is a file, not a folder", out, "name a folder")]
+    return []
 
 
 def write(analysis: Analysis, out: Path, examples: int | None = None) -> None:
@@ -40,7 +37,7 @@ def write(analysis: Analysis, out: Path, examples: int | None = None) -> None:
     from posnmt.report.page import render
     from posnmt.report.tables import csv_tables
 
-    check_place(out)
+    raise_all(place_faults(out))
     results = analysis.results
     shown = Examples.of(analysis.texts, analysis.source_lengths, analysis.additive, analysis.trained, examples)
     sections = charts(results)

@@ -32,7 +32,7 @@ Cut = Callable[[list[str]], list[str]]
 """Lines to lines of words or subwords with blanks between."""
 
 
-class _Said(Display):
+class _Progress(Display):
     """A display whose lines are what the status of the study shows."""
 
     def __init__(self, context: Context) -> None:
@@ -190,7 +190,7 @@ def reorder_model(context: Context) -> None:
     alignment = text / "align" if (text / "align").exists() else None
     applied = [f"sample={text / 'source'}"]
     seed = context.settings["seed"]
-    command(work / "made", applied, text / "source", text / "target", alignment, seed=seed, display=_Said(context))
+    command(work / "made", applied, text / "source", text / "target", alignment, seed=seed, display=_Progress(context))
     _keep(context, work, {"made/model.json": "model.json", "made/manifest.json": "manifest.json"})
 
 
@@ -203,7 +203,7 @@ def reorder(context: Context) -> None:
         path.name for path in sorted(text.iterdir()) if path.name == "source" or path.name.startswith("swapped-")
     ]
     applied = [f"{name}={text / name}" for name in sources]
-    command(work / "made", applied, model=context.inputs["model"] / "model.json", display=_Said(context))
+    command(work / "made", applied, model=context.inputs["model"] / "model.json", display=_Progress(context))
     for other in ("target", "documents"):
         if (text / other).exists():
             shutil.copyfile(text / other, context.folder / other)
@@ -257,7 +257,7 @@ def train(context: Context) -> None:
         shutil.rmtree(run, ignore_errors=True)
     # A step may have been stopped while it removed the checkpoints of a run that had ended: there is no going back.
     if not (resume and "stopped" in Run.open(run).record):
-        run_training(_config(context, tree), run, resume, _Said(context))
+        run_training(_config(context, tree), run, resume, _Progress(context))
     shutil.rmtree(run / "checkpoints", ignore_errors=True)
 
 

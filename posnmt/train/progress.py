@@ -49,7 +49,7 @@ class Progress:
         step: updates made.
         cursor: the next batch.
         seconds: spent in training and evaluation, resumes included.
-        best: the best dev selection_score so far, None before the first evaluation.
+        best: the best selection score on dev so far, None before the first evaluation.
         best_step: where it was.
         waited: evaluations since then.
         plateau: decays of the learning rate so far.
@@ -81,7 +81,7 @@ class Progress:
         return cls(**{key: parts[key](**value) if key in parts else value for key, value in state.items()})
 
     def observe(self, selection_score: float) -> bool:
-        """Take note of a dev selection_score (larger is better); whether it is the best so far."""
+        """Take note of a selection score on dev (larger is better); whether it is the best so far."""
         if self.best is None or selection_score > self.best:
             self.best, self.best_step, self.waited = selection_score, self.step, 0
             return True

@@ -153,5 +153,12 @@ def _output(path: Path | None) -> Iterator[TextIO]:
         raise UserError(
             "the output cannot be written: not a file in an existing folder", path, "choose another --output"
         )
-    with replacing(path) as partial, partial.open("w", encoding="utf-8", newline="\n") as stream:
+    if path.exists() and not path.is_file():  # a device or a pipe
+        with path.open("w", encoding="utf-8", newline="\n") as stream:
+            yield stream
+        return
+    with (
+        replacing(path.resolve(), durable=False) as partial,
+        partial.open("w", encoding="utf-8", newline="\n") as stream,
+    ):
         yield stream

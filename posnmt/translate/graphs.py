@@ -61,7 +61,7 @@ class Buffers:
 
     def run(self, model: Transformer, start: int) -> Tensor:
         """One step of all rows, after `start` tokens: [N,1,d]."""
-        caches: list[LayerCache] = [_RoomCache(self, layer, start) for layer in range(len(self.caches))]
+        caches: list[LayerCache] = [_BufferCache(self, layer, start) for layer in range(len(self.caches))]
         carry: list[Carry] = [None] * len(model.target.schemes)
         if start and self.carry:
             carry = self.carry
@@ -79,7 +79,7 @@ class Buffers:
         self.inner = [_put(held, new, rows) for held, new in zip(self.inner or [None] * len(inner), inner, strict=True)]
 
 
-class _RoomCache(LayerCache):
+class _BufferCache(LayerCache):
     """Keys and values of one layer, written into a buffer."""
 
     def __init__(self, buffers: Buffers, layer: int, start: int) -> None:

@@ -33,7 +33,14 @@ def main(words: list[str]) -> int:
             whole = ROOT / name
             copy_of = shutil.copytree if whole.is_dir() else shutil.copy
             copy_of(whole, copy / name)
-        for mutant in chosen(groups, words):
+        mutants = list(chosen(groups, words))
+        misplaced = [each for each in mutants if (copy / each["file"]).read_text("utf-8").count(each["find"]) != 1]
+        if misplaced:
+            places = "\n".join(f"{each['file']}: {each['find']!r}" for each in misplaced)
+            sys.exit(f"these do not stand once in their files; move the faults:\n{places}")
+        if fails(copy, sorted({name for each in mutants for name in each["tests"].split()})):
+            sys.exit("these tests fail without any fault")
+        for mutant in mutants:
             killed = noticed(copy, mutant)
             print(f"{'killed' if killed else 'ALIVE '}  {mutant['fault']}  ({mutant['file']})", flush=True)
             alive += [] if killed else [mutant]
@@ -52,16 +59,23 @@ def noticed(copy: Path, mutant: dict[str, Any]) -> bool:
     """Whether the tests of a fault fail with it."""
     path = copy / mutant["file"]
     sound = path.read_text(encoding="utf-8")
-    if (count := sound.count(mutant["find"])) != 1:
-        sys.exit(f"{mutant['file']} has {mutant['find']!r} {count} times, not once: move the fault")
     path.write_text(sound.replace(mutant["find"], mutant["put"]), encoding="utf-8")
-    tests = [f"tests/{name}" for name in mutant["tests"].split()]
+    killed = fails(copy, mutant["tests"].split())
+    path.write_text(sound, encoding="utf-8")
+    return killed
+
+
+def fails(copy: Path, names: list[str]) -> bool:
+    """Whether tests of the copy fail, or go on for an hour."""
+    tests = [f"tests/{name}" for name in names]
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", *tests]
     environment = {**os.environ, "PYTHONPATH": str(copy)}
-    done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
-    path.write_text(sound, encoding="utf-8")
+    try:
+        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=3600)
+    except subprocess.TimeoutExpired:
+        return True
     if done.returncode not in (0, 1):
-        sys.exit(f"{mutant['fault']}: pytest ended with status {done.returncode}\n{done.stdout}{done.stderr}")
+        sys.exit(f"pytest ended with status {done.returncode}\n{done.stdout}{done.stderr}")
     return done.returncode == 1
 
 

@@ -1,6 +1,6 @@
 """The recipes' published figures and the directions of their claims, against a transcription of the papers' own.
 
-tests/published.yaml was written from the papers, not from the recipes: a figure that was changed in one of them shows.
+published.yaml was written from the papers, not from the recipes: a figure that was changed in one of them shows.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A sentence is ordered by a tree of the bracketing transduction grammar (BTG): ea
 the two halves keep their order (straight) or change it (inverted). The best tree is found exactly, and learned as a
 latent variable with a large margin: Neubig, Watanabe and Mori, "Inducing a Discriminative Parser to Optimize Machine
 Translation Reordering", EMNLP 2012, with Kendall's tau as the loss. Features are restricted to two of a node's three
-boundaries (see preorder_features.py); then the score of a node is a sum of entries of three tables, and so is its loss.
+boundaries (see features.py); then the score of a node is a sum of entries of three tables, and so is its loss.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The built-in corpus: an artificial language pair of any sentence length, with exact references and word alignments.
 
 `generate` gives sentence pairs, `write` whole corpora of disjoint sets, `command` the corpus of `posnmt condition
-artificial`. The words are in artificial_lexicon.py, the grammar in artificial_grammar.py, the control of length and of
-reordering in artificial_growth.py; docs/artificial.md says what the corpus can and cannot show.
+artificial`. The words are in lexicon.py, the grammar in grammar.py, the control of length and of reordering in
+growth.py; docs/artificial.md says what the corpus can and cannot show.
 """
 
 from __future__ import annotations

@@ -18,11 +18,6 @@ from posnmt.position.seam import LayerPositions, Span
 SMALL = 128 * 128
 """Queries x keys of a head up to which attention in training on a CPU is two plain matrix products."""
 
-Kernel = Callable[
-    [Tensor, Tensor, Tensor, LayerPositions, Span, Tensor | None, bool, float, tuple[Tensor, ...]], Tensor
-]
-"""What takes the arguments of `attend`."""
-
 
 def attend(
     q: Tensor,

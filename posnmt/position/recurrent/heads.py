@@ -88,9 +88,9 @@ class RecurrentHeads(Scheme):
     def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
         """What the split of features into heads and directions asks of the widths."""
         width, d, heads = recurrent_width(stack, settings), stack.d_model, stack.heads
-        if not 0 < width < d:
-            return [f"needs a width between 0 and d_model = {d}, so that both parts are there; got {width}"]
         faults = clashes(beside, "sinusoidal", "learned", "recurrent")
+        if not 0 < width < d:
+            return [f"needs a width between 0 and d_model = {d}, so that both parts are there; got {width}", *faults]
         if settings.layout == "rpe" and width % stack.d_head:
             faults.append(f"in layout rpe needs a width of a whole number of heads of {stack.d_head}; got {width}")
         if settings.layout == "mpr" and width % heads:
