@@ -76,7 +76,8 @@ def _config(corpus: Path, stores: Path, position: list[dict[str, Any]], minutes:
             "encoder": {"layers": 2, "position": position}, "decoder": {"layers": 2, "position": position},
         },
         "train": {
-            "minutes": minutes, "seed": seed, "batch": 2048, "learning_rate": 2e-3, "evaluate_every": 200, "average": 2,
+            "minutes": minutes, "seed": seed, "batch": 1024, "optimizer": "muon", "learning_rate": 2e-3,
+            "evaluate_every": 200, "average": 2,
         },
         "decode": {"max_ratio": 3.0},
     }  # fmt: skip
