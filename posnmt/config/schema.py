@@ -67,6 +67,9 @@ class Data(Section):
     )
     train: Corpus
     dev: Corpus | None = None
+    held_out: Positive | None = Field(
+        None, description="without dev: so many pairs of train, drawn at random, are dev and are not trained on"
+    )
     source_language: str = Field("en", description="language code, for the rules of the tokeniser")
     target_language: str = Field("de", description="language code, for the rules of the tokeniser")
     tokenise: Tokeniser | Tokenisers = Field(
@@ -84,6 +87,11 @@ class Data(Section):
     store: str | None = Field(None, description="folder of prepared stores; default: $POSNMT_CACHE or ~/.cache/posnmt")
 
     @property
+    def has_dev(self) -> bool:
+        """Whether there are pairs to measure on during training."""
+        return self.dev is not None or self.held_out is not None
+
+    @property
     def tokenisers(self) -> tuple[Tokeniser, Tokeniser]:
         """The tokeniser of the source and that of the target."""
         both = self.tokenise
@@ -99,6 +107,12 @@ class Data(Section):
             names = ", ".join(get_args(Tokeniser))
             raise ValueError(f"choose from {names}, or write {{source: ..., target: ...}}; got {value!r}") from None
         return chosen.source if isinstance(chosen, Tokenisers) and chosen.source == chosen.target else chosen
+
+    @model_validator(mode="after")
+    def _one_dev(self) -> Data:
+        if self.dev is not None and self.held_out is not None:
+            raise ValueError("held_out makes a dev corpus where there is none: leave it out, or leave dev out")
+        return self
 
     @model_validator(mode="after")
     def _truecase_needs_tokens(self) -> Data:
@@ -332,8 +346,8 @@ class Config(Section):
     def _parts_agree(self) -> Config:
         if self.model.tie_embeddings == "all" and not self.subword.shared:
             raise ValueError("model.tie_embeddings: all needs one vocabulary for both sides: set subword.shared: true")
-        if self.data.dev is None and (self.train.patience is not None or self.train.schedule.type == "plateau"):
+        if not self.data.has_dev and (self.train.patience is not None or self.train.schedule.type == "plateau"):
             raise ValueError(
-                "train.patience and the plateau schedule look at a dev corpus: add data.dev, or leave them out"
+                "train.patience and the plateau schedule look at a dev corpus: add data.dev or data.held_out, or leave them out"
             )
         return self

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 from posnmt.config.schema import Config
 from posnmt.config.yaml import expand
@@ -20,22 +21,38 @@ from posnmt.parallel.processes import ordered_map
 REPORT_EVERY = 100_000
 # Fixed, not train.seed: runs that differ in their seed share one vocabulary and one store.
 SAMPLE_SEED = 1
+HELD_OUT_SEED = 2
 
 Report = Callable[[str], None]
 Files = dict[str, dict[str, TextFile]]
 
 
-def learn(config: Config, files: Files, processes: int, say: Report) -> tuple[TextPipeline, Findings]:
+class Learned(NamedTuple):
+    """What the first pass gives.
+
+    Attributes:
+        text: the text pipeline.
+        findings: the files' lines, and what was counted in them.
+        held_out: line numbers of the training pairs that are dev, `data.held_out` of them.
+    """
+
+    text: TextPipeline
+    findings: Findings
+    held_out: frozenset[int]
+
+
+def learn(config: Config, files: Files, processes: int, say: Report) -> Learned:
     """First pass: check every line of every file, then learn truecasing and subwords from the training text."""
     data, settings = config.data, config.subword
     findings = Findings(data.accept)
     sample: Reservoir[tuple[str, str]] = Reservoir(settings.sample, SAMPLE_SEED)
+    held_out: Reservoir[int] = Reservoir(data.held_out or 0, HELD_OUT_SEED)
     given = None if settings.text is None else _given_text(config)
     languages = data.source_language, data.target_language
     sides = [Words(language, tokeniser) for language, tokeniser in zip(languages, data.tokenisers, strict=True)]
     truecased = [words if words.tokeniser == "moses" else None for words in sides]
     learners = [TruecaseLearner() for _ in sides] if data.truecase and given is None else []
-    chunks = _sampled(with_progress(read_chunks(files["train"], findings), "checking data.train", say), sample)
+    chunks = _sampled(with_progress(read_chunks(files["train"], findings), "checking data.train", say), sample, held_out)
     if learners:
         with closing(ordered_map(CountForms(*truecased), chunks, processes)) as counted:
             for forms in counted:
@@ -53,9 +70,10 @@ def learn(config: Config, files: Files, processes: int, say: Report) -> tuple[Te
     if not sample.items:
         raise UserError("no training pair is left: every one has an empty side", "data.train", "check the files")
 
+    held = frozenset(held_out.items)
     if given is not None:
         say(f"taking tokenisation and subwords from {text_folder(config)}")
-        return given, findings
+        return Learned(given, findings, held)
     for words, learner in zip(truecased, learners, strict=False):
         if words is not None:
             words.truecaser = learner.truecaser()
@@ -64,7 +82,7 @@ def learn(config: Config, files: Files, processes: int, say: Report) -> tuple[Te
     target = _tokenised(sides[1], [text for _, text in sample.items], processes)
     if settings.shared:
         shared = Subwords.learn(itertools.chain(source, target), settings, "shared")
-        return TextPipeline(SideText(sides[0], shared), SideText(sides[1], shared)), findings
+        return Learned(TextPipeline(SideText(sides[0], shared), SideText(sides[1], shared)), findings, held)
     learned, faults = [], []
     for role, words, sentences in (("source", sides[0], source), ("target", sides[1], target)):
         try:
@@ -72,7 +90,7 @@ def learn(config: Config, files: Files, processes: int, say: Report) -> tuple[Te
         except UserError as fault:
             faults.append(fault)
     raise_all(faults)
-    return TextPipeline(*learned), findings
+    return Learned(TextPipeline(*learned), findings, held)
 
 
 def text_folder(config: Config) -> Path:
@@ -120,12 +138,15 @@ def _of_sides(source: str, target: str) -> str | dict[str, str]:
     return source if source == target else {"source": source, "target": target}
 
 
-def _sampled(chunks: Iterable[Chunk], sample: Reservoir[tuple[str, str]]) -> Iterator[Chunk]:
-    """The same chunks; their pairs are offered to the sample, but for those with a blank side."""
+def _sampled(
+    chunks: Iterable[Chunk], sample: Reservoir[tuple[str, str]], held_out: Reservoir[int]
+) -> Iterator[Chunk]:
+    """The same chunks; pairs without a blank side are offered to the sample, and their lines to be held out."""
     for chunk in chunks:
-        for source, target in zip(chunk.sources, chunk.targets, strict=True):
+        for line, source, target in zip(chunk.lines, chunk.sources, chunk.targets, strict=True):
             if source.strip() and target.strip():
                 sample.add((source, target))
+                held_out.add(line)
         yield chunk
 
 

@@ -14,8 +14,9 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,7 +25,7 @@ import posnmt
 from posnmt.config.schema import Config
 from posnmt.config.segmenters import SEGMENTERS, requires
 from posnmt.config.yaml import expand
-from posnmt.data.corpus import BYTE_ORDER_MARK, Findings, TextFile, corpus_files, read_chunks
+from posnmt.data.corpus import BYTE_ORDER_MARK, Chunk, Findings, TextFile, corpus_files, read_chunks
 from posnmt.data.encode import REASONS, Account, EncodeChunk
 from posnmt.data.learn import Files, Report, all_files, learn, text_folder, with_progress
 from posnmt.data.store import FORMAT, SplitWriter, Store
@@ -99,12 +100,15 @@ def prepare(
 def _make(config: Config, inputs: Inputs, key: str, folder: Path, processes: int, say: Report) -> None:
     """Prepare a store under another name, and rename it when it is complete."""
     files = inputs.files
-    text, findings = learn(config, files, processes, say)
+    text, findings, held_out = learn(config, files, processes, say)
     building = folder.with_name(f".{folder.name}{PARTIAL}")
     shutil.rmtree(building, ignore_errors=True)  # left by a process that was killed
     building.mkdir()
     try:
-        splits = _write(config, files, text, building, processes, say)
+        sources = {name: partial(read_chunks, parts) for name, parts in files.items()}
+        if held_out:
+            sources = {name: partial(_chunks, files["train"], held_out, name == "dev") for name in ("train", "dev")}
+        splits = _write(config, sources, text, building, processes, say)
         manifest = {
             "format": FORMAT,
             "key": key,
@@ -191,6 +195,8 @@ def _settings(config: Config) -> dict[str, Any]:
     """The settings that a store depends on."""
     names = ("source_language", "target_language", "tokenise", "truecase", "max_length")
     data = config.data.model_dump(mode="json", include=set(names)) | {"accept": sorted(set(config.data.accept))}
+    if config.data.held_out is not None:
+        data["held_out"] = config.data.held_out
     if config.subword.text is not None:
         return {"data": data, "subword": {"text": text_hash(text_folder(config))}}
     return {"data": data, "subword": config.subword.model_dump(mode="json", exclude={"text"})}
@@ -213,16 +219,26 @@ def _key(config: Config, files: Files, hashes: dict[TextFile, str]) -> str:
     return hashlib.sha256(whole.encode()).hexdigest()
 
 
+def _chunks(files: dict[str, TextFile], lines: frozenset[int], chosen: bool, findings: Findings) -> Iterator[Chunk]:
+    """The pairs of a corpus that stand on some lines, or those that do not."""
+    for chunk in read_chunks(files, findings):
+        rows = [row for row, line in enumerate(chunk.lines) if (line in lines) == chosen]
+        if rows:
+            documents = chunk.documents and [chunk.documents[row] for row in rows]
+            texts = [[side[row] for row in rows] for side in (chunk.sources, chunk.targets)]
+            yield Chunk([chunk.lines[row] for row in rows], *texts, documents)
+
+
 def _write(
-    config: Config, files: Files, text: TextPipeline, folder: Path, processes: int, say: Report
-) -> dict[str, Any]:
+    config: Config, sources: Mapping[str, Callable[[Findings], Iterator[Chunk]]], text: TextPipeline, folder: Path,
+    processes: int, say: Report,
+) -> dict[str, Any]:  # fmt: skip
     """Second pass: encode every pair and write it, or drop it with a reason; what became of them, by split."""
     splits = {}
     with (folder / "dropped.tsv").open("w", encoding="utf-8", newline="\n") as dropped:
         dropped.write("split\tline\treason\tsource length\ttarget length\n")
-        for name, parts in files.items():
-            findings = Findings(config.data.accept, stop=True)
-            chunks = with_progress(read_chunks(parts, findings), f"encoding data.{name}", say)
+        for name, read in sources.items():
+            chunks = with_progress(read(Findings(config.data.accept, stop=True)), f"encoding data.{name}", say)
             account = Account()
             encode = EncodeChunk(text, name, config.data.max_length)
             with (

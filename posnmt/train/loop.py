@@ -128,8 +128,8 @@ def _train(config: Config, out: Path, resume: bool, fabric: Fabric, store: Store
             "warning: this processor has no bf16 instructions and emulates them; train.precision: auto is faster"
         )
     display.say(f"{size}, {place}" + (f", going on after step {progress.step:,}" if resume else ""))
-    if config.data.dev is None:
-        display.say("no data.dev is given: nothing to choose a checkpoint by, so the last one is the model")
+    if not config.data.has_dev:
+        display.say("there is no dev corpus: nothing to choose a checkpoint by, so the last one is the model")
     alone_on_cpu = fabric.device.type == "cpu" and fabric.world_size == 1 and not config.train.compile
     gradients = InParts(fabric, loss_of) if alone_on_cpu else Whole(fabric, shared_loss, config.train.shard)
     training = Training(fabric, config, run, store, corpus, loss_of, gradients, optimizer, kept, progress, display)
@@ -269,7 +269,7 @@ class Training:
     def evaluate(self, whole: TrainingLoss) -> dict[str, Any]:
         """Dev figures, by the first process, told to the others; empty without a dev corpus."""
         figures: dict[str, Any] = {}
-        if self.config.data.dev is not None:
+        if self.config.data.has_dev:
             if self.fabric.is_global_zero:
                 dev = self.store.split("dev")
                 figures = evaluate(whole, dev, self.store.text, self.config, self.fabric)
@@ -300,7 +300,7 @@ class Training:
     def finish(self, reason: str) -> None:
         """Average the last checkpoints, let dev choose what `model.safetensors` is, and close the record."""
         run, progress = self.run, self.progress
-        chosen, first = "best" if self.config.data.dev is not None else "last", self.fabric.is_global_zero
+        chosen, first = "best" if self.config.data.has_dev else "last", self.fabric.is_global_zero
         places = self.fabric.broadcast(self.checkpoints.sound_to_average(self.display.say) if first else [])
         if len(places) > 1:
             whole = self.whole()

@@ -1,0 +1,94 @@
+"""How a text is written: its script, whether blanks stand between its words, and the tokeniser that BLEU needs for it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+_SCRIPTS = {
+    "kana": "\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9f",
+    "han": "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff",
+    "thai": "\u0e01-\u0e5b",
+    "lao": "\u0e81-\u0edf",
+    "tibetan": "\u0f00-\u0fff",
+    "burmese": "\u1000-\u109f\uaa60-\uaa7f",
+    "khmer": "\u1780-\u17ff",
+}
+_RUNS = re.compile("|".join(f"(?P<{name}>[{characters}]+)" for name, characters in _SCRIPTS.items()) + r"|(?P<blank>\s+)")
+
+_CODES = {"ja": "japanese", "zh": "chinese", "th": "thai", "lo": "lao", "bo": "tibetan", "my": "burmese", "km": "khmer"}
+"""Languages that are written without blanks between words."""
+
+MOST = 0.3
+"""The share of a text's characters that a script has at least where the text is written in it."""
+BLANKS = 0.1
+"""The share of blanks in a text from which on its words are taken to be separated: a segmented text has 0.2 to 0.35."""
+
+
+@dataclass(frozen=True)
+class Writing:
+    """How a text is written.
+
+    Attributes:
+        language: `japanese`, `chinese`, `thai`, `lao`, `tibetan`, `burmese` or `khmer`; None: another.
+        spaced: whether blanks stand between its words.
+    """
+
+    language: str | None
+    spaced: bool
+
+    @property
+    def counts_characters(self) -> bool:
+        """Whether nothing shows where its words end, so that lengths and TER count characters."""
+        return self.language is not None and not self.spaced
+
+    @property
+    def code(self) -> str | None:
+        """The language code; None where the script does not tell the language."""
+        return next((code for code, language in _CODES.items() if language == self.language), None)
+
+    @property
+    def bleu_tokenizer(self) -> str:
+        """sacreBLEU's tokeniser: 13a, `none` for text that is segmented already, else that of the script.
+
+        Japanese without the packages of `posnmt[ja]`, and scripts that have no segmenter there, are scored by characters.
+        """
+        if self.language is None:
+            return "13a"
+        if self.spaced:
+            return "none"
+        if self.language == "japanese":
+            return "ja-mecab" if find_spec("MeCab") and find_spec("ipadic") else "char"
+        return "zh" if self.language == "chinese" else "char"
+
+
+def writing(lines: Iterable[str]) -> Writing:
+    """How some lines are written, by their characters.
+
+    Text in kana, or in Chinese characters with a twentieth of kana, is Japanese.
+    """
+    counts: Counter[str] = Counter()
+    total = 0
+    for line in lines:
+        total += len(line)
+        for run in _RUNS.finditer(line):
+            counts[str(run.lastgroup)] += run.end() - run.start()
+    blanks = counts.pop("blank", 0)
+    letters, spaced = max(1, total - blanks), blanks > BLANKS * total
+    if counts["kana"] + counts["han"] > MOST * letters:
+        return Writing("japanese" if 20 * counts["kana"] > counts["han"] else "chinese", spaced)
+    largest = max(counts, key=counts.__getitem__, default="")
+    return Writing(largest if counts[largest] > MOST * letters else None, spaced)
+
+
+def writing_of_language(code: str, spaced: bool = False) -> Writing:
+    """How a language is written, by its code, such as `ja`, `zh-Hant` or `de`.
+
+    Args:
+        spaced: whether the text is segmented, where the language is written without blanks.
+    """
+    language = _CODES.get(re.split("[-_]", code.lower())[0])
+    return Writing(language, spaced or language is None)

@@ -1,0 +1,178 @@
+"""Settings that a configuration leaves out, chosen from its corpus and its budget; what it sets itself is kept.
+
+Each function returns dotted key → value for what is left out, and reads no file. docs/train.md has the rules and what
+they were measured on; `posnmt.train.choose` applies them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from posnmt.config.schema import Config, Model
+from posnmt.data.survey import Survey
+
+Tree = Mapping[str, Any]
+Settings = dict[str, Any]
+
+SINCE = 4
+"""The format since which they are chosen; a configuration of an earlier one has fixed defaults."""
+
+AUTO = "auto"
+"""A value that asks for the choice, as leaving the setting out does."""
+
+BUDGETS = ("train.steps", "train.epochs", "train.minutes")
+
+_SYSTEM = ("model.system", "model.architecture", "model.encoder.position", "model.decoder.position")
+_SIZE = (
+    "model.size", "model.d_model", "model.feed_forward", "model.heads", "model.encoder.layers", "model.decoder.layers",
+)  # fmt: skip
+_MAY_BE_AUTO = (
+    "data.max_length", "data.held_out", "subword.vocabulary", "subword.character_coverage", "model.system", "model.size",
+    "model.dropout", "model.tie_embeddings", "train.batch", "train.optimizer", "train.learning_rate",
+    "train.schedule.warmup", "train.schedule.cooldown", "train.evaluate_every", "train.average", "train.bleu_tokenizer",
+)  # fmt: skip
+
+
+def is_set(tree: Tree, key: str) -> bool:
+    """Whether a configuration as written has a setting, by its dotted key."""
+    name, _, rest = key.partition(".")
+    if not isinstance(tree, Mapping) or name not in tree:
+        return False
+    return is_set(tree[name], rest) if rest else True
+
+
+def with_settings(tree: Tree, settings: Settings) -> dict[str, Any]:
+    """A configuration with settings in it, by their dotted keys."""
+    result: dict[str, Any] = dict(tree)
+    for key, value in settings.items():
+        name, _, rest = key.partition(".")
+        below = result.get(name)
+        result[name] = with_settings(below if isinstance(below, Mapping) else {}, {rest: value}) if rest else value
+    return result
+
+
+def without_autos(tree: Tree) -> dict[str, Any]:
+    """A configuration that leaves out what it gives as `auto`, where that asks for a choice."""
+    result = dict(tree)
+    for name, section in result.items():
+        if isinstance(section, Mapping):
+            keys = {key.removeprefix(f"{name}.") for key in _MAY_BE_AUTO if key.startswith(f"{name}.")}
+            result[name] = _without(section, keys)
+    return result
+
+
+def _without(section: Tree, keys: set[str]) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    for name, value in section.items():
+        if value == AUTO and name in keys:
+            continue
+        if isinstance(value, Mapping):
+            value = _without(value, {key.removeprefix(f"{name}.") for key in keys if key.startswith(f"{name}.")})
+        if name == "position" and isinstance(value, list):
+            value = [_without(choice, {"distance"}) if isinstance(choice, Mapping) else choice for choice in value]
+        kept[name] = value
+    return kept
+
+
+def for_text(tree: Tree, corpus: Survey, languages: tuple[str | None, str | None]) -> Settings:
+    """What preparing the text needs.
+
+    The vocabulary grows with the square root of the text and is 8,000 for 2 million characters of a side; it has room
+    for twice the alphabet. Of more than 1,000 distinct characters the rarest are unknown: 1 in 2,000 of those
+    that occur.
+
+    Args:
+        languages: the codes that the names of the files show.
+    """
+    settings: Settings = {"data.max_length": 256, "train.bleu_tokenizer": corpus.target.bleu_tokenizer}
+    for side, name, written in zip(("source", "target"), languages, (corpus.source, corpus.target), strict=True):
+        if code := name or written.code:
+            settings[f"data.{side}_language"] = code
+    if not is_set(tree, "data.dev"):
+        settings["data.held_out"] = max(1, min(1000, corpus.pairs // 20))
+    if not is_set(tree, "subword.text"):
+        thousands = max(8 * math.sqrt(corpus.characters / 2e6), 2 * corpus.alphabet / 1000)
+        settings["subword.vocabulary"] = 1000 * max(1, min(32, round(thousands)))
+        settings["subword.character_coverage"] = 0.9995 if corpus.alphabet > 1000 else 1.0
+    return _left_out(tree, settings)
+
+
+def for_model(tree: Tree, shared: bool, pairs: int) -> Settings:
+    """The system, its size and its regularisation, for a training corpus of so many pairs.
+
+    Args:
+        shared: whether both sides have one vocabulary.
+    """
+    settings: Settings = {"model.dropout": 0.3 if pairs < 15_000 else 0.2 if pairs < 100_000 else 0.1}
+    if not any(is_set(tree, key) for key in _SYSTEM):
+        settings["model.system"] = "relative"
+    if not any(is_set(tree, key) for key in _SIZE):
+        settings["model.size"] = "base" if pairs >= 1_000_000 else "small"
+    if shared:
+        settings["model.tie_embeddings"] = "all"
+    return _left_out(tree, settings)
+
+
+def for_distances(model: Model, median: float) -> Settings:
+    """A clipping distance for relative vectors that have none: a quarter of the median length, from 2 to 16.
+
+    Where the clipping distance is not well below the lengths of training, relative vectors bring nothing beyond those.
+
+    Args:
+        model: with its system filled in.
+        median: length of a training sentence, in subwords.
+    """
+    distance, settings = max(2, min(16, round(median / 4))), {}
+    for side in ("encoder", "decoder"):
+        choices = [choice.model_dump() for choice in getattr(model, side).position]
+        if any(_lacks_distance(choice) for choice in choices):
+            settings[f"model.{side}.position"] = [
+                {**choice, "distance": distance} if _lacks_distance(choice) else choice for choice in choices
+            ]
+    return settings
+
+
+def _lacks_distance(choice: Tree) -> bool:
+    return choice["scheme"] == "relative" and "distance" not in choice
+
+
+def for_updates(tree: Tree, config: Config, pairs: int) -> Settings:
+    """The size of an update and how it is made: small batches and Muon learn sooner (docs/performance.md).
+
+    Args:
+        config: with its model chosen.
+        pairs: of the training corpus.
+    """
+    settings: Settings = {}
+    if config.train.batch_unit == "tokens":
+        settings["train.batch"] = 1024 if pairs < 100_000 else 2048 if pairs < 1_000_000 else 4096
+    muon = config.model.architecture == "transformer" and not config.train.shard
+    settings["train.optimizer"] = "muon" if muon else "adam"
+    if config.train.schedule.type not in ("noam", "plateau"):
+        optimizer = config.train.optimizer if is_set(tree, "train.optimizer") else settings["train.optimizer"]
+        peak = 1e-3 * min(1.0, math.sqrt(256 / config.model.d_model))
+        settings["train.learning_rate"] = round(peak * (2 if optimizer == "muon" else 1), 6)
+    return _left_out(tree, settings)
+
+
+def for_budget(tree: Tree, config: Config, updates: int) -> Settings:
+    """Where the rate rises and falls, and when dev is looked at, in a training of so many updates."""
+    every = max(1, updates // 12)
+    settings: Settings = {"train.evaluate_every": every, "train.average": 3, "train.log_every": min(50, every)}
+    if config.train.schedule.type not in ("noam", "plateau"):
+        settings["train.schedule.warmup"] = updates // 5 if updates < 1500 else max(300, min(4000, updates // 25))
+    if config.train.schedule.type in ("constant", "inverse-square-root"):
+        settings["train.schedule.cooldown"] = 0.3 if updates < 1000 else 0.6
+    return _left_out(tree, settings)
+
+
+def passes(pairs: int) -> int:
+    """Passes over a corpus for which no budget is given: 15 for 50,000 pairs, fewer for more, from 3 to 40."""
+    return max(3, min(40, round(15 * math.sqrt(50_000 / max(1, pairs)))))
+
+
+def _left_out(tree: Tree, settings: Settings) -> Settings:
+    """Those of some settings that a configuration leaves out."""
+    return {key: value for key, value in settings.items() if not is_set(tree, key)}
