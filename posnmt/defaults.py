@@ -29,9 +29,10 @@ _SIZE = (
     "model.size", "model.d_model", "model.feed_forward", "model.heads", "model.encoder.layers", "model.decoder.layers",
 )  # fmt: skip
 _MAY_BE_AUTO = (
-    "data.max_length", "data.held_out", "subword.vocabulary", "subword.character_coverage", "model.system", "model.size",
-    "model.dropout", "model.tie_embeddings", "train.batch", "train.optimizer", "train.learning_rate",
-    "train.schedule.warmup", "train.schedule.cooldown", "train.evaluate_every", "train.average", "train.bleu_tokenizer",
+    "data.max_length", "data.held_out", "subword.vocabulary", "subword.character_coverage",
+    "model.system", "model.size", "model.dropout", "model.tie_embeddings",
+    "train.batch", "train.optimizer", "train.learning_rate", "train.schedule.warmup", "train.schedule.cooldown",
+    "train.evaluate_every", "train.average", "train.bleu_tokenizer",
 )  # fmt: skip
 
 
@@ -134,6 +135,13 @@ def for_distances(model: Model, median: float) -> Settings:
     return settings
 
 
+def too_wide(model: Model, median: float) -> int | None:
+    """The largest clipping distance of relative vectors that is more than half the median length; None if none is."""
+    choices = [*model.encoder.position, *model.decoder.position]
+    distances = [int(choice.options.get("distance", 0)) for choice in choices if choice.scheme == "relative"]
+    return max((distance for distance in distances if 2 * distance > median), default=None)
+
+
 def _lacks_distance(choice: Tree) -> bool:
     return choice["scheme"] == "relative" and "distance" not in choice
 
@@ -158,9 +166,15 @@ def for_updates(tree: Tree, config: Config, pairs: int) -> Settings:
 
 
 def for_budget(tree: Tree, config: Config, updates: int) -> Settings:
-    """Where the rate rises and falls, and when dev is looked at, in a training of so many updates."""
-    every = max(1, updates // 12)
-    settings: Settings = {"train.evaluate_every": every, "train.average": 3, "train.log_every": min(50, every)}
+    """Where the rate rises and falls, and when dev is looked at, in a training of so many updates.
+
+    Dev is looked at 12 times, and in few minutes less often: twice a minute.
+    """
+    minutes = config.train.minutes
+    evaluations = 12 if minutes is None else max(1, min(12, int(2 * minutes)))
+    every = max(1, updates // evaluations)
+    settings: Settings = {"train.evaluate_every": every, "train.log_every": min(50, every)}
+    settings["train.average"] = 3 if evaluations >= 9 else 1
     if config.train.schedule.type not in ("noam", "plateau"):
         settings["train.schedule.warmup"] = updates // 5 if updates < 1500 else max(300, min(4000, updates // 25))
     if config.train.schedule.type in ("constant", "inverse-square-root"):

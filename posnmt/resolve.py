@@ -6,6 +6,7 @@ whatever the file says wins. Each fault names the file, the line, the rule and t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from posnmt.errors import UserError, raise_all
 _ABLATED = {"encoder": ("encoder",), "decoder": ("decoder",), "both": ("encoder", "decoder")}
 
 
-def load(path: str | Path, overrides: list[str] | tuple[str, ...] = (), unnumbered: int = FORMAT) -> Config:
+def load(path: str | Path, overrides: Sequence[str] = (), unnumbered: int = FORMAT) -> Config:
     """The configuration in a YAML file, checked.
 
     Args:
@@ -33,13 +34,22 @@ def load(path: str | Path, overrides: list[str] | tuple[str, ...] = (), unnumber
     Raises:
         UserError: every fault of the file and of the overrides at once, each with its line.
     """
-    path = Path(path)
+    tree, lines = read(path, overrides)
+    return from_tree(tree, Path(path), lines, unnumbered)
+
+
+def read(path: str | Path, overrides: Sequence[str] = ()) -> tuple[dict[str, Any], Lines]:
+    """A configuration as written, with overrides put in, and the line of each key of the file; not checked yet.
+
+    Raises:
+        UserError: no such file, or no YAML mapping; an override that is none.
+    """
     tree, lines = read_yaml(
         path, "config", "a config is a YAML mapping with the sections data, subword, model, train, decode"
     )
     for setting in overrides:
         tree = override(tree, setting)
-    return from_tree(tree, path, lines, unnumbered)
+    return tree, lines
 
 
 def from_tree(

@@ -20,7 +20,6 @@ from posnmt.cli.condition import condition
 from posnmt.cli.data import data
 from posnmt.cli.group import COMMAND, Group, loading
 from posnmt.cli.study import study
-from posnmt.errors import UserError
 from posnmt.runtime import ENVIRONMENT
 
 
@@ -128,45 +127,58 @@ def prepare(config: Path, out: Path | None, settings: tuple[str, ...]) -> None:
     from posnmt.data.prepare import prepare as make
     from posnmt.data.prepare import table
     from posnmt.progress import Display
-    from posnmt.resolve import load
+    from posnmt.train.choose import Written, for_preparing
 
     with Display() as display:
-        store = make(load(config, settings), out, display.say)
+        store = make(for_preparing(Written.from_file(config, settings), display.say).config, out, display.say)
     Console(stderr=True).print(table(store))
     click.echo(str(store.folder))
 
 
 @main.command(context_settings=COMMAND)
 @click.argument("config", type=click.Path(path_type=Path), required=False)
-@click.option("--out", type=click.Path(path_type=Path), help="run folder; default: runs/NAME for NAME.yaml")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="a setting that wins over the file")
+@click.option("--source", help="instead of CONFIG: source text, one sentence a line (plain, .gz, .xz)")
+@click.option("--target", help="its translations, line by line")
+@click.option("--dev-source", help="text to measure on during training; default: pairs drawn from the training text")
+@click.option("--dev-target", help="its translations")
+@click.option("--source-language", metavar="CODE", help="default: what the name of the file ends in, as train.en")
+@click.option("--target-language", metavar="CODE")
+@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="how long to train; see also --set")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="run folder; default: runs/NAME for NAME.yaml, or runs/mine"
+)
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="a setting that wins over CONFIG")
 @click.option("--resume", is_flag=True, help="go on with the run in --out as if it had never stopped")
 @click.option("--schema", is_flag=True, help="print the JSON Schema of a config (for editors) and stop")
-def train(config: Path | None, out: Path | None, settings: tuple[str, ...], resume: bool, schema: bool) -> None:
+def train(
+    config: Path | None, out: Path | None, settings: tuple[str, ...], resume: bool, schema: bool, **files: Any
+) -> None:
     """Train a model into a run folder, and print the folder. Text that is not prepared yet is prepared first.
 
+    Two files are enough: what is not set is chosen from the corpus, from the budget and from the speed of this machine,
+    printed, and written into the run's config.yaml.
+
     CONFIG is a YAML file with the sections data, subword, model, train, decode (docs/config.md describes every key;
-    --schema prints them as a JSON Schema). Several GPUs or nodes: start it with torchrun.
+    --schema prints them as a JSON Schema). --resume needs no CONFIG. Several GPUs or nodes: start it with torchrun.
 
     \b
-    Example: posnmt train configs/multi30k-en-de.yaml --out runs/multi30k --set model.system=relative
+    Examples: posnmt train --source train.en --target train.de --minutes 40 --out runs/mine
+              posnmt train configs/multi30k-en-de.yaml --out runs/multi30k --set model.system=relative
     """
-    from posnmt.resolve import json_schema, load
-
     if schema:
+        from posnmt.resolve import json_schema
+
         click.echo(json.dumps(json_schema(), indent=2))
         return
-    if config is None:
-        raise UserError("no config is named", None, "posnmt train CONFIG; `posnmt train --help` shows an example")
     with loading():
         from posnmt.interrupt import Interrupted
         from posnmt.progress import Display
-        from posnmt.train.loop import train as run_training
+        from posnmt.train.command import train_command
 
-    folder = out or Path("runs") / config.stem
+    folder = out or Path("runs") / ("mine" if config is None else config.stem)
     try:
         with Display() as display:
-            run = run_training(load(config, settings), folder, resume, display)
+            run = train_command(config, files, settings, folder, resume, display)
     except Interrupted as stopped:
         print(f"interrupted: {stopped}", file=sys.stderr)
         sys.exit(130)

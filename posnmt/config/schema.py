@@ -348,6 +348,7 @@ class Config(Section):
             raise ValueError("model.tie_embeddings: all needs one vocabulary for both sides: set subword.shared: true")
         if not self.data.has_dev and (self.train.patience is not None or self.train.schedule.type == "plateau"):
             raise ValueError(
-                "train.patience and the plateau schedule look at a dev corpus: add data.dev or data.held_out, or leave them out"
+                "train.patience and the plateau schedule look at a dev corpus: "
+                "add data.dev or data.held_out, or leave them out"
             )
         return self

@@ -1,4 +1,4 @@
-"""How a text is written: its script, whether blanks stand between its words, and the tokeniser that BLEU needs for it."""
+"""How a text is written: its script, whether blanks stand between its words, and the tokeniser that BLEU needs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _SCRIPTS = {
     "burmese": "\u1000-\u109f\uaa60-\uaa7f",
     "khmer": "\u1780-\u17ff",
 }
-_RUNS = re.compile("|".join(f"(?P<{name}>[{characters}]+)" for name, characters in _SCRIPTS.items()) + r"|(?P<blank>\s+)")
+_RUNS = re.compile(
+    "|".join(f"(?P<{name}>[{characters}]+)" for name, characters in _SCRIPTS.items()) + r"|(?P<blank>\s+)"
+)
 
 _CODES = {"ja": "japanese", "zh": "chinese", "th": "thai", "lo": "lao", "bo": "tibetan", "my": "burmese", "km": "khmer"}
 """Languages that are written without blanks between words."""
@@ -54,7 +56,7 @@ class Writing:
     def bleu_tokenizer(self) -> str:
         """sacreBLEU's tokeniser: 13a, `none` for text that is segmented already, else that of the script.
 
-        Japanese without the packages of `posnmt[ja]`, and scripts that have no segmenter there, are scored by characters.
+        Japanese without the packages of `posnmt[ja]`, and scripts without a segmenter, are scored by characters.
         """
         if self.language is None:
             return "13a"

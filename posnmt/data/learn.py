@@ -52,7 +52,9 @@ def learn(config: Config, files: Files, processes: int, say: Report) -> Learned:
     sides = [Words(language, tokeniser) for language, tokeniser in zip(languages, data.tokenisers, strict=True)]
     truecased = [words if words.tokeniser == "moses" else None for words in sides]
     learners = [TruecaseLearner() for _ in sides] if data.truecase and given is None else []
-    chunks = _sampled(with_progress(read_chunks(files["train"], findings), "checking data.train", say), sample, held_out)
+    chunks = _sampled(
+        with_progress(read_chunks(files["train"], findings), "checking data.train", say), sample, held_out
+    )
     if learners:
         with closing(ordered_map(CountForms(*truecased), chunks, processes)) as counted:
             for forms in counted:
@@ -138,9 +140,7 @@ def _of_sides(source: str, target: str) -> str | dict[str, str]:
     return source if source == target else {"source": source, "target": target}
 
 
-def _sampled(
-    chunks: Iterable[Chunk], sample: Reservoir[tuple[str, str]], held_out: Reservoir[int]
-) -> Iterator[Chunk]:
+def _sampled(chunks: Iterable[Chunk], sample: Reservoir[tuple[str, str]], held_out: Reservoir[int]) -> Iterator[Chunk]:
     """The same chunks; pairs without a blank side are offered to the sample, and their lines to be held out."""
     for chunk in chunks:
         for line, source, target in zip(chunk.lines, chunk.sources, chunk.targets, strict=True):

@@ -129,6 +129,20 @@ def _make(config: Config, inputs: Inputs, key: str, folder: Path, processes: int
     say(f"store written: {folder}")
 
 
+def dropped(store: Store) -> list[str]:
+    """What preparing dropped and why, a sentence for each split that lost something."""
+    sentences = []
+    for name, split in store.manifest["splits"].items():
+        reasons = [f"{number:,} {reason}" for reason, number in split["dropped"].items() if number]
+        if reasons:
+            lost = split["read"] - split["kept"]
+            sentences.append(
+                f"{name}: {lost:,} of {split['read']:,} pairs dropped ({', '.join(reasons)});"
+                f" {store.folder / 'dropped.tsv'} lists them"
+            )
+    return sentences
+
+
 def table(store: Store) -> Table:
     """What was kept and what was dropped, with the reasons, a column a split."""
     from rich.table import Table
@@ -225,8 +239,8 @@ def _chunks(files: dict[str, TextFile], lines: frozenset[int], chosen: bool, fin
         rows = [row for row, line in enumerate(chunk.lines) if (line in lines) == chosen]
         if rows:
             documents = chunk.documents and [chunk.documents[row] for row in rows]
-            texts = [[side[row] for row in rows] for side in (chunk.sources, chunk.targets)]
-            yield Chunk([chunk.lines[row] for row in rows], *texts, documents)
+            sources, targets = ([side[row] for row in rows] for side in (chunk.sources, chunk.targets))
+            yield Chunk([chunk.lines[row] for row in rows], sources, targets, documents)
 
 
 def _write(

@@ -108,6 +108,13 @@ class Split:
         target, target_starts = self._target[batch]
         return source[starts[row] : starts[row + 1]], target[target_starts[row] : target_starts[row + 1]]
 
+    def target_counts(self, size: int) -> NDArray[np.int64]:
+        """How often each of `size` subwords occurs in the targets, int64 [size]; bos and eos are not in them."""
+        counts = np.zeros(size, dtype=np.int64)
+        for ids, starts in self._target:
+            counts += np.bincount(ids[starts[0] : starts[-1]], minlength=size)
+        return counts
+
     def where(self, index: int) -> str:
         """Where a pair comes from, for errors."""
         return f"line {self.lines[index]}"

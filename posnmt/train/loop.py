@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import shutil
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -18,17 +19,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from lightning_fabric import Fabric
-from torch.optim import Optimizer
 
 from posnmt.config.schema import Config
-from posnmt.data.batch import BatchPlan
-from posnmt.data.concatenate import Concatenated
 from posnmt.data.prepare import prepare
 from posnmt.errors import UserError
 from posnmt.files import replacing
 from posnmt.interrupt import Interrupted, StopSignal
 from posnmt.model.base import TranslationModel
-from posnmt.model.registry import build_model
 from posnmt.model.weights import average, load_model, save_model, save_tensors
 from posnmt.processor import multiplies_bf16
 from posnmt.progress import Display, duration
@@ -36,23 +33,28 @@ from posnmt.resolve import resumed
 from posnmt.run import Run, claimed, is_unfinished, refuse_existing, refuse_other_config, refuse_other_text
 from posnmt.train.checkpoint import MODEL, Checkpoints, load_checkpoint, optimizer_tensors
 from posnmt.train.device import make_fabric
+from posnmt.train.doubts import doubts
 from posnmt.train.evaluate import describe, evaluate, selection_score
-from posnmt.train.gradients import Gradients, InParts, Whole
 from posnmt.train.loss import TrainingLoss
-from posnmt.train.optimizer import make_optimizer
 from posnmt.train.progress import Progress, Window
 from posnmt.train.record import Metrics, provenance
 from posnmt.train.schedule import learning_rate
 from posnmt.train.sharding import copy_whole
 from posnmt.train.stop import INTERRUPTED, agreed, why_stop
+from posnmt.train.update import Updater, new_model
 
 if TYPE_CHECKING:
-    from posnmt.data.store import Split, Store
+    from posnmt.data.store import Store
+    from posnmt.train.update import Corpus
 
-    Corpus = Split | Concatenated
 
-
-def train(config: Config, out: Path, resume: bool = False, display: Display | None = None) -> Run:
+def train(
+    config: Config,
+    out: Path,
+    resume: bool = False,
+    display: Display | None = None,
+    about: Mapping[str, Any] | None = None,
+) -> Run:
     """Train a model into a run folder, or go on with one.
 
     Args:
@@ -60,6 +62,7 @@ def train(config: Config, out: Path, resume: bool = False, display: Display | No
         out: the run folder; new, unless `resume`.
         resume: continue from the newest checkpoint as if never stopped.
         display: where progress is shown.
+        about: what the record of a new run says besides.
 
     Returns:
         The finished run.
@@ -78,10 +81,10 @@ def train(config: Config, out: Path, resume: bool = False, display: Display | No
     display.hush(not fabric.is_global_zero)
     store = _prepared(config, fabric, display, begun)
     if not fabric.is_global_zero:
-        return _train(config, out, resume, fabric, store, display)
+        return _train(config, out, resume, fabric, store, display, about or {})
     with claimed(out):
         _admitted(out, config, resume)  # another training may have ended there meanwhile
-        return _train(config, out, resume, fabric, store, display)
+        return _train(config, out, resume, fabric, store, display, about or {})
 
 
 def _admitted(out: Path, config: Config, resume: bool) -> tuple[Config, Run | None]:
@@ -99,29 +102,24 @@ def _admitted(out: Path, config: Config, resume: bool) -> tuple[Config, Run | No
     return config, begun
 
 
-def _train(config: Config, out: Path, resume: bool, fabric: Fabric, store: Store, display: Display) -> Run:
+def _train(
+    config: Config, out: Path, resume: bool, fabric: Fabric, store: Store, display: Display, about: Mapping[str, Any]
+) -> Run:
     """Train in a folder that is this process's own; see `train`."""
-    torch.manual_seed(config.train.seed)
-    model = _model(config, store, fabric)
-    corpus = _training_pairs(config, store)
-    _refuse_too_long(model, {**{name: store.split(name) for name in store.splits}, "train": corpus})
-    loss_of = TrainingLoss(model, config.train.label_smoothing)
+    updater = Updater(config, store, fabric)
+    model = updater.model
+    _refuse_too_long(model, {**{name: store.split(name) for name in store.splits}, "train": updater.corpus})
     kept = Checkpoints(out / "checkpoints", config.train.average)
     newest = fabric.broadcast(kept.undamaged(display.say) if resume and fabric.is_global_zero else None)
-    if config.train.compile:
-        loss_of.compile(dynamic=True)
-    shared_loss = fabric.setup_module(loss_of)
-    optimizer = make_optimizer(model, config.train)  # of the slices of parameters that setting up leaves
-    shared_optimizer = fabric.setup_optimizers(optimizer)
     progress = Progress()
     if newest is not None:
-        progress = Progress.from_json(load_checkpoint(newest, model, optimizer))
+        progress = Progress.from_json(load_checkpoint(newest, model, updater.optimizer))
     parameters = sum(parameter.numel() for parameter in model.parameters())
     if fabric.is_global_zero and not resume:
-        Run.create(out, config, store.text, _first_record(config, store, corpus, parameters))
+        Run.create(out, config, store.text, {**_first_record(config, store, updater.corpus, parameters), **about})
     fabric.barrier()
     run = Run.open(out)
-    size = f"{parameters:,} parameters, {len(corpus):,} pairs"
+    size = f"{parameters:,} parameters, {len(updater.corpus):,} pairs"
     place = f"{fabric._precision.precision} on {fabric.device}"
     if config.train.precision == "bf16" and fabric.device.type == "cpu" and not multiplies_bf16():
         display.say(
@@ -130,14 +128,12 @@ def _train(config: Config, out: Path, resume: bool, fabric: Fabric, store: Store
     display.say(f"{size}, {place}" + (f", going on after step {progress.step:,}" if resume else ""))
     if not config.data.has_dev:
         display.say("there is no dev corpus: nothing to choose a checkpoint by, so the last one is the model")
-    alone_on_cpu = fabric.device.type == "cpu" and fabric.world_size == 1 and not config.train.compile
-    gradients = InParts(fabric, loss_of) if alone_on_cpu else Whole(fabric, shared_loss, config.train.shard)
-    training = Training(fabric, config, run, store, corpus, loss_of, gradients, optimizer, kept, progress, display)
+    training = Training(fabric, config, run, store, updater, kept, progress, display)
     with StopSignal() as stop:
         try:
-            reason = training.loop(shared_loss, shared_optimizer, stop)
+            reason = training.loop(stop)
         finally:
-            gradients.close()
+            updater.close()
     if reason == INTERRUPTED:
         raise Interrupted(f"stopped after step {progress.step}, state saved; go on with --out {out} --resume")
     return run
@@ -151,53 +147,30 @@ class Training:
     config: Config
     run: Run
     store: Store
-    corpus: Corpus
-    loss_of: TrainingLoss
-    gradients: Gradients
-    optimizer: Optimizer
+    updater: Updater
     checkpoints: Checkpoints
     progress: Progress
     display: Display
 
-    def loop(self, shared_loss: Any, shared_optimizer: Any, stop: StopSignal) -> str:
-        """Make updates until there is a reason to stop; the reason.
-
-        Args:
-            shared_loss, shared_optimizer: the loss module and the optimizer as Fabric wraps them for its devices.
-        """
-        fabric, settings, progress = self.fabric, self.config.train, self.progress
-        plan = BatchPlan(self.corpus, settings.batch, settings.batch_unit, settings.seed, settings.sort_by)
+    def loop(self, stop: StopSignal) -> str:
+        """Make updates until there is a reason to stop; the reason."""
+        fabric, settings, progress, plan = self.fabric, self.config.train, self.progress, self.updater.plan
         self.metrics = Metrics(self.run.folder, progress.step, progress.metrics) if fabric.is_global_zero else None
         if self.metrics is not None:
             if self.metrics.lost:
                 self.display.say(f"warning: {self.metrics.lost} lines of {self.metrics.path} are damaged or missing")
             self.checkpoints.prune()  # what a process that was killed left
-        shared_loss.train()
+        self.perplexity: float | None = None  # on dev, as last measured
         self.clock = time.monotonic()
         while not (reason := agreed(fabric, why_stop(settings, progress, stop))):
             share = progress.share(settings, len(plan.epoch(progress.cursor.epoch)))  # of the budget, spent so far
             if settings.minutes is not None:
                 share = fabric.broadcast(share)  # the processes' clocks differ
-            # the batches of this update, over all processes and accumulation rounds, and their real target tokens
-            batches, progress.cursor = plan.take(progress.cursor, fabric.world_size * settings.accumulate)
-            source_tokens, tokens = plan.tokens(batches)
-            mine = batches[fabric.global_rank :: fabric.world_size]
+            batches, progress.cursor = plan.take(progress.cursor, self.updater.batches)
+            source_tokens, tokens = plan.tokens(batches)  # without padding
             progress.step += 1
             rate = learning_rate(progress.step, settings, self.config.model.d_model, progress.plateau.decays, share)
-            for group in self.optimizer.param_groups:
-                group["lr"] = rate
-
-            sums = torch.zeros(2, dtype=torch.float64, device=fabric.device)  # loss and likelihood
-            for index, numbers in enumerate(mine):
-                batch = [self.corpus.pair(int(number)) for number in numbers]
-                seed, last = (settings.seed, progress.step, fabric.global_rank, index), index + 1 == len(mine)
-                # gradients are averaged over processes, so this is the mean over all tokens of the update
-                sums += self.gradients.add(batch, fabric.world_size / tokens, seed, last)
-            if settings.clip is not None:
-                fabric.clip_gradients(shared_loss, shared_optimizer, max_norm=settings.clip, error_if_nonfinite=False)
-            shared_optimizer.step()
-            shared_optimizer.zero_grad(set_to_none=True)
-
+            sums = self.updater.update(progress.step, rate, batches, tokens)
             total = fabric.all_reduce(sums, reduce_op="sum")
             assert isinstance(total, torch.Tensor)
             progress.window.add(total.tolist(), source_tokens, tokens, self.spend())
@@ -259,12 +232,12 @@ class Training:
     def whole(self) -> TrainingLoss:
         """The loss module; where each process has a slice of its weights, the first gets a copy that has them all."""
         if not self.config.train.shard:
-            return self.loss_of
+            return self.updater.loss_of
         copy = None
         if self.fabric.is_global_zero:
-            copy = TrainingLoss(_model(self.config, self.store, self.fabric), self.config.train.label_smoothing)
-        copy_whole(self.loss_of, copy)
-        return copy or self.loss_of
+            copy = TrainingLoss(new_model(self.config, self.store, self.fabric), self.config.train.label_smoothing)
+        copy_whole(self.updater.loss_of, copy)
+        return copy or self.updater.loss_of
 
     def evaluate(self, whole: TrainingLoss) -> dict[str, Any]:
         """Dev figures, by the first process, told to the others; empty without a dev corpus."""
@@ -274,6 +247,7 @@ class Training:
                 dev = self.store.split("dev")
                 figures = evaluate(whole, dev, self.store.text, self.config, self.fabric)
             figures = self.fabric.broadcast(figures)
+            self.perplexity = figures["perplexity"]
         return figures
 
     def save(self, whole: TrainingLoss, evaluated: bool) -> None:
@@ -285,7 +259,7 @@ class Training:
         progress = self.progress
         progress.saved = progress.step
         progress.evaluated = progress.step if evaluated else progress.evaluated
-        moments = optimizer_tensors(self.loss_of.model, self.optimizer, keep=self.metrics is not None)
+        moments = optimizer_tensors(self.updater.model, self.updater.optimizer, keep=self.metrics is not None)
         if self.metrics is not None:
             self.metrics.sync()
             progress.metrics = self.metrics.count
@@ -319,6 +293,8 @@ class Training:
             ending = {"stopped": reason, "steps": progress.step, "epochs": progress.cursor.epoch}
             ending |= {"seconds": round(progress.seconds, 1), "best_step": progress.best_step, "model": chosen}
             run.write_record({**run.record, **ending})
+            for doubt in doubts(self.config, progress, self.perplexity, self.store):
+                self.display.say(f"warning: {doubt}")
         self.display.say(
             f"stopped after {reason}: {progress.step:,} updates in {duration(progress.seconds)}; model: {chosen}"
         )
@@ -334,18 +310,6 @@ def _prepared(config: Config, fabric: Fabric, display: Display, begun: Run | Non
     store = prepare(config, report=display.say, check=check) if fabric.is_global_zero else None
     fabric.barrier()
     return store or prepare(config)
-
-
-def _model(config: Config, store: Store, fabric: Fabric) -> TranslationModel:
-    """A new model on this process's device."""
-    with fabric.init_module(), fabric.device:  # which a strategy that shards would leave to its own set-up
-        return build_model(config.model, store.text.source.size, store.text.target.size)
-
-
-def _training_pairs(config: Config, store: Store) -> Corpus:
-    """The training corpus, with joined pairs where the configuration asks for them."""
-    corpus, share = store.split("train"), config.train.concatenate
-    return Concatenated(corpus, share, config.train.seed) if share else corpus
 
 
 def _first_record(config: Config, store: Store, corpus: Corpus, parameters: int) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from posnmt.interrupt import StopSignal
 from posnmt.model.registry import build_model
 from posnmt.resolve import load
 from posnmt.run import checkpoints_in
-from posnmt.train import loop
+from posnmt.train import update
 from posnmt.train.gradients import InParts
 from posnmt.train.loop import train
 from posnmt.train.progress import Progress
@@ -228,7 +228,7 @@ def test_pairs_are_sorted_by_the_side_that_is_asked_for(path, tmp_path, monkeypa
             super().__init__(*arguments)
             plans.append(self)
 
-    monkeypatch.setattr(loop, "BatchPlan", Noted)
+    monkeypatch.setattr(update, "BatchPlan", Noted)
     settings = [] if sort_by == "source" else ["train.sort_by=target"]
     train(load(path, [*BASE, "train.dev_bleu=false", *settings]), tmp_path / "run")
     assert [plan.sort_by for plan in plans] == [sort_by]

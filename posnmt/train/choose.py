@@ -1,0 +1,240 @@
+"""A configuration as somebody wrote it, completed from its corpus, its budget and the speed of this machine.
+
+`posnmt.defaults` has the rules. What is chosen is said, stands in the run's config.yaml, and in its record as `chosen`.
+A run that is resumed keeps what was chosen for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posnmt import defaults
+from posnmt.config.formats import FORMAT
+from posnmt.config.schema import Config
+from posnmt.config.yaml import Lines, merge, override
+from posnmt.data.corpus import corpus_files
+from posnmt.data.prepare import dropped, prepare
+from posnmt.data.survey import language_of, survey
+from posnmt.resolve import from_tree, read
+from posnmt.run import LOCATIONS, Run
+
+if TYPE_CHECKING:
+    from posnmt.data.store import Store
+
+Say = Callable[[str], None]
+
+SHARE = 0.9
+"""The part of a budget of time that the updates are planned to take; the rest is for evaluations."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A configuration as somebody wrote it, with the file and the lines of its keys where there are some."""
+
+    tree: dict[str, Any]
+    path: Path | None = None
+    lines: Lines = field(default_factory=dict)
+
+    @classmethod
+    def from_file(cls, path: Path, settings: tuple[str, ...] = ()) -> Written:
+        """A YAML file, and `key.key=value` settings that win over it.
+
+        Raises:
+            UserError: no such file, or no YAML mapping.
+        """
+        tree, lines = read(path, settings)
+        return cls(defaults.without_autos(tree), path, lines)
+
+    @classmethod
+    def from_settings(cls, tree: dict[str, Any], settings: tuple[str, ...] = ()) -> Written:
+        """A nested dictionary, and settings that win over it."""
+        for setting in settings:
+            tree = override(tree, setting)
+        return cls(defaults.without_autos(tree))
+
+    def config(self, chosen: defaults.Settings) -> Config:
+        """The whole configuration, checked, with what was chosen in it.
+
+        Raises:
+            UserError: every fault at once, each with its line.
+        """
+        return from_tree(defaults.with_settings(self.tree, chosen), self.path, self.lines)
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A whole configuration.
+
+    Attributes:
+        chosen: the settings that were chosen for it, by their dotted keys.
+        seconds_an_update: as measured, where that decided about something.
+    """
+
+    config: Config
+    chosen: defaults.Settings
+    seconds_an_update: float | None = None
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What a run's record says of it; nothing where nothing was chosen."""
+        if not self.chosen:
+            return {}
+        measured = {} if self.seconds_an_update is None else {"seconds_an_update": round(self.seconds_an_update, 4)}
+        return {"chosen": self.chosen, **measured}
+
+
+def for_preparing(written: Written, say: Say) -> Completed:
+    """The configuration as `prepare` needs it: with languages, vocabulary and dev pairs.
+
+    Raises:
+        UserError: every fault of the configuration; a file that is missing is left to `prepare`.
+    """
+    # what is wrong with the configuration is said before its corpus is read; every budget is one to check it with
+    budget = {} if any(defaults.is_set(written.tree, key) for key in defaults.BUDGETS) else {"train.epochs": 1}
+    draft = written.config(budget)
+    if written.tree.get("format", FORMAT) < defaults.SINCE:
+        return Completed(draft, {})
+    train = draft.data.train
+    languages = language_of((train.source,)), language_of((train.target,))
+    corpus = survey(corpus_files(train, draft.data.root, "data.train"))
+    chosen = defaults.for_text(written.tree, corpus, languages)
+    config = written.config({**budget, **chosen})
+    _say_chosen(say, f"from a corpus of {corpus.pairs:,} pairs", chosen)
+    return Completed(config, chosen)
+
+
+def for_training(written: Written, say: Say) -> Completed:
+    """The configuration as training needs it; prepares the text, and measures the speed where the budget is time.
+
+    Raises:
+        UserError: every fault of the configuration, every fault of the text.
+        Interrupted: told to stop while measuring.
+    """
+    text = for_preparing(written, say)
+    if written.tree.get("format", FORMAT) < defaults.SINCE:
+        return text
+    store = prepare(text.config, report=say)
+    say_dropped(store, say)
+    split = store.split("train")
+    pairs, median = len(split), float(np.median(split.source_lengths))
+    budget = {key: getattr(text.config.train, key.partition(".")[2]) for key in defaults.BUDGETS}
+    chosen = dict(text.chosen)
+    if not any(defaults.is_set(written.tree, key) for key in defaults.BUDGETS):
+        chosen["train.epochs"] = budget["train.epochs"] = defaults.passes(pairs)
+    before = dict(chosen)
+    config = written.config(chosen)
+    can_share = config.subword.shared and config.model.architecture == "transformer"
+    chosen |= defaults.for_model(written.tree, can_share, pairs)
+    chosen |= defaults.for_distances(written.config(chosen).model, median)
+    chosen |= defaults.for_updates(written.tree, written.config(chosen), pairs)
+    config = written.config(chosen)
+    since = {key: value for key, value in chosen.items() if key not in before}
+    _say_chosen(say, f"from {pairs:,} pairs with a median of {median:.0f} subwords", since)
+    if (wide := defaults.too_wide(config.model, median)) is not None:
+        say(
+            f"warning: relative vectors are clipped at a distance of {wide}, and half of the training sentences have at"
+            f" most {median:.0f} subwords: such vectors help little beyond these lengths; distance: auto chooses"
+        )
+    return _with_schedule(written, chosen, store, say)
+
+
+def _with_schedule(written: Written, chosen: defaults.Settings, store: Store, say: Say) -> Completed:
+    """The configuration with the settings that depend on how many updates the budget allows."""
+    config = written.config(chosen)
+    train, seconds = config.train, None
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    counts = [] if train.steps is None else [train.steps]
+    if train.epochs is not None:
+        from posnmt.train.update import batch_plan, training_pairs
+
+        counts.append(
+            train.epochs
+            * len(batch_plan(config, training_pairs(config, store)).epoch(0))
+            // (processes * train.accumulate)
+        )
+    if not counts:
+        if processes > 1:
+            say("several processes train: the schedule of a budget in minutes follows the clock alone")
+            return Completed(config, chosen)
+        from posnmt.train.speed import seconds_an_update
+
+        assert train.minutes is not None
+        say("measuring how long an update takes")
+        seconds = seconds_an_update(config, store, max(3.0, min(30.0, 1.2 * train.minutes)))
+        counts.append(max(1, int(SHARE * 60 * train.minutes / seconds)))
+        chosen = {**chosen, "train.steps": counts[0]}
+    updates = max(1, min(counts))
+    schedule = defaults.for_budget(written.tree, config, updates)
+    reason = f"for {updates:,} updates" + (
+        "" if seconds is None else f" of {seconds:.2f} s in {train.minutes:g} minutes"
+    )
+    _say_chosen(say, reason, schedule)
+    chosen = {**chosen, **schedule}
+    return Completed(written.config(chosen), chosen, seconds)
+
+
+def for_resuming(written: Written | None, run: Run) -> Config:
+    """The configuration to go on with a run: what is not written is as it was begun with.
+
+    Args:
+        written: what it is resumed with; None: its own configuration.
+
+    Raises:
+        UserError: every fault of the configuration.
+    """
+    if written is None or run.config.format < defaults.SINCE:
+        return run.config if written is None else written.config({})
+    begun = run.config.model_dump(mode="json")
+    if defaults.is_set(written.tree, "data.train"):  # which may have moved
+        for key in LOCATIONS:
+            section, name = key.split(".")
+            begun[section].pop(name)
+    if defaults.is_set(written.tree, "data.dev"):
+        begun["data"].pop("held_out")
+    if not _same_budget(written, run):  # the updates that were planned are those of another
+        begun["train"].pop("steps", None)
+    tree = merge(begun, written.tree)
+    for side in ("encoder", "decoder"):
+        tree["model"][side]["position"] = _begun_with(begun["model"][side]["position"], tree["model"][side]["position"])
+    return from_tree(tree, written.path, written.lines)
+
+
+def _same_budget(written: Written, run: Run) -> bool:
+    """Whether the budgets that a configuration sets are those of a run."""
+    set_here = [key for key in defaults.BUDGETS if defaults.is_set(written.tree, key)]
+    return all(written.tree["train"][name] == getattr(run.config.train, name) for name in (key[6:] for key in set_here))
+
+
+def _begun_with(begun: list[Any], written: Any) -> Any:
+    """Position schemes as written, with the options that they lack and had at the start."""
+    names = [choice["scheme"] for choice in begun]
+    if not isinstance(written, list) or names != [isinstance(each, dict) and each.get("scheme") for each in written]:
+        return written
+    return [{**before, **now} for before, now in zip(begun, written, strict=True)]
+
+
+def say_dropped(store: Store, say: Say) -> None:
+    """Say what preparing kept and what it dropped and why, a line a split that lost something."""
+    for line in dropped(store):
+        say(line)
+
+
+def _say_chosen(say: Say, reason: str, chosen: defaults.Settings) -> None:
+    """Say what was chosen; nothing where nothing was."""
+    if chosen:
+        settings = ", ".join(f"{key}={_brief(value)}" for key, value in chosen.items())
+        say(f"chosen {reason}: {settings}")
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, list):  # position schemes
+        return "[" + ", ".join(_brief(each) for each in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {each}" for key, each in value.items()) + "}"
+    return f"{value:g}" if isinstance(value, float) else str(value)

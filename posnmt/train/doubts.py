@@ -1,0 +1,57 @@
+"""Why a finished run may be no translator yet, and what to change."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posnmt.config.schema import Config
+from posnmt.data.subword import EOS
+from posnmt.train.progress import Progress
+from posnmt.train.schedule import warmup_and_cooldown
+
+if TYPE_CHECKING:
+    from posnmt.data.store import Split, Store
+
+
+def doubts(config: Config, progress: Progress, perplexity: float | None, store: Store) -> list[str]:
+    """A sentence for each sign that a run learned too little.
+
+    Args:
+        progress: at the end of the run.
+        perplexity: on dev; None without dev.
+    """
+    sentences = []
+    warmup, _ = warmup_and_cooldown(config.train)
+    if warmup >= 1 and progress.step < warmup:
+        sentences.append(
+            f"the run ended after {progress.step:,} updates, inside the warm-up of {warmup:,.0f}: its learning rate"
+            " never reached its peak; train for longer, or lower train.schedule.warmup"
+        )
+    if progress.cursor.epoch == 0:
+        sentences.append(
+            f"the run ended before it had seen the whole corpus once, after {progress.step:,} updates; train for longer"
+        )
+    if perplexity is not None:
+        unigram = unigram_perplexity(store.split("train"), store.split("dev"), store.text.target.size)
+        if perplexity > 0.9 * unigram:
+            sentences.append(
+                f"dev perplexity is {perplexity:,.0f}, and words drawn by their frequency would have {unigram:,.0f}:"
+                " the model has learned next to nothing; train for longer, or with train.learning_rate and"
+                " train.schedule.warmup left out"
+            )
+    return sentences
+
+
+def unigram_perplexity(train: Split, dev: Split, size: int) -> float:
+    """Perplexity of dev's target subwords, end symbols included, by their frequency in the training targets.
+
+    Args:
+        size: entries of the vocabulary; each is counted once more than it occurs.
+    """
+    seen, wanted = train.target_counts(size) + 1, dev.target_counts(size)
+    seen[EOS] += len(train)
+    wanted[EOS] += len(dev)
+    return float(math.exp(-(wanted * np.log(seen / seen.sum())).sum() / wanted.sum()))

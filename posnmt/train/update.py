@@ -1,0 +1,118 @@
+"""One update: a batch or several, their gradients, and a step of the optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from numpy.typing import NDArray
+from torch import Tensor
+
+from posnmt.config.schema import Config
+from posnmt.data.batch import BatchPlan
+from posnmt.data.concatenate import Concatenated
+from posnmt.model.base import TranslationModel
+from posnmt.model.registry import build_model
+from posnmt.train.gradients import Gradients, InParts, Whole
+from posnmt.train.loss import TrainingLoss
+from posnmt.train.optimizer import make_optimizer
+
+if TYPE_CHECKING:
+    from posnmt.data.store import Split, Store
+
+    Corpus = Split | Concatenated
+
+
+class Updater:
+    """A new model, its corpus and its optimizer, on this process's device.
+
+    Attributes:
+        corpus: the training pairs, joined ones included.
+        plan: the order of their batches.
+        loss_of: the loss module, which has the model.
+        optimizer: of the model's parameters.
+    """
+
+    def __init__(self, config: Config, store: Store, fabric: Fabric) -> None:
+        self.config, self._fabric = config, fabric
+        settings = config.train
+        torch.manual_seed(settings.seed)
+        model = new_model(config, store, fabric)
+        self.corpus = training_pairs(config, store)
+        self.plan = batch_plan(config, self.corpus)
+        self.loss_of = TrainingLoss(model, settings.label_smoothing)
+        if settings.compile:
+            self.loss_of.compile(dynamic=True)
+        self._wrapped_loss = fabric.setup_module(self.loss_of)  # for Fabric's devices
+        self.optimizer = make_optimizer(model, settings)  # of the slices of parameters that setting up leaves
+        self._wrapped_optimizer: Any = fabric.setup_optimizers(self.optimizer)
+        alone_on_cpu = fabric.device.type == "cpu" and fabric.world_size == 1 and not settings.compile
+        self._gradients: Gradients = (
+            InParts(fabric, self.loss_of) if alone_on_cpu else Whole(fabric, self._wrapped_loss, settings.shard)
+        )
+        self._wrapped_loss.train()
+
+    @property
+    def model(self) -> TranslationModel:
+        """The model, as this process has it."""
+        return self.loss_of.model
+
+    @property
+    def batches(self) -> int:
+        """Batches of one update, over all processes and accumulation rounds."""
+        return self._fabric.world_size * self.config.train.accumulate
+
+    def update(self, step: int, rate: float, batches: Sequence[NDArray[np.int64]], tokens: int) -> Tensor:
+        """Make one update.
+
+        Args:
+            step: its number, from 1; it determines dropout.
+            rate: the learning rate.
+            batches: the numbers of the pairs of each batch, over all processes and accumulation rounds.
+            tokens: real target tokens in them.
+
+        Returns:
+            [2] sums over the tokens of this process's batches: of the loss, and of the negative log-likelihood.
+        """
+        fabric, settings = self._fabric, self.config.train
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        sums = torch.zeros(2, dtype=torch.float64, device=fabric.device)
+        mine = batches[fabric.global_rank :: fabric.world_size]
+        for index, numbers in enumerate(mine):
+            batch = [self.corpus.pair(int(number)) for number in numbers]
+            seed, last = (settings.seed, step, fabric.global_rank, index), index + 1 == len(mine)
+            # gradients are averaged over processes, so this is the mean over all tokens of the update
+            sums += self._gradients.add(batch, fabric.world_size / tokens, seed, last)
+        if settings.clip is not None:
+            fabric.clip_gradients(
+                self._wrapped_loss, self._wrapped_optimizer, max_norm=settings.clip, error_if_nonfinite=False
+            )
+        self._wrapped_optimizer.step()
+        self._wrapped_optimizer.zero_grad(set_to_none=True)
+        return sums
+
+    def close(self) -> None:
+        """Let the threads that compute gradients go."""
+        self._gradients.close()
+
+
+def new_model(config: Config, store: Store, fabric: Fabric) -> TranslationModel:
+    """A new model on this process's device."""
+    with fabric.init_module(), fabric.device:  # which a strategy that shards would leave to its own set-up
+        return build_model(config.model, store.text.source.size, store.text.target.size)
+
+
+def batch_plan(config: Config, corpus: Corpus) -> BatchPlan:
+    """The order of a training corpus's batches."""
+    train = config.train
+    return BatchPlan(corpus, train.batch, train.batch_unit, train.seed, train.sort_by)
+
+
+def training_pairs(config: Config, store: Store) -> Corpus:
+    """The training corpus, with joined pairs where the configuration asks for them."""
+    corpus, share = store.split("train"), config.train.concatenate
+    return Concatenated(corpus, share, config.train.seed) if share else corpus
