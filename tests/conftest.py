@@ -42,6 +42,6 @@ def server():
 
 
 @pytest.fixture
-def said():
+def messages():
     """Collects what a function reports."""
     return []

@@ -108,13 +108,13 @@ def _count_slice(job: Job) -> list[list[np.ndarray]]:
     """For each metric, and then for the positions, the counts of every system in one slice."""
     metrics, bleu_tokenizer, references, outputs = job
     words = bleu_words(bleu_tokenizer)
-    found = matches(
+    matched = matches(
         [[words(line) for line in lines] for lines in outputs], [words(line) for line in references], BLEU_ORDER
     )
     counted = [
-        [bleu_statistics(each) for each in found]
+        [bleu_statistics(each) for each in matched]
         if metric == "bleu"
         else Scorer(metric, references, bleu_tokenizer).statistics_of(outputs)
         for metric in metrics
     ]
-    return [*counted, [position_counts(each) for each in found]]
+    return [*counted, [position_counts(each) for each in matched]]

@@ -39,8 +39,8 @@ def resampled_measures(
     values = {measure: np.empty(shape) for measure in additive.measures}
     done = 0
     for sums in bootstrap_sums(additive.rows, groups, count, samples, seed):
-        for measure, found in additive.measure(sums).items():
-            values[measure][done : done + len(sums)] = found
+        for measure, scores in additive.measure(sums).items():
+            values[measure][done : done + len(sums)] = scores
         done += len(sums)
     return values
 

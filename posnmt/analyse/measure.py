@@ -75,12 +75,12 @@ def measure(
     parts = [additive.rows[numbers == number].sum(axis=0) for number in range(len(bins))]
     sums = np.stack([additive.rows.sum(axis=0), *parts])
     sizes = sums[:, 0, -3].astype(int).tolist()
-    values = {name: plain(found) for name, found in additive.measure(sums).items()}
+    values = {name: plain(scores) for name, scores in additive.measure(sums).items()}
     ends: dict[str, Any] = {}
     tested = None
     if resampling.samples:
         resampled = resampled_measures(additive, numbers, len(bins), resampling.samples, resampling.seed)
-        ends = {name: _pairs(*percentile_interval(found)) for name, found in resampled.items()}
+        ends = {name: _pairs(*percentile_interval(scores)) for name, scores in resampled.items()}
         if resampling.significance and len(systems) > 1:
             of_systems = Additive(additive.rows[:, : len(systems)], additive.columns)
             tested = significance(of_systems, resampled, resampling.samples, resampling.seed, resampling.correction)
@@ -99,15 +99,15 @@ def _system(
     text: Text, row: int, sizes: list[int], values: dict[str, list[Any]], ends: dict[str, list[Any]]
 ) -> dict[str, Any]:
     """One system's measures and their intervals; sizes, values and ends begin with the whole, and bins follow."""
-    found = [
+    measured = [
         {"n": size, **{name: of_all[place][row] for name, of_all in values.items()}} for place, size in enumerate(sizes)
     ]
     intervals = [{name: of_all[place][row] for name, of_all in ends.items()} for place in range(len(sizes))]
     return {
         "name": text.system,
         "empty_lines": sum(not line.strip() for line in text.lines),
-        "overall": found[0],
-        "bins": found[1:],
+        "overall": measured[0],
+        "bins": measured[1:],
         "intervals": {"overall": intervals[0], "bins": intervals[1:]} if ends else None,
     }
 

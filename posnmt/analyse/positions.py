@@ -27,11 +27,11 @@ WINDOWS = 11
 SIDES = ("precision", "recall")
 
 
-def position_counts(found: Matches) -> np.ndarray:
+def position_counts(matches: Matches) -> np.ndarray:
     """What is matched where, summed over the outputs of a system and their references; parts of a test set add up.
 
     Args:
-        found: n-grams of the orders of BLEU.
+        matches: n-grams of the orders of BLEU.
 
     Returns:
         `[2 sides, 4 orders, W, 2]`: output side and reference side; n-grams matched, and all; in fractions.
@@ -39,8 +39,8 @@ def position_counts(found: Matches) -> np.ndarray:
     import numpy as np
 
     counts = np.zeros((len(SIDES), BLEU_ORDER, TENTHS + WINDOWS, 2))
-    for order, sides in enumerate(found.orders, start=1):
-        for number, (side, of_side) in enumerate(zip(sides, found.lengths, strict=True)):
+    for order, sides in enumerate(matches.orders, start=1):
+        for number, (side, of_side) in enumerate(zip(sides, matches.lengths, strict=True)):
             for word in range(order):
                 for places in _places(side.starts + word, of_side[side.sentences]):
                     for column, weights in enumerate((side.matched, None)):

@@ -97,8 +97,8 @@ class _Table:
 
     def sums(self, weights: np.ndarray) -> np.ndarray:
         """The exact sums `[c, K]` float64 with whole float32 weights `[c, N]`."""
-        found = weights @ self._narrow
-        return found.astype(float) if found.max(initial=0) < EXACT else weights.astype(float) @ self._counts
+        sums = weights @ self._narrow
+        return sums.astype(float) if sums.max(initial=0) < EXACT else weights.astype(float) @ self._counts
 
 
 def _steps(total: int, samples: int, weights: int) -> Iterator[int]:

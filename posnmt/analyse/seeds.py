@@ -86,8 +86,8 @@ def t_tails(t: float, freedom: float) -> float:
     nodes, weights = _quadrature()
     s = (nodes + 1) * end / 2
     area = float((weights * end / 2 * 4 * s**3 * np.sin(s**4) ** (freedom - 1)).sum())
-    log_whole = math.log(math.pi) / 2 + math.lgamma(freedom / 2) - math.lgamma((freedom + 1) / 2)
-    return min(1.0, 2 * area / math.exp(log_whole))
+    log_total = math.log(math.pi) / 2 + math.lgamma(freedom / 2) - math.lgamma((freedom + 1) / 2)
+    return min(1.0, 2 * area / math.exp(log_total))
 
 
 @cache
@@ -121,8 +121,8 @@ def seed_results(
         means = np.array([sum(of_system) / len(of_system) for of_system in values])
         p = np.full((len(values), len(values)), np.nan)
         for a, b in combinations(range(len(values)), 2):
-            found = welch(values[a], values[b])
-            p[a, b] = p[b, a] = np.nan if found is None else found
+            p_value = welch(values[a], values[b])
+            p[a, b] = p[b, a] = np.nan if p_value is None else p_value
         differences = means[:, None] - means
         tests[metric] = {"differences": differences.tolist(), **tested(p, better(metric, differences), correction)}
     return {

@@ -78,12 +78,12 @@ def approximate_randomisation(additive: Additive, samples: int, seed: int) -> di
 
     systems = additive.rows.shape[1]
     first, second = np.array(list(combinations(range(systems), 2)), dtype=int).reshape(-1, 2).T
-    whole = additive.rows.sum(axis=0)
-    observed = {metric: additive.score(metric, whole) for metric in additive.columns}
+    totals = additive.rows.sum(axis=0)
+    observed = {metric: additive.score(metric, totals) for metric in additive.columns}
     reached = {metric: np.ones(len(first)) for metric in additive.columns}
     for taken in half_sums(additive.rows, samples, seed):
         exchanged = taken[:, second] - taken[:, first]  # [c, P, K]
-        one, other = whole[first] + exchanged, whole[second] - exchanged
+        one, other = totals[first] + exchanged, totals[second] - exchanged
         for metric, scores in observed.items():
             differences = np.abs(additive.score(metric, one) - additive.score(metric, other))
             reached[metric] += (differences >= np.abs(scores[first] - scores[second]) - SAME).sum(axis=0)
@@ -104,11 +104,13 @@ def sign_test(additive: Additive, metric: str) -> tuple[np.ndarray, np.ndarray]:
 
     systems = additive.rows.shape[1]
     rows = additive.rows[..., additive.columns[metric]]
-    whole = rows.sum(axis=0)
+    totals = rows.sum(axis=0)
     favour = np.zeros((systems, systems), dtype=int)
     p = np.full((systems, systems), np.nan)
     for a, b in combinations(range(systems), 2):
-        sums = np.concatenate([whole[None, a], whole[a] - rows[:, a] + rows[:, b]])  # unchanged, then one sentence each
+        sums = np.concatenate(
+            [totals[None, a], totals[a] - rows[:, a] + rows[:, b]]
+        )  # unchanged, then one sentence each
         scores = corpus_scores(metric, sums)
         effects = better(metric, scores[1:] - scores[0])
         favour[a, b], favour[b, a] = (effects < -SAME).sum(), (effects > SAME).sum()
@@ -190,13 +192,13 @@ def significance(
         correction: one of `CORRECTIONS`, over the pairs within one metric and one test.
     """
     randomisation = approximate_randomisation(additive, samples, seed)
-    whole = additive.rows.sum(axis=0)
+    totals = additive.rows.sum(axis=0)
     metrics = {}
     for metric in additive.columns:
-        scores = additive.score(metric, whole)
+        scores = additive.score(metric, totals)
         differences = scores[:, None] - scores
         ahead = better(metric, differences)
-        bootstrap, wins = paired_bootstrap(resampled[metric][:, 0, : len(whole)], metric, len(additive.rows))
+        bootstrap, wins = paired_bootstrap(resampled[metric][:, 0, : len(totals)], metric, len(additive.rows))
         sign, favour = sign_test(additive, metric)
         metrics[metric] = {
             "differences": differences.tolist(),

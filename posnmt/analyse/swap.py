@@ -74,8 +74,8 @@ def swap_curves(
             {
                 "name": system,
                 "shares": [share for share, _ in rows],
-                **{measure: [found[0][row] for _, row in rows] for measure, found in values.items()},
-                "intervals": {measure: [found[0][row] for _, row in rows] for measure, found in ends.items()} or None,
+                **{measure: [scores[0][row] for _, row in rows] for measure, scores in values.items()},
+                "intervals": {measure: [limits[0][row] for _, row in rows] for measure, limits in ends.items()} or None,
             }
         )
     return curves

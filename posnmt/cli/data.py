@@ -75,13 +75,13 @@ def fetch(names: tuple[str, ...], cache: Path | None, pair: str | None) -> None:
         for name in names:
             try:
                 corpus, languages = _named(name, pair)
-                found = get(corpus, cache or default_cache(), languages, display.say, display.show)
+                fetched = get(corpus, cache or default_cache(), languages, display.say, display.show)
             except UserError as fault:
                 faults.append(fault)
                 continue
-            if found.licence:
-                display.say(f"{name}: licence: {found.licence}; to cite: {found.citation}")
-            files = (found.source, found.target, found.document_ids)
+            if fetched.licence:
+                display.say(f"{name}: licence: {fetched.licence}; to cite: {fetched.citation}")
+            files = (fetched.source, fetched.target, fetched.document_ids)
             click.echo("\t".join(str(path) for path in files if path is not None))
     raise_all(faults)
 

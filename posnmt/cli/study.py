@@ -130,7 +130,7 @@ def status(recipe: str | None, scale: str | None, out: Path) -> None:
     """
     from posnmt.study.show import print_status
 
-    print_status(_recalled(recipe, scale, out), out)
+    print_status(_load_plan(recipe, scale, out), out)
 
 
 @study.command(context_settings=COMMAND)
@@ -149,7 +149,7 @@ def report(recipe: str | None, scale: str | None, out: Path) -> None:
     from posnmt.study import study
     from posnmt.workflow import status
 
-    study_plan = _recalled(recipe, scale, out)
+    study_plan = _load_plan(recipe, scale, out)
     with Display() as display:
         altered = study.altered(study_plan, out)
         for state in altered.values():
@@ -160,14 +160,14 @@ def report(recipe: str | None, scale: str | None, out: Path) -> None:
         sys.exit(1)
 
 
-def _recalled(recipe: str | None, scale: str | None, out: Path) -> Plan:
+def _load_plan(recipe: str | None, scale: str | None, out: Path) -> Plan:
     """The plan of the study in a folder, which must be of the recipe and the scale, if they are named."""
-    from posnmt.study.study import recall
+    from posnmt.study.study import load_plan
 
-    study_plan = recall(out)
-    for option, named, found in (("RECIPE", recipe, study_plan.recipe.recipe), ("--scale", scale, study_plan.scale)):
-        if named is not None and found not in (named, Path(named).stem):
+    study_plan = load_plan(out)
+    for option, named, actual in (("RECIPE", recipe, study_plan.recipe.recipe), ("--scale", scale, study_plan.scale)):
+        if named is not None and actual not in (named, Path(named).stem):
             raise UserError(
-                f"the study here is of {found}, not of {named}", out, f"leave {option} out, or name another --out"
+                f"the study here is of {actual}, not of {named}", out, f"leave {option} out, or name another --out"
             )
     return study_plan

@@ -41,13 +41,13 @@ def parts() -> list[dict[str, Any]]:
         {
             "kind": kind,
             "name": name,
-            "about": " ".join(str(inspect.getdoc(made)).split("\n\n")[0].split()),
+            "about": " ".join(str(inspect.getdoc(part)).split("\n\n")[0].split()),
             "options": {
                 option: {"default": field.default, "about": field.description}
-                for option, field in made.Settings.model_fields.items()
+                for option, field in part.Settings.model_fields.items()
             },
         }
-        for kind, name, made in kinds
+        for kind, name, part in kinds
     ]
 
 

@@ -55,13 +55,13 @@ def _common(texts: list[list[str]], lengths: np.ndarray, order: int) -> np.ndarr
     for n in range(1, order + 1):
         if n > 1:
             if kinds * len(alphabet) >= 2**62:
-                found, grams = np.unique(grams, return_inverse=True)
-                kinds = len(found)
+                distinct, grams = np.unique(grams, return_inverse=True)
+                kinds = len(distinct)
             grams = grams[..., :-1] * len(alphabet) + characters[..., n - 1 :]
             kinds *= len(alphabet)
-        there = np.arange(grams.shape[-1]) <= lengths[..., None] - n
+        in_line = np.arange(grams.shape[-1]) <= lengths[..., None] - n
         # At least one place in a row holds none, and so keeps apart the last of a row and the first of the next one.
-        ordered = np.where(there, 2 * grams + np.arange(2)[:, None], 2**63 - 1).reshape(len(texts), -1)
+        ordered = np.where(in_line, 2 * grams + np.arange(2)[:, None], 2**63 - 1).reshape(len(texts), -1)
         ordered.sort(axis=1)
         common.append(_in_both(ordered))
     return np.stack(common, axis=1)

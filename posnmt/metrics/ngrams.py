@@ -77,7 +77,7 @@ def matches(systems: Sequence[Sequence[Sentence]], references: Sequence[Sentence
             )
             of_system.append((one, other))
     *of_outputs, of_references = np.split(lengths, count * np.arange(1, len(systems) + 1))
-    return [Matches((of_output, of_references), found) for of_output, found in zip(of_outputs, orders, strict=True)]
+    return [Matches((of_output, of_references), sides) for of_output, sides in zip(of_outputs, orders, strict=True)]
 
 
 def _numbered(keys: np.ndarray) -> np.ndarray:
@@ -87,13 +87,13 @@ def _numbered(keys: np.ndarray) -> np.ndarray:
     return np.unique(keys, return_inverse=True)[1]
 
 
-def bleu_statistics(found: Matches) -> np.ndarray:
+def bleu_statistics(shared: Matches) -> np.ndarray:
     """sacreBLEU's statistics of BLEU for N outputs: `[N, 2 + 2 * order]`, two lengths, then matches, then totals."""
     import numpy as np
 
-    count = len(found.lengths[0])
-    outputs = [output for output, _ in found.orders]
+    count = len(shared.lengths[0])
+    outputs = [output for output, _ in shared.orders]
     # Shares of one n-gram add up to a whole number, but for rounding.
     matched = [np.rint(np.bincount(side.sentences, side.matched, count)).astype(np.int64) for side in outputs]
     totals = [np.bincount(side.sentences, minlength=count) for side in outputs]
-    return np.stack([*found.lengths, *matched, *totals], axis=1)
+    return np.stack([*shared.lengths, *matched, *totals], axis=1)

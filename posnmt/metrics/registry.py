@@ -70,7 +70,7 @@ class Scorer:
         """
         if self._words is not None:
             *of_systems, wanted = ([self._words(line) for line in lines] for lines in (*systems, self._references))
-            return [bleu_statistics(found) for found in matches(of_systems, wanted, BLEU_ORDER)]
+            return [bleu_statistics(shared) for shared in matches(of_systems, wanted, BLEU_ORDER)]
         import numpy as np
 
         from posnmt.metrics.ter import ter_statistics

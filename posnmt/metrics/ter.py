@@ -140,19 +140,22 @@ def _candidates(tables: Tables, tried: Integers) -> tuple[Candidates, Integers]:
     wrong_rows, wrong_columns = (
         np.concatenate([[0], np.cumsum(wrong)]) for wrong in (alignment.output_wrong, alignment.reference_wrong)
     )
-    found = []
+    by_length = []
     live = np.arange(len(rows))
     for length in range(1, SHIFT_SIZE + 1):
         live = live[runs[live] >= length]
         row, column, to = rows[live], columns[live], aligned[live]
-        found.append(
+        by_length.append(
             live[
                 (wrong_rows[row + length] > wrong_rows[row])
                 & (wrong_columns[column + length] > wrong_columns[column])
                 & ((to < row) | (to >= row + length))
             ]
         )
-    which, lengths = np.concatenate(found), np.repeat(np.arange(1, SHIFT_SIZE + 1), [len(each) for each in found])
+    which, lengths = (
+        np.concatenate(by_length),
+        np.repeat(np.arange(1, SHIFT_SIZE + 1), [len(each) for each in by_length]),
+    )
     # Each is tried at one place or more.
     few = (tried + np.bincount(pair[which], minlength=len(tried)))[pair[which]] < SHIFT_CANDIDATES
     which, lengths = which[few], lengths[few]

@@ -81,8 +81,8 @@ def pairs_of(outputs: Sequence[Sequence[int]], references: Sequence[Sequence[int
         for lengths, side in zip((heights, widths), sides, strict=True)
     )
     kinds, reference = np.unique(wanted, return_inverse=True)
-    found = np.minimum(np.searchsorted(kinds, written), len(kinds) - 1)
-    output = np.where(kinds[found] == written, found + 1, 0)
+    at = np.minimum(np.searchsorted(kinds, written), len(kinds) - 1)
+    output = np.where(kinds[at] == written, at + 1, 0)
     reference = reference + 1
 
     pair_of_kind = kinds // vocabulary

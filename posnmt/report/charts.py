@@ -90,10 +90,10 @@ def families(results: dict[str, Any]) -> dict[str, list[int]]:
     """Each system → its outputs, by their places in the results; several where there are several seeds."""
     seeds = results["seeds"] or {"systems": []}
     owners = {output: system["name"] for system in seeds["systems"] for output in system["outputs"]}
-    found: dict[str, list[int]] = {}
+    rows_of: dict[str, list[int]] = {}
     for row, system in enumerate(results["systems"]):
-        found.setdefault(owners.get(system["name"], system["name"]), []).append(row)
-    return found
+        rows_of.setdefault(owners.get(system["name"], system["name"]), []).append(row)
+    return rows_of
 
 
 def charts(results: dict[str, Any]) -> dict[str, list[Chart]]:
@@ -151,9 +151,9 @@ def _swap_curves(results: dict[str, Any], metric: str, shares: Sequence[float]) 
     spare = len(results["systems"])
     for number, (name, rows) in enumerate(families(results).items()):
         names = [results["systems"][row]["name"] for row in rows]
-        found = [by_name[output] for output in names if output in by_name]
-        together = len(found) == len(rows) and len({tuple(curve["shares"]) for curve in found}) == 1
-        for group in [found] if together else [[curve] for curve in found]:
+        curves = [by_name[output] for output in names if output in by_name]
+        together = len(curves) == len(rows) and len({tuple(curve["shares"]) for curve in curves}) == 1
+        for group in [curves] if together else [[curve] for curve in curves]:
             values = [_at(shares, curve["shares"], curve[metric]) for curve in group]
             ends = group[0]["intervals"]
             intervals = _at(shares, group[0]["shares"], ends[metric]) if ends else None
@@ -163,8 +163,8 @@ def _swap_curves(results: dict[str, Any], metric: str, shares: Sequence[float]) 
 
 def _at(places: Sequence[float], known: Sequence[float], values: Sequence[Any]) -> list[Any]:
     """The values at the places; None where they are not known."""
-    found = dict(zip(known, values, strict=True))
-    return [found.get(place) for place in places]
+    by_place = dict(zip(known, values, strict=True))
+    return [by_place.get(place) for place in places]
 
 
 def _position_chart(results: dict[str, Any], kind: str) -> Chart:
@@ -200,7 +200,7 @@ def _distributions(results: dict[str, Any]) -> list[Chart]:
     saw and that of the shortest which it did not see, as in the paper, are opened; without training the longest.
     """
     bins, distributions = results["bins"], results["length_distributions"]
-    filled = [number for number, found in enumerate(distributions) if found]
+    filled = [number for number, distribution in enumerate(distributions) if distribution]
     large = [number for number in filled if bins[number]["n"] >= FEWEST_SHOWN] or filled
     beyond = [number for number in filled if bins[number]["training"] == "unseen"]
     within = [number for number in filled if number not in beyond]
@@ -213,12 +213,12 @@ def _distributions(results: dict[str, Any]) -> list[Chart]:
 
 def _distribution(results: dict[str, Any], number: int, opened: bool) -> Chart:
     """The histogram of output lengths for the sources of one bin; of several seeds the mean."""
-    found, each = results["length_distributions"][number], results["bins"][number]
+    distribution, each = results["length_distributions"][number], results["bins"][number]
     unit, groups = results["settings"]["unit"], families(results)
-    together = -(-len(found["first"]) // MOST_CLASSES)
-    firsts, width = found["first"][::together], found["width"] * together
-    counts = [_summed(of_output, together) for of_output in found["systems"]]
-    curves = [Curve("reference", -1, _summed(found["reference"], together), [None] * len(firsts))]
+    together = -(-len(distribution["first"]) // MOST_CLASSES)
+    firsts, width = distribution["first"][::together], distribution["width"] * together
+    counts = [_summed(of_output, together) for of_output in distribution["systems"]]
+    curves = [Curve("reference", -1, _summed(distribution["reference"], together), [None] * len(firsts))]
     for order, (name, rows) in enumerate(groups.items()):
         curves.append(_joined(name, order, [counts[row] for row in rows]))
     sources = f"sources of {each['first']} {'or more' if each['last'] is None else 'to ' + str(each['last'])} {unit}"

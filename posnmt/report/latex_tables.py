@@ -30,16 +30,16 @@ def latex_tables(results: dict[str, Any], charts: dict[str, list[Chart]]) -> dic
         files[chart.name] = _of_chart(chart)
     significance = results["significance"] or {"metrics": {}}
     names = [system["name"] for system in results["systems"]]
-    for metric, found in significance["metrics"].items():
-        for test, matrices in found["tests"].items():
+    for metric, entry in significance["metrics"].items():
+        for test, matrices in entry["tests"].items():
             name = f"significance-{metric}-{test}".replace("_", "-")
             files[name] = _matrix(results, name, names, metric, test.replace("_", " "), matrices["marks"])
     if results["seeds"]:
         files["seeds"] = _seeds(results)
         names = [system["name"] for system in results["seeds"]["systems"]]
-        for metric, found in results["seeds"]["welch"].items() if len(names) > 1 else ():
+        for metric, matrices in results["seeds"]["welch"].items() if len(names) > 1 else ():
             name = f"significance-{metric}-seeds"
-            files[name] = _matrix(results, name, names, metric, "Welch's t-test over seeds", found["marks"])
+            files[name] = _matrix(results, name, names, metric, "Welch's t-test over seeds", matrices["marks"])
     return {f"{name}.tex": text for name, text in files.items()}
 
 
@@ -144,11 +144,11 @@ def _seeds(results: dict[str, Any]) -> str:
     return table([block], r"Mean $\pm$ standard deviation over seeds.", "seeds")
 
 
-def _spread(measure: str, found: dict[str, float | None]) -> str:
+def _spread(measure: str, spread: dict[str, float | None]) -> str:
     """Mean and deviation; a deviation is never negative and has no sign."""
-    if found["mean"] is None or found["deviation"] is None:
+    if spread["mean"] is None or spread["deviation"] is None:
         return _figure(measure, None)
-    return rf"{_figure(measure, found['mean'])} $\pm$ {found['deviation']:.{MEASURES[measure].decimals}f}"
+    return rf"{_figure(measure, spread['mean'])} $\pm$ {spread['deviation']:.{MEASURES[measure].decimals}f}"
 
 
 def _cut(block: Block, most: int = MOST_COLUMNS) -> list[Block]:

@@ -102,7 +102,7 @@ def _inline_value(key: str, value: str, prefix: str) -> str:
         return f"{prefix}-{value}"
     value = re.sub(r"^#(?=\w)", f"#{prefix}-", value) if key.endswith("href") else value
     value = value.replace("url(#", f"url(#{prefix}-")
-    return re.sub(r"#[0-9a-f]{6}\b", lambda found: _VARIABLES.get(found[0], found[0]), value)
+    return re.sub(r"#[0-9a-f]{6}\b", lambda match: _VARIABLES.get(match[0], match[0]), value)
 
 
 def _training_words(training: dict[str, int | None] | None) -> str | None:

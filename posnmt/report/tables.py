@@ -57,12 +57,12 @@ def _limits(intervals: dict[str, Any], measures: Sequence[str], ends: Sequence[s
 
 def _scores(results: dict[str, Any], measures: Sequence[str], ends: Sequence[str]) -> Rows:
     """A row for each output and bin, `all` for the whole test set."""
-    whole = {"label": "all", "first": None, "last": None, "training": None}
+    overall = {"label": "all", "first": None, "last": None, "training": None}
     for system in results["systems"]:
         values = [system["overall"], *system["bins"]]
         intervals = system["intervals"] or {"overall": {}, "bins": [{}] * len(results["bins"])}
         of_values = [intervals["overall"], *intervals["bins"]]
-        for each, scores, interval in zip([whole, *results["bins"]], values, of_values, strict=True):
+        for each, scores, interval in zip([overall, *results["bins"]], values, of_values, strict=True):
             about = [each[key] for key in ("label", "first", "last", "training")]
             figures = [scores[name] for name in measures]
             yield [system["name"], *about, scores["n"], *figures, *_limits(interval, measures, ends)]
@@ -71,13 +71,13 @@ def _scores(results: dict[str, Any], measures: Sequence[str], ends: Sequence[str
 def _tests(results: dict[str, Any]) -> Rows:
     """A row for each metric, test and ordered pair: of outputs, and by Welch's test of systems with several seeds."""
     names = [system["name"] for system in results["systems"]]
-    for metric, found in (results["significance"] or {"metrics": {}})["metrics"].items():
-        for test, matrices in found["tests"].items():
-            yield from _pairs(metric, test, names, found["differences"], matrices)
+    for metric, entry in (results["significance"] or {"metrics": {}})["metrics"].items():
+        for test, matrices in entry["tests"].items():
+            yield from _pairs(metric, test, names, entry["differences"], matrices)
     if results["seeds"]:
         names = [system["name"] for system in results["seeds"]["systems"]]
-        for metric, found in results["seeds"]["welch"].items():
-            yield from _pairs(metric, "welch", names, found["differences"], found)
+        for metric, matrices in results["seeds"]["welch"].items():
+            yield from _pairs(metric, "welch", names, matrices["differences"], matrices)
 
 
 def _pairs(metric: str, test: str, names: Sequence[str], differences: Any, matrices: dict[str, Any]) -> Rows:
@@ -94,8 +94,8 @@ def _seeds(results: dict[str, Any]) -> Rows:
     labels = ["all", *(each["label"] for each in results["bins"])]
     for system in (results["seeds"] or {"systems": []})["systems"]:
         for label, measures in zip(labels, [system["overall"], *system["bins"]], strict=True):
-            for measure, found in measures.items():
-                figures = [found[key] for key in ("mean", "deviation", "lowest", "highest")]
+            for measure, spread in measures.items():
+                figures = [spread[key] for key in ("mean", "deviation", "lowest", "highest")]
                 yield [system["name"], label, measure, len(system["outputs"]), *figures]
 
 
@@ -103,7 +103,7 @@ def _swap(results: dict[str, Any], measures: Sequence[str], ends: Sequence[str])
     """A row for each output and share of swapped words."""
     for curve in results["swap"] or []:
         for place, share in enumerate(curve["shares"]):
-            interval = {name: found[place] for name, found in (curve["intervals"] or {}).items()}
+            interval = {name: limits[place] for name, limits in (curve["intervals"] or {}).items()}
             figures = [curve[name][place] for name in measures]
             yield [curve["name"], share, *figures, *_limits(interval, measures, ends)]
 
@@ -112,17 +112,17 @@ def _positions(results: dict[str, Any]) -> Rows:
     """A row for each output and place in the sentence, relative ones first."""
     for system in results["positions"]["systems"]:
         for kind, places in results["positions"]["places"].items():
-            found = system[kind]
-            columns = [found["precision"], found["n"]["precision"], found["recall"], found["n"]["recall"]]
+            curves = system[kind]
+            columns = [curves["precision"], curves["n"]["precision"], curves["recall"], curves["n"]["recall"]]
             for place, *figures in zip(places, *columns, strict=True):
                 yield [system["name"], kind, place, *figures]
 
 
 def _lengths(results: dict[str, Any]) -> Rows:
     """A row for each bin, text (the reference, every output) and class of lengths."""
-    for each, found in zip(results["bins"], results["length_distributions"], strict=True):
-        if found:
+    for each, distribution in zip(results["bins"], results["length_distributions"], strict=True):
+        if distribution:
             names = [("reference", ""), *(("output", system["name"]) for system in results["systems"])]
-            for (text, name), counts in zip(names, [found["reference"], *found["systems"]], strict=True):
-                for first, count in zip(found["first"], counts, strict=True):
-                    yield [each["label"], text, name, first, first + found["width"] - 1, count]
+            for (text, name), counts in zip(names, [distribution["reference"], *distribution["systems"]], strict=True):
+                for first, count in zip(distribution["first"], counts, strict=True):
+                    yield [each["label"], text, name, first, first + distribution["width"] - 1, count]

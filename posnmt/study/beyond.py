@@ -81,10 +81,10 @@ def _count(figure: float | None, measure: str) -> Cell:
 
 def duration(seconds: float) -> str:
     """Hours, minutes and seconds, the two largest of them."""
-    whole = round(seconds)
-    days, hours, minutes = whole // 86400, whole % 86400 // 3600, whole % 3600 // 60
+    total = round(seconds)
+    days, hours, minutes = total // 86400, total % 86400 // 3600, total % 3600 // 60
     if days:
         return f"{days} d {hours} h"
     if hours:
         return f"{hours} h {minutes:02} min"
-    return f"{minutes} min {whole % 60:02} s" if minutes else f"{whole} s"
+    return f"{minutes} min {total % 60:02} s" if minutes else f"{total} s"

@@ -91,11 +91,11 @@ class Contrast:
         if self.figures is not None:
             return [np.array(each, float) for each in self.figures]
         assert self.measure is not None
-        found = []
+        scores = []
         for term in self.terms:
             table = self.evidence.table(self.measure, np.flatnonzero(term.chosen), term.places)
-            found.append(table.measure(table.rows.sum(axis=0))[self.measure])
-        return found
+            scores.append(table.measure(table.rows.sum(axis=0))[self.measure])
+        return scores
 
     @cached_property
     def sides(self) -> tuple[float, float]:
@@ -171,8 +171,8 @@ class Contrast:
             with np.errstate(divide="ignore", invalid="ignore"):
                 values.append(of / than - 1 if self.relative else of - than)
         # A sample without a sentence of some term says nothing.
-        found = np.concatenate(values)
-        return float(found[np.isfinite(found)].var(ddof=1))
+        sampled = np.concatenate(values)
+        return float(sampled[np.isfinite(sampled)].var(ddof=1))
 
 
 def t_quantile(share: float, freedom: float) -> float:

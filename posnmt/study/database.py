@@ -115,9 +115,9 @@ def read(out: Path, query: str = "SELECT * FROM results", values: Sequence[Any] 
     path = existing_file(out / FILE, "the study's results")
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
-            found = database.execute(query, values)
-            names = [column[0] for column in found.description]
-            return [dict(zip(names, row, strict=True)) for row in found]
+            cursor = database.execute(query, values)
+            names = [column[0] for column in cursor.description]
+            return [dict(zip(names, row, strict=True)) for row in cursor]
     except sqlite3.Error as error:
         raise UserError(f"the results cannot be read: {error}", path, "correct the query") from None
 
@@ -146,7 +146,7 @@ def _analysis(name: str, folder: Path, keys: Mapping[tuple[str, str, int], str])
     results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     outputs = json.loads((folder / "outputs.json").read_text(encoding="utf-8"))
     unit = results["settings"]["unit"]
-    whole = {"unit": unit, "bin": "all"}
+    overall = {"unit": unit, "bin": "all"}
     bins = [
         {"unit": unit, "bin": each["label"], "first": each["first"], "last": each["last"]} for each in results["bins"]
     ]
@@ -157,22 +157,22 @@ def _analysis(name: str, folder: Path, keys: Mapping[tuple[str, str, int], str])
         about = {**_of(run), "test_condition": name, "swapped": float(output["share"])}
         if output["share"]:
             curve = curves[output["name"]]
-            rows = _swapped(curve, curve["shares"].index(output["share"]), whole)
+            rows = _swapped(curve, curve["shares"].index(output["share"]), overall)
         else:
             system = results["systems"][places[output["name"]]]
             spread = system["intervals"] or {"overall": {}, "bins": [{}] * len(bins)}
-            rows = _measures(system["overall"], spread["overall"], whole)
-            for place, found, ends in zip(bins, system["bins"], spread["bins"], strict=True):
-                rows += _measures(found, ends, place)
+            rows = _measures(system["overall"], spread["overall"], overall)
+            for place, scores, ends in zip(bins, system["bins"], spread["bins"], strict=True):
+                rows += _measures(scores, ends, place)
             rows += _places(results["positions"], places[output["name"]])
         yield from ({**about, **row} for row in rows)
 
 
-def _measures(found: Row, ends: Row, place: Row) -> list[dict[str, Any]]:
+def _measures(scores: Row, ends: Row, place: Row) -> list[dict[str, Any]]:
     """A row for each measure of an output in one bin."""
     return [
-        {**place, "n": found["n"], "measure": measure, "value": value, **_interval(ends.get(measure))}
-        for measure, value in found.items()
+        {**place, "n": scores["n"], "measure": measure, "value": value, **_interval(ends.get(measure))}
+        for measure, value in scores.items()
         if measure != "n"
     ]
 

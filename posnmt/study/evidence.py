@@ -104,9 +104,9 @@ def save(folder: Path, additive: Additive, source_lengths: np.ndarray, outputs: 
     """
     import numpy as np
 
-    made = [Output(**{field.name: each[field.name] for field in fields(Output)}) for each in outputs]
-    if len(made) != additive.rows.shape[1]:
-        raise ValueError(f"{len(made)} outputs are named, and {additive.rows.shape[1]} were counted")
+    records = [Output(**{field.name: each[field.name] for field in fields(Output)}) for each in outputs]
+    if len(records) != additive.rows.shape[1]:
+        raise ValueError(f"{len(records)} outputs are named, and {additive.rows.shape[1]} were counted")
     counts = additive.rows.astype(np.min_scalar_type(int(additive.rows.max(initial=0))))
     if not np.array_equal(counts, additive.rows):
         raise ValueError("counts are whole numbers from 0")
@@ -117,7 +117,7 @@ def save(folder: Path, additive: Additive, source_lengths: np.ndarray, outputs: 
         columns=np.array([(each.start, each.stop) for each in additive.columns.values()], int).reshape(-1, 2),
         source_lengths=np.asarray(source_lengths),
     )
-    listed = json.dumps([asdict(output) for output in made], indent=1, ensure_ascii=False)
+    listed = json.dumps([asdict(output) for output in records], indent=1, ensure_ascii=False)
     (folder / OUTPUTS).write_text(listed + "\n", encoding="utf-8")
 
 

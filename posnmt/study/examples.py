@@ -46,32 +46,32 @@ def examples(results: StudyResults, figure: Figure, wanted: Panel) -> tuple[list
     for variant in (first, second):
         if (absence := results.absence(variant, wanted.analysis)) is not None:
             return [], f"{results.recipe.label(variant)}: {absence[1]}."
-    found = evidence.load(results.analyses[wanted.analysis])
-    if figure.measure not in found.columns:
+    analysed = evidence.load(results.analyses[wanted.analysis])
+    if figure.measure not in analysed.columns:
         return [], f"Not shown, because the analysis {wanted.analysis} does not measure {measure}."
-    places = [found.places(variant, 0.0) for variant in (first, second)]
+    places = [analysed.places(variant, 0.0) for variant in (first, second)]
     seed = min(places[0].keys() & places[1].keys(), default=None)
-    if seed is None or not len(found.source_lengths):
+    if seed is None or not len(analysed.source_lengths):
         return [], "Not shown, because no seed has outputs of both systems."
     files = _texts(results, analysis.test, first, second, seed)
     if files is None:
         return [], "Not shown, because a translation is missing."
-    columns = found.columns[figure.measure]
-    scores = [sentence_scores(figure.measure, found.counts[:, of[seed], columns].astype(float)) for of in places]
+    columns = analysed.columns[figure.measure]
+    scores = [sentence_scores(figure.measure, analysed.counts[:, of[seed], columns].astype(float)) for of in places]
     lead = (scores[1] - scores[0]) * (1 if HIGHER_IS_BETTER[figure.measure] else -1)
     rising = sorted(range(len(lead)), key=lambda row: (lead[row], row))
     rows = (rising[-1], rising[len(rising) // 2], rising[0])
     lines = [list(read_lines(TextFile("text", path), Findings(accept=("empty", "crlf")))) for path in files]
-    made = []
+    chosen = []
     for place, row in zip(PLACES, rows, strict=True):
         names = [f"{label} ({measure} {score[row]:.1f})" for label, score in zip(labels, scores, strict=True)]
         texts = [text[row] for text in lines]
-        made.append(Example(row + 1, place, list(zip(["Source", "Reference", *names], texts, strict=True))))
+        chosen.append(Example(row + 1, place, list(zip(["Source", "Reference", *names], texts, strict=True))))
     rule = (
         f"Not chosen by hand: of {len(lead):,} sentences, seed {seed}, those on which {labels[1]} is most ahead of "
         f"{labels[0]} in {measure}, in the middle, and most behind."
     )
-    return made, rule
+    return chosen, rule
 
 
 def _texts(results: StudyResults, test: str, first: Variant, second: Variant, seed: int) -> list[Path] | None:
@@ -83,10 +83,10 @@ def _texts(results: StudyResults, test: str, first: Variant, second: Variant, se
     return [text / "source", text / "target", *(folder / "output" for folder in outputs if folder is not None)]
 
 
-def to_csv(made: Sequence[Example]) -> str:
+def to_csv(chosen: Sequence[Example]) -> str:
     """A row for every text of every sentence."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(("sentence", "place", "text", "content"))
-    writer.writerows((each.number, each.place, name, text) for each in made for name, text in each.texts)
+    writer.writerows((each.number, each.place, name, text) for each in chosen for name, text in each.texts)
     return stream.getvalue()

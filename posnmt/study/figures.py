@@ -49,21 +49,21 @@ class Plate:
 
 def plates(results: StudyResults) -> list[Plate]:
     """All figures of the recipe, in its order."""
-    made: list[Plate] = []
+    drawn: list[Plate] = []
     for figure in results.recipe.figures:
-        name = stem(f"figure-{figure.figure}", [each.name for each in made])
+        name = stem(f"figure-{figure.figure}", [each.name for each in drawn])
         charts: list[Chart] = []
         shown: list[Example] = []
         if figure.kind == "examples":
             of_panels = [examples(results, figure, wanted) for wanted in figure.panels]
-            shown = [each for found, _ in of_panels for each in found]
+            shown = [example for sentences, _ in of_panels for example in sentences]
             legend = [caption for _, caption in of_panels]
         else:
             charts, legend = _panels(results, figure, name)
         if figure.published:
             legend.append(f"In the paper: {figure.published}")
-        made.append(Plate(name, f"Figure {figure.figure}", figure.caption, charts, legend, shown))
-    return made
+        drawn.append(Plate(name, f"Figure {figure.figure}", figure.caption, charts, legend, shown))
+    return drawn
 
 
 def _panels(results: StudyResults, figure: Figure, name: str) -> tuple[list[Chart], list[str]]:
@@ -86,12 +86,12 @@ def _panels(results: StudyResults, figure: Figure, name: str) -> tuple[list[Char
         if figure.kind != "length-distribution" and not part.is_measured():
             legend.append(f"{title}: not drawn, because the analysis does not measure {part.measure.title}.")
             continue
-        found = KINDS[figure.kind](part)
+        outcome = KINDS[figure.kind](part)
         legend += part.absences()
-        if isinstance(found, str):
-            legend.append(f"{title}: not drawn, because {found}.")
+        if isinstance(outcome, str):
+            legend.append(f"{title}: not drawn, because {outcome}.")
         else:
-            charts.append(found)
+            charts.append(outcome)
     if charts:
         curves = [chart.panels[0].curves for chart in charts]
         banded = figure.kind != "length-distribution" and max(map(len, curves)) <= MOST_BANDS
@@ -138,14 +138,14 @@ class _Part:
             if variant[1] in analysis.trainings and analysis.test in tests
             if analysis.systems is None or variant[0] in analysis.systems
         ]
-        found: list[Variant] = []
+        chosen: list[Variant] = []
         for text in self.wanted.systems or of_line:
             if "/" in text:
-                found.append(self.results.recipe.variant(text))
+                chosen.append(self.results.recipe.variant(text))
             else:
                 of_system = [variant for variant in every if variant[0] == text]
-                found += of_system or [self.results.variant(text, self.wanted.analysis)]
-        return found or every
+                chosen += of_system or [self.results.variant(text, self.wanted.analysis)]
+        return chosen or every
 
     def is_measured(self) -> bool:
         """Whether the analysis has the figure's measure."""
@@ -161,8 +161,8 @@ class _Part:
 
     def shown(self) -> list[tuple[str, Variant]]:
         """Those that were measured, with the names of their lines."""
-        there = [variant for variant in self.variants() if variant in self.measured.places]
-        return list(zip(self.results.labels(there), there, strict=True))
+        measured = [variant for variant in self.variants() if variant in self.measured.places]
+        return list(zip(self.results.labels(measured), measured, strict=True))
 
     def number(self, label: str) -> int:
         """The number of a line, which gives it colour, stroke and marker."""
@@ -214,8 +214,10 @@ def _seen_by_all(part: _Part) -> list[str | None]:
     }
     marks: list[str | None] = []
     for each in part.measured.results["bins"]:
-        found = {mark(Bin(each["first"], each["last"]), lengths) for lengths in trained}
-        marks.append(None if not found or None in found else "partly unseen" if len(found) > 1 else found.pop())
+        bin_marks = {mark(Bin(each["first"], each["last"]), lengths) for lengths in trained}
+        marks.append(
+            None if not bin_marks or None in bin_marks else "partly unseen" if len(bin_marks) > 1 else bin_marks.pop()
+        )
     return marks
 
 
@@ -229,23 +231,26 @@ def _length_distribution(part: _Part) -> Chart | str:
         asked = "-".join("" if end is None else str(end) for end in ends or ())
         return f"{asked or 'none'} is not a bin of the analysis, which has {', '.join(each['label'] for each in bins)}"
     label, n = bins[chosen[0]]["label"], bins[chosen[0]]["n"]
-    found = part.measured.results["length_distributions"][chosen[0]]
-    if found is None:
+    distribution = part.measured.results["length_distributions"][chosen[0]]
+    if distribution is None:
         return f"no source has {label} {part.unit}"
-    firsts = found["first"]
-    curves = [Curve("reference", -1, found["reference"], [None] * len(firsts))]
+    firsts = distribution["first"]
+    curves = [Curve("reference", -1, distribution["reference"], [None] * len(firsts))]
     for name, variant in part.shown():
-        outputs = [found["systems"][place] for place in part.measured.places[variant].values()]
+        outputs = [distribution["systems"][place] for place in part.measured.places[variant].values()]
         means = [sum(counts) / len(outputs) for counts in zip(*outputs, strict=True)]
         curves.append(Curve(name, part.number(name), means, [None] * len(firsts), len(outputs)))
     return Chart(
         name=part.name,
         title=f"{part.title}: output lengths for sources of {label} {part.unit}",
         axis=f"output length in {part.unit}",
-        labels=[str(first) if found["width"] == 1 else f"{first}-{first + found['width'] - 1}" for first in firsts],
+        labels=[
+            str(first) if distribution["width"] == 1 else f"{first}-{first + distribution['width'] - 1}"
+            for first in firsts
+        ],
         panels=[Panel(Measure("Sentences", f"sources of {label} {part.unit}, n={n}", 1), curves)],
         places=firsts,
-        width=found["width"],
+        width=distribution["width"],
     )
 
 
@@ -274,11 +279,11 @@ def _swap(part: _Part) -> Chart | str:
 
 def _at_share(curves: Sequence[dict[str, Any]], share: float, measure: str) -> tuple[list[float], list[float] | None]:
     """The values of all seeds at one share, and the interval of the first."""
-    there = [(curve, curve["shares"].index(share)) for curve in curves if share in curve["shares"]]
-    values = [curve[measure][place] for curve, place in there if curve[measure][place] is not None]
-    if not there or not there[0][0]["intervals"]:
+    points = [(curve, curve["shares"].index(share)) for curve in curves if share in curve["shares"]]
+    values = [curve[measure][place] for curve, place in points if curve[measure][place] is not None]
+    if not points or not points[0][0]["intervals"]:
         return values, None
-    return values, there[0][0]["intervals"][measure][there[0][1]]
+    return values, points[0][0]["intervals"][measure][points[0][1]]
 
 
 def _sweep(part: _Part) -> Chart | str:

@@ -74,10 +74,10 @@ class Grid:
     @property
     def groups(self) -> list[tuple[str, str, int]]:
         """The shared headings: text, what is said of it, and how many columns it spans; empty if there are none."""
-        found = []
+        groups = []
         for (text, about), heads in groupby(self.heads, lambda head: (head.group, head.about)):
-            found.append((re.sub(r"(?<=\d)-", "\N{EN DASH}", text), about, len(list(heads))))
-        return found if any(head.group for head in self.heads) else []
+            groups.append((re.sub(r"(?<=\d)-", "\N{EN DASH}", text), about, len(list(heads))))
+        return groups if any(head.group for head in self.heads) else []
 
 
 @dataclass(frozen=True)

@@ -90,12 +90,12 @@ def _config_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserErr
         return []
 
     for scale, setting in recipe.scales.items():
-        if found := refused(("scales", scale, "config"), partial(text_config, recipe, scale, Training())):
-            yield from found
+        if problems := refused(("scales", scale, "config"), partial(text_config, recipe, scale, Training())):
+            yield from problems
             continue
         of_trainings = {
-            name: refused(("trainings", name, "config"), partial(text_config, recipe, scale, how))
-            for name, how in recipe.trainings.items()
+            name: refused(("trainings", name, "config"), partial(text_config, recipe, scale, definition))
+            for name, definition in recipe.trainings.items()
         }
         yield from (fault for faults in of_trainings.values() for fault in faults)
         for system, training in recipe.variants(scale):

@@ -20,10 +20,10 @@ def agreed(measured: Measured, metric: str, test: str, one: Variant, other: Vari
     Returns:
         None where the analysis has no such test, or not both systems.
     """
-    found = _tests(measured, metric)
-    if found is None:
+    entry = _tests(measured, metric)
+    if entry is None:
         return None
-    marks = {found["tests"][test]["marks"][row][column] for row, column in _pairs(measured, one, other)}
+    marks = {entry["tests"][test]["marks"][row][column] for row, column in _pairs(measured, one, other)}
     if not marks:
         return None
     for strong, weak in ((">>", ">"), ("<<", "<")):
@@ -34,7 +34,7 @@ def agreed(measured: Measured, metric: str, test: str, one: Variant, other: Vari
 
 def signs(results: StudyResults, table: Table) -> tuple[dict[tuple[int, int], str], list[str]]:
     """The signs of a table of scores, by row and column, and the sentences that explain them."""
-    found: dict[tuple[int, int], str] = {}
+    by_cell: dict[tuple[int, int], str] = {}
     variants = [results.variant(row) for row in table.rows]
     for number, column in enumerate(table.columns):
         baselines = {table.rows.index(each.baseline): each for each in table.marks if each.analysis == column.analysis}
@@ -47,19 +47,19 @@ def signs(results: StudyResults, table: Table) -> tuple[dict[tuple[int, int], st
             if measured is not None:
                 sign = _sign(measured, column.measure, marks, variants[row], variants[max(above)])
                 if sign:
-                    found[row, number] = sign
-    return found, list(_legend(results, table))
+                    by_cell[row, number] = sign
+    return by_cell, list(_legend(results, table))
 
 
 def _sign(measured: Measured, metric: str, marks: Marks, variant: Variant, baseline: Variant) -> str:
     """The sign of the lowest p at which every seed is better than every seed of the baseline; else nothing."""
-    found = _tests(measured, metric)
+    entry = _tests(measured, metric)
     pairs = list(_pairs(measured, variant, baseline))
-    if found is None or not pairs:
+    if entry is None or not pairs:
         return ""
-    tested = found["tests"][marks.test]
+    tested = entry["tests"][marks.test]
     # The sign test speaks of sentences, the others of the score.
-    ahead = tested["sentences"] if marks.test == "sign_test" else found["differences"]
+    ahead = tested["sentences"] if marks.test == "sign_test" else entry["differences"]
     direction = 1 if marks.test == "sign_test" or HIGHER_IS_BETTER[metric] else -1
     for row, column in pairs:
         if direction * (ahead[row][column] - ahead[column][row]) <= 0:

@@ -96,8 +96,8 @@ class StudyResults:
             analysis: which analysis; of `decoding_speed`, the one whose test was decoded, None for any.
         """
         if measure not in OF_RUNS:
-            found = self.measured.get(analysis or "")
-            return {} if found is None else found.values(variant, measure)
+            measured = self.measured.get(analysis or "")
+            return {} if measured is None else measured.values(variant, measure)
         figures: dict[int, float | None] = {}
         for run in self.runs_of(variant):
             figure = run[measure]
@@ -174,13 +174,13 @@ class Measured:
 
     def values(self, variant: Variant, measure: str, bin_number: int | None = None) -> dict[int, float]:
         """A measure of every seed's output, overall or in one bin; those that have none are left out."""
-        found = {}
+        values = {}
         for seed, place in self.places.get(variant, {}).items():
             system = self.results["systems"][place]
             value = (system["overall"] if bin_number is None else system["bins"][bin_number]).get(measure)
             if value is not None:
-                found[seed] = value
-        return found
+                values[seed] = value
+        return values
 
     def interval(self, variant: Variant, measure: str, bin_number: int | None = None) -> list[float] | None:
         """The 95 % interval over sentences of the only seed's output; None with several seeds, or without samples."""

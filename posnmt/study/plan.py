@@ -19,7 +19,7 @@ from posnmt.workflow.graph import Step
 
 KINDS = "posnmt.study.steps:KINDS"
 """Where the kinds of a study's steps are."""
-WHOLE = "prepare/whole"
+FULL_TEXT = "prepare/whole"
 """The step that prepares the whole training text where some trainings take a part of it."""
 
 
@@ -131,46 +131,46 @@ def _prepare(study_plan: Plan, training: str) -> str:
 
     A part by length takes the subwords of the whole text, which count its lengths.
     """
-    how = study_plan.recipe.trainings[training]
+    definition = study_plan.recipe.trainings[training]
     texts, which = _texts(study_plan, training)
     needs = dict(texts)
-    if how.part is not None:
-        needs["subwords"] = _whole(study_plan, how)
-    config = text_config(study_plan.recipe, study_plan.scale, how)
+    if definition.part is not None:
+        needs["subwords"] = _prepare_full_text(study_plan, definition)
+    config = text_config(study_plan.recipe, study_plan.scale, definition)
     settings = {"config": {key: config[key] for key in ("data", "subword") if key in config}, **which}
     return study_plan.add(f"prepare/{training}", "prepare", settings, needs=needs)
 
 
-def _whole(study_plan: Plan, how: Training) -> str:
+def _prepare_full_text(study_plan: Plan, definition: Training) -> str:
     """The step that prepares the whole text of which a training takes a part."""
-    whole = how.model_copy(update={"part": None})
-    config = text_config(study_plan.recipe, study_plan.scale, whole)
+    full = definition.model_copy(update={"part": None})
+    config = text_config(study_plan.recipe, study_plan.scale, full)
     settings = {"config": {key: config[key] for key in ("data", "subword") if key in config}, "part": None}
     needs = {"train": _corpus(study_plan, "train"), "dev": _corpus(study_plan, "dev")}
-    return study_plan.add(WHOLE, "prepare", settings, needs=needs)
+    return study_plan.add(FULL_TEXT, "prepare", settings, needs=needs)
 
 
 def _texts(study_plan: Plan, training: str) -> tuple[dict[str, str], dict[str, Any]]:
     """The steps that hold a training's two corpora, and which part of the first to take."""
-    how = study_plan.recipe.trainings[training]
+    definition = study_plan.recipe.trainings[training]
     train, dev = _corpus(study_plan, "train"), _corpus(study_plan, "dev")
-    if how.reorder:
+    if definition.reorder:
         train, dev = _reordered(study_plan, "train", train), _reordered(study_plan, "dev", dev)
-    if how.part is None:
+    if definition.part is None:
         return {"train": train, "dev": dev}, {"part": None}
-    limit = text_config(study_plan.recipe, study_plan.scale, how).get("data", {}).get("max_length", 100)
+    limit = text_config(study_plan.recipe, study_plan.scale, definition).get("data", {}).get("max_length", 100)
     settings = {
-        "parts": how.part.of,
+        "parts": definition.part.of,
         "max_length": limit,
-        **_counted(text_config(study_plan.recipe, study_plan.scale, how)),
+        **_counted(text_config(study_plan.recipe, study_plan.scale, definition)),
     }
     parts = study_plan.add(
-        f"corpus/parts-{how.part.of}",
+        f"corpus/parts-{definition.part.of}",
         "length-split",
         settings,
-        needs={"text": train, "prepared": _whole(study_plan, how)},
+        needs={"text": train, "prepared": _prepare_full_text(study_plan, definition)},
     )
-    return {"train": parts, "dev": dev}, {"part": how.part.take}
+    return {"train": parts, "dev": dev}, {"part": definition.part.take}
 
 
 def _counted(config: Config) -> Config:
@@ -182,8 +182,8 @@ def _corpus(study_plan: Plan, name: str) -> str:
     """The step that holds a corpus: files put in one place, a public text, or the artificial language pair."""
     setting = study_plan.setting
     if name not in setting.corpora:
-        whole = study_plan.add("corpus/artificial", "artificial", setting.artificial or {})
-        return study_plan.add(f"corpus/{name}", "part-of-artificial", {"name": name}, needs={"artificial": whole})
+        artificial = study_plan.add("corpus/artificial", "artificial", setting.artificial or {})
+        return study_plan.add(f"corpus/{name}", "part-of-artificial", {"name": name}, needs={"artificial": artificial})
     texts = setting.corpora[name]
     texts = texts if isinstance(texts, list) else [texts]
     needs: dict[str, str] = {}
@@ -261,18 +261,18 @@ def analyses(study_plan: Plan, finished: Iterable[str]) -> tuple[dict[str, Step]
     steps: dict[str, Step] = {}
     missing: dict[str, str] = {}
     for name, analysis in study_plan.recipe.analyses.items():
-        runs = [run for run in study_plan.runs if _belongs(run, analysis)]
-        there = [run for run in runs if run.translations[analysis.test] in done]
-        if not there:
+        runs = [run for run in study_plan.runs if _is_part(run, analysis)]
+        finished_runs = [run for run in runs if run.translations[analysis.test] in done]
+        if not finished_runs:
             missing[name] = (
                 "none of its translations was made" if runs else f"it is not part of scale {study_plan.scale}"
             )
             continue
-        steps[name] = _analysis(study_plan, name, analysis, there)
+        steps[name] = _analysis(study_plan, name, analysis, finished_runs)
     return steps, missing
 
 
-def _belongs(run: PlannedRun, analysis: Analysis) -> bool:
+def _is_part(run: PlannedRun, analysis: Analysis) -> bool:
     """Whether a run's translation is part of an analysis."""
     in_systems = analysis.systems is None or run.system in analysis.systems
     return in_systems and run.training in analysis.trainings and analysis.test in run.translations

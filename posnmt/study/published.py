@@ -26,8 +26,8 @@ def texts(figures: Sequence[Published], unit: float = 1) -> list[str]:
 
 def decimals(figures: Sequence[Published]) -> int | None:
     """The most decimals that a published figure has; None without figures."""
-    found = [_decimals(each) for each in figures if each is not None]
-    return max((each for each in found if each is not None), default=None)
+    counts = [_decimals(each) for each in figures if each is not None]
+    return max((each for each in counts if each is not None), default=None)
 
 
 def value(figure: Published, unit: float = 1) -> float | None:
@@ -36,8 +36,8 @@ def value(figure: Published, unit: float = 1) -> float | None:
         return None
     if not isinstance(figure, str):
         return figure * unit
-    found = NUMBER.match(figure.strip())
-    return float(found[0].replace(",", "")) * unit if found else None
+    match = NUMBER.match(figure.strip())
+    return float(match[0].replace(",", "")) * unit if match else None
 
 
 def show(figure: float, measure: str, unit: float = 1, published_decimals: int | None = None) -> str:
@@ -62,8 +62,8 @@ def show_spread(deviation: float, measure: str, unit: float = 1, published_decim
 
 def _decimals(figure: float | str) -> int | None:
     """The decimals of one figure; None if it is none."""
-    found = NUMBER.match(f"{figure:.10f}".rstrip("0") if isinstance(figure, float | int) else figure.strip())
-    return len(found[1] or "") if found else None
+    match = NUMBER.match(f"{figure:.10f}".rstrip("0") if isinstance(figure, float | int) else figure.strip())
+    return len(match[1] or "") if match else None
 
 
 def _number(figure: float, shown: int, unit: float) -> str:

@@ -213,14 +213,14 @@ class Recipe(Section):
 
     def variants(self, scale: Scale) -> dict[tuple[str, str], list[str]]:
         """(system, training) -> the tests that it translates, in the order of the recipe."""
-        found: dict[tuple[str, str], list[str]] = {}
+        tests_of: dict[tuple[str, str], list[str]] = {}
         for runs in self.runs:
             for system in runs.systems:
                 for training in runs.trainings:
                     if scale in runs.scales and scale in self.systems[system].scales:
-                        tests = found.setdefault((system, training), [])
+                        tests = tests_of.setdefault((system, training), [])
                         tests += [test for test in runs.tests if test not in tests]
-        return found
+        return tests_of
 
     def variant(self, text: str) -> tuple[str, str]:
         """`system/training`, or `system` with the first training, as a pair."""

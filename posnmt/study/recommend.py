@@ -39,14 +39,16 @@ def recommend(recipe: Recipe, wanted: Recommend, evidence: Mapping[str, Evidence
         if system != best
     }
     sentences = [f"{recipe.label((best, training))} has the best mean {wanted.measure} ({scores[best]:.1f})."]
-    for system, found in decisions.items():
+    for system, comparisons in decisions.items():
         label = recipe.label((system, training))
-        sentences += [f"{label}, {name}: {each.sentence}." for name, each in zip(wanted.analyses, found, strict=True)]
+        sentences += [
+            f"{label}, {name}: {each.sentence}." for name, each in zip(wanted.analyses, comparisons, strict=True)
+        ]
     if len({output.seed for output in first.outputs}) < 2:
         return Recommendation("There is no recommendation: one seed of each system says nothing of others.", sentences)
     as_good = [
         best,
-        *(system for system, found in decisions.items() if all(each.word != "supported" for each in found)),
+        *(system for system, comparisons in decisions.items() if all(each.word != "supported" for each in comparisons)),
     ]
     speeds = {system: _speed(first, system) for system in as_good}
     chosen = max(as_good, key=speeds.__getitem__)

@@ -16,7 +16,7 @@ from posnmt.workflow import status
 from posnmt.workflow.graph import Graph
 
 
-def whole_graph(study_plan: Plan) -> Graph:
+def full_graph(study_plan: Plan) -> Graph:
     """All steps that there would be if nothing failed, analyses too."""
     steps, _ = analyses(study_plan, study_plan.steps)
     return Graph([*study_plan.steps.values(), *steps.values()], KINDS)
@@ -31,7 +31,7 @@ def print_plan(study_plan: Plan, out: Path, calibrate: bool, display: Display) -
         calibrate: whether to time the systems.
         display: told what is being timed.
     """
-    graph = whole_graph(study_plan)
+    graph = full_graph(study_plan)
     done = Counter(graph.steps[name].kind for name in finished(graph, out))
     counts = Counter(graph.steps[name].kind for name in graph.order())
     costs = estimate(study_plan, display.say) if calibrate else {}
@@ -45,8 +45,8 @@ def print_plan(study_plan: Plan, out: Path, calibrate: bool, display: Display) -
         disk = sum(cost.disk for cost in costs.values())
         total = None if None in hours else sum(hour or 0.0 for hour in hours)
         table.add_section()
-        whole = (str(counts.total()), str(done.total()), *_cost(Estimate(0, total, disk)))
-        table.add_row("all", *whole)
+        totals = (str(counts.total()), str(done.total()), *_cost(Estimate(0, total, disk)))
+        table.add_row("all", *totals)
     console = Console()
     console.print(table)
     recipe, setting = study_plan.recipe, study_plan.setting
@@ -70,4 +70,4 @@ def _cost(cost: Estimate) -> tuple[str, str]:
 
 def print_status(study_plan: Plan, out: Path) -> None:
     """The state of every step."""
-    Console().print(status.table(whole_graph(study_plan), out))
+    Console().print(status.table(full_graph(study_plan), out))

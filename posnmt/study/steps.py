@@ -48,7 +48,7 @@ class _Progress(Display):
         self._context.say(f"{description} {fraction:.0%}  {state}")
 
 
-def _anew(context: Context) -> Path:
+def _work_folder(context: Context) -> Path:
     """An empty folder to work in; what an attempt that was stopped left there goes."""
     folder = context.folder / "work"
     shutil.rmtree(folder, ignore_errors=True)
@@ -56,7 +56,7 @@ def _anew(context: Context) -> Path:
     return folder
 
 
-def _keep(context: Context, work: Path, names: dict[str, str]) -> None:
+def _move_results(context: Context, work: Path, names: dict[str, str]) -> None:
     """Move what was made to where others look for it; the rest of the folder of work goes."""
     for old, new in names.items():
         if (work / old).exists():
@@ -70,9 +70,9 @@ def artificial(context: Context) -> None:
     """The artificial language pair."""
     from posnmt.corpora.artificial.pairs import command
 
-    work = _anew(context)
+    work = _work_folder(context)
     command(work / "pair", **context.settings)
-    _keep(context, work, {"pair": "pair"})
+    _move_results(context, work, {"pair": "pair"})
 
 
 def part_of_artificial(context: Context) -> None:
@@ -131,8 +131,8 @@ def fetch(context: Context) -> None:
     from posnmt.corpora.fetch import fetch as get
 
     pair = context.settings["pair"]
-    found = get(spec(context.settings["corpus"]), default_cache(), (pair["source"], pair["target"]), context.say)
-    for part, path in {"source": found.source, "target": found.target, "documents": found.document_ids}.items():
+    fetched = get(spec(context.settings["corpus"]), default_cache(), (pair["source"], pair["target"]), context.say)
+    for part, path in {"source": fetched.source, "target": fetched.target, "documents": fetched.document_ids}.items():
         if path is not None:
             shutil.copyfile(path, context.folder / part)
 
@@ -143,7 +143,7 @@ def length_split(context: Context) -> None:
     from posnmt.conditions.length import length_split as split
     from posnmt.conditions.text import parallel_text
 
-    work, text = _anew(context), context.inputs["text"]
+    work, text = _work_folder(context), context.inputs["text"]
     models = store_of(context) / "text"
     unit = choose_unit("subwords", models)
     files = {side: text / side for side in SIDES}
@@ -154,7 +154,7 @@ def length_split(context: Context) -> None:
     names = {"split/manifest.json": "manifest.json"}
     for number, name in enumerate(manifest["statistics"]["parts"], 1):
         names |= {f"split/{name}.{side}": f"{number}/{side}" for side in SIDES}
-    _keep(context, work, names)
+    _move_results(context, work, names)
 
 
 def join(context: Context) -> None:
@@ -162,12 +162,14 @@ def join(context: Context) -> None:
     from posnmt.conditions.join import join as write_joined
     from posnmt.conditions.text import parallel_text
 
-    work, text, settings = _anew(context), context.inputs["text"], context.settings
+    work, text, settings = _work_folder(context), context.inputs["text"], context.settings
     documents = text / "documents"
     between = ["" if settings["pair"][side] in ("ja", "zh") else " " for side in SIDES]
     files = parallel_text(text / "source", text / "target", documents=documents if documents.exists() else None)
     write_joined(work / "joined", files, settings["sentences"], between[0], between[1], settings["rest"] == "drop")
-    _keep(context, work, {f"joined/joined.{side}": side for side in SIDES} | {"joined/manifest.json": "manifest.json"})
+    _move_results(
+        context, work, {f"joined/joined.{side}": side for side in SIDES} | {"joined/manifest.json": "manifest.json"}
+    )
 
 
 def swap(context: Context) -> None:
@@ -175,30 +177,30 @@ def swap(context: Context) -> None:
     from posnmt.conditions.swap import swap as write_swapped
     from posnmt.conditions.text import InputText
 
-    work, text, shares = _anew(context), context.inputs["text"], context.settings["shares"]
+    work, text, shares = _work_folder(context), context.inputs["text"], context.settings["shares"]
     write_swapped(work / "swapped", InputText({"source": TextFile("source", text / "source")}), shares, 1)
     for side in SIDES:
         shutil.copyfile(text / side, context.folder / side)
-    _keep(context, work, {f"swapped/swapped-{share:g}.source": f"swapped-{share:g}" for share in shares})
+    _move_results(context, work, {f"swapped/swapped-{share:g}.source": f"swapped-{share:g}" for share in shares})
 
 
 def reorder_model(context: Context) -> None:
     """A pre-orderer learned from a training text; by its own alignments where there are any, else by eflomal."""
     from posnmt.conditions.reorder.command import command
 
-    work, text = _anew(context), context.inputs["train"]
+    work, text = _work_folder(context), context.inputs["train"]
     alignment = text / "align" if (text / "align").exists() else None
     applied = [f"sample={text / 'source'}"]
     seed = context.settings["seed"]
     command(work / "made", applied, text / "source", text / "target", alignment, seed=seed, display=_Progress(context))
-    _keep(context, work, {"made/model.json": "model.json", "made/manifest.json": "manifest.json"})
+    _move_results(context, work, {"made/model.json": "model.json", "made/manifest.json": "manifest.json"})
 
 
 def reorder(context: Context) -> None:
     """A corpus with the words of its source, swapped or not, in the order of the target."""
     from posnmt.conditions.reorder.command import command
 
-    work, text = _anew(context), context.inputs["text"]
+    work, text = _work_folder(context), context.inputs["text"]
     sources = [
         path.name for path in sorted(text.iterdir()) if path.name == "source" or path.name.startswith("swapped-")
     ]
@@ -207,7 +209,7 @@ def reorder(context: Context) -> None:
     for other in ("target", "documents"):
         if (text / other).exists():
             shutil.copyfile(text / other, context.folder / other)
-    _keep(context, work, {f"made/{name}": name for name in sources})
+    _move_results(context, work, {f"made/{name}": name for name in sources})
 
 
 def _config(context: Context, tree: dict[str, Any]) -> Config:
@@ -290,7 +292,7 @@ def analyse(context: Context) -> None:
     settings, test = context.settings, context.inputs["test"]
     models = store_of(context) / "text"
     outputs = list(_outputs(context))
-    work = _anew(context)
+    work = _work_folder(context)
     source, reference = test / "source", test / "target"
     plain = {each["name"]: each["file"] for each in outputs if not each["share"]}
     swapped = {(each["name"], each["share"]): each["file"] for each in outputs if each["share"]}
@@ -309,13 +311,13 @@ def analyse(context: Context) -> None:
         swapped = {key: _cut(path, cut, work) for key, path in swapped.items()}
     trained = [each["trained_lengths"] for each in outputs]
     edges = _bins_of_parts(context) if settings["bins"] == "parts" else settings["bins"]
-    how = Settings(
+    options = Settings(
         **unit, bin_edges=edges, max_trained_length=max(longest for _, longest in trained),
         min_trained_length=min(shortest for shortest, _ in trained), metrics=settings["metrics"],
         bleu_tokenizer=settings["bleu_tokenizer"] if settings["text"] == "raw" else "none",
         processes=context.resources.cores,
     )  # fmt: skip
-    analysis = measure(source, reference, plain, how, swapped, context.say)
+    analysis = measure(source, reference, plain, options, swapped, context.say)
     evidence.save(context.folder, analysis.additive, analysis.source_lengths, outputs)
     context.say("drawing")
     write(analysis, context.folder)
@@ -369,11 +371,11 @@ def _subwords(side: SideText) -> Cut:
 
 def _cut(path: Path, cut: Cut, work: Path) -> Path:
     """A text cut into words or subwords, with blanks between."""
-    made = work / f"{len(list(work.iterdir()))}.txt"
+    cut_path = work / f"{len(list(work.iterdir()))}.txt"
     findings = Findings(accept=("empty", "crlf"))
     lines = list(read_lines(TextFile("text", path), findings))
-    made.write_text("".join(f"{line}\n" for line in cut(lines)), encoding="utf-8", newline="\n")
-    return made
+    cut_path.write_text("".join(f"{line}\n" for line in cut(lines)), encoding="utf-8", newline="\n")
+    return cut_path
 
 
 KINDS: dict[str, Kind] = {

@@ -16,7 +16,7 @@ from posnmt.files import read_json, sha256_of, write_json
 from posnmt.run import read_record
 from posnmt.study import database, evidence
 from posnmt.study.page import StudyResults, render
-from posnmt.study.plan import KINDS, WHOLE, Plan, PlannedRun, analyses, plan
+from posnmt.study.plan import FULL_TEXT, KINDS, Plan, PlannedRun, analyses, plan
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.recommend import recommend
 from posnmt.study.steps import SIDES, training_speed
@@ -26,7 +26,7 @@ from posnmt.workflow.folder import alteration
 from posnmt.workflow.graph import Graph
 
 Say = Callable[[str], None]
-ASKED = "asked.json"
+REQUEST = "asked.json"
 
 
 def run(
@@ -52,7 +52,7 @@ def run(
     """
     study_plan = plan(recipe, scale, data, config_format(out))
     runner.open_study(out, recipe.recipe, recipe.hash)
-    remember(study_plan, out)
+    save_request(study_plan, out)
     first = runner.run(Graph(study_plan.steps.values(), KINDS), out, executor=executor, jobs=jobs, say=say)
     graph, _ = with_analyses(study_plan, out)
     second = runner.run(graph, out, executor=executor, jobs=jobs, say=say, retry=False)
@@ -66,34 +66,34 @@ def run(
     return summary
 
 
-def remember(study_plan: Plan, out: Path) -> None:
+def save_request(study_plan: Plan, out: Path) -> None:
     """Write down what the study in a folder was asked for, so that the folder alone tells how far it is."""
-    asked = {
+    request = {
         "recipe": study_plan.recipe.model_dump(mode="json", by_alias=True),
         "scale": study_plan.scale,
         "data": None if study_plan.data is None else str(study_plan.data.resolve()),
         "config_format": study_plan.format,
     }
-    write_json(out / ASKED, asked)
+    write_json(out / REQUEST, request)
 
 
 def config_format(out: Path) -> int:
     """The format of a study's configurations: that with which it was begun, today's for a new folder."""
-    asked = read_json(out / ASKED)
-    return FORMAT if asked is None else int(asked.get("config_format", OLDEST))
+    request = read_json(out / REQUEST)
+    return FORMAT if request is None else int(request.get("config_format", OLDEST))
 
 
-def recall(out: Path) -> Plan:
+def load_plan(out: Path) -> Plan:
     """The plan of the study in a folder, as it was last run.
 
     Raises:
         UserError: no study was run there.
     """
-    asked = read_json(out / ASKED)
-    if asked is None:
+    request = read_json(out / REQUEST)
+    if request is None:
         raise UserError("no study was run here", out, "name the folder that `posnmt study run` was given as --out")
-    data = None if asked["data"] is None else Path(asked["data"])
-    return plan(Recipe.model_validate(asked["recipe"]), asked["scale"], data, config_format(out))
+    data = None if request["data"] is None else Path(request["data"])
+    return plan(Recipe.model_validate(request["recipe"]), request["scale"], data, config_format(out))
 
 
 def with_analyses(study_plan: Plan, out: Path) -> tuple[Graph, dict[str, str]]:
@@ -114,16 +114,16 @@ def altered(study_plan: Plan, out: Path) -> dict[str, status.State]:
     Files of an analysis, which a report is made from, are read; of other steps time and size of the files decide.
     """
     complete, _ = analyses(study_plan, study_plan.steps)
-    found: dict[str, status.State] = {}
+    states: dict[str, status.State] = {}
     for graph in (Graph([*study_plan.steps.values(), *complete.values()], KINDS), with_analyses(study_plan, out)[0]):
         for state in status.states(graph, out):
             if state.state == "altered":
-                found[state.step] = state
+                states[state.step] = state
             elif state.state == "done" and graph.steps[state.step].kind == "analyse":
                 folder = graph.folder(out, state.step)
                 if (what := alteration(folder, thorough=True)) is not None:
-                    found[state.step] = status.altered(state.step, folder, what)
-    return found
+                    states[state.step] = status.altered(state.step, folder, what)
+    return states
 
 
 def report(study_plan: Plan, out: Path, say: Say = lambda message: None) -> Path:
@@ -134,21 +134,21 @@ def report(study_plan: Plan, out: Path, say: Say = lambda message: None) -> Path
     """
     graph, missing = with_analyses(study_plan, out)
     folders = {name: graph.folder(out, name) for name in finished(graph, out)}
-    wrong = altered(study_plan, out)
-    found = {
+    altered_steps = altered(study_plan, out)
+    ready = {
         name: folders[step]
         for name in study_plan.recipe.analyses
-        if (step := f"analyse/{name}") in folders and step not in wrong
+        if (step := f"analyse/{name}") in folders and step not in altered_steps
     }
-    if not found:
-        todo = f"restore {', '.join(wrong)}, which was altered" if wrong else "run it first"
+    if not ready:
+        todo = f"restore {', '.join(altered_steps)}, which was altered" if altered_steps else "run it first"
         raise UserError("no analysis of this study is finished, so there is nothing to report", out, todo)
-    missing |= {name: why for name, why in _spoilt(study_plan, wrong).items() if name not in found}
+    missing |= {name: why for name, why in _altered_needs(study_plan, altered_steps).items() if name not in ready}
     for name in study_plan.recipe.analyses:
-        if name not in found and name not in missing:
+        if name not in ready and name not in missing:
             missing[name] = "it failed, or was not made yet"
     say("deciding the claims")
-    of_analyses = {name: evidence.load(folder) for name, folder in found.items()}
+    of_analyses = {name: evidence.load(folder) for name, folder in ready.items()}
     verdicts = [
         decide(claim, of_analyses, study_plan.recipe.variant, study_plan.scale) for claim in study_plan.recipe.claims
     ]
@@ -159,7 +159,7 @@ def report(study_plan: Plan, out: Path, say: Say = lambda message: None) -> Path
         recipe=study_plan.recipe,
         scale=study_plan.scale,
         runs=runs,
-        analyses=found,
+        analyses=ready,
         missing=missing,
         corpora=_corpora(study_plan, folders),
         parts=_parts(study_plan, folders),
@@ -176,21 +176,21 @@ def report(study_plan: Plan, out: Path, say: Say = lambda message: None) -> Path
         },
         cost=sum(run["seconds"] or 0.0 for run in runs),
     )
-    database.write(out, study_plan.recipe.recipe, study_plan.scale, runs, found)
+    database.write(out, study_plan.recipe.recipe, study_plan.scale, runs, ready)
     say("drawing")
     render(results, out)
     return out / "report.html"
 
 
-def _spoilt(study_plan: Plan, wrong: Mapping[str, status.State]) -> dict[str, str]:
+def _altered_needs(study_plan: Plan, altered_steps: Mapping[str, status.State]) -> dict[str, str]:
     """Analysis -> which step was altered, of those that were, or that need a step that was."""
     steps, _ = analyses(study_plan, study_plan.steps)
     every = {**study_plan.steps, **{step.name: step for step in steps.values()}}
 
     def first(name: str) -> str | None:
-        return name if name in wrong else next(filter(None, map(first, every[name].needs.values())), None)
+        return name if name in altered_steps else next(filter(None, map(first, every[name].needs.values())), None)
 
-    return {name: f"{spoilt} was altered" for name, step in steps.items() if (spoilt := first(step.name))}
+    return {name: f"{need} was altered" for name, step in steps.items() if (need := first(step.name))}
 
 
 def _run(graph: Graph, out: Path, planned: PlannedRun, folders: dict[str, Path]) -> dict[str, Any]:
@@ -226,25 +226,25 @@ def _corpora(study_plan: Plan, folders: dict[str, Path]) -> dict[str, dict[str, 
     """Pairs and lengths, in subwords, of every training text, of dev and of every test text."""
     from posnmt.data.store import Store
 
-    found: dict[str, dict[str, Any]] = {}
+    corpora: dict[str, dict[str, Any]] = {}
     prepared = {
         name.removeprefix("prepare/"): folders[name]
         for name, step in study_plan.steps.items()
-        if step.kind == "prepare" and name in folders and name != WHOLE
+        if step.kind == "prepare" and name in folders and name != FULL_TEXT
     }
     for training, folder in prepared.items():
         store = Store.open(next(folder.glob("*/manifest.json")).parent)
         for name, split in ((f"training, {training}", "train"), ("dev", "dev")):
             lengths = store.split(split)
-            found.setdefault(name, _lengths(lengths.source_lengths.tolist(), lengths.target_lengths.tolist()))
+            corpora.setdefault(name, _lengths(lengths.source_lengths.tolist(), lengths.target_lengths.tolist()))
         for test, steps in study_plan.tests.items():
-            if test not in found and steps[""] in folders:
+            if test not in corpora and steps[""] in folders:
                 sides = [(folders[steps[""]] / side).read_text(encoding="utf-8") for side in SIDES]
                 of_sides = zip((store.text.source, store.text.target), sides, strict=True)
-                found[test] = _lengths(
+                corpora[test] = _lengths(
                     *([len(row) for row in side.encode(text.removesuffix("\n").split("\n"))] for side, text in of_sides)
                 )
-    return found
+    return corpora
 
 
 def _lengths(source: list[int], target: list[int]) -> dict[str, Any]:
@@ -259,10 +259,10 @@ def _lengths(source: list[int], target: list[int]) -> dict[str, Any]:
 
 def _parts(study_plan: Plan, folders: dict[str, Path]) -> dict[str, dict[str, Any]]:
     """Training -> what is known of its part of the training text."""
-    found = {}
-    for name, how in study_plan.recipe.trainings.items():
-        step = f"corpus/parts-{how.part.of}" if how.part else None
-        if step in folders and how.part:
+    parts = {}
+    for name, definition in study_plan.recipe.trainings.items():
+        step = f"corpus/parts-{definition.part.of}" if definition.part else None
+        if step in folders and definition.part:
             manifest = json.loads((folders[step] / "manifest.json").read_text(encoding="utf-8"))
-            found[name] = list(manifest["statistics"]["parts"].values())[how.part.take - 1]
-    return found
+            parts[name] = list(manifest["statistics"]["parts"].values())[definition.part.take - 1]
+    return parts

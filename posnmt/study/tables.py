@@ -20,15 +20,15 @@ SPREAD = "Figures are means over seeds; after ± stands the standard deviation."
 
 def sheets(results: StudyResults) -> list[Sheet]:
     """All tables of the recipe, in its order."""
-    made: list[Sheet] = []
+    tables: list[Sheet] = []
     for table in results.recipe.tables:
-        name = stem(f"table-{table.table}", [each.name for each in made])
+        name = stem(f"table-{table.table}", [each.name for each in tables])
         grids, legend = KINDS[table.kind](results, table)
         sheet = Sheet(name, f"Table {table.table}", table.caption, grids)
         spread = [SPREAD] if any(cell.spread for cell in sheet.cells) else []
         note = [table.note] if table.note else []
-        made.append(replace(sheet, legend=[*spread, *legend, *note]))
-    return made
+        tables.append(replace(sheet, legend=[*spread, *legend, *note]))
+    return tables
 
 
 def figure_cell(
@@ -83,10 +83,10 @@ def _unmeasured(results: StudyResults, measure: str, analysis: str | None) -> st
 def _scores(results: StudyResults, table: Table) -> tuple[list[Grid], list[str]]:
     """A row a system, a column a measure."""
     variants = [results.variant(row) for row in table.rows]
-    found, legend = signs(results, table)
+    by_cell, legend = signs(results, table)
     columns = [_column(results, variants, column) for column in table.columns]
     cells = [
-        [replace(column[row], sign=found.get((row, number), "")) for number, column in enumerate(columns)]
+        [replace(column[row], sign=by_cell.get((row, number), "")) for number, column in enumerate(columns)]
         for row in range(len(variants))
     ]
     cited = _cited(table)
@@ -118,7 +118,7 @@ def _column(results: StudyResults, variants: Sequence[Variant], column: Column) 
     texts = published.texts(column.published, unit) or [""] * len(variants)
     numbers = [published.value(figure, unit) for figure in column.published] or [None] * len(variants)
     of_run = column.measure in ("parameters", *SPEEDS)
-    made: list[Cell] = []
+    cells: list[Cell] = []
     for variant, text, number in zip(variants, texts, numbers, strict=True):
         cell = Cell()
         if column.analysis is not None or of_run:
@@ -126,10 +126,10 @@ def _column(results: StudyResults, variants: Sequence[Variant], column: Column) 
             analysis = None if of_run else column.analysis
             cell = figure_cell(results, variant, values, column.measure, analysis, unit, decimals)
         cell = replace(cell, published=text)
-        if column.measure in SPEEDS and made:
-            cell = replace(cell, ratio=_ratio(cell.mean, made[0].mean), published_ratio=_ratio(number, numbers[0]))
-        made.append(cell)
-    return made
+        if column.measure in SPEEDS and cells:
+            cell = replace(cell, ratio=_ratio(cell.mean, cells[0].mean), published_ratio=_ratio(number, numbers[0]))
+        cells.append(cell)
+    return cells
 
 
 def _ratio(figure: float | None, first: float | None) -> str:
@@ -152,7 +152,9 @@ def _by_length(results: StudyResults, table: Table) -> tuple[list[Grid], list[st
             [figure_cell(results, variant, {}, measure, table.analysis) for measure in table.measures if table.analysis]
             for variant in variants
         ]
-        return _beside(results, table, variants, [Head(each.title) for each in titles], absent), _unanalysed(table)
+        return _with_published(results, table, variants, [Head(each.title) for each in titles], absent), _unanalysed(
+            table
+        )
     bins, unit = measured.results["bins"], measured.results["settings"]["unit"]
     columns = [(number, measure) for number in range(len(bins)) for measure in table.measures]
     rows = []
@@ -168,7 +170,7 @@ def _by_length(results: StudyResults, table: Table) -> tuple[list[Grid], list[st
         for number, measure in columns
     ]
     legend = [f"By source length in {'subwords' if unit == 'tokens' else unit}; n is how many sentences there are."]
-    return _beside(results, table, variants, heads, rows), legend
+    return _with_published(results, table, variants, heads, rows), legend
 
 
 def _trained(results: StudyResults, variant: Variant) -> TrainedLengths:
@@ -186,8 +188,8 @@ def _significance(results: StudyResults, table: Table) -> tuple[list[Grid], list
     heads = [Head(label) for label in results.labels(variants)]
     if table.analysis is None:
         empty = [[Cell() for _ in variants] for _ in variants]
-        return _beside(results, table, variants, heads, empty), _unanalysed(table)
-    rows = [[_stands(results, table, row, column) for column in variants] for row in variants]
+        return _with_published(results, table, variants, heads, empty), _unanalysed(table)
+    rows = [[_significance_cell(results, table, row, column) for column in variants] for row in variants]
     legend = [
         f"Each row against each column, by {MEASURES[table.measures[0]].title}: >> better and << worse with p < 0.01, "
         f"> and < with p < 0.05, ~ neither ({table.test.replace('_', ' ')})."
@@ -196,10 +198,10 @@ def _significance(results: StudyResults, table: Table) -> tuple[list[Grid], list
         legend.append(
             "With several seeds a sign stands only if it holds for every seed of one against every seed of the other."
         )
-    return _beside(results, table, variants, heads, rows), legend
+    return _with_published(results, table, variants, heads, rows), legend
 
 
-def _stands(results: StudyResults, table: Table, row: Variant, column: Variant) -> Cell:
+def _significance_cell(results: StudyResults, table: Table, row: Variant, column: Variant) -> Cell:
     """One cell of the matrix."""
     assert table.analysis is not None
     if row == column:
@@ -221,14 +223,14 @@ def _unanalysed(table: Table) -> list[str]:
     return [] if table.analysis else ["The paper's figures alone: the recipe measures nothing of this."]
 
 
-def _beside(
+def _with_published(
     results: StudyResults, table: Table, variants: Sequence[Variant], heads: list[Head], rows: list[list[Cell]]
 ) -> list[Grid]:
     """Ours with the published figures beside them where the headings agree; the rest is a grid of its own."""
-    return beside(table, results.labels(variants), heads, rows, _headings(table))
+    return merge_published(table, results.labels(variants), heads, rows, _headings(table))
 
 
-def beside(
+def merge_published(
     table: Table, labels: Sequence[str], heads: list[Head], rows: list[list[Cell]], headings: dict[int, str]
 ) -> list[Grid]:
     """Our figures, and the table's published ones: in the same cells where the headings agree, else below them."""
@@ -298,7 +300,7 @@ def _counts(
     if not labels:
         return [], ["Nothing of this is known."]
     rows = [list(_count_cells(each, len(titles), unknown)) for each in facts]
-    grids = beside(table, labels, [Head(title) for title in titles], rows, _headings(table))
+    grids = merge_published(table, labels, [Head(title) for title in titles], rows, _headings(table))
     return [replace(grid, corner=corner) for grid in grids], []
 
 

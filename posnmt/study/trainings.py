@@ -21,8 +21,8 @@ def train_config(recipe: Recipe, scale: Scale, system: str, training: str, seed:
 
     A system with a size of its own has the settings of that size: those of the scale that the size names are left out.
     """
-    chosen, how = recipe.systems[system], recipe.trainings[training]
-    config = text_config(recipe, scale, how)
+    chosen, definition = recipe.systems[system], recipe.trainings[training]
+    config = text_config(recipe, scale, definition)
     if (size := chosen.model.get("size")) in SIZES:
         below = config.get("model", {})
         config = {**config, "model": {key: value for key, value in below.items() if key not in SIZES[size]}}
@@ -31,12 +31,12 @@ def train_config(recipe: Recipe, scale: Scale, system: str, training: str, seed:
     return merge(config, {"model": _with_options(config["model"], recipe.scales[scale].options, chosen.options, scale)})
 
 
-def text_config(recipe: Recipe, scale: Scale, how: Training) -> Config:
+def text_config(recipe: Recipe, scale: Scale, definition: Training) -> Config:
     """The scale's configuration with the training's own settings, for any system."""
     languages = {"source_language": recipe.pair.source, "target_language": recipe.pair.target}
-    config = merge(merge({"data": languages}, recipe.scales[scale].config), how.config)
-    if how.max_length is not None:
-        config = merge(config, {"data": {"max_length": at(how.max_length, scale)}})
+    config = merge(merge({"data": languages}, recipe.scales[scale].config), definition.config)
+    if definition.max_length is not None:
+        config = merge(config, {"data": {"max_length": at(definition.max_length, scale)}})
     return config
 
 
@@ -56,20 +56,20 @@ def _with_options(model: Config, common: Options, own: Options, scale: Scale) ->
         return {}
     filled = with_names(model)
     sides: Config = {}
-    found: set[str] = set()
+    present: set[str] = set()
     for side in ("encoder", "decoder"):
         schemes = []
         for scheme in filled.get(side, {}).get("position", []):
             options = {**common.get(scheme["scheme"], {}), **_at_scale(own.get(scheme["scheme"], {}), scale)}
-            found.add(scheme["scheme"])
+            present.add(scheme["scheme"])
             schemes.append({**scheme, **options})
         sides[side] = {"position": schemes}
-    for scheme in set(own) - found:
+    for scheme in set(own) - present:
         raise UserError(f"the system {model['system']!r} has no scheme {scheme!r} to give options to", "systems")
-    return sides if found & {*common, *own} else {}
+    return sides if present & {*common, *own} else {}
 
 
 def _at_scale(options: Mapping[str, Any], scale: Scale) -> Config:
     """The options that a scale has: those given for every scale, and those given for this one."""
-    there = {key: value for key, value in options.items() if not isinstance(value, Mapping) or scale in value}
-    return {key: at(value, scale) for key, value in there.items()}
+    applicable = {key: value for key, value in options.items() if not isinstance(value, Mapping) or scale in value}
+    return {key: at(value, scale) for key, value in applicable.items()}

@@ -111,11 +111,11 @@ def decide(claim: Claim, evidence: Mapping[str, Evidence], resolve: Resolve, sca
 def asked(comparison: Comparison, scale: Scale) -> str:
     """A comparison in words: "BLEU of relative (longer) higher than of transformer (longer), by more than 1 BLEU"."""
     than = f"of {_figure(comparison.than, scale)}" if comparison.than else "0"
-    how = {"higher": "higher than", "lower": "lower than", "equal": "equal to"}[comparison.is_]
+    relation = {"higher": "higher than", "lower": "lower than", "equal": "equal to"}[comparison.is_]
     margin = comparison.within or comparison.by
     amount = _percent(margin) if comparison.relative else f"{margin:g} {_unit(comparison.measure)}"
     by = f", within {amount}" if comparison.within else f", by more than {amount}" if margin else ""
-    return f"{MEASURES[comparison.measure]} of {_figure(comparison.of, scale)} {how} {than}{by}"
+    return f"{MEASURES[comparison.measure]} of {_figure(comparison.of, scale)} {relation} {than}{by}"
 
 
 def _figure(figures: Figures, scale: Scale) -> str:
@@ -133,9 +133,9 @@ def _decide(comparison: Comparison, evidence: Mapping[str, Evidence], resolve: R
     try:
         if comparison.analysis not in evidence:
             raise _Undecidable(f"the analysis {comparison.analysis} was not made")
-        found = evidence[comparison.analysis]
-        sides = [_Side.of(figures, found, resolve, scale) for figures in comparison.sides]
-        contrast = _contrast(comparison, found, sides)
+        analysed = evidence[comparison.analysis]
+        sides = [_Side.of(figures, analysed, resolve, scale) for figures in comparison.sides]
+        contrast = _contrast(comparison, analysed, sides)
         basis = _basis(comparison, sides)
         value = _value(contrast)
         _check_size(comparison, sides, basis, value)
@@ -191,13 +191,13 @@ class _Side:
 
 def _places(evidence: Evidence, variant: Variant, share: float) -> dict[int, int]:
     """Seed -> place of a variant's outputs, in the order of the seeds; every seed of the analysis must be there."""
-    found = evidence.places(variant, share)
+    places = evidence.places(variant, share)
     seeds = sorted({output.seed for output in evidence.outputs})
-    if missing := [seed for seed in seeds if seed not in found]:
+    if missing := [seed for seed in seeds if seed not in places]:
         which = "/".join(variant) + (f" with {_percent(share)} of the words swapped" if share else "")
-        of_seeds = f", seed {', '.join(map(str, missing))}" if found else ""
+        of_seeds = f", seed {', '.join(map(str, missing))}" if places else ""
         raise _Undecidable(f"there is no output of {which}{of_seeds}: it was not run, or it failed")
-    return {seed: found[seed] for seed in seeds}
+    return {seed: places[seed] for seed in seeds}
 
 
 def _ends(figures: Figures, outputs: Sequence[Output], scale: Scale) -> tuple[int | None, int | None]:

@@ -27,33 +27,33 @@ from posnmt.workflow.executors import UNKNOWN, Job, Running, command, launch, st
 from posnmt.workflow.folder import DONE, FAILED, JOB, RUNNING, SHORT
 from posnmt.workflow.kind import Resources
 from posnmt.workflow.lock import holder
-from posnmt.workflow.refusal import NotNow, Waits, may_pass, reason
+from posnmt.workflow.refusal import Backoff, TemporaryRefusal, is_temporary, reason
 
 JOBS = "jobs"
 NOTICE = 120  # seconds that a step has to save its state before its time is over
 RESTARTS = 20  # of a job that reaches its time limit
-ASK = 10.0  # seconds between two questions to Slurm
+QUERY_INTERVAL = 10.0  # seconds between two questions to Slurm
 JOBS_AT_ONCE = 50  # in Slurm's queue, unless --jobs says otherwise
 
 
 class StepJob:
     """What a job does: run a step. submitit calls it, on every node, and has it `checkpoint` when time is over."""
 
-    def __init__(self, out: Path, folder: Path, key: str, given: Resources) -> None:
-        self.out, self.folder, self.key, self.given = out, folder, key, given
+    def __init__(self, out: Path, folder: Path, key: str, resources: Resources) -> None:
+        self.out, self.folder, self.key, self.resources = out, folder, key, resources
 
     def __call__(self) -> int:
         """The exit status of the step's process on this node."""
         import submitit
 
         job = submitit.JobEnvironment()
-        meeting = None
-        if self.given.nodes > 1:
+        rendezvous = None
+        if self.resources.nodes > 1:
             # The port belongs to the job, so that jobs that share a node do not meet.
-            meeting = [f"--nnodes={job.num_nodes}", f"--node-rank={job.node}", f"--master-addr={job.hostnames[0]}"]
-            meeting.append(f"--master-port={20000 + int(job.job_id) % 10000}")
-        words = command(self.out, self.key, self.given, meeting)
-        process = launch(words, self.folder, self.given.cores, {})
+            rendezvous = [f"--nnodes={job.num_nodes}", f"--node-rank={job.node}", f"--master-addr={job.hostnames[0]}"]
+            rendezvous.append(f"--master-port={20000 + int(job.job_id) % 10000}")
+        words = command(self.out, self.key, self.resources, rendezvous)
+        process = launch(words, self.folder, self.resources.cores, {})
         # `checkpoint` interrupts whatever stands here, so nothing may that holds a lock, as Popen.wait does.
         while (status := process.poll()) is None:
             time.sleep(0.1)
@@ -70,7 +70,7 @@ class StepJob:
         stop_step(self.folder)
         while holder(self.folder / RUNNING) is not None and time.monotonic() < until:
             time.sleep(0.1)
-        return submitit.helpers.DelayedSubmission(StepJob(self.out, self.folder, self.key, self.given))
+        return submitit.helpers.DelayedSubmission(StepJob(self.out, self.folder, self.key, self.resources))
 
 
 class Cluster:
@@ -93,7 +93,7 @@ class Cluster:
         self._out, self._active = out, 0
         self._queue = Queue() if cluster == "slurm" else None
         self._jobs = jobs or (JOBS_AT_ONCE if self._queue is not None else available_cores())
-        self._waits = Waits()
+        self._backoff = Backoff()
         self._unsure: set[str] = set()  # names of jobs whose submission may have succeeded though sbatch says no
         self._unknown: set[str] = set()  # names of jobs that may be in the queue, which did not answer
         restarts: dict[str, Any] = {f"{cluster}_max_num_timeout": RESTARTS}
@@ -116,13 +116,13 @@ class Cluster:
 
     def has_capacity(self, wanted: Resources) -> bool:
         """Whether there may be one job more, and the cluster is to be asked again where it refused the last one."""
-        return self._active < self._jobs and self._waits.over()
+        return self._active < self._jobs and self._backoff.is_over()
 
-    def start(self, out: Path, folder: Path, key: str, given: Resources) -> Job:
+    def start(self, out: Path, folder: Path, key: str, resources: Resources) -> Job:
         """Submit it, unless it is in the queue already.
 
         Raises:
-            NotNow: the cluster refuses it for the moment.
+            TemporaryRefusal: the cluster refuses it for the moment.
             UserError: the cluster refuses it for good.
         """
         import submitit
@@ -132,42 +132,42 @@ class Cluster:
             self._cancel(name)
         if name in self._unknown:
             self._unknown.discard(name)
-            if (found := self.running(folder, key)) is not None:
-                return found
-            if self._queue is not None and not self._queue.asked:
-                raise self._refused(self._queue.fault)
+            if (queued := self.running(folder, key)) is not None:
+                return queued
+            if self._queue is not None and not self._queue.answers:
+                raise self._refused(self._queue.error)
         executor = self._executor()
-        executor.update_parameters(**self._asked(name, given))
+        executor.update_parameters(**self._parameters(name, resources))
         try:
             with redirect_stderr(io.StringIO()):  # submitit prints what sbatch says, which is in the error too
-                job = executor.submit(StepJob(out.resolve(), folder.resolve(), key, given))
+                job = executor.submit(StepJob(out.resolve(), folder.resolve(), key, resources))
         except submitit.core.utils.FailedJobError as error:
             message = str(error)
-            if self._queue is not None and may_pass(message):
+            if self._queue is not None and is_temporary(message):
                 self._unsure.add(name)
                 raise self._refused(reason(message)) from None
             raise UserError(f"the cluster refuses the job: {reason(message)}", folder, "ask for what it has") from None
-        self._waits.accepted()
+        self._backoff.accepted()
         self._unsure.discard(name)
         self._active += 1
         write_json(folder / JOB, {"id": job.job_id, "cluster": "slurm" if self._queue else "local"})
         return self._job(folder, job.job_id) if self._queue else _LocalJob(folder, job)
 
-    def _asked(self, name: str, given: Resources) -> dict[str, Any]:
+    def _parameters(self, name: str, resources: Resources) -> dict[str, Any]:
         """What submitit is told of a job."""
         asked: dict[str, Any] = {
             "name": name,
-            "timeout_min": max(1, round(given.minutes)),
-            "mem_gb": given.memory_gib,
-            "nodes": given.nodes,
+            "timeout_min": max(1, round(resources.minutes)),
+            "mem_gb": resources.memory_gib,
+            "nodes": resources.nodes,
             "tasks_per_node": 1,
-            "cpus_per_task": given.cores,
+            "cpus_per_task": resources.cores,
             # From Slurm 22.05 on srun does not take them over from its job.
-            "slurm_srun_args": [f"--cpus-per-task={given.cores}"],
+            "slurm_srun_args": [f"--cpus-per-task={resources.cores}"],
             # A cluster without GPUs refuses even to be asked for none; None is not to ask.
-            "gpus_per_node": given.gpus or None,
-            "slurm_partition": given.partition,
-            "slurm_signal_delay_s": round(min(NOTICE, 30 * given.minutes)),
+            "gpus_per_node": resources.gpus or None,
+            "slurm_partition": resources.partition,
+            "slurm_signal_delay_s": round(min(NOTICE, 30 * resources.minutes)),
         }
         return asked
 
@@ -175,7 +175,7 @@ class Cluster:
         """Cancel a job that was accepted though sbatch was not told so; it could not find what it is to do.
 
         Raises:
-            NotNow: Slurm does not answer.
+            TemporaryRefusal: Slurm does not answer.
         """
         words = ["scancel", f"--user={os.getuid()}", f"--name={name}"]
         try:
@@ -185,22 +185,22 @@ class Cluster:
         if done.returncode:
             raise self._refused(reason(done.stderr))
 
-    def _refused(self, why: str) -> NotNow:
+    def _refused(self, why: str) -> TemporaryRefusal:
         """A refusal, and that the next try comes later."""
-        return NotNow(f"the cluster takes no job now: {why}; trying again in {self._waits.refused():.0f} s")
+        return TemporaryRefusal(f"the cluster takes no job now: {why}; trying again in {self._backoff.refused():.0f} s")
 
     def running(self, folder: Path, key: str) -> Job | None:
         """Its job, if it waits in the queue or runs."""
-        found: Job | None = None
+        job: Job | None = None
         if self._queue is not None:
             number = self._queue.find(name := self._prefix + key[:SHORT])
-            if not self._queue.asked:
+            if not self._queue.answers:
                 self._unknown.add(name)
-            found = None if number is None else self._job(folder, number)
+            job = None if number is None else self._job(folder, number)
         elif holder(folder / RUNNING) is not None:
-            found = Running(folder)
-        self._active += found is not None
-        return found
+            job = Running(folder)
+        self._active += job is not None
+        return job
 
     def ended(self, folder: Path) -> None:
         """One job less."""
@@ -218,11 +218,11 @@ class Queue:
     """
 
     def __init__(self) -> None:
-        self._asked, self._names, self.asked = 0.0, dict[str, str](), 0
-        self.fault = "squeue does not answer"  # of the last question without an answer
+        self._queried, self._names, self.answers = 0.0, dict[str, str](), 0
+        self.error = "squeue does not answer"  # of the last question without an answer
 
     def _refresh(self) -> None:
-        if time.monotonic() - self._asked < ASK and self.asked:
+        if time.monotonic() - self._queried < QUERY_INTERVAL and self.answers:
             return
         words = ["squeue", "--noheader", f"--user={os.getuid()}", "--format=%i %j"]
         try:
@@ -231,12 +231,12 @@ class Queue:
             raise UserError("there is no squeue here", "--executor slurm", "run it where Slurm is") from None
         except subprocess.TimeoutExpired:
             return
-        self._asked = time.monotonic()
+        self._queried = time.monotonic()
         if query.returncode == 0:  # else Slurm is away for a moment, and what was known holds
             self._names = dict(line.split(maxsplit=1) for line in query.stdout.splitlines())
-            self.asked += 1
+            self.answers += 1
         else:
-            self.fault = reason(query.stderr)
+            self.error = reason(query.stderr)
 
     def find(self, name: str) -> str | None:
         """The number of the job of a name, if it has not ended."""
@@ -254,16 +254,16 @@ class _SlurmJob:
 
     def __init__(self, folder: Path, number: str, queue: Queue) -> None:
         self._folder, self._number, self._queue = folder, number, queue
-        self._first = queue.asked
+        self._first = queue.answers
 
     def poll(self) -> int | None:
         """None while it waits or runs, then `UNKNOWN`."""
         if (self._folder / DONE).exists() or (self._folder / FAILED).exists():
             return UNKNOWN
         if self._queue.holds(self._number):
-            self._first = self._queue.asked
+            self._first = self._queue.answers
         # Once is not enough: it may have been submitted after the question, and a file may not be seen here yet.
-        return UNKNOWN if self._queue.asked >= self._first + 2 else None
+        return UNKNOWN if self._queue.answers >= self._first + 2 else None
 
     def stop(self) -> bool:
         """Jobs go on without the runner."""

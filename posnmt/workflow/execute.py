@@ -52,7 +52,7 @@ def main(out: Path, key: str) -> int:
     with lock:
         if (folder / DONE).exists():
             return 0
-        return _attempt(folder, lambda: _books(out, folder, step))
+        return _attempt(folder, lambda: _run_and_record(out, folder, step))
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
@@ -85,7 +85,7 @@ def _work(out: Path, folder: Path, step: dict[str, Any], say: Callable[[str], No
     load_kinds(step["kinds"])[step["kind"]].run(context)
 
 
-def _books(out: Path, folder: Path, step: dict[str, Any]) -> None:
+def _run_and_record(out: Path, folder: Path, step: dict[str, Any]) -> None:
     """Do the work, and write down what it left.
 
     Raises:

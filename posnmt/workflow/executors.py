@@ -44,11 +44,11 @@ class Executor(Protocol):
     def has_capacity(self, wanted: Resources) -> bool:
         """Whether there is room for a step now."""
 
-    def start(self, out: Path, folder: Path, key: str, given: Resources) -> Job:
+    def start(self, out: Path, folder: Path, key: str, resources: Resources) -> Job:
         """Start a step whose step.json is written.
 
         Raises:
-            NotNow: it cannot be started for the moment.
+            TemporaryRefusal: it cannot be started for the moment.
             UserError: it cannot be started.
         """
 
@@ -72,17 +72,17 @@ def gpus() -> list[str]:
     return visible[:count] or [str(number) for number in range(count)]
 
 
-def command(out: Path, key: str, given: Resources, meeting: list[str] | None = None) -> list[str]:
+def command(out: Path, key: str, resources: Resources, rendezvous: list[str] | None = None) -> list[str]:
     """The command line of a step: one process, or torchrun with a process for each GPU.
 
     Args:
-        meeting: torchrun's options for where the processes of several nodes meet; None on one node.
+        rendezvous: torchrun's options for where the processes of several nodes meet; None on one node.
     """
     step = ["-m", "posnmt.workflow.execute", str(out), key]
-    if given.gpus <= 1 and given.nodes == 1:
+    if resources.gpus <= 1 and resources.nodes == 1:
         return [sys.executable, *step]
-    torchrun = ["-m", "torch.distributed.run", f"--nproc-per-node={max(1, given.gpus)}"]
-    return [sys.executable, *torchrun, *(meeting or ["--standalone"]), *step]
+    torchrun = ["-m", "torch.distributed.run", f"--nproc-per-node={max(1, resources.gpus)}"]
+    return [sys.executable, *torchrun, *(rendezvous or ["--standalone"]), *step]
 
 
 def launch(words: list[str], folder: Path, cores: int, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -111,9 +111,9 @@ def stop_step(folder: Path, process: int | None = None) -> bool:
     Args:
         process: whom to tell where the step has not begun to keep its books.
     """
-    who = holder(folder / RUNNING)
-    if who is not None and who.get("host") == socket.gethostname():
-        process = who.get("process", process)
+    owner = holder(folder / RUNNING)
+    if owner is not None and owner.get("host") == socket.gethostname():
+        process = owner.get("process", process)
     if process is None:
         return False
     try:
@@ -194,20 +194,20 @@ class Local:
         used = sum(cores for cores, _ in self._taken.values())
         return used + wanted.cores <= self._cores and wanted.gpus <= len(self._free())
 
-    def start(self, out: Path, folder: Path, key: str, given: Resources) -> Job:
+    def start(self, out: Path, folder: Path, key: str, resources: Resources) -> Job:
         """Start its process."""
-        mine = self._free()[: given.gpus]
+        mine = self._free()[: resources.gpus]
         environment = {"CUDA_VISIBLE_DEVICES": ",".join(mine)}
-        child = _Child(folder, launch(command(out, key, given), folder, given.cores, environment))
-        self._taken[folder] = given.cores, mine
+        child = _Child(folder, launch(command(out, key, resources), folder, resources.cores, environment))
+        self._taken[folder] = resources.cores, mine
         return child
 
     def running(self, folder: Path, key: str) -> Job | None:
         """Its process, if that still lives; it keeps its cores and GPUs."""
-        who = holder(folder / RUNNING)
-        if who is None:
+        owner = holder(folder / RUNNING)
+        if owner is None:
             return None
-        self._taken[folder] = who.get("cores", 1), who.get("gpus", [])
+        self._taken[folder] = owner.get("cores", 1), owner.get("gpus", [])
         return Running(folder)
 
     def ended(self, folder: Path) -> None:

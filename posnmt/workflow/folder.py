@@ -19,7 +19,7 @@ from posnmt.files import read_json, sha256_of
 
 STEP, LOG, PROGRESS = "step.json", "log.txt", "progress.txt"
 RUNNING, JOB, FAILED, DONE = "running.json", "job.json", "failed.json", "done.json"
-OURS = {name + end for name in (STEP, LOG, PROGRESS, RUNNING, JOB, FAILED, DONE) for end in ("", ".partial")}
+BOOKKEEPING = {name + end for name in (STEP, LOG, PROGRESS, RUNNING, JOB, FAILED, DONE) for end in ("", ".partial")}
 STEPS, SHORT = "steps", 16
 
 
@@ -30,16 +30,16 @@ def step_folder(out: Path, kind: str, key: str) -> Path:
 
 def outputs(folder: Path) -> dict[str, dict[str, Any]]:
     """Of every file that a step wrote, by its path in the folder: `size` in bytes, `mtime_ns`, `sha256`."""
-    found = {}
+    files = {}
     for place, folders, names in os.walk(folder, followlinks=True):
         folders.sort()
         for name in sorted(names):
             path = Path(place, name)
             relative = path.relative_to(folder).as_posix()
-            if relative not in OURS and not name.endswith(".lock"):  # lock files have no content
+            if relative not in BOOKKEEPING and not name.endswith(".lock"):  # lock files have no content
                 facts = path.stat()
-                found[relative] = {"size": facts.st_size, "mtime_ns": facts.st_mtime_ns, "sha256": sha256_of(path)}
-    return found
+                files[relative] = {"size": facts.st_size, "mtime_ns": facts.st_mtime_ns, "sha256": sha256_of(path)}
+    return files
 
 
 def alteration(folder: Path, thorough: bool) -> str | None:

@@ -20,7 +20,7 @@ from typing import Any, TextIO
 from posnmt.files import read_json
 
 # Whoever asks whether a file is locked locks it for a moment; a claim outlasts that.
-PATIENCE = 2.0
+LOCK_TIMEOUT = 2.0
 
 
 class Lock:
@@ -36,10 +36,10 @@ class Lock:
 
     def __init__(self, path: Path, about: dict[str, Any] | None = None) -> None:
         self._path = path
-        who = {"host": socket.gethostname(), "process": os.getpid(), "started": now()}
+        owner = {"host": socket.gethostname(), "process": os.getpid(), "started": now()}
         self._file: TextIO = _locked(path)
         self._file.truncate(0)
-        self._file.write(json.dumps({**who, **(about or {})}) + "\n")
+        self._file.write(json.dumps({**owner, **(about or {})}) + "\n")
         self._file.flush()
 
     def __enter__(self) -> Lock:
@@ -58,7 +58,7 @@ class Lock:
 
 def _locked(path: Path) -> TextIO:
     """The file, open and locked."""
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + LOCK_TIMEOUT
     while True:
         file = path.open("a", encoding="utf-8")
         try:

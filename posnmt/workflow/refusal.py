@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 
-PASSING = (
+TEMPORARY = (
     "Job violates accounting/QOS policy",
     "temporarily unable to accept job",
     "Resource temporarily unavailable",
@@ -31,19 +31,19 @@ def reason(message: str) -> str:
     return "; ".join(line for line in lines if line) or "Slurm does not say why"
 
 
-def may_pass(message: str) -> bool:
+def is_temporary(message: str) -> bool:
     """Whether the same submission may be accepted later; words that are not known are for a person to read: no."""
     limits: list[str] = LIMIT.findall(message)
     if limits:
         return all("Submit" in name for name in limits)
-    return any(words.lower() in message.lower() for words in PASSING)
+    return any(words.lower() in message.lower() for words in TEMPORARY)
 
 
-class NotNow(Exception):
+class TemporaryRefusal(Exception):
     """An executor could not start a step, and will have no room for any until it is worth another try."""
 
 
-class Waits:
+class Backoff:
     """When to try again: after waits that double with each refusal.
 
     Args:
@@ -64,6 +64,6 @@ class Waits:
         """Note a success: the next refusal waits as the first did."""
         self._wait = self._until = 0.0
 
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Whether it is time to try."""
         return time.monotonic() >= self._until

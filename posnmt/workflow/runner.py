@@ -26,11 +26,11 @@ from posnmt.workflow.folder import DONE, FAILED, PROGRESS, STEP, alteration
 from posnmt.workflow.graph import Graph
 from posnmt.workflow.kind import Resources
 from posnmt.workflow.lock import Lock, holder
-from posnmt.workflow.refusal import NotNow
+from posnmt.workflow.refusal import TemporaryRefusal
 from posnmt.workflow.status import State
 
 FORMAT = 1
-STUDY, AT_WORK = "study.json", "runner.json"
+STUDY, RUNNER = "study.json", "runner.json"
 PAUSE = 0.1
 
 
@@ -44,7 +44,7 @@ class Summary:
     """
 
     states: dict[str, State]
-    made: list[str] = field(default_factory=list)
+    finished: list[str] = field(default_factory=list)
 
     @property
     def failed(self) -> dict[str, str]:
@@ -58,7 +58,7 @@ class Summary:
 
     def and_then(self, later: Summary) -> Summary:
         """This run and a later one, as one."""
-        return Summary({**self.states, **later.states}, [*self.made, *later.made])
+        return Summary({**self.states, **later.states}, [*self.finished, *later.finished])
 
 
 def open_study(out: Path, recipe_name: str, recipe_hash: str) -> None:
@@ -74,16 +74,16 @@ def open_study(out: Path, recipe_name: str, recipe_hash: str) -> None:
     if out.is_dir() and any(out.iterdir()):
         if not (out / STUDY).exists():
             raise UserError("the folder holds something, and is not a study's", out, another)
-        found = read_json(out / STUDY)
-        if found is None or not {"format", "recipe"} <= found.keys():
+        record = read_json(out / STUDY)
+        if record is None or not {"format", "recipe"} <= record.keys():
             raise UserError("the study's file cannot be read", out / STUDY, f"restore it, or {another}")
-        if found["format"] > FORMAT:
-            by = f"the study was made by posnmt {found.get('posnmt')}, in a format newer than {FORMAT}"
+        if record["format"] > FORMAT:
+            by = f"the study was made by posnmt {record.get('posnmt')}, in a format newer than {FORMAT}"
             raise UserError(by, out, f"install that version, or {another}")
-        if found["recipe"] != recipe_name:
-            what = f"the study was made by the recipe {found['recipe']!r}, not {recipe_name!r}"
+        if record["recipe"] != recipe_name:
+            what = f"the study was made by the recipe {record['recipe']!r}, not {recipe_name!r}"
             raise UserError(what, out, f"{another}, or run that recipe")
-        if found == about:
+        if record == about:
             return
     out.mkdir(parents=True, exist_ok=True)
     write_json(out / STUDY, about)
@@ -124,10 +124,10 @@ def _only_runner(out: Path) -> Lock:
     """The claim to be the one process that starts steps of this study."""
     try:
         out.mkdir(parents=True, exist_ok=True)
-        return Lock(out / AT_WORK)
+        return Lock(out / RUNNER)
     except BlockingIOError:
-        who = holder(out / AT_WORK) or {}
-        what = f"process {who.get('process')} on {who.get('host')} runs this study since {who.get('started')}"
+        owner = holder(out / RUNNER) or {}
+        what = f"process {owner.get('process')} on {owner.get('host')} runs this study since {owner.get('started')}"
         raise UserError(what, out, "wait for it, or end it; `posnmt study status` shows how far it is") from None
     except OSError as error:
         if is_disk_full(error):
@@ -165,48 +165,48 @@ class _Runner:
         self._trusted: dict[Path, State | None] = {}
         self._first_of: dict[Path, str] = {}
         self._twins: dict[str, str] = {}
-        self._made: list[str] = []
+        self._finished: list[str] = []
         self._announced = False
         self._postponed = False
 
     def run(self) -> Summary:
         """Until all is done, or nothing more can be, or it was told to stop."""
         for name in self._graph.order():
-            self._begin(name)
+            self._inspect(name)
         while True:
             self._collect()
             if not self._stop.heard:
-                self._start_what_can_be()
+                self._start_ready()
             elif not self._announced:
-                self._tell_to_stop()
+                self._stop_running()
             if not self._running and (self._stop.heard or not self._postponed):
                 break
             self._board.show(self._look, len(self._running))
             time.sleep(PAUSE)
         if self._stop.heard:
             raise KeyboardInterrupt
-        return Summary(self._states, self._made)
+        return Summary(self._states, self._finished)
 
-    def _begin(self, name: str) -> None:
+    def _inspect(self, name: str) -> None:
         """How it stands with a step before anything is started."""
-        found = status.own_state(self._graph, self._out, name)
-        if found.state in ("waiting", "running", "failed"):
-            found = self._unfinished(name, found)
-        self._states[name] = found
-        if found.state in ("failed", "altered"):
-            self._say_wrong(found)
+        state = status.own_state(self._graph, self._out, name)
+        if state.state in ("waiting", "running", "failed"):
+            state = self._unfinished(name, state)
+        self._states[name] = state
+        if state.state in ("failed", "altered"):
+            self._report_problem(state)
 
-    def _unfinished(self, name: str, found: State) -> State:
+    def _unfinished(self, name: str, state: State) -> State:
         """A step that is not done: at work still, to be tried (again), or given up."""
         try:
             folder, key = self._graph.folder(self._out, name), self._graph.key(name)
         except UserError:
-            return found
+            return state
         if (twin := self._first_of.setdefault(folder, name)) != name:
             self._twins[name] = twin
             return State(name, "waiting")
-        if found.state == "failed":
-            return State(name, "waiting") if self._retry else found
+        if state.state == "failed":
+            return State(name, "waiting") if self._retry else state
         if (job := self._executor.running(folder, key)) is not None:
             self._running[name] = folder, job
             self._board.say(f"{name} is running already")
@@ -230,13 +230,13 @@ class _Runner:
             del self._running[name]
             self._states[name] = self._result(name, folder, ended)
             if self._states[name].state == "done":
-                self._made.append(name)
+                self._finished.append(name)
                 self._trusted[folder] = None
                 done = sum(each.state == "done" for each in self._states.values())
                 took = duration(self._states[name].seconds or 0.0)
                 self._board.say(f"done    {name} ({took}); {done} of {len(self._states)}")
             elif self._states[name].state == "failed":
-                self._say_wrong(self._states[name])
+                self._report_problem(self._states[name])
 
     def _result(self, name: str, folder: Path, ended: int) -> State:
         """How it stands with a step whose process, or job, has ended."""
@@ -258,10 +258,10 @@ class _Runner:
             return State(name, "failed", None, message)
         return status.own_state(self._graph, self._out, name)
 
-    def _start_what_can_be(self) -> None:
+    def _start_ready(self) -> None:
         """Start steps whose needs are finished, as long as there is room."""
-        for name, found in list(self._states.items()):
-            if found.state != "waiting":
+        for name, state in list(self._states.items()):
+            if state.state != "waiting":
                 continue
             if name in self._twins:
                 twin = self._states[self._twins[name]]
@@ -269,9 +269,9 @@ class _Runner:
                     self._states[name] = replace(twin, step=name)
                 continue
             ready = self._ready(name)
-            if (vain := status.blocked(self._graph, name, self._states)) is not None:
-                self._states[name] = vain
-                self._say_wrong(vain)
+            if (blocked := status.blocked(self._graph, name, self._states)) is not None:
+                self._states[name] = blocked
+                self._report_problem(blocked)
             elif ready:
                 self._start(name)
 
@@ -285,9 +285,9 @@ class _Runner:
             if folder not in self._trusted:
                 what = alteration(folder, thorough=True)
                 self._trusted[folder] = None if what is None else status.altered(need, folder, what)
-            if (wrong := self._trusted[folder]) is not None:
-                self._states[need] = wrong
-                self._say_wrong(wrong)
+            if (problem := self._trusted[folder]) is not None:
+                self._states[need] = problem
+                self._report_problem(problem)
                 return False
         return True
 
@@ -300,12 +300,12 @@ class _Runner:
             self._states[name] = status.own_state(self._graph, self._out, name)
             return
         try:
-            given = self._executor.resources(step.resources, self._graph.uses_gpu(name))
-            if not self._executor.has_capacity(given):
+            resources = self._executor.resources(step.resources, self._graph.uses_gpu(name))
+            if not self._executor.has_capacity(resources):
                 return
-            self._write_step(name, folder, given)
-            job = self._executor.start(self._out, folder, key, given)
-        except NotNow as refusal:  # the executor says itself, by `has_capacity`, when it is worth another try
+            self._write_step(name, folder, resources)
+            job = self._executor.start(self._out, folder, key, resources)
+        except TemporaryRefusal as refusal:  # the executor says itself, by `has_capacity`, when it is worth another try
             self._postponed = True
             self._board.say(f"waiting {name}: {refusal}")
             return
@@ -313,14 +313,14 @@ class _Runner:
             message = disk_full(folder) if is_disk_full(error) else str(error)
             self._postponed = False
             self._states[name] = self._fail(name, folder, None, message, isinstance(error, UserError))
-            self._say_wrong(self._states[name])
+            self._report_problem(self._states[name])
             return
         self._postponed = False
         self._running[name] = folder, job
         self._states[name] = State(name, "running")
         self._board.say(f"started {name}")
 
-    def _write_step(self, name: str, folder: Path, given: Resources) -> None:
+    def _write_step(self, name: str, folder: Path, resources: Resources) -> None:
         """What the step's process reads."""
         step = self._graph.steps[name]
         needs = {
@@ -329,14 +329,14 @@ class _Runner:
         }
         about: dict[str, Any] = {
             "name": name, "kind": step.kind, "key": self._graph.key(name), "settings": step.settings, "needs": needs,
-            "files": self._graph.files(name), "resources": asdict(given), "kinds": self._graph.kinds,
+            "files": self._graph.files(name), "resources": asdict(resources), "kinds": self._graph.kinds,
         }  # fmt: skip
         folder.mkdir(parents=True, exist_ok=True)
         for old in (FAILED, PROGRESS):
             (folder / old).unlink(missing_ok=True)
         write_json(folder / STEP, about)
 
-    def _tell_to_stop(self) -> None:
+    def _stop_running(self) -> None:
         """Have what runs save its state; what runs elsewhere goes on."""
         self._announced = True
         for name, (_, job) in list(self._running.items()):
@@ -346,9 +346,9 @@ class _Runner:
         if self._running:
             self._board.say(f"stopping: {', '.join(self._running)} save their state; a second signal does not wait")
 
-    def _say_wrong(self, found: State) -> None:
+    def _report_problem(self, state: State) -> None:
         """Say once what is wrong with a step."""
-        self._board.say(status.sentence(found))
+        self._board.say(status.sentence(state))
 
 
 def _why(folder: Path, ended: int) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 STATES = ("done", "running", "waiting", "failed", "altered", "blocked")
-WRONG = ("failed", "altered", "blocked")
+UNSUCCESSFUL = ("failed", "altered", "blocked")
 
 
 @dataclass(frozen=True)
@@ -62,21 +62,21 @@ def finished(graph: Graph, out: Path, name: str) -> bool:
 
 def _with_needs(graph: Graph, name: str) -> list[str]:
     """A step after all that it needs."""
-    wanted, look = {name}, [name]
-    while look:
-        new = set(graph.steps[look.pop()].needs.values()) - wanted
+    wanted, pending = {name}, [name]
+    while pending:
+        new = set(graph.steps[pending.pop()].needs.values()) - wanted
         wanted |= new
-        look += new
+        pending += new
     return [each for each in graph.order() if each in wanted]
 
 
 def _states(graph: Graph, out: Path, names: Sequence[str]) -> dict[str, State]:
     """How it stands with steps that come after those that they need."""
-    found: dict[str, State] = {}
+    known: dict[str, State] = {}
     for name in names:
         own = own_state(graph, out, name)
-        found[name] = (blocked(graph, name, found) or own) if own.state == "waiting" else own
-    return found
+        known[name] = (blocked(graph, name, known) or own) if own.state == "waiting" else own
+    return known
 
 
 def blocked(graph: Graph, name: str, known: Mapping[str, State]) -> State | None:
@@ -86,7 +86,7 @@ def blocked(graph: Graph, name: str, known: Mapping[str, State]) -> State | None
         known: how it stands with those that it needs.
     """
     for need in graph.steps[name].needs.values():
-        if known[need].state in WRONG:
+        if known[need].state in UNSUCCESSFUL:
             # Of a chain of blocked steps, what is wrong at its beginning.
             why = (
                 known[need].line if known[need].state == "blocked" else f"it needs {need}, which is {known[need].state}"
@@ -105,8 +105,8 @@ def own_state(graph: Graph, out: Path, name: str) -> State:
         if (what := alteration(folder, thorough=False)) is not None:
             return altered(name, folder, what)
         return State(name, "done", (read_json(folder / DONE) or {}).get("seconds"), "")
-    if (who := holder(folder / RUNNING)) is not None:
-        began = who.get("started", now())
+    if (owner := holder(folder / RUNNING)) is not None:
+        began = owner.get("started", now())
         return State(name, "running", _seconds_since(began), last_progress(folder))
     if (failure := read_json(folder / FAILED)) is not None:
         return State(name, "failed", None, f"{failure['message']} (log: {folder / 'log.txt'})")
@@ -124,9 +124,9 @@ def _seconds_since(moment: str) -> float:
     return max(0.0, (datetime.fromisoformat(now()) - datetime.fromisoformat(moment)).total_seconds())
 
 
-def sentence(found: State) -> str:
+def sentence(state: State) -> str:
     """What is wrong with a step, as a line."""
-    return f"{found.state:7} {found.step}: {found.line}"
+    return f"{state.state:7} {state.step}: {state.line}"
 
 
 def table(graph: Graph, out: Path) -> Table:
@@ -221,33 +221,33 @@ class Board:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, look: Callable[[], Sequence[State]], at_once: int) -> None:
+    def show(self, read_states: Callable[[], Sequence[State]], at_once: int) -> None:
         """Show how it stands, unless that was shown a moment ago.
 
         Args:
-            look: gives the states of all steps.
+            read_states: gives the states of all steps.
             at_once: how many steps run now.
         """
         pause = 0.5 if self._live is not None else self._every
         if time.monotonic() - self._shown < pause:
             return
         self._shown = time.monotonic()
-        found = look()
+        states = read_states()
         if self._live is not None:
-            self._live.update(Table(found, self._kinds, self._left(found, at_once)), refresh=True)
+            self._live.update(Table(states, self._kinds, self._left(states, at_once)), refresh=True)
             return
-        done = sum(each.state == "done" for each in found)
-        self.say(f"{done} of {len(found)} steps are done")
-        for each in found:
+        done = sum(each.state == "done" for each in states)
+        self.say(f"{done} of {len(states)} steps are done")
+        for each in states:
             if each.state == "running":
                 self.say(plain(each))
 
-    def _left(self, found: Sequence[State], at_once: int) -> float | None:
+    def _left(self, states: Sequence[State], at_once: int) -> float | None:
         """Seconds until all is done, if as many steps as now run at once; None without estimates."""
         if self._estimates is None:
             return None
         rest = 0.0
-        for each in found:
+        for each in states:
             if each.state in ("running", "waiting"):
                 rest += max(0.0, self._estimates.get(each.step, 0.0) - (each.seconds or 0.0))
         return rest / max(1, at_once)

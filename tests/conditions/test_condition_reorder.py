@@ -67,10 +67,10 @@ def test_learns_applies_and_measures(tmp_path, corpus, capsys):
     changed = sum(old.split() != new.split() for old, new in zip(before, after, strict=True))
     assert facts["files"] == {"test.source": {"lines": 42, "changed": changed}}
     assert changed > 10
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "learning from 270 of 300 pairs" in said.err
-    assert "30 held-out pairs: Kendall's tau" in said.err
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "learning from 270 of 300 pairs" in captured.err
+    assert "30 held-out pairs: Kendall's tau" in captured.err
 
 
 def test_same_seed_same_bytes(tmp_path, corpus):

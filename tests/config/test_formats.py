@@ -19,7 +19,7 @@ from posnmt.run import Run
 from posnmt.study import steps
 from posnmt.study.load import load as load_recipe
 from posnmt.study.plan import plan
-from posnmt.study.study import ASKED, config_format, recall, remember
+from posnmt.study.study import REQUEST, config_format, load_plan, save_request
 from posnmt.train.loop import train
 from posnmt.train.schedule import warmup_and_cooldown
 from posnmt.translate.translator import Translator
@@ -209,13 +209,13 @@ def test_a_study_remembers_the_format_that_it_was_begun_with(tmp_path):
     out = tmp_path / "study"
     assert config_format(out) == FORMAT
     out.mkdir()
-    remember(planned(tmp_path, FORMAT), out)
-    assert (config_format(out), recall(out).format) == (FORMAT, FORMAT)
-    asked = json.loads((out / ASKED).read_text())
+    save_request(planned(tmp_path, FORMAT), out)
+    assert (config_format(out), load_plan(out).format) == (FORMAT, FORMAT)
+    asked = json.loads((out / REQUEST).read_text())
     del asked["config_format"]  # as posnmt wrote it before there were format numbers
-    (out / ASKED).write_text(json.dumps(asked))
-    assert (config_format(out), recall(out).format) == (OLDEST, OLDEST)
-    remember(recall(out), out)  # going on with it leaves it so
+    (out / REQUEST).write_text(json.dumps(asked))
+    assert (config_format(out), load_plan(out).format) == (OLDEST, OLDEST)
+    save_request(load_plan(out), out)  # going on with it leaves it so
     assert config_format(out) == OLDEST
 
 

@@ -24,9 +24,9 @@ def text(lines):
 
 
 @pytest.fixture
-def get(tmp_path, said):
+def get(tmp_path, messages):
     def one(tree, languages=("de", "en")):
-        return fetch(spec(tree), tmp_path / "cache", languages, said.append, pauses=(0.0,))
+        return fetch(spec(tree), tmp_path / "cache", languages, messages.append, pauses=(0.0,))
 
     return one
 
@@ -79,13 +79,13 @@ def test_every_url_that_is_missing_is_said(server, get):
     assert [line.split()[0] for line in error.value.lines] == [server.url("/a"), server.url("/b")]
 
 
-def test_a_table_keeps_every_line(server, get, said):
+def test_a_table_keeps_every_line(server, get, messages):
     rows = ["Eins.\tOne.\td1\tx", "", "nur deutsch", 'Zwei "\tTwo\td2\ty']
     url = server.serve("/a.tsv.xz", lzma.compress(text(rows)))
     found = get({"url": url, "documents": 2})
     check(found, ["Eins.", "", "nur deutsch", 'Zwei "'], ["One.", "", "", "Two"])
     assert lines(found.document_ids) == ["d1", "", "", "d2"]
-    assert "a.tsv.xz: 2 of 4 lines have too few columns; what they lack is left blank" in said
+    assert "a.tsv.xz: 2 of 4 lines have too few columns; what they lack is left blank" in messages
     swapped = get({"url": url, "columns": [1, 0]})
     check(swapped, ["One.", "", "", "Two"], ["Eins.", "", "nur deutsch", 'Zwei "'])
 
@@ -99,11 +99,11 @@ TMX = """<?xml version="1.0" encoding="UTF-8"?>
 </body></tmx>"""
 
 
-def test_translation_memories(server, get, said, tmp_path):
+def test_translation_memories(server, get, messages, tmp_path):
     url = server.serve("/a.tmx.zip", zipped(tmp_path / "a", {"some.tmx": TMX.encode()}).read_bytes())
     found = get({"url": url, "members": ["*.tmx"], "languages": ["de", "en"]})
     check(found, ["Eins &  mehr.", "Zwei."], ["One and more.", "Two."])
-    assert any("1 of 3 units lack text in one of the languages; left out" in line for line in said)
+    assert any("1 of 3 units lack text in one of the languages; left out" in line for line in messages)
     with pytest.raises(UserError, match="none of 3 units has both fr and en"):
         get({"url": url, "members": ["*.tmx"], "languages": ["fr", "en"]}, ("fr", "en"))
     broken = server.serve("/b.tmx", TMX[:-30].encode())

@@ -24,8 +24,8 @@ print(Downloads(Path(sys.argv[1]), lambda line: print(line, file=sys.stderr), pa
 
 
 @pytest.fixture
-def downloads(tmp_path, said):
-    return Downloads(tmp_path, said.append, pauses=(0.0, 0.0), timeout=10)
+def downloads(tmp_path, messages):
+    return Downloads(tmp_path, messages.append, pauses=(0.0, 0.0), timeout=10)
 
 
 def partial(path):
@@ -57,13 +57,13 @@ def test_a_file_is_fetched_once_and_recorded(server, downloads, tmp_path):
     assert not partial(path).exists()
 
 
-def test_a_connection_that_breaks_goes_on_where_it_stopped(server, downloads, said):
+def test_a_connection_that_breaks_goes_on_where_it_stopped(server, downloads, messages):
     url = server.serve("/x", DATA, drops=[1_000_000, 700_000, 1])
     assert downloads.get(url).read_bytes() == DATA
     assert [wanted for _, wanted in server.requests] == [
         None, "bytes=1000000-", "bytes=1700000-", "bytes=1700001-",
     ]  # fmt: skip
-    assert any("goes on after 1 MB" in line for line in said)
+    assert any("goes on after 1 MB" in line for line in messages)
 
 
 def test_a_killed_process_leaves_what_the_next_one_goes_on_with(server, downloads, tmp_path):
@@ -80,10 +80,10 @@ def test_a_killed_process_leaves_what_the_next_one_goes_on_with(server, download
     assert server.requests[1:] == [("/x", f"bytes={len(DATA) // 2}-")]
 
 
-def test_a_server_without_ranges_is_asked_for_everything_again(server, downloads, said):
+def test_a_server_without_ranges_is_asked_for_everything_again(server, downloads, messages):
     url = server.serve("/x", DATA, ranges="never", drops=[1_000_000])
     assert downloads.get(url).read_bytes() == DATA
-    assert any("begins anew" in line for line in said)
+    assert any("begins anew" in line for line in messages)
 
 
 @pytest.mark.parametrize("length", [-1, None])
@@ -159,10 +159,10 @@ def test_not_found_is_asked_once_and_says_where_to_put_the_file(server, download
     assert len(server.requests) == 1
 
 
-def test_a_busy_server_is_asked_again(server, downloads, said):
+def test_a_busy_server_is_asked_again(server, downloads, messages):
     url = server.serve("/x", DATA, statuses=[503, 429])
     assert downloads.get(url).read_bytes() == DATA
-    assert "the server answers 503 Service Unavailable; once more in 0 s" in said[0]
+    assert "the server answers 503 Service Unavailable; once more in 0 s" in messages[0]
 
 
 def test_a_server_that_stays_busy_is_given_up(server, downloads):

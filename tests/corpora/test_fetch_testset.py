@@ -41,9 +41,9 @@ XML = """<?xml version='1.0' encoding='utf-8'?>
 
 
 @pytest.fixture
-def get(tmp_path, said):
+def get(tmp_path, messages):
     def one(tree, languages=("de", "en")):
-        return fetch(spec(tree), tmp_path / "cache", languages, said.append, pauses=())
+        return fetch(spec(tree), tmp_path / "cache", languages, messages.append, pauses=())
 
     return one
 
@@ -102,16 +102,16 @@ def test_the_other_direction(table, get):
         get({"sacrebleu": "here", "pair": "de-en"}, ("de", "fr"))
 
 
-def test_xml_and_the_reference_that_counts(table, get, said):
+def test_xml_and_the_reference_that_counts(table, get, messages):
     pairs = {"de-en": ["t.de-en.xml"]}
     table("x21", WMTXMLDataset, {"t.de-en.xml": XML.encode()}, pairs, refs=["B"])
     found = get({"sacrebleu": "x21"})
     assert (lines(found.source), lines(found.target)) == (["Eins.", "Zwei.", "Drei."], ["1.", "2.", "3."])
     assert lines(found.document_ids) == ["d1", "d1", "d2"]
-    assert said == ["x21: 3 pairs"]
+    assert messages == ["x21: 3 pairs"]
     table("x21/AB", WMTXMLDataset, {"t.de-en.xml": XML.encode()}, pairs, refs=["A", "B"])
     get({"sacrebleu": "x21/AB"})
-    assert any("the first of 2 references is taken" in line for line in said)
+    assert any("the first of 2 references is taken" in line for line in messages)
 
 
 def test_plain_text_and_tables(table, get):

@@ -101,15 +101,15 @@ def test_unknown_characters_are_counted(folder: Path) -> None:
 
 
 def test_same_inputs_are_prepared_once(folder: Path) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     first = prepare(configure(folder))
     stamp = (first.folder / "train.arrow").stat()
     (folder / "train.en").rename(folder / "other-name.en")
     corpus = {"source": "other-name.en", "target": "train.de"}
-    again = prepare(configure(folder, train=corpus), report=said.append)
+    again = prepare(configure(folder, train=corpus), report=messages.append)
     assert again.folder == first.folder
     assert (again.folder / "train.arrow").stat() == stamp
-    assert said[-1] == f"these inputs are prepared already: {first.folder}"
+    assert messages[-1] == f"these inputs are prepared already: {first.folder}"
     assert contents(again) == contents(first)
 
     write(folder, "train.de", [*TARGET[:-1], TARGET[-1].replace("!", ".")])
@@ -330,9 +330,9 @@ def test_line_separators_inside_a_line(folder: Path) -> None:
 def test_byte_order_mark_is_removed_and_said(folder: Path) -> None:
     plain = contents(prepare(configure(folder)))
     (folder / "train.en").write_bytes(b"\xef\xbb\xbf" + (folder / "train.en").read_bytes())
-    said: list[str] = []
-    assert contents(prepare(configure(folder), report=said.append)) == plain
-    assert f"{folder / 'train.en'}: the byte order mark at its start is removed" in said
+    messages: list[str] = []
+    assert contents(prepare(configure(folder), report=messages.append)) == plain
+    assert f"{folder / 'train.en'}: the byte order mark at its start is removed" in messages
 
 
 def test_moses_and_truecasing(folder: Path) -> None:

@@ -27,7 +27,7 @@ def answer(cluster, *command):
     return subprocess.check_output(command, env=cluster.environment, text=True).strip()
 
 
-def said(*arguments):
+def cluster_command(*arguments):
     """What the script says, with its exit status."""
     done = subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True)
     return done.returncode, done.stdout, done.stderr
@@ -57,7 +57,7 @@ def test_a_cluster_with_a_dead_daemon_is_started_anew(another):
     another.start()
     before = processes(another)
     os.kill(before["slurmctld"], signal.SIGKILL)
-    assert said("--state", str(another.state), "status")[0] == 3
+    assert cluster_command("--state", str(another.state), "status")[0] == 3
     assert another.start()
     after = processes(another)
     assert all(after.values())
@@ -79,7 +79,7 @@ def test_stopping_ends_the_jobs_and_leaves_the_logs(another, tmp_path):
 
 
 def test_a_stopped_cluster_says_so(tmp_path):
-    status, out, _ = said("--state", str(tmp_path / "none"), "status")
+    status, out, _ = cluster_command("--state", str(tmp_path / "none"), "status")
     assert status == 3
     assert out.count("stopped") == len(Cluster(tmp_path / "none").daemons())
 
@@ -109,8 +109,8 @@ def test_a_folder_that_is_not_the_clusters_is_left_alone(monkeypatch, folder, fa
 
 def test_a_failing_command_gives_its_status_and_a_fault_is_one_line(tmp_path):
     (tmp_path / "file").touch()
-    status, _, told = said("--state", str(tmp_path), "run", "true")
+    status, _, error = cluster_command("--state", str(tmp_path), "run", "true")
     assert status == 2
-    assert told.startswith("error: ")
-    assert told.count("\n") == 1
-    assert said("run")[0] == 2
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert cluster_command("run")[0] == 2

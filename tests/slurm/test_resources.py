@@ -17,7 +17,7 @@ from posnmt.study.plan import KINDS, plan
 from posnmt.workflow import cluster
 from posnmt.workflow.graph import Graph, Step
 from posnmt.workflow.kind import Resources
-from posnmt.workflow.refusal import Waits
+from posnmt.workflow.refusal import Backoff
 from posnmt.workflow.runner import run
 from queue_control import begin_again_soon, wait_for
 
@@ -34,7 +34,7 @@ def out(cluster_folder, tmp_path, monkeypatch):
     """A study's folder, whose jobs can import the kinds of steps; refused submissions do not wait long."""
     places = [step_kinds.HERE, step_kinds.HERE.parent, step_kinds.HERE.parent.parent]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, places)))
-    monkeypatch.setattr(cluster, "Waits", partial(Waits, first=1, longest=4))
+    monkeypatch.setattr(cluster, "Backoff", partial(Backoff, first=1, longest=4))
     return tmp_path / "study"
 
 
@@ -82,18 +82,18 @@ def test_jobs_have_the_resources_of_the_recipe(out):
 
 
 @pytest.mark.parametrize(
-    ("resources", "said"),
+    ("resources", "message"),
     [
         ({"partition": "nix"}, "Invalid partition name specified"),
         ({"gpus": 3}, "Requested node configuration is not available"),
         ({"memory_gib": 99999}, "Memory specification can not be satisfied"),
     ],
 )
-def test_what_can_never_run_is_a_failed_step_with_the_reason(out, resources, said):
+def test_what_can_never_run_is_a_failed_step_with_the_reason(out, resources, message):
     study = Graph([add("never", 1, **resources), add("other", 2)], "step_kinds:KINDS")
     summary = run(study, out, executor="slurm")
-    assert summary.made == ["other"]
-    assert said in summary.failed["never"]
+    assert summary.finished == ["other"]
+    assert message in summary.failed["never"]
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def one_job_a_user(cluster_folder):
 def test_a_limit_of_submissions_is_waited_for(out, one_job_a_user):
     study, lines = Graph([add(name, len(name)) for name in NAMES], "step_kinds:KINDS"), []
     summary = run(study, out, executor="slurm", say=lines.append)
-    assert sorted(summary.made) == sorted(NAMES)
+    assert sorted(summary.finished) == sorted(NAMES)
     refused = [line for line in lines if "takes no job now: QOSMaxSubmitJobPerUserLimit" in line]
     assert [line.split("trying again in ")[1] for line in refused][:2] == ["1 s", "2 s"]
     assert len(jobs(out)) == 3
@@ -127,7 +127,7 @@ def test_a_partition_under_maintenance_is_waited_for(out):
     try:
         with pytest.raises(KeyboardInterrupt):
             run(study, out, executor="slurm", say=lambda line: os.kill(os.getpid(), signal.SIGINT))
-        assert run(study, out, executor="slurm", say=open_the_partition).made == ["one"]
+        assert run(study, out, executor="slurm", say=open_the_partition).finished == ["one"]
     finally:
         subprocess.check_call(["scontrol", "update", "PartitionName=gpu", "State=UP"])
     assert sum("inactive or drain" in line for line in lines) == 2
@@ -165,7 +165,7 @@ def test_a_controller_that_does_not_answer_is_waited_for(out, controller):
     """It reads the submission when it goes on, after sbatch has given up: that job is cancelled."""
     after = Step("after", "add", {"number": 2}, {"it": "first"}, resources=SMALL)
     study = Graph([add("first", 1), after], "step_kinds:KINDS")
-    assert run(study, out, executor="slurm", say=controller.hear).made == ["first", "after"]
+    assert run(study, out, executor="slurm", say=controller.hear).finished == ["first", "after"]
     assert any("takes no job now" in line for line in controller.lines)
     name = jobs(out)[study.key("after")[:16]]["JobName"]
     states = ["sacct", "--noheader", "--parsable2", "--allocations", f"--name={name}", "--format=State"]
@@ -189,7 +189,7 @@ def test_a_job_is_not_submitted_again_while_nobody_knows_whether_it_is_there(out
 
 def test_jobs_at_once_are_as_many_as_it_says(out):
     study = Graph([add(name, len(name)) for name in NAMES], "step_kinds:KINDS")
-    assert len(run(study, out, executor="slurm", jobs=1).made) == 3
+    assert len(run(study, out, executor="slurm", jobs=1).finished) == 3
     scripts = sorted(path.stat().st_mtime_ns for path in out.glob("jobs/*_submission.sh"))
     finished = sorted((study.folder(out, name) / "done.json").stat().st_mtime_ns for name in NAMES)
     assert all(done < next_script for done, next_script in zip(finished[:-1], scripts[1:], strict=True))

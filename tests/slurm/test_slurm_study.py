@@ -45,10 +45,10 @@ def jobs_of(out):
 
 def test_steps_are_jobs_and_run_once(out):
     study = graph(add("one", 1), add("left", 10, ["one"]), add("right", 100, ["one"]), add("all", 0, ["left", "right"]))
-    assert sorted(run(study, out, executor="slurm").made) == ["all", "left", "one", "right"]
+    assert sorted(run(study, out, executor="slurm").finished) == ["all", "left", "one", "right"]
     assert wrote(study, out, "all", "number") == "112"
     assert jobs_of(out) == 4
-    assert run(study, out, executor="slurm").made == []
+    assert run(study, out, executor="slurm").finished == []
     assert jobs_of(out) == 4
 
 
@@ -57,7 +57,7 @@ def test_a_failed_step_and_one_that_no_node_can_run_stop_only_those_that_need_th
     huge = Step("huge", "add", {"number": 3}, resources=Resources(memory_gib=99999))
     study = graph(odd, add("after", 1, ["odd"]), huge, add("other", 5))
     summary = run(study, out, executor="slurm")
-    assert summary.made == ["other"]
+    assert summary.finished == ["other"]
     assert sorted(summary.failed) == ["huge", "odd"]
     assert "the number is odd; give an even one" in summary.failed["odd"]
     assert "the cluster refuses the job" in summary.failed["huge"]
@@ -72,7 +72,7 @@ def test_a_job_outlives_its_runner_and_is_not_submitted_twice(out):
     runner.kill()
     runner.wait()
     assert not (folder / "done.json").exists()
-    assert run(study, out, executor="slurm").made == ["slow"]
+    assert run(study, out, executor="slurm").finished == ["slow"]
     assert wrote(study, out, "slow", "number") == "7"
     assert jobs_of(out) == 1
 
@@ -109,7 +109,7 @@ def test_a_job_that_is_cancelled_is_a_failure_and_the_next_run_submits_another(o
     assert runner.wait(timeout=90) == 1
     study = step_kinds.STUDIES["endure"]
     assert state(study, out, "endure").state == "failed"
-    assert run(study, out, executor="slurm").made == ["endure"]
+    assert run(study, out, executor="slurm").finished == ["endure"]
     assert jobs_of(out) == 2
 
 

@@ -24,9 +24,9 @@ from posnmt.train.schedule import learning_rate
 def test_words_that_cannot_be_told_apart_here_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = written(tmp_path, SMALL | {"pair": {"source": "en", "target": "ja"}})
     monkeypatch.setattr(segmenters, "find_spec", lambda module: None)
-    said = faults_of(name, "analyses.test.text=words")
-    assert "mecab segments Japanese and is not installed" in said
-    assert "or measure the raw text" in said
+    faults = faults_of(name, "analyses.test.text=words")
+    assert "mecab segments Japanese and is not installed" in faults
+    assert "or measure the raw text" in faults
     load(name)
 
 

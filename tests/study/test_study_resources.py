@@ -16,7 +16,7 @@ from posnmt.workflow import cluster, runner
 from posnmt.workflow.executors import Local
 from posnmt.workflow.graph import Graph
 from posnmt.workflow.kind import Resources
-from posnmt.workflow.refusal import NotNow, Waits, may_pass, reason
+from posnmt.workflow.refusal import Backoff, TemporaryRefusal, is_temporary, reason
 from study_case import TESTS, Study
 
 ACCOUNTING = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
@@ -56,13 +56,13 @@ def test_unknown_and_impossible_resources_are_told_with_their_line(tmp_path):
     path = written(tmp_path, {**SMALL, "scales": {"smoke": scale}})
     lines = Path(path).read_text().splitlines()
     told = faults_of(path).split("\n")
-    for key, said in {
+    for key, message in {
         "gpu: 1": "unknown key scales.smoke.resources.train.gpu (own.yaml:{line}); did you mean 'gpus'?",
         "memory: 0": "scales.smoke.resources.train.memory: input should be greater than 0, got 0 (own.yaml:{line})",
         "training:": "unknown key scales.smoke.resources.training (own.yaml:{line}); did you mean 'train'?",
     }.items():
         [line] = [number for number, text in enumerate(lines, 1) if text.strip() == key]
-        assert said.format(line=line) in [each.replace(f"{tmp_path}/", "") for each in told]
+        assert message.format(line=line) in [each.replace(f"{tmp_path}/", "") for each in told]
 
 
 @pytest.mark.parametrize("setting", ["translate.gpus=2", "analyse.nodes=2", "all.gpus=2"])
@@ -155,7 +155,7 @@ def test_jobs_at_once_are_bounded(slurm, tmp_path, jobs, most):
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         f"sbatch: error: QOSMaxSubmitJobPerUserLimit\n{FAILED}{ACCOUNTING}",
         f"sbatch: error: AssocGrpSubmitJobsLimit\n{FAILED}{ACCOUNTING}",
@@ -168,12 +168,12 @@ def test_jobs_at_once_are_bounded(slurm, tmp_path, jobs, most):
         f"{FAILED}Slurm backup controller in standby mode",
     ],
 )
-def test_refusals_that_pass(said):
-    assert may_pass(said)
+def test_refusals_that_pass(message):
+    assert is_temporary(message)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         "sbatch: error: invalid partition specified: nix\n" + FAILED + "Invalid partition name specified",
         FAILED + "Requested node configuration is not available",
@@ -187,26 +187,26 @@ def test_refusals_that_pass(said):
         "",
     ],
 )
-def test_refusals_that_do_not(said):
-    assert not may_pass(said)
+def test_refusals_that_do_not(message):
+    assert not is_temporary(message)
 
 
 def test_what_sbatch_says_in_one_line():
-    said = f"sbatch: error: QOSMaxSubmitJobPerUserLimit\n{FAILED}{ACCOUNTING}\n"
-    assert reason(said) == f"QOSMaxSubmitJobPerUserLimit; Batch job submission failed: {ACCOUNTING}"
+    message = f"sbatch: error: QOSMaxSubmitJobPerUserLimit\n{FAILED}{ACCOUNTING}\n"
+    assert reason(message) == f"QOSMaxSubmitJobPerUserLimit; Batch job submission failed: {ACCOUNTING}"
     assert reason("sbatch: Verify your account\n") == "Verify your account"
     assert reason("squeue: error: Invalid user: 9\n") == "Invalid user: 9"
     assert reason("") == "Slurm does not say why"
 
 
 def test_waits_grow_until_a_job_is_accepted():
-    waits = Waits(first=15, longest=100)
-    assert waits.over()
-    assert [waits.refused() for _ in range(5)] == [15, 30, 60, 100, 100]
-    assert not waits.over()
-    waits.accepted()
-    assert waits.over()
-    assert waits.refused() == 15
+    backoff = Backoff(first=15, longest=100)
+    assert backoff.is_over()
+    assert [backoff.refused() for _ in range(5)] == [15, 30, 60, 100, 100]
+    assert not backoff.is_over()
+    backoff.accepted()
+    assert backoff.is_over()
+    assert backoff.refused() == 15
 
 
 class Refusing(Local):
@@ -219,7 +219,7 @@ class Refusing(Local):
     def start(self, out, folder, key, given):
         if self.refusals:
             self.refusals -= 1
-            raise NotNow("too many jobs")
+            raise TemporaryRefusal("too many jobs")
         return super().start(out, folder, key, given)
 
 
@@ -231,5 +231,5 @@ def test_a_study_waits_for_an_executor_that_refuses(tmp_path, monkeypatch):
     study.step("one")
     study.step("after", needs={"it": "one"})
     summary = study.run()
-    assert summary.made == ["one", "after"]
+    assert summary.finished == ["one", "after"]
     assert study.lines.count("waiting one: too many jobs") == 3

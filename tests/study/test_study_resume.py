@@ -72,8 +72,8 @@ def run(out, cwd, disturb=None):
 def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
     (folder / "recipe.yaml").write_text(RECIPE)
-    status, said = run(folder / "study", folder)
-    assert status == 0, said
+    status, log = run(folder / "study", folder)
+    assert status == 0, log
     return folder / "study"
 
 
@@ -128,14 +128,14 @@ def test_a_study_stopped_while_it_trains_ends_like_an_undisturbed_one(undisturbe
     shutil.copy(undisturbed.parent / "recipe.yaml", out.parent)
     shutil.copytree(undisturbed, out, ignore=lambda folder, names: [n for n in names if n in UNDER_WAY])
     for number, (disturb, status, checkpoint) in enumerate(moments(seed=17)):
-        ended, said = run(out, [tmp_path, Path("/"), out][number % 3], disturb)
-        assert ended == status, f"{disturb}: {said}"
-        assert "another config" not in said
+        ended, log = run(out, [tmp_path, Path("/"), out][number % 3], disturb)
+        assert ended == status, f"{disturb}: {log}"
+        assert "another config" not in log
         assert bool(checkpoints(out)) == checkpoint, disturb
         if number == 4:
             out = (tmp_path / "first").rename(tmp_path / "second") / "study"
-    status, said = run(out, tmp_path)
-    assert status == 0, said
+    status, log = run(out, tmp_path)
+    assert status == 0, log
     assert metrics(out) == metrics(undisturbed)
     for name in ("model", "best", "average"):
         file = f"{name}.safetensors"

@@ -35,10 +35,10 @@ def test_steps_run_after_those_that_they_need_and_once(study, tmp_path):
     study.step("two", text="2")
     summary = study.run()
     assert study.text("both") == "both12!"
-    assert sorted(summary.made) == ["both", "one", "two"]
+    assert sorted(summary.finished) == ["both", "one", "two"]
     assert not summary.failed
     assert not summary.blocked
-    assert study.run().made == []
+    assert study.run().finished == []
     assert len(study.written()) == 3
 
 
@@ -63,12 +63,12 @@ def test_only_what_a_change_touches_is_made_again(study, tmp_path):
         study.step(f"after {name}", needs={"it": name})
     study.run()
     file.write_text("new")
-    assert sorted(study.run().made) == ["after one", "one"]
+    assert sorted(study.run().finished) == ["after one", "one"]
     assert study.text("after one") == "after oneonenew"
     moved = tmp_path / "moved"
     file.rename(moved)
     study.steps[0].files["file"] = moved
-    assert study.run().made == []
+    assert study.run().finished == []
     newer = Graph(study.steps, "study_kinds:NEWER")
     assert newer.key("one") != study.graph.key("one")
 
@@ -129,7 +129,7 @@ def test_several_gpus_are_a_process_each(study):
 
 
 @pytest.mark.parametrize(
-    ("how", "status_", "said"),
+    ("how", "status_", "message"),
     [
         ("mistake", 2, "the text is empty (some.txt:3); put something in"),
         ("fault", 1, "ZeroDivisionError: of ours"),
@@ -137,23 +137,23 @@ def test_several_gpus_are_a_process_each(study):
         ("exit", 7, "it ended with status 7"),
     ],
 )
-def test_a_failed_step_is_recorded_and_the_others_go_on(study, tmp_path, how, status_, said):
+def test_a_failed_step_is_recorded_and_the_others_go_on(study, tmp_path, how, status_, message):
     study.step("bad", "fail", how=how, mended=str(tmp_path / "mended"))
     study.step("after", needs={"it": "bad"})
     study.step("after that", needs={"it": "after"})
     study.step("other")
     summary = study.run()
     assert study.states() == {"bad": "failed", "other": "done", "after": "blocked", "after that": "blocked"}
-    assert said in summary.failed["bad"]
+    assert message in summary.failed["bad"]
     assert set(summary.blocked.values()) == {"it needs bad, which is failed"}
     failed = json.loads((study.folder("bad") / "failed.json").read_text())
     assert failed["status"] == status_
     assert failed["user_error"] == (how == "mistake")
     if how == "fault":
         assert "before the fault" in failed["lines"]
-    assert study.run(retry=False).made == []
+    assert study.run(retry=False).finished == []
     (tmp_path / "mended").touch()
-    assert sorted(study.run().made) == ["after", "after that", "bad"]
+    assert sorted(study.run().finished) == ["after", "after that", "bad"]
     assert set(study.states().values()) == {"done"}
 
 
@@ -167,7 +167,7 @@ def test_the_runner_is_killed_and_its_steps_live(study):
     assert study.states() == {"long": "running", "after": "waiting"}
     summary = study.run(release_at="long is running already")
     assert "long is running already" in study.lines
-    assert summary.made == ["long", "after"]
+    assert summary.finished == ["long", "after"]
     assert study.written().count("begun long") == 1
 
 
@@ -177,10 +177,10 @@ def test_a_step_is_killed_and_goes_on(study):
     process = study.process_of("long")
     wait_for(lambda: "piece long" in study.written())
     os.kill(process, signal.SIGKILL)
-    said = first.communicate()[0].decode()
-    assert "failed  long: it was ended by signal 9" in said
+    log = first.communicate()[0].decode()
+    assert "failed  long: it was ended by signal 9" in log
     study.release()
-    assert study.run().made == ["long"]
+    assert study.run().finished == ["long"]
     assert study.written().count("begun long") == 2
     assert study.written().count("piece long") == 10
 
@@ -195,7 +195,7 @@ def test_runner_and_step_are_killed(study):
     os.kill(process, signal.SIGKILL)
     wait_for(lambda: study.states() == {"long": "waiting"})
     study.release()
-    assert study.run().made == ["long"]
+    assert study.run().finished == ["long"]
     assert study.written().count("piece long") == 10
 
 
@@ -209,9 +209,9 @@ def test_told_to_stop_the_steps_save_and_the_runner_waits(study, number):
     study.process_of("deaf")
     wait_for(lambda: "piece long" in study.written())
     first.send_signal(number)
-    said = first.communicate(timeout=300)[0].decode()
-    assert first.returncode == 130, said
-    assert "stopping: long, deaf save their state" in said
+    log = first.communicate(timeout=300)[0].decode()
+    assert first.returncode == 130, log
+    assert "stopping: long, deaf save their state" in log
     assert study.states() == {"long": "waiting", "deaf": "waiting", "after": "waiting"}
     assert study.written().count("piece long") == 1
 
@@ -242,7 +242,7 @@ def test_an_altered_output_is_told_and_not_used(study, name, how):
         path.write_text(text.replace("e", "f") if how == "other bytes" else text + "more")
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     if (name, how) == ("done.json", "gone"):
-        assert study.run().made == ["one", "after"]  # not finished, so it is made again
+        assert study.run().finished == ["one", "after"]  # not finished, so it is made again
         return
     summary = study.run()
     what = f"the file {name} is" if name == "text" else "done.json is not as it was written"
@@ -251,7 +251,7 @@ def test_an_altered_output_is_told_and_not_used(study, name, how):
     assert summary.blocked == {"after": "it needs one, which is altered"}
     assert summary.states["two"].state == "done"
     shutil.rmtree(study.folder("one"))
-    assert study.run().made == ["one", "after"]
+    assert study.run().finished == ["one", "after"]
 
 
 def test_other_bytes_of_the_same_size_are_found_by_the_time_of_change(study):
@@ -273,7 +273,7 @@ def test_a_copied_study_is_intact(study, tmp_path):
     shutil.copytree(study.out, tmp_path / "copy", copy_function=shutil.copyfile)
     study.out = tmp_path / "copy"
     assert study.states() == {"one": "done", "after": "done"}
-    assert study.run().made == []
+    assert study.run().finished == []
 
 
 def test_a_missing_input_file_fails_its_step_alone(study, tmp_path):
@@ -285,7 +285,7 @@ def test_a_missing_input_file_fails_its_step_alone(study, tmp_path):
         "one": f"the corpus of the step 'one' does not exist ({tmp_path / 'absent'}); check the path",
         "after": f"the corpus of the step 'one' does not exist ({tmp_path / 'absent'}); check the path",
     }
-    assert summary.made == ["two"]
+    assert summary.finished == ["two"]
 
 
 def test_an_input_that_changes_meanwhile_is_refused(study, tmp_path):
@@ -300,7 +300,7 @@ def test_no_space_is_a_sentence(study):
     summary = study.run()
     assert "no space is left on the disk" in summary.failed["one"]
     assert "make room and run the study again" in summary.failed["one"]
-    assert summary.made == ["two"]
+    assert summary.finished == ["two"]
 
 
 def test_a_disk_without_room_even_for_the_record(study, tmp_path):
@@ -316,13 +316,13 @@ def test_a_disk_without_room_even_for_the_record(study, tmp_path):
         summary = study.run(jobs=1)
         assert "no space is left on the disk" in summary.failed["one"]
         try:
-            said = list(study.run(jobs=1).failed.values())
+            failures = list(study.run(jobs=1).failed.values())
         except UserError as error:  # not even the runner can begin
-            said = [str(error)]
-        assert said
-        assert all("no space is left on the disk" in each for each in said)
+            failures = [str(error)]
+        assert failures
+        assert all("no space is left on the disk" in each for each in failures)
         subprocess.run(["mount", "-o", "remount,size=4m", str(disk)], check=True)
-        assert "one" in study.run().made
+        assert "one" in study.run().finished
         assert set(study.states().values()) == {"done"}
     finally:
         subprocess.run(["umount", str(disk)], check=True)

@@ -133,7 +133,7 @@ class TestSubmitit:
         assert set(summary.failed) == {"bad", "nodes"}
         assert "the text is empty (some.txt:3); put something in" in summary.failed["bad"]
         assert not list(study.out.glob("steps/*/*/job.json"))
-        assert study.run(executor="submitit-local", retry=False).made == []
+        assert study.run(executor="submitit-local", retry=False).finished == []
 
     def test_processes_of_torchrun(self, study):
         study.step("ranks", "ranks", resources=Resources(gpus=2))
@@ -147,7 +147,7 @@ class TestSubmitit:
         study.process_of("long")
         runner.kill()
         runner.wait()
-        assert study.run(release_at="long is running already", executor="submitit-local").made == ["long"]
+        assert study.run(release_at="long is running already", executor="submitit-local").finished == ["long"]
         assert study.written().count("begun long") == 1
 
     def test_told_to_stop_the_job_saves(self, study):
@@ -159,14 +159,14 @@ class TestSubmitit:
         assert runner.wait(timeout=300) == 130
         assert study.states() == {"long": "waiting"}
         study.release()
-        assert study.run(executor="submitit-local").made == ["long"]
+        assert study.run(executor="submitit-local").finished == ["long"]
         assert study.written().count("piece long") == 10
 
     def test_a_job_that_is_killed(self, study):
         study.long_step()
         runner = study.in_a_process("submitit-local")
         os.kill(study.process_of("long"), signal.SIGKILL)
-        said = runner.communicate()[0].decode()
-        assert "failed  long: it was ended by signal 9" in said
+        log = runner.communicate()[0].decode()
+        assert "failed  long: it was ended by signal 9" in log
         study.release()
-        assert study.run().made == ["long"]
+        assert study.run().finished == ["long"]
