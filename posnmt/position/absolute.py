@@ -65,7 +65,7 @@ class Sinusoidal(Scheme):
         self._table = torch.empty(0, self.width)
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
+    def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
         """A sine and a cosine come in pairs."""
         return [f"needs an even d_model; {stack.d_model} is odd"] if stack.d_model % 2 else []
 

@@ -22,10 +22,10 @@ class MovedSinusoids(Sinusoidal):
     """Sinusoids at `training_positions` in training; at inference where they always stand."""
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
+    def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
         """As the sinusoids; one absolute position is enough."""
-        others = clashes(beside, "sinusoidal", "learned", "shape", "cape", "randomised")
-        return [*super().refuses(stack, settings, beside), *others]
+        faults = clashes(others, "sinusoidal", "learned", "shape", "cape", "randomised")
+        return [*super().refuses(stack, settings, others), *faults]
 
     def training_positions(self, rows: int, span: Span) -> Tensor:
         """[B,T] positions, drawn at random."""

@@ -79,7 +79,7 @@ class BareDistance(Scheme):
         raise NotImplementedError
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
+    def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
         """Half of the heads look right."""
         if settings.encoder == "asymmetric" and not stack.causal and stack.heads % 2:
             return [
@@ -144,10 +144,10 @@ class KernelBias(DistanceBias):
     def __init__(self, heads: int, form: Literal["log", "power"]) -> None:
         super().__init__()
         self.form = form
-        one, two = (torch.rand(heads).clamp(0.01, 0.99) for _ in range(2))
-        r1 = 2 * one if form == "log" else one
+        first, second = (torch.rand(heads).clamp(0.01, 0.99) for _ in range(2))
+        r1 = 2 * first if form == "log" else first
         self.r1_trained = nn.Parameter(r1.expm1().log())  # softplus(log(e^r - 1)) = r
-        self.r2_trained = nn.Parameter(two.expm1().log() if form == "log" else two.logit())
+        self.r2_trained = nn.Parameter(second.expm1().log() if form == "log" else second.logit())
 
     def of_offsets(self, offsets: Tensor) -> Tensor:
         """[H,W]."""
@@ -238,13 +238,13 @@ class BucketBias(DistanceBias):
         self.distance = distance
         self.table = nn.Parameter(torch.empty(buckets, stack.heads))
         nn.init.normal_(self.table, std=stack.d_model**-0.5)
-        found = [bucket(offset, buckets, distance, stack.causal) for offset in range(-distance, distance + 1)]
-        self.register_buffer("buckets", torch.tensor(found), persistent=False)
+        indices = [bucket(offset, buckets, distance, stack.causal) for offset in range(-distance, distance + 1)]
+        self.register_buffer("buckets", torch.tensor(indices), persistent=False)
 
     def of_offsets(self, offsets: Tensor) -> Tensor:
         """[H,W]."""
-        found = self.buckets[offsets.clamp(-self.distance, self.distance) + self.distance]
-        return functional.embedding(found, self.table).transpose(0, 1)
+        indices = self.buckets[offsets.clamp(-self.distance, self.distance) + self.distance]
+        return functional.embedding(indices, self.table).transpose(0, 1)
 
 
 class T5Bias(Scheme):
@@ -264,7 +264,7 @@ class T5Bias(Scheme):
         self.view = BucketBias(stack, settings.buckets, settings.distance)
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
+    def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
         """Each direction needs exact and logarithmic buckets."""
         if not stack.causal and (settings.buckets % 2 or settings.buckets < 4):
             return [f"needs an even number of buckets in the encoder, at least 4; got {settings.buckets}"]

@@ -98,7 +98,7 @@ def unskew(weights: Tensor) -> Tensor:
     return unskewed
 
 
-def lay(by_offset: Tensor, queries: int) -> Tensor:
+def toeplitz(by_offset: Tensor, queries: int) -> Tensor:
     """Out[.., i, j] = by_offset[.., j - i + Tq - 1]: one value for each diagonal.
 
     Args:
@@ -141,9 +141,9 @@ def summed(weights: Tensor) -> Tensor:
         return _unskewed(weights).sum(-2)
     edge = queries - 1  # values of a diagonal that an edge cuts stand in as many columns on either side
     shape, strides = (*weights.shape[:-1], keys - edge), (*weights.stride()[:-2], keys + 1, 1)
-    whole = weights.as_strided(shape, strides, weights.storage_offset()).sum(-2)
+    middle = weights.as_strided(shape, strides, weights.storage_offset()).sum(-2)
     left, right = (_unskewed(each).sum(-2) for each in (weights[..., :edge], weights[..., keys - edge :]))
-    return torch.cat([left[..., :edge], whole, right[..., edge:]], -1)
+    return torch.cat([left[..., :edge], middle, right[..., edge:]], -1)
 
 
 def collect(weights: Tensor, start: int, reach: int) -> Tensor:
@@ -180,12 +180,12 @@ def _collect(weights: Tensor, start: int, reach: int) -> Tensor:
     low = min(keys, max(0, start - reach + 1))
     high = max(low, min(keys, start + queries - 1 + reach))
     near = weights[..., low:high]
-    found = _fold(near if queries == 1 else _unskewed(near), low - (start + queries - 1), reach)
+    folded = _fold(near if queries == 1 else _unskewed(near), low - (start + queries - 1), reach)
     if low:
-        found[..., 0] += weights[..., :low].sum(-1)
+        folded[..., 0] += weights[..., :low].sum(-1)
     if high < keys:
-        found[..., -1] += weights[..., high:].sum(-1)
-    return found
+        folded[..., -1] += weights[..., high:].sum(-1)
+    return folded
 
 
 class _Spread(torch.autograd.Function):
@@ -197,8 +197,8 @@ class _Spread(torch.autograd.Function):
         return _spread(by_distance, start, keys)
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None, None]:
-        return collect(slopes[0], *ctx.rest), None, None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        return collect(grads[0], *ctx.rest), None, None
 
 
 class _Collect(torch.autograd.Function):
@@ -210,8 +210,8 @@ class _Collect(torch.autograd.Function):
         return _collect(weights, start, reach)
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None, None]:
-        return spread(slopes[0], *ctx.rest), None, None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        return spread(grads[0], *ctx.rest), None, None
 
 
 class _Skew(torch.autograd.Function):
@@ -224,8 +224,8 @@ class _Skew(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *slopes: Tensor) -> Tensor:
-        return _unskewed(slopes[0], ctx.like)
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        return _unskewed(grads[0], ctx.like)
 
 
 class _Unskew(torch.autograd.Function):
@@ -237,8 +237,8 @@ class _Unskew(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *slopes: Tensor) -> Tensor:
-        return _diagonals(slopes[0])
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        return _diagonals(grads[0])
 
 
 def _unskewed(weights: Tensor, like: Sequence[int] = ()) -> Tensor:

@@ -39,7 +39,7 @@ class Directional(Scheme):
         self.view = DirectionalHeads(stack.heads)
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
+    def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
         """Half of the heads look right."""
         faults = []
         if stack.causal:

@@ -46,8 +46,8 @@ class InterpolatedBias(LayerPosition):
 
     def _in_units(self, x: Tensor) -> Tensor:
         """f of x [..] as [..,H], with a hidden layer [..,width]."""
-        found: Tensor = self.fall((x[..., None] * self.rise.weight[:, 0] + self.rise.bias).relu())
-        return found
+        bias: Tensor = self.fall((x[..., None] * self.rise.weight[:, 0] + self.rise.bias).relu())
+        return bias
 
     def _in_lines(self, x: Tensor) -> Tensor:
         """The same without that layer: between two numbers at which a unit turns, f is a line, which x looks up."""

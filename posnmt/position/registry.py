@@ -55,15 +55,15 @@ def scheme_class(name: str) -> type[Scheme]:
     if not isinstance(entry, str):
         return entry
     module, attribute = entry.split(":")
-    found: type[Scheme] = getattr(importlib.import_module(f"posnmt.position.{module}"), attribute)
-    return found
+    scheme: type[Scheme] = getattr(importlib.import_module(f"posnmt.position.{module}"), attribute)
+    return scheme
 
 
 def build(choice: SchemeChoice, stack: Stack) -> Scheme:
     """A scheme for a stack, from its configuration."""
-    kind = scheme_class(choice.scheme)
-    made: Scheme = kind(stack, kind.Settings.model_validate(choice.options))  # type: ignore[call-arg]
-    return made
+    scheme = scheme_class(choice.scheme)
+    built: Scheme = scheme(stack, scheme.Settings.model_validate(choice.options))  # type: ignore[call-arg]
+    return built
 
 
 def check(choices: list[SchemeChoice], stack: Stack) -> list[tuple[int | None, str]]:
@@ -80,8 +80,8 @@ def check(choices: list[SchemeChoice], stack: Stack) -> list[tuple[int | None, s
         except ValidationError as error:
             faults.extend((index, option_fault(choice.scheme, kind.Settings, problem)) for problem in error.errors())
             continue
-        beside = {*names} - {choice.scheme}
-        faults.extend((index, f"{choice.scheme} {fault}") for fault in kind.refuses(stack, settings, beside))
+        others = {*names} - {choice.scheme}
+        faults.extend((index, f"{choice.scheme} {fault}") for fault in kind.refuses(stack, settings, others))
     faults.extend(_rotating_twice(choices, stack, {index for index, _ in faults}))
     faults.extend((None, f"{name} is listed twice") for name in sorted(set(names)) if names.count(name) > 1)
     return faults

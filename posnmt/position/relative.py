@@ -127,7 +127,7 @@ class Relative(LayeredScheme):
         )
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
+    def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
         """A sine and a cosine come in pairs, and fixed vectors are not drawn."""
         faults = []
         if settings.vectors == "sinusoidal" and stack.d_head % 2:

@@ -57,7 +57,7 @@ class Additional(LayeredScheme):
         self.layers = nn.ModuleList(self.view(stack, self.positions) for _ in range(stack.layers))
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
+    def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
         """As the sinusoids."""
         return Sinusoidal.refuses(stack, Sinusoidal.Settings())
 
@@ -81,6 +81,6 @@ class Reordering(Additional):
     view = ReorderingEmbeddings
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
+    def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
         """As the sinusoids; its own come in once."""
-        return [*super().refuses(stack, settings, beside), *clashes(beside, "additional")]
+        return [*super().refuses(stack, settings, others), *clashes(others, "additional")]

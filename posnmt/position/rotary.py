@@ -101,7 +101,7 @@ class Rope(Scheme):
         self.view = self.view_class(stack.d_head, settings.base)
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
+    def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
         """Features turn in pairs."""
         if stack.d_head % 2:
             return [f"needs an even width of a head; d_model / heads = {stack.d_head} is odd"]
@@ -127,9 +127,9 @@ class Xpos(Rope):
     longest = LONGEST_XPOS
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
+    def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
         """Features turn in pairs, and all keys stand to the left."""
-        faults = super().refuses(stack, settings, beside)
+        faults = super().refuses(stack, settings, others)
         if not stack.causal:
             faults.append(
                 "falls off to the left and grows to the right, so it cannot serve the encoder; choose rope there"

@@ -24,7 +24,7 @@ import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
-from posnmt.position.diagonal import lay
+from posnmt.position.diagonal import toeplitz
 
 Carry = Any
 """What a recurrent scheme remembers between two calls: None, a tensor with rows first, or a tuple of them."""
@@ -53,24 +53,24 @@ class Stack:
         return self.d_model // self.heads
 
 
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 
 
-class once(Generic[Found]):
+class once(Generic[Value]):
     """A property that is computed once for each object: functools.cached_property without the lock that it takes before
     Python 3.12, which torch.compile cannot follow.
     """
 
-    def __init__(self, compute: Callable[[Any], Found]) -> None:
+    def __init__(self, compute: Callable[[Any], Value]) -> None:
         self.compute, self.name = compute, compute.__name__
         self.__doc__ = compute.__doc__
 
-    def __get__(self, owner: Any, kind: type | None = None) -> Found:
+    def __get__(self, owner: Any, kind: type | None = None) -> Value:
         if owner is None:
             return self  # type: ignore[return-value]
-        found = self.compute(owner)
-        owner.__dict__[self.name] = found  # found there before the property from now on
-        return found
+        value = self.compute(owner)
+        owner.__dict__[self.name] = value  # shadows this descriptor from now on
+        return value
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class LayerPosition(nn.Module):
             return None
         bias = span.shared.get(self)
         if bias is None:
-            bias = span.shared[self] = lay(span.table(self).to(q.dtype), span.length)
+            bias = span.shared[self] = toeplitz(span.table(self).to(q.dtype), span.length)
         return bias
 
     def by_offset(self, span: Span) -> Tensor | None:
@@ -239,7 +239,7 @@ class Scheme(nn.Module):
     dropout_after: float | None = None
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
+    def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
         """Why it cannot serve a stack: sentences that go on from its name, with rule and value; empty where it can.
 
         Args:
@@ -321,8 +321,8 @@ class LayerPositions:
     def trained(self) -> list[nn.Parameter]:
         """The parameters that the logit and value terms read."""
         views = dict.fromkeys([*self.biasing, *self.adding])
-        found = [each for view in views for each in view.parameters() if each.requires_grad]
-        return list(dict.fromkeys(found))
+        parameters = [each for view in views for each in view.parameters() if each.requires_grad]
+        return list(dict.fromkeys(parameters))
 
     def reads(self) -> Tensor | None:
         """[H, d] bool: features that every view lets a head project."""
@@ -334,9 +334,9 @@ class LayerPositions:
             q, k = view.rotate(q, k, span)
         return q, k
 
-    def logits(self, q: Tensor, k: Tensor, span: Span, besides: Collection[LayerPosition] = ()) -> Tensor | None:
+    def logits(self, q: Tensor, k: Tensor, span: Span, excluded: Collection[LayerPosition] = ()) -> Tensor | None:
         """The sum of the views' logit terms, without those of some views."""
-        return _joined([view.logits(q, k, span) for view in self.biasing if view not in besides], torch.add)
+        return _joined([view.logits(q, k, span) for view in self.biasing if view not in excluded], torch.add)
 
     def values(self, weights: Tensor, span: Span) -> Tensor | None:
         """The sum of the views' value terms."""
@@ -351,7 +351,7 @@ class LayerPositions:
         allowed = self.allows(span)
         if allowed is None:
             return None
-        seen = lay(allowed, span.length)
+        seen = toeplitz(allowed, span.length)
         return seen if span.lengths is None else seen | (span.queries >= span.lengths[:, None])[:, None, :, None]
 
     def distance_vectors(self) -> DistanceVectors | None:
@@ -383,9 +383,9 @@ def is_offset_bias(view: LayerPosition) -> bool:
     return _overrides(view, "by_offset") and not _overrides(view, "logits")
 
 
-def clashes(beside: Collection[str], *names: str) -> list[str]:
+def clashes(others: Collection[str], *names: str) -> list[str]:
     """A refusal, for `Scheme.refuses`, for each of these schemes that stands beside the one that asks."""
-    return [f"cannot stand beside {name} in one stack; choose one of them" for name in sorted({*names} & {*beside})]
+    return [f"cannot stand beside {name} in one stack; choose one of them" for name in sorted({*names} & {*others})]
 
 
 def _overrides(view: LayerPosition, method: str) -> bool:

@@ -47,8 +47,8 @@ class DistanceProjection(LayerPosition):
         rows = span.table(self).to(q.dtype)
         # [H,B,Tq,D]: a product a head, where B x H products would copy the rows
         heads = (q + self._scaled(1, q)).transpose(0, 1)
-        met = (heads.flatten(1, 2) @ rows).unflatten(1, heads.shape[1:3]).transpose(0, 1)
-        return skew(met)
+        products = (heads.flatten(1, 2) @ rows).unflatten(1, heads.shape[1:3]).transpose(0, 1)
+        return skew(products)
 
     def _scaled(self, which: int, q: Tensor) -> Tensor:
         """[H,1,D] u (0) or v (1) over sqrt(D), in the type of the queries."""
@@ -72,6 +72,6 @@ class TransformerXL(LayeredScheme):
         self.layers = nn.ModuleList(DistanceProjection(stack, self.biases) for _ in range(stack.layers))
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
+    def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
         """As the sinusoids."""
         return Sinusoidal.refuses(stack, Sinusoidal.Settings())

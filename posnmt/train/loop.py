@@ -43,7 +43,7 @@ from posnmt.train.optimizer import make_optimizer
 from posnmt.train.progress import Progress, Window
 from posnmt.train.record import Metrics, provenance
 from posnmt.train.schedule import learning_rate
-from posnmt.train.sharding import copy_whole
+from posnmt.train.sharding import copy_unsharded
 from posnmt.train.stop import INTERRUPTED, agreed, why_stop
 
 if TYPE_CHECKING:
@@ -106,8 +106,8 @@ def _train(config: Config, out: Path, resume: bool, fabric: Fabric, store: Store
     corpus = _training_pairs(config, store)
     _refuse_too_long(model, {**{name: store.split(name) for name in store.splits}, "train": corpus})
     loss_of = TrainingLoss(model, config.train.label_smoothing)
-    kept = Checkpoints(out / "checkpoints", config.train.average)
-    newest = fabric.broadcast(kept.undamaged(display.say) if resume and fabric.is_global_zero else None)
+    checkpoints = Checkpoints(out / "checkpoints", config.train.average)
+    newest = fabric.broadcast(checkpoints.undamaged(display.say) if resume and fabric.is_global_zero else None)
     if config.train.compile:
         loss_of.compile(dynamic=True)
     shared_loss = fabric.setup_module(loss_of)
@@ -132,7 +132,9 @@ def _train(config: Config, out: Path, resume: bool, fabric: Fabric, store: Store
         display.say("no data.dev is given: nothing to choose a checkpoint by, so the last one is the model")
     alone_on_cpu = fabric.device.type == "cpu" and fabric.world_size == 1 and not config.train.compile
     gradients = InParts(fabric, loss_of) if alone_on_cpu else Whole(fabric, shared_loss, config.train.shard)
-    training = Training(fabric, config, run, store, corpus, loss_of, gradients, optimizer, kept, progress, display)
+    training = Training(
+        fabric, config, run, store, corpus, loss_of, gradients, optimizer, checkpoints, progress, display
+    )
     with StopSignal() as stop:
         try:
             reason = training.loop(shared_loss, shared_optimizer, stop)
@@ -263,7 +265,7 @@ class Training:
         copy = None
         if self.fabric.is_global_zero:
             copy = TrainingLoss(_model(self.config, self.store, self.fabric), self.config.train.label_smoothing)
-        copy_whole(self.loss_of, copy)
+        copy_unsharded(self.loss_of, copy)
         return copy or self.loss_of
 
     def evaluate(self, whole: TrainingLoss) -> dict[str, Any]:

@@ -52,8 +52,8 @@ class _Turned(torch.autograd.Function):
         return x.flatten(0, 1).index_select(0, places).view(x.shape)
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None]:
-        turned: Tensor = _Turned.apply(slopes[0], ctx.places)
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        turned: Tensor = _Turned.apply(grads[0], ctx.places)
         return turned, None
 
 
@@ -81,8 +81,8 @@ def _network(cell: Cell, width_in: int, width: int, highway: bool) -> nn.Module:
     if cell == "sru":
         return SimpleRecurrentUnit(width_in, width, highway)
     kind = {"gru": nn.GRU, "lstm": nn.LSTM, "elman": nn.RNN}[cell]
-    made: nn.Module = kind(width_in, width, batch_first=True)
-    return made
+    network: nn.Module = kind(width_in, width, batch_first=True)
+    return network
 
 
 def _fold(state: Carry) -> Carry:

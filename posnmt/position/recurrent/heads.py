@@ -85,10 +85,10 @@ class RecurrentHeads(Scheme):
         self.first = OwnSlice(stack) if settings.head_projection == "separate" else None
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
+    def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
         """What the split of features into heads and directions asks of the widths."""
         width, d, heads = recurrent_width(stack, settings), stack.d_model, stack.heads
-        faults = clashes(beside, "sinusoidal", "learned", "recurrent")
+        faults = clashes(others, "sinusoidal", "learned", "recurrent")
         if not 0 < width < d:
             return [f"needs a width between 0 and d_model = {d}, so that both parts are there; got {width}", *faults]
         if settings.layout == "rpe" and width % stack.d_head:

@@ -65,9 +65,9 @@ class Recurrent(Scheme):
         self.projections = nn.ModuleList(_projection(width, d) for _ in range(settings.layers if width != d else 0))
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
+    def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
         """The backward direction reads what a decoder has not written yet."""
-        faults = clashes(beside, "recurrent-heads")
+        faults = clashes(others, "recurrent-heads")
         if settings.bidirectional and stack.causal:
             faults.append("with bidirectional: true reads words to the right, so it cannot serve the decoder")
         if settings.bidirectional and settings.width is None and stack.d_model % 2:
@@ -76,14 +76,14 @@ class Recurrent(Scheme):
 
     def embed(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:
         """The states [B,T,d] after each word of x [B,T,d], and those to go on from, one for each layer."""
-        before = [None] * len(self.networks) if carry is None else carry
-        states, after = self.dropout_before(x), []
-        for index, (network, state) in enumerate(zip(self.networks, before, strict=True)):
+        carries = [None] * len(self.networks) if carry is None else carry
+        states, carried = self.dropout_before(x), []
+        for index, (network, state) in enumerate(zip(self.networks, carries, strict=True)):
             above, state = network(states, span, state)
             above = self.projections[index](above) if self.projections else above
             states = states + above if index >= 2 else above
-            after.append(state)
-        return states.to(x.dtype), tuple(after)  # some networks give bf16 under autocast
+            carried.append(state)
+        return states.to(x.dtype), tuple(carried)  # some networks give bf16 under autocast
 
 
 def _states(stack: Stack, settings: Recurrent.Settings) -> int:

@@ -80,9 +80,9 @@ class _Loop(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         parts, around, peephole, memories, gates = ctx.saved_tensors
-        slope, d_c = slopes[0], slopes[1].clone()
+        d_states, d_c = grads[0], grads[1].clone()
         d_parts, d_around = torch.empty_like(parts), None if around is None else torch.empty_like(around)
         d_peephole, d_bias = (torch.zeros_like(peephole) for _ in range(2))
         d_h, buffer, other = (torch.empty_like(d_c) for _ in range(3))
@@ -90,7 +90,7 @@ class _Loop(torch.autograd.Function):
         d_forget, d_reset = inner
         for t in reversed(range(len(gates))):
             c, after, (forget, reset) = memories[t], memories[t + 1], gates[t]
-            d_h.copy_(slope[:, t])
+            d_h.copy_(d_states[:, t])
             if around is None or d_around is None:
                 torch.mul(d_h, after, out=buffer)
             else:  # h = x + r (c - x)
