@@ -101,13 +101,13 @@ class OrderedTranslator(TranslationModel):
         faults: Faults = [] if cls.has_transformer_layers else foreign_settings(config)
         for side, stack in stacks(config).items():
             choices = getattr(config, side).position
-            refusals = check(choices, stack)
+            refused = check(choices, stack)
             faults += [
-                ((side, "position", *([] if index is None else [str(index)])), fault) for index, fault in refusals
+                ((side, "position", *([] if index is None else [str(index)])), fault) for index, fault in refused
             ]
             if cls.has_transformer_layers:
                 continue
-            for index in set(range(len(choices))).difference(index for index, _ in refusals if index is not None):
+            for index in set(range(len(choices))).difference(index for index, _ in refused if index is not None):
                 with torch.device("meta"):  # what a scheme does in layers may hang on its options: ask it
                     scheme = build(choices[index], stack)
                 if any(scheme.layer(layer) is not None for layer in range(stack.layers)):

@@ -1,4 +1,4 @@
-"""The registry: name → scheme, one line each; and the check of a list of schemes before anything is built."""
+"""The registry of position schemes by name, and the check of a list of schemes before a model is built."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ SCHEMES: dict[str, str | type[Scheme]] = {
     "fire": "fire:Fire",
     "cope": "cope:Cope",
 }
-"""Scheme name → module and class inside posnmt.position, or a class from anywhere else.
+"""Scheme name → module and class inside posnmt.position, or the class itself.
 
-A class has `Settings`, and takes (stack, settings). A program that imports posnmt adds its own scheme with
+A class takes (stack, settings) and defines `Settings`. A program that imports posnmt adds its own scheme with
 `SCHEMES["mine"] = Mine`; `posnmt.testing.check_scheme(Mine)` tests it.
 """
 
@@ -67,7 +67,7 @@ def build(choice: SchemeChoice, stack: Stack) -> Scheme:
 
 
 def check(choices: list[SchemeChoice], stack: Stack) -> list[tuple[int | None, str]]:
-    """What is wrong with a stack's list of schemes: (index in the list, sentence) for each fault."""
+    """The faults of a stack's list of schemes: (index in the list, or None, and a sentence) for each."""
     faults: list[tuple[int | None, str]] = []
     names = [choice.scheme for choice in choices]
     for index, choice in enumerate(choices):
@@ -88,7 +88,7 @@ def check(choices: list[SchemeChoice], stack: Stack) -> list[tuple[int | None, s
 
 
 def _rotating_twice(choices: list[SchemeChoice], stack: Stack, faulty: set[int | None]) -> list[tuple[int, str]]:
-    """A fault for each pair of schemes that both turn the queries or keys of one product."""
+    """A fault for each pair of schemes that both rotate the queries or keys of one product."""
     from posnmt.position.seam import rotates
 
     sound = [(index, choice) for index, choice in enumerate(choices) if index not in faulty]
@@ -100,7 +100,7 @@ def _rotating_twice(choices: list[SchemeChoice], stack: Stack, faulty: set[int |
         (
             index,
             f"{first} cannot stand beside {second} in one stack; choose one of them: both change the queries or keys of"
-            " one product, where what each of them does alone does not add up",
+            " one product, and such changes do not add up",
         )
         for (_, first), (index, second) in itertools.combinations(rotating, 2)
         if first != second

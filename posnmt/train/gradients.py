@@ -98,9 +98,7 @@ class InParts:
             inputs = [*self.parameters, *(each.embeddings for each in words)]
             gradients = torch.autograd.grad(loss * scale, inputs, allow_unused=True)
             word_gradients = gradients[len(self.parameters) :]
-            lookups = [
-                (each, gradient) for each, gradient in zip(words, word_gradients, strict=True) if gradient is not None
-            ]
+            lookups = [pair for pair in zip(words, word_gradients, strict=True) if pair[1] is not None]
             return torch.stack([loss.detach(), likelihood]).double(), gradients[: len(self.parameters)], lookups
 
         with self.fabric.autocast():

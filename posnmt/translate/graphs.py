@@ -74,13 +74,11 @@ class Buffers:
 
     def keep(self, carry: list[Carry], inner: list[Carry]) -> None:
         """Put what schemes and feed-forward layers remember of the first rows in its place."""
-        rows = len(self.tokens)
-        self.carry = [
-            _put(buffer, new, rows) for buffer, new in zip(self.carry or [None] * len(carry), carry, strict=True)
-        ]
-        self.inner = [
-            _put(buffer, new, rows) for buffer, new in zip(self.inner or [None] * len(inner), inner, strict=True)
-        ]
+        self.carry, self.inner = self._put_all(self.carry, carry), self._put_all(self.inner, inner)
+
+    def _put_all(self, buffers: list[Carry], new: list[Carry]) -> list[Carry]:
+        pairs = zip(buffers or [None] * len(new), new, strict=True)
+        return [_put(buffer, part, len(self.tokens)) for buffer, part in pairs]
 
 
 class _BufferCache(LayerCache):

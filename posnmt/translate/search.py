@@ -110,10 +110,8 @@ def search(
                 state.select(rows, kept if leaving else None)
         tokens = chosen.reshape(-1, 1)
     if not scored:
-        return [
-            [replace(each, log_probability=math.nan, score=math.nan) for each in hypotheses] for hypotheses in finished
-        ]
-    return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score) for hypotheses in finished]
+        return [[replace(each, log_probability=math.nan, score=math.nan) for each in group] for group in finished]
+    return [sorted(group, key=lambda hypothesis: -hypothesis.score) for group in finished]
 
 
 def _with_company(going_on: list[int], sentences: int) -> list[int]:

@@ -305,9 +305,7 @@ class _InBlocks(torch.autograd.Function):
                     gradients.append(Term(d_by_offset[reader], term, (..., block.offsets)))
             return gradients
 
-        for gradients in blocks.map(
-            terms_of
-        ):  # added here, block by block: the sums do not depend on the number of cores
+        for gradients in blocks.map(terms_of):  # in order, so that the sums do not depend on the number of cores
             for term in gradients:
                 term.add()
         return None, *(accumulated.total.to(each.dtype) for accumulated, each in zip(sums, inputs, strict=True))
