@@ -60,8 +60,8 @@ def raise_all(faults: list[UserError]) -> None:
 
 def nearest(word: str, words: Iterable[str]) -> str | None:
     """The known word most like `word`, for 'did you mean'; None when nothing is near."""
-    found = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
-    return found[0] if found else None
+    matches = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
+    return matches[0] if matches else None
 
 
 def refuse_unknown(name: str, known: Iterable[str], kind: str) -> None:

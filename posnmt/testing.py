@@ -160,10 +160,10 @@ def parts(subject: Subject) -> None:
     generator = np.random.default_rng(1)
     batch = [
         (
-            generator.integers(4, VOCABULARY, size=one, dtype=np.int32),
-            generator.integers(4, VOCABULARY, size=other, dtype=np.int32),
+            generator.integers(4, VOCABULARY, size=source_length, dtype=np.int32),
+            generator.integers(4, VOCABULARY, size=target_length, dtype=np.int32),
         )
-        for one, other in generator.integers(1, 11, size=(60, 2))
+        for source_length, target_length in generator.integers(1, 11, size=(60, 2))
     ]
 
     def added(kind: type[Whole] | type[InParts]) -> list[Tensor]:
@@ -177,8 +177,8 @@ def parts(subject: Subject) -> None:
 
     whole, dealt = added(Whole), added(InParts)
     _same(dealt[0], whole[0], "the loss of a batch in parts is not that of the whole", 1e-6)  # Fabric's are float32
-    for one, other in zip(dealt[1:], whole[1:], strict=True):
-        _same(one, other, "the gradients of a batch in parts are not those of the whole", 1e-9)
+    for split, full in zip(dealt[1:], whole[1:], strict=True):
+        _same(split, full, "the gradients of a batch in parts are not those of the whole", 1e-9)
 
 
 def in_blocks(subject: Subject) -> None:
@@ -191,11 +191,11 @@ def in_blocks(subject: Subject) -> None:
     def computed(long: bool) -> list[Tensor]:
         with blocks_of(5, long) as calls:
             hidden = model(source, lengths, target)
-            found = torch.autograd.grad(hidden.cos().sum(), list(model.parameters()), materialize_grads=True)
+            gradients = torch.autograd.grad(hidden.cos().sum(), list(model.parameters()), materialize_grads=True)
             with torch.inference_mode():
                 again = model(source, lengths, target)
         assert bool(calls) == long
-        return [hidden, again, *found]
+        return [hidden, again, *gradients]
 
     for whole, blocks in zip(computed(False), computed(True), strict=True):
         _same(blocks, whole, "a long input in blocks of queries is not the whole", 1e-10)
@@ -211,17 +211,20 @@ def packing(subject: Subject) -> None:
     pack(packed, torch.float32)
     source, target = tokens(5, 9), tokens(5, 7, seed=1)
     with torch.inference_mode():
-        found, wanted = (model.project(model(source, None, target)) for model in (packed, plain))
-    _same(found, wanted, "packed weights give something else", 1e-4)
+        actual, expected = (model.project(model(source, None, target)) for model in (packed, plain))
+    _same(actual, expected, "packed weights give something else", 1e-4)
 
 
 def weights(subject: Subject) -> None:
     """All that is drawn is stored: a model with other weights becomes the first one by its state dictionary."""
-    one, other = subject.build(seed=1), subject.build(seed=2)
-    other.load_state_dict(one.state_dict())
+    first, second = subject.build(seed=1), subject.build(seed=2)
+    second.load_state_dict(first.state_dict())
     source, target = tokens(2, 7), tokens(2, 5, seed=1)
     _same(
-        other(source, None, target), one(source, None, target), "a model is not restored by its state dictionary", 0.0
+        second(source, None, target),
+        first(source, None, target),
+        "a model is not restored by its state dictionary",
+        0.0,
     )
 
 
@@ -232,9 +235,9 @@ def seed(subject: Subject) -> None:
     config = subject.config
     bare = {side: getattr(config, side).model_copy(update={"position": []}) for side in ("encoder", "decoder")}
     plain, chosen = Subject(config.model_copy(update=bare)).build(5), subject.build(5)
-    found = dict(chosen.named_parameters())
+    parameters = dict(chosen.named_parameters())
     for name, weight in plain.named_parameters():
-        _same(found[name], weight, f"with one seed, the scheme changes what {name} begins with", 0.0)
+        _same(parameters[name], weight, f"with one seed, the scheme changes what {name} begins with", 0.0)
 
 
 def interpolation(subject: Subject) -> None:
@@ -265,10 +268,13 @@ def keys_read(subject: Subject) -> None:
             q, k, others = torch.randn(
                 3, 2, subject.config.heads, 6, model.config.d_model // model.config.heads
             ).double()
-            one, other = (view.logits(q, each, Span(0, 6, q.device)) for each in (k, others))
-            if one is not None and other is not None:
+            first, second = (view.logits(q, each, Span(0, 6, q.device)) for each in (k, others))
+            if first is not None and second is not None:
                 _same(
-                    other, one, f"{type(view).__name__} says reads_keys = False, and its logits depend on the keys", 0.0
+                    second,
+                    first,
+                    f"{type(view).__name__} says reads_keys = False, and its logits depend on the keys",
+                    0.0,
                 )
 
 
@@ -289,11 +295,11 @@ def blocks_of(queries: int, long: bool = True) -> Iterator[list[int]]:
     import posnmt.model.kernels.choose as choose
 
     calls: list[int] = []
-    whole = choose.attend_in_blocks
+    original = choose.attend_in_blocks
 
     def counted(q: Tensor, *rest: Any) -> Tensor:
         calls.append(q.shape[-2])
-        return whole(q, *rest)
+        return original(q, *rest)
 
     with (
         patch.object(choose, "_is_long", lambda q, *_: long and q.shape[-2] > 1),

@@ -39,7 +39,7 @@ class PlainFiles:
         self._refuse([MANIFEST])
         try:
             self.out.parent.mkdir(parents=True, exist_ok=True)
-            self._made = Path(tempfile.mkdtemp(prefix=f".{self.out.name}.", dir=self.out.parent))
+            self._temporary = Path(tempfile.mkdtemp(prefix=f".{self.out.name}.", dir=self.out.parent))
         except OSError as error:
             raise self._unwritable(error) from None
         return self
@@ -47,7 +47,7 @@ class PlainFiles:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        shutil.rmtree(self._made, ignore_errors=True)
+        shutil.rmtree(self._temporary, ignore_errors=True)
 
     def write(self, names: Sequence[str], rows: Iterable[Sequence[str]]) -> int:
         """Write aligned files: of each row one line to each file.
@@ -67,7 +67,7 @@ class PlainFiles:
         hashes = [hashlib.sha256() for _ in names]
         count = 0
         with ExitStack() as stack:
-            files = [stack.enter_context((self._made / name).open("wb")) for name in names]
+            files = [stack.enter_context((self._temporary / name).open("wb")) for name in names]
             for row in rows:
                 for line, file, digest in zip(row, files, hashes, strict=True):
                     if "\n" in line:
@@ -99,12 +99,12 @@ class PlainFiles:
             "statistics": statistics,
         }
         text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
-        (self._made / MANIFEST).write_text(text, encoding="utf-8", newline="\n")
+        (self._temporary / MANIFEST).write_text(text, encoding="utf-8", newline="\n")
         try:
             self.out.mkdir(exist_ok=True)
             # The manifest last: where it is, all its files are.
             for name in (*self._files, MANIFEST):
-                (self._made / name).rename(self.out / name)
+                (self._temporary / name).rename(self.out / name)
         except OSError as error:
             raise self._unwritable(error) from None
         return manifest

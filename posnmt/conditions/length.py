@@ -56,9 +56,9 @@ def choose_unit(unit: str | None, subword_model: Path | None = None, target_subw
     """
     name = unit or ("subwords" if subword_model else "words")
     models = {"subword_model": subword_model, "target_subword_model": target_subword_model}
-    given = {option: str(path) for option, path in models.items() if path is not None}
+    paths = {option: str(path) for option, path in models.items() if path is not None}
     count = length_unit(name, subword_model), length_unit(name, target_subword_model or subword_model, "target")
-    return Unit(name, *count, {"unit": name, **given})
+    return Unit(name, *count, {"unit": name, **paths})
 
 
 def length_split(out: str | Path, text: InputText, unit: Unit, parts: int = 3) -> dict[str, Any]:
@@ -182,13 +182,13 @@ def cap(out: str | Path, text: InputText, unit: Unit, maximum: int) -> dict[str,
 def describe(lengths: Lengths) -> dict[str, Any]:
     """The columns of N19's Table 5 and the mean, of some pairs `[N, 2]`; of none, their lengths are None."""
     facts: dict[str, Any] = {"pairs": len(lengths)}
-    for side, of in zip(SIDES, lengths.T, strict=True):
-        some = len(of) > 0
+    for side, column in zip(SIDES, lengths.T, strict=True):
+        nonempty = len(column) > 0
         facts[side] = {
-            "tokens": int(of.sum(dtype=np.int64)),
-            "mean": round(float(of.mean()), 2) if some else None,
-            "shortest": int(of.min()) if some else None,
-            "longest": int(of.max()) if some else None,
+            "tokens": int(column.sum(dtype=np.int64)),
+            "mean": round(float(column.mean()), 2) if nonempty else None,
+            "shortest": int(column.min()) if nonempty else None,
+            "longest": int(column.max()) if nonempty else None,
         }
     return facts
 
@@ -224,20 +224,20 @@ def _measured(pairs: Iterator[Pair], unit: Unit) -> Iterator[tuple[list[Pair], L
 
 def _signature(text: InputText) -> list[tuple[int, int]]:
     """Size and time of change of each file, of those that exist; none may be a pipe."""
-    found = []
+    signatures = []
     for file in text.files.values():
         if file.path.is_file():
             status = file.path.stat()
-            found.append((status.st_size, status.st_mtime_ns))
+            signatures.append((status.st_size, status.st_mtime_ns))
         elif file.path.exists() and not file.path.is_dir():
             raise UserError(f"{file.role} is read more than once, and a pipe cannot be", file.path, "name a file")
-    return found
+    return signatures
 
 
 def _warn_of_unsegmented(lengths: Lengths, unit: Unit) -> None:
     """Warn where lengths in words mean nothing."""
-    for side, of in zip(SIDES, lengths.T, strict=True):
-        if unit.name == "words" and unsegmented(int((of == 1).sum()), int((of > 0).sum())):
+    for side, column in zip(SIDES, lengths.T, strict=True):
+        if unit.name == "words" and unsegmented(int((column == 1).sum()), int((column > 0).sum())):
             warn(
                 f"nearly every line of the {side} is a single word: separate words by blanks first, or count characters"
             )

@@ -40,8 +40,8 @@ def swap(out: str | Path, text: InputText, shares: Sequence[float], seed: int = 
     """
     named = {f"{share:g}": share for share in shares}
     if not named or len(named) < len(shares) or not all(0 < share <= 1 for share in shares):
-        given = ", ".join(f"{share:g}" for share in shares) or "none"
-        raise UserError(f"shares are different numbers above 0 and at most 1; got {given}", "--share", "0.1 is 10 %")
+        listed = ", ".join(f"{share:g}" for share in shares) or "none"
+        raise UserError(f"shares are different numbers above 0 and at most 1; got {listed}", "--share", "0.1 is 10 %")
     swapped, changed = dict.fromkeys(named, 0), dict.fromkeys(named, 0)
     words = single = filled = 0
 
@@ -71,10 +71,10 @@ def swap(out: str | Path, text: InputText, shares: Sequence[float], seed: int = 
         text.tell()
         facts = {}
         for name in named:
-            found = round(swapped[name] / words, 4) if words else 0.0
-            facts[name] = {"swapped_words": swapped[name], "share": found, "changed_lines": changed[name]}
+            proportion = round(swapped[name] / words, 4) if words else 0.0
+            facts[name] = {"swapped_words": swapped[name], "share": proportion, "changed_lines": changed[name]}
             text.display.say(
-                f"{name}: {swapped[name]:,} of {words:,} words swapped ({found:.2%}), "
+                f"{name}: {swapped[name]:,} of {words:,} words swapped ({proportion:.2%}), "
                 f"{changed[name]:,} of {text.read:,} lines changed"
             )
         parameters = {**text.parameters, "shares": list(shares), "seed": seed}
@@ -113,6 +113,6 @@ class Sentence:
         """The line with this share of its words swapped."""
         parts = self._parts.copy()
         for number in range(self.swaps(share)):
-            one, other = self._order[2 * number : 2 * number + 2]
-            parts[one], parts[other] = parts[other], parts[one]
+            first, second = self._order[2 * number : 2 * number + 2]
+            parts[first], parts[second] = parts[second], parts[first]
         return "".join(parts)

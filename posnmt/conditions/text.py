@@ -95,8 +95,8 @@ def parallel_text(
     Raises:
         UserError: neither form is complete, or both are given.
     """
-    given = {"source": source, "target": target, "documents": documents, "tsv": tsv}
-    files = {part: TextFile(f"--{part}", Path(path)) for part, path in given.items() if path is not None}
+    paths = {"source": source, "target": target, "documents": documents, "tsv": tsv}
+    files = {part: TextFile(f"--{part}", Path(path)) for part, path in paths.items() if path is not None}
     if set(files) not in ({"tsv"}, {"source", "target"}, {"source", "target", "documents"}):
         roles = ", ".join(file.role for file in files.values()) or "nothing"
         raise UserError(

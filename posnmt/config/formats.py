@@ -84,12 +84,12 @@ def unreadable(positions: dict[str, set[str]], number: int) -> list[tuple[str, s
     return [
         (
             side,
-            f"in format 1, {one} read the queries that {other} had changed; schemes add up since, and weights trained"
-            " before mean something else now; train anew, or use the version that is in the run's record.json",
+            f"in format 1, {reader} read the queries that {changer} had changed; since format 2 schemes add up, and weights"
+            " trained before compute something else; train anew, or use the version that is in the run's record.json",
         )
         for side, names in positions.items()
-        for one in sorted(names & reading)
-        for other in sorted(names & changing - {one})
+        for reader in sorted(names & reading)
+        for changer in sorted(names & changing - {reader})
     ]
 
 

@@ -104,10 +104,10 @@ def expand(text: str, where: str) -> str:
 
     def value(match: re.Match[str]) -> str:
         name, default = match["name"], match["default"]
-        found = os.environ.get(name, default)
-        if found is None:
+        setting = os.environ.get(name, default)
+        if setting is None:
             raise UserError(f"environment variable {name} is not set", where, f"set {name}, or write the path")
-        return found
+        return setting
 
     return os.path.expanduser(re.sub(r"\$\{(?P<name>\w+)(?::-(?P<default>[^}]*))?\}", value, text))
 
@@ -182,12 +182,12 @@ def _key_lines(node: Any, prefix: tuple[str, ...] = ()) -> Lines:
     lines: Lines = {}
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
-            here = (*prefix, str(key.value))
-            lines[here] = key.start_mark.line + 1
-            lines.update(_key_lines(value, here))
+            path = (*prefix, str(key.value))
+            lines[path] = key.start_mark.line + 1
+            lines.update(_key_lines(value, path))
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
-            here = (*prefix, str(index))
-            lines[here] = value.start_mark.line + 1
-            lines.update(_key_lines(value, here))
+            path = (*prefix, str(index))
+            lines[path] = value.start_mark.line + 1
+            lines.update(_key_lines(value, path))
     return lines

@@ -45,26 +45,26 @@ def extract(archive: Path, members: Mapping[str, Path], optional: bool = False) 
     Raises:
         UserError: no or a damaged archive, no such member, several, a link, or no space.
     """
-    found: dict[str, str] = {}
+    extracted: dict[str, str] = {}
     names: list[str] = []
     with _reported_damage(archive):
         for name, size, opener in _entries(archive):
             names.append(name)
-            for wanted in (one for one in members if name == one or fnmatchcase(name, one)):
-                if wanted in found:
-                    raise UserError(f"{wanted} is both {found[wanted]} and {name}", archive, "name one of them")
+            for wanted in (pattern for pattern in members if name == pattern or fnmatchcase(name, pattern)):
+                if wanted in extracted:
+                    raise UserError(f"{wanted} is both {extracted[wanted]} and {name}", archive, "name one of them")
                 if opener is None:
                     raise UserError(f"{name} is a link, and links in archives are not followed", archive, _DOUBTFUL)
                 require_space(members[wanted].parent, size, name)
                 with opener() as stream, members[wanted].open("wb") as out:
                     shutil.copyfileobj(stream, out)
-                found[wanted] = name
-    missing = [one for one in members if one not in found]
+                extracted[wanted] = name
+    missing = [pattern for pattern in members if pattern not in extracted]
     if missing and not optional:
         near = nearest(missing[0], names)
         hint = f"did you mean {near!r}?" if near else f"it has {', '.join(names[:8])}{' …' * (len(names) > 8)}"
         raise UserError(f"the archive has no {' and no '.join(missing)}", archive, hint)
-    return set(found)
+    return set(extracted)
 
 
 def _entries(archive: Path) -> Iterator[tuple[str, int, Callable[[], IO[bytes]] | None]]:

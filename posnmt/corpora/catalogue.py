@@ -68,4 +68,4 @@ def entry(name: str) -> Entry:
 
 def by_mtdata(identifier: str) -> str | None:
     """The name of the entry that mtdata has as well, under this id."""
-    return next((name for name, one in catalogue().items() if one.mtdata == identifier), None)
+    return next((name for name, listed in catalogue().items() if listed.mtdata == identifier), None)

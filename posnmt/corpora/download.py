@@ -153,10 +153,10 @@ class Downloads:
             with partial.path.open("ab") as file:
                 while chunk := answer.read1(_CHUNK):
                     file.write(chunk)
-                    here = file.tell()
-                    speed = (here - start) / max(time.monotonic() - since, 1e-3)
+                    position = file.tell()
+                    speed = (position - start) / max(time.monotonic() - since, 1e-3)
                     total = _size(length) if length else "an unknown length"
-                    self.show(partial.name, here / length if length else 0.0, f"of {total}, {_size(speed)}/s")
+                    self.show(partial.name, position / length if length else 0.0, f"of {total}, {_size(speed)}/s")
         if length is not None and not partial.complete:
             raise ConnectionError(f"the connection ended after {_size(partial.size)} of {_size(length)}")
 
@@ -172,11 +172,11 @@ class Downloads:
             todo = f"take the URL out of {self.cache / RECORD}"
         else:
             return
-        found = expected.of(path)
-        if found != expected:
+        actual = expected.of(path)
+        if actual != expected:
             aside = path.with_name(path.name + ".wrong")
             path.replace(aside)
-            what = f"{url} has another checksum: {found}; {whose}: {expected}"
+            what = f"{url} has another checksum: {actual}; {whose}: {expected}"
             raise UserError(what, f"kept as {aside}", f"fetch it once more; or, if the new file is right, {todo}")
 
     def record(self) -> None:
@@ -195,10 +195,10 @@ class Downloads:
     def _recorded(self) -> dict[str, dict[str, Any]]:
         path = self.cache / RECORD
         try:
-            found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+            record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         except ValueError:
             raise UserError(f"{RECORD} is not valid JSON", path, "correct it, or remove it and what it lists") from None
-        return dict(found)
+        return dict(record)
 
 
 def locked(path: Path, say: Say) -> AbstractContextManager[None]:

@@ -85,14 +85,14 @@ def fetch(
             return _local(corpus)
         case Listed():
             listed = entry(corpus.name)
-            found = fetch(listed.fetchable(corpus.name), cache, languages, say, show, pauses)
-            if listed.pairs not in (None, found.lines):
-                say(f"{corpus.name}: {found.lines:,} pairs, and the catalogue knows of {listed.pairs:,}")
-            return replace(found, licence=listed.licence, citation=listed.citation)
+            fetched = fetch(listed.fetchable(corpus.name), cache, languages, say, show, pauses)
+            if listed.pairs not in (None, fetched.lines):
+                say(f"{corpus.name}: {fetched.lines:,} pairs, and the catalogue knows of {listed.pairs:,}")
+            return replace(fetched, licence=listed.licence, citation=listed.citation)
         case Indexed():
             name = by_mtdata(corpus.mtdata)
-            whole = Listed(name=name) if name is not None else look_up(corpus.mtdata, cache, say)
-            return fetch(whole, cache, languages, say, show, pauses)
+            resolved = Listed(name=name) if name is not None else look_up(corpus.mtdata, cache, say)
+            return fetch(resolved, cache, languages, say, show, pauses)
         case TestSet():
             pair = choose_pair(corpus.sacrebleu, corpus.pair, languages)
             order = _order((pair.split("-")[0], pair.split("-")[1]), languages, corpus.label)
@@ -102,14 +102,14 @@ def fetch(
 
     def make(folder: Path) -> dict[str, Path]:
         if isinstance(corpus, TestSet):
-            made = write_test_set(corpus.sacrebleu, pair, downloads, folder, say)
+            texts = write_test_set(corpus.sacrebleu, pair, downloads, folder, say)
         else:
-            made = _write_remote(corpus, languages, downloads, folder, say)
+            texts = _write_remote(corpus, languages, downloads, folder, say)
         downloads.record()
-        return made if order == (0, 1) else made | {"source": made["target"], "target": made["source"]}
+        return texts if order == (0, 1) else texts | {"source": texts["target"], "target": texts["source"]}
 
     key = {"corpus": corpus.model_dump(mode="json"), "languages": languages, "version": 1}
-    return _made_once(cache, corpus.label, key, make, say)
+    return _cached_texts(cache, corpus.label, key, make, say)
 
 
 def _order(has: tuple[str, str], wanted: tuple[str, str], label: str) -> tuple[int, int]:
@@ -158,7 +158,7 @@ def _write_remote(
     return texts
 
 
-def _made_once(
+def _cached_texts(
     cache: Path, label: str, key: dict[str, Any], make: Callable[[Path], dict[str, Path]], say: Say
 ) -> FetchedCorpus:
     """The texts of a corpus, made in a folder of the cache unless they are there; the folder appears as a whole."""
@@ -167,8 +167,8 @@ def _made_once(
     folder = cache / "texts" / f"{name}-{'-'.join(key['languages'])}-{digest[:8]}"
     with locked(folder, say):
         if not folder.exists():
-            for left in folder.parent.glob(f".{folder.name}.*"):  # of a process that was killed
-                shutil.rmtree(left)
+            for leftover in folder.parent.glob(f".{folder.name}.*"):  # of a process that was killed
+                shutil.rmtree(leftover)
             with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as work:
                 texts, ready = make(Path(work)), Path(work) / "ready"
                 ready.mkdir()

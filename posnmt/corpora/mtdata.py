@@ -97,8 +97,8 @@ def as_remote(entry: dict[str, Any]) -> Remote:
 
 def _index(identifier: str, folder: Path, say: Say) -> Path:
     """mtdata's index as JSON lines, made by mtdata if it is not there."""
-    here = os.path.dirname(sys.executable)
-    program = shutil.which("mtdata", path=os.pathsep.join([here, os.environ.get("PATH", "")]))
+    scripts = os.path.dirname(sys.executable)
+    program = shutil.which("mtdata", path=os.pathsep.join([scripts, os.environ.get("PATH", "")]))
     if program is None:
         what = f"the catalogue has no {identifier}, and mtdata, which may know it, is not installed"
         raise UserError(what, None, INSTALL)

@@ -85,10 +85,10 @@ class Remote(Section):
     @field_validator("url")
     @classmethod
     def _fetchable(cls, url: str | tuple[str, str]) -> str | tuple[str, str]:
-        for one in (url,) if isinstance(url, str) else url:
-            parts = urlsplit(one)
+        for address in (url,) if isinstance(url, str) else url:
+            parts = urlsplit(address)
             if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
-                raise ValueError(f"a URL begins with http:// or https:// and holds no user name; got {one!r}")
+                raise ValueError(f"a URL begins with http:// or https:// and holds no user name; got {address!r}")
         return url
 
     @model_validator(mode="after")
@@ -145,8 +145,8 @@ def spec(tree: dict[str, Any]) -> Corpus:
     """
     named = [key for key in _FORMS if key in tree]
     if len(named) != 1:
-        given = " and ".join(named) or ", ".join(map(str, tree)) or "nothing"
-        raise UserError(f"a corpus is named by one of {', '.join(_FORMS)}; got {given}", None, "see docs/data.md")
+        keys = " and ".join(named) or ", ".join(map(str, tree)) or "nothing"
+        raise UserError(f"a corpus is named by one of {', '.join(_FORMS)}; got {keys}", None, "see docs/data.md")
     model = _FORMS[named[0]]
     try:
         return model.model_validate(tree)

@@ -104,10 +104,10 @@ def _unpack(data: Any, needed: set[str], raw: Path, downloads: Downloads) -> Non
         except UserError as fault:
             faults.append(fault)
             continue
-        alone = data._get_tarball_filename(url)
-        if alone in missing:
-            shutil.copyfile(file, places[alone])
-            missing.remove(alone)
+        unpacked = data._get_tarball_filename(url)
+        if unpacked in missing:
+            shutil.copyfile(file, places[unpacked])
+            missing.remove(unpacked)
         elif missing and is_archive(file):
             missing -= extract(file, {member: places[member] for member in missing}, optional=True)
     raise_all(faults)
@@ -131,5 +131,5 @@ def _document_ids(data: Any, raw: Path, pair: str, folder: Path) -> Path | None:
 def _clean_ids(path: Path) -> bool:
     """Make each id one word, as only the first of a line counts; whether there are any."""
     ids = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    path.write_text("".join(f"{'_'.join(one.split())}\n" for one in ids), encoding="utf-8", newline="\n")
-    return all(one.strip() for one in ids)
+    path.write_text("".join(f"{'_'.join(identifier.split())}\n" for identifier in ids), encoding="utf-8", newline="\n")
+    return all(identifier.strip() for identifier in ids)

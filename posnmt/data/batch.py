@@ -110,14 +110,14 @@ class BatchPlan:
 
     def take(self, cursor: Cursor, count: int) -> tuple[list[NDArray[np.int64]], Cursor]:
         """The next `count` batches from a cursor, over the end of a pass where need be, and the cursor after them."""
-        taken: list[NDArray[np.int64]] = []
-        while len(taken) < count:
+        chosen: list[NDArray[np.int64]] = []
+        while len(chosen) < count:
             batches = self.epoch(cursor.epoch)
-            more = batches[cursor.batch : cursor.batch + count - len(taken)]
-            taken.extend(more)
+            more = batches[cursor.batch : cursor.batch + count - len(chosen)]
+            chosen.extend(more)
             end = cursor.batch + len(more)
             cursor = Cursor(cursor.epoch + 1, 0) if end == len(batches) else Cursor(cursor.epoch, end)
-        return taken, cursor
+        return chosen, cursor
 
     def tokens(self, batches: Sequence[NDArray[np.int64]]) -> tuple[int, int]:
         """Real source and target tokens of batches, eos included, from the lengths alone."""

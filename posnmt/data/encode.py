@@ -113,7 +113,8 @@ class EncodeChunk:
         limit = np.inf if self.max_length is None else self.max_length
         # 1, 2 or 3: the source, the target, both
         over = (source > limit) + 2 * (target > limit)
-        blank = [not (one.strip() and other.strip()) for one, other in zip(chunk.sources, chunk.targets, strict=True)]
+        texts = zip(chunk.sources, chunk.targets, strict=True)
+        blank = [not (source_text.strip() and target_text.strip()) for source_text, target_text in texts]
         by_length = np.where(over > 0, over + 2, 0) if self.split == "train" else 0
         return np.where(blank, 1, np.where((source == 0) | (target == 0), 2, by_length)), over > 0
 

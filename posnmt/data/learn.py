@@ -47,11 +47,11 @@ def learn(config: Config, files: Files, processes: int, say: Report) -> Learned:
     findings = Findings(data.accept)
     sample: Reservoir[tuple[str, str]] = Reservoir(settings.sample, SAMPLE_SEED)
     held_out: Reservoir[int] = Reservoir(data.held_out or 0, HELD_OUT_SEED)
-    given = None if settings.text is None else _given_text(config)
+    pipeline = None if settings.text is None else _load_pipeline(config)
     languages = data.source_language, data.target_language
     sides = [Words(language, tokeniser) for language, tokeniser in zip(languages, data.tokenisers, strict=True)]
     truecased = [words if words.tokeniser == "moses" else None for words in sides]
-    learners = [TruecaseLearner() for _ in sides] if data.truecase and given is None else []
+    learners = [TruecaseLearner() for _ in sides] if data.truecase and pipeline is None else []
     chunks = _sampled(
         with_progress(read_chunks(files["train"], findings), "checking data.train", say), sample, held_out
     )
@@ -73,9 +73,9 @@ def learn(config: Config, files: Files, processes: int, say: Report) -> Learned:
         raise UserError("no training pair is left: every one has an empty side", "data.train", "check the files")
 
     held = frozenset(held_out.items)
-    if given is not None:
+    if pipeline is not None:
         say(f"taking tokenisation and subwords from {text_folder(config)}")
-        return Learned(given, findings, held)
+        return Learned(pipeline, findings, held)
     for words, learner in zip(truecased, learners, strict=False):
         if words is not None:
             words.truecaser = learner.truecaser()
@@ -100,7 +100,7 @@ def text_folder(config: Config) -> Path:
     return Path(config.data.root) / expand(str(config.subword.text), "subword.text")
 
 
-def _given_text(config: Config) -> TextPipeline:
+def _load_pipeline(config: Config) -> TextPipeline:
     """The pipeline of `subword.text`; what the config says of text must be true of it.
 
     Raises:
@@ -109,14 +109,14 @@ def _given_text(config: Config) -> TextPipeline:
     data, folder = config.data, text_folder(config)
     text = TextPipeline.load(folder)
     sides: list[Words] = [text.source.words, text.target.words]
-    wanted = {
+    configured = {
         "subword.shared": config.subword.shared,
         "data.source_language": data.source_language,
         "data.target_language": data.target_language,
         "data.tokenise": _of_sides(*data.tokenisers),
         "data.truecase": data.truecase,
     }
-    found = {
+    loaded = {
         "subword.shared": text.shared,
         "data.source_language": sides[0].language,
         "data.target_language": sides[1].language,
@@ -126,10 +126,12 @@ def _given_text(config: Config) -> TextPipeline:
     raise_all(
         [
             UserError(
-                f"{key} is {wanted[key]!r}, but subword.text was made with {found[key]!r}", folder, "make them equal"
+                f"{key} is {configured[key]!r}, but subword.text was made with {loaded[key]!r}",
+                folder,
+                "make them equal",
             )
-            for key in wanted
-            if wanted[key] != found[key]
+            for key in configured
+            if configured[key] != loaded[key]
         ]
     )
     return text
@@ -155,8 +157,8 @@ def _tokenised(words: Words, texts: list[str], processes: int) -> list[str]:
     if words.tokeniser == "none":
         return texts
     chunks = (texts[first : first + CHUNK] for first in range(0, len(texts), CHUNK))
-    with closing(ordered_map(words.split_all, chunks, processes)) as found:
-        return list(itertools.chain.from_iterable(found))
+    with closing(ordered_map(words.split_all, chunks, processes)) as batches:
+        return list(itertools.chain.from_iterable(batches))
 
 
 def with_progress(chunks: Iterable[Chunk], doing: str, say: Report) -> Iterator[Chunk]:

@@ -37,13 +37,13 @@ class Piece(NamedTuple):
 
     Attributes:
         first: the first character of its first token.
-        whole: its tokens, with one blank between them.
+        text: its tokens, with one blank between them.
         parted: the same with the last full stop as a token of its own, where the next token decides; else None.
         before_number: whether that full stop stays when a number follows (`No. 5`).
     """
 
     first: str
-    whole: str
+    text: str
     parted: str | None
     before_number: bool
 
@@ -71,7 +71,7 @@ class MosesTokeniser:
         self._before_number = {each.rpartition(" ")[0] for each in prefixes if _NUMERIC_ONLY.search(each)}
         self._unbroken = prefixes - self._before_number
         self._pieces: dict[str, Piece] = {}
-        self._held = 0
+        self._remembered = 0
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_pieces": {}, "_held": 0}
@@ -101,10 +101,10 @@ class MosesTokeniser:
             piece = Piece(text[0], f"{stem} ,", None, False) if mark == "," else self._token(text)
         else:
             piece = self._ruled(part)
-        self._held += len(part)
-        if self._held > REMEMBERED:
+        self._remembered += len(part)
+        if self._remembered > REMEMBERED:
             self._pieces.clear()
-            self._held = len(part)
+            self._remembered = len(part)
         self._pieces[part] = piece
         return piece
 
@@ -116,8 +116,8 @@ class MosesTokeniser:
                 text = rule.sub(replacement, text)
         tokens = [self._token(token) for token in text.split()]
         last = tokens[-1]
-        whole = self._join([*tokens[:-1], last._replace(parted=None)])
-        return Piece(tokens[0].first, whole, last.parted and self._join(tokens), last.before_number)
+        joined = self._join([*tokens[:-1], last._replace(parted=None)])
+        return Piece(tokens[0].first, joined, last.parted and self._join(tokens), last.before_number)
 
     def _token(self, token: str) -> Piece:
         """A token, and whether a full stop at its end belongs to it: yes, or it depends on what follows."""
@@ -130,14 +130,14 @@ class MosesTokeniser:
 
     def _join(self, pieces: list[Piece]) -> str:
         """The tokens of a line, with the full stops left where they are or parted from their words."""
-        found = []
-        for index, (_, whole, parted, before_number) in enumerate(pieces):
+        tokens = []
+        for index, (_, text, parted, before_number) in enumerate(pieces):
             if parted is not None:
                 following = pieces[index + 1].first if index + 1 < len(pieces) else ""
                 stays = following in self._lower or (before_number and following in _DIGITS)
-                whole = whole if stays else parted
-            found.append(whole)
-        return " ".join(found)
+                text = text if stays else parted
+            tokens.append(text)
+        return " ".join(tokens)
 
 
 class _Padded(dict[int, str]):

@@ -229,8 +229,8 @@ def _key(config: Config, files: Files, hashes: dict[TextFile, str]) -> str:
     inputs = [
         [split, part, file.compression, hashes[file]] for split, parts in files.items() for part, file in parts.items()
     ]
-    whole = json.dumps([FORMAT, _settings(config), inputs], sort_keys=True)
-    return hashlib.sha256(whole.encode()).hexdigest()
+    content = json.dumps([FORMAT, _settings(config), inputs], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def _chunks(files: dict[str, TextFile], lines: frozenset[int], chosen: bool, findings: Findings) -> Iterator[Chunk]:

@@ -96,9 +96,9 @@ class Segmenter:
             return _is_letter(word[0], "LMN") and not (line[-2:-1].isdigit() and word[0].isdigit())
         return self._are_letters(line[-1], word[0])
 
-    def _are_letters(self, one: str, other: str) -> bool:
+    def _are_letters(self, left: str, right: str) -> bool:
         """Whether two characters side by side are parts of words that a blank would separate."""
-        return _is_letter(one, self._letters) and _is_letter(other, self._letters)
+        return _is_letter(left, self._letters) and _is_letter(right, self._letters)
 
 
 def _is_letter(sign: str, categories: str) -> bool:

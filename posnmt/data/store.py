@@ -40,7 +40,7 @@ class SplitWriter:
 
     def __init__(self, path: Path) -> None:
         self._writer = pa.ipc.new_file(str(path), SCHEMA)
-        self._held = SCHEMA.empty_table()
+        self._pending = SCHEMA.empty_table()
 
     def __enter__(self) -> SplitWriter:
         return self
@@ -52,15 +52,15 @@ class SplitWriter:
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Append rows of the columns of `SCHEMA`."""
-        self._held = pa.concat_tables([self._held, pa.Table.from_batches([rows])])
+        self._pending = pa.concat_tables([self._pending, pa.Table.from_batches([rows])])
         self._flush(ROWS)
 
     def _flush(self, least: int) -> None:
         """Write what is held as long as there are so many rows."""
-        while len(self._held) >= least:
-            (batch,) = self._held.slice(0, ROWS).combine_chunks().to_batches()
+        while len(self._pending) >= least:
+            (batch,) = self._pending.slice(0, ROWS).combine_chunks().to_batches()
             self._writer.write_batch(batch)
-            self._held = self._held.slice(ROWS)
+            self._pending = self._pending.slice(ROWS)
 
 
 class Split:

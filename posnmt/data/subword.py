@@ -65,7 +65,7 @@ class Subwords:
         self.model = model
         self._processor: Any = sentencepiece.SentencePieceProcessor(model_proto=model)
         self._words: dict[str, bytes] = {}
-        self._held = 0
+        self._remembered = 0
 
     def __reduce__(self) -> tuple[type[Subwords], tuple[bytes]]:
         return Subwords, (self.model,)
@@ -100,11 +100,11 @@ class Subwords:
 
     def _encode_words(self, lines: list[list[str]], unseen: set[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Ids and lengths as in `encode_flat`, of lines as words, of which some have not been seen yet."""
-        if self._held > REMEMBERED:
+        if self._remembered > REMEMBERED:
             unseen = unseen.union(*lines)
             self._words.clear()
-            self._held = 0
-        self._held += sum(map(len, unseen))
+            self._remembered = 0
+        self._remembered += sum(map(len, unseen))
         words = list(unseen)
         encoded = self._processor.encode(words, num_threads=1) if words else []
         self._words.update((word, array("i", ids).tobytes()) for word, ids in zip(words, encoded, strict=True))
@@ -185,15 +185,15 @@ class Subwords:
 def _vocabulary_fault(message: str, settings: Subword, role: str) -> UserError:
     """SentencePiece's complaint in the configuration's own terms (it counts the special symbols, we do not)."""
     asked = f"subword.vocabulary: {settings.vocabulary} is too"
-    if found := re.search(r"too high .*<= (\d+)", message):
-        largest = int(found[1]) - SPECIALS
+    if match := re.search(r"too high .*<= (\d+)", message):
+        largest = int(match[1]) - SPECIALS
         return UserError(
             f"{asked} large for the {role} training text, which supports at most {largest} {settings.type} entries",
             "subword.vocabulary",
             f"set it to {largest} or less",
         )
-    if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
-        smallest = int(found[1]) - SPECIALS
+    if match := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
+        smallest = int(match[1]) - SPECIALS
         return UserError(
             f"{asked} small for the {role} training text, whose characters alone need {smallest} entries",
             "subword.vocabulary",

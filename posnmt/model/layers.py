@@ -97,8 +97,8 @@ class ResidualLayer(nn.Module):
 
     def add(self, x: Tensor, output: Tensor, norm: nn.LayerNorm) -> Tensor:
         """The residual stream x [B,T,d] after the sub-layer with this normalisation gave `output` [B,T,d]."""
-        kept = x if self.alpha is None else self.alpha * x
-        total: Tensor = kept + self.dropout(output)
+        residual = x if self.alpha is None else self.alpha * x
+        total: Tensor = residual + self.dropout(output)
         return total if self.pre else norm(total)
 
 

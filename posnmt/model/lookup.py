@@ -32,7 +32,7 @@ class Words:
 
     weight: Tensor
     tokens: Tensor
-    found: Tensor
+    embeddings: Tensor
 
     def add_gradients(self, gradients: Tensor) -> None:
         """Add the gradients [..,d] of `found` to those of the table, which must be there."""
@@ -44,20 +44,20 @@ class Words:
 @contextmanager
 def recording() -> Iterator[list[Words]]:
     """Inside, the lookups of this thread are listed, and no gradient passes from them to their tables."""
-    before, words = getattr(_thread, "words", None), list[Words]()
+    outer, words = getattr(_thread, "words", None), list[Words]()
     _thread.words = words
     try:
         yield words
     finally:
-        _thread.words = before
+        _thread.words = outer
 
 
 def look_up(table: nn.Embedding, tokens: Tensor) -> Tensor:
     """Entries [..] -> embeddings [..,d]."""
     words: list[Words] | None = getattr(_thread, "words", None)
     if words is None or not table.weight.requires_grad:
-        found: Tensor = table(tokens)
-        return found
-    found = functional.embedding(tokens, table.weight.detach()).requires_grad_()
-    words.append(Words(table.weight, tokens, found))
-    return found
+        embeddings: Tensor = table(tokens)
+        return embeddings
+    embeddings = functional.embedding(tokens, table.weight.detach()).requires_grad_()
+    words.append(Words(table.weight, tokens, embeddings))
+    return embeddings

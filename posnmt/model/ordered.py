@@ -40,11 +40,11 @@ class OrderedEmbedding(nn.Module):
     def forward(self, tokens: Tensor, span: Span, carry: list[Carry]) -> tuple[Tensor, list[Carry]]:
         """Tokens [B,T] -> [B,T,d], and what each scheme remembers."""
         x = look_up(self.table, tokens) * self.scale
-        kept: list[Carry] = []
-        for scheme, remembered in zip(self.position_schemes(), carry, strict=True):
-            x, remembered = scheme.embed(x, span, remembered)
-            kept.append(remembered)
-        return self.dropout(self._narrowed(x)), kept
+        carries: list[Carry] = []
+        for scheme, memory in zip(self.position_schemes(), carry, strict=True):
+            x, memory = scheme.embed(x, span, memory)
+            carries.append(memory)
+        return self.dropout(self._narrowed(x)), carries
 
     def _narrowed(self, x: Tensor) -> Tensor:
         """Narrow in training in bf16 on a CPU, the residual stream too: what moves memory there takes half as long."""
@@ -101,11 +101,13 @@ class OrderedTranslator(TranslationModel):
         faults: Faults = [] if cls.has_transformer_layers else foreign_settings(config)
         for side, stack in stacks(config).items():
             choices = getattr(config, side).position
-            found = check(choices, stack)
-            faults += [((side, "position", *([] if index is None else [str(index)])), fault) for index, fault in found]
+            refused = check(choices, stack)
+            faults += [
+                ((side, "position", *([] if index is None else [str(index)])), fault) for index, fault in refused
+            ]
             if cls.has_transformer_layers:
                 continue
-            for index in set(range(len(choices))).difference(index for index, _ in found if index is not None):
+            for index in set(range(len(choices))).difference(index for index, _ in refused if index is not None):
                 with torch.device("meta"):  # what a scheme does in layers may hang on its options: ask it
                     scheme = build(choices[index], stack)
                 if any(scheme.layer(layer) is not None for layer in range(stack.layers)):

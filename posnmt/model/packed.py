@@ -42,10 +42,10 @@ class PackedLinear(nn.Module):
     def forward(self, x: Tensor, reads: Tensor | None = None) -> Tensor:
         """[..,d] -> [..,d'], of `dtype` unless `wide`; `reads` has been seen to."""
         given = x.to(self.dtype)
-        found: Tensor = torch.ops.mkldnn._linear_pointwise(
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(
             given, self.packed, self.packed_bias, self.activation, [], ""
         )
-        return found.float() if self.wide else found
+        return product.float() if self.wide else product
 
 
 def pack(model: TranslationModel, dtype: torch.dtype) -> None:
@@ -67,8 +67,8 @@ def _pack_layers(model: Transformer, dtype: torch.dtype) -> None:
     def replace(owner: nn.Module, name: str, wide: bool = False, reads: Tensor | None = None) -> None:
         setattr(owner, name, PackedLinear(getattr(owner, name), dtype, wide, reads))
 
-    def replace_all(whole: nn.Module, added: str = "") -> None:
-        for part in [part for part in whole.modules() if not isinstance(part, nn.Linear)]:
+    def replace_all(module: nn.Module, added: str = "") -> None:
+        for part in [part for part in module.modules() if not isinstance(part, nn.Linear)]:
             for name, child in list(part.named_children()):
                 if isinstance(child, nn.Linear) and min(child.weight.shape) >= SMALLEST:
                     replace(part, name, wide=name == added)

@@ -32,8 +32,8 @@ def build_model(config: Model, source_size: int, target_size: int) -> Translatio
     Args:
         source_size, target_size: vocabulary entries of each side, the four special symbols included.
     """
-    made: TranslationModel = architecture(config.architecture)(config, source_size, target_size)  # type: ignore[call-arg,arg-type]
-    return made
+    model: TranslationModel = architecture(config.architecture)(config, source_size, target_size)  # type: ignore[call-arg,arg-type]
+    return model
 
 
 def build_undrawn(config: Model, source_size: int, target_size: int) -> TranslationModel:
@@ -68,8 +68,8 @@ def architecture(name: str) -> type[TranslationModel]:
     """
     refuse_unknown(name, ARCHITECTURES, "architecture")
     module, attribute = ARCHITECTURES[name].split(":")
-    found: type[TranslationModel] = getattr(importlib.import_module(f"posnmt.model.{module}"), attribute)
-    return found
+    model_class: type[TranslationModel] = getattr(importlib.import_module(f"posnmt.model.{module}"), attribute)
+    return model_class
 
 
 def check(config: Model) -> Faults:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from torch.distributed.tensor import DTensor
 
 
-def whole(tensor: Tensor) -> Tensor:
+def full_tensor(tensor: Tensor) -> Tensor:
     """All of a tensor, by every process together where each has a slice."""
     return tensor.full_tensor() if _is_sliced(tensor) else tensor
 

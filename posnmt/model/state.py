@@ -24,20 +24,20 @@ class LayerCache:
 
     def __init__(self) -> None:
         self.feed_forward: Carry = None
-        self._kept: tuple[Tensor, ...] | None = None
+        self._cached: tuple[Tensor, ...] | None = None
 
     def append(self, *new: Tensor) -> tuple[Tensor, ...]:
         """Add keys, values and perhaps unturned keys [N,H,Tq,D] of the tokens computed now; return all so far."""
-        if self._kept is None:  # a whole target at once is never copied
-            self._kept = new
+        if self._cached is None:  # a whole target at once is never copied
+            self._cached = new
         else:
-            self._kept = tuple(torch.cat([kept, each], 2) for kept, each in zip(self._kept, new, strict=True))
-        return self._kept
+            self._cached = tuple(torch.cat([cached, each], 2) for cached, each in zip(self._cached, new, strict=True))
+        return self._cached
 
     def select(self, rows: Tensor) -> None:
         """Keep these rows, in this order, repeats allowed."""
-        if self._kept is not None:
-            self._kept = tuple(kept.index_select(0, rows) for kept in self._kept)
+        if self._cached is not None:
+            self._cached = tuple(cached.index_select(0, rows) for cached in self._cached)
         self.feed_forward = select_rows(self.feed_forward, rows)
 
 

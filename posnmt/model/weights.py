@@ -42,12 +42,12 @@ def load_model(model: nn.Module, path: Path) -> dict[str, Any]:
             about = {key: json.loads(value) for key, value in (file.metadata() or {}).items()}
     except (SafetensorError, json.JSONDecodeError) as error:
         raise UserError(f"not a readable safetensors file: {error}", path, "copy it again from where it came") from None
-    wanted = dict(model.named_parameters())
-    faults = [f"{name} is missing" for name in wanted if name not in tensors]
-    faults += [f"{name} is not in this model" for name in tensors if name not in wanted]
+    parameters = dict(model.named_parameters())
+    faults = [f"{name} is missing" for name in parameters if name not in tensors]
+    faults += [f"{name} is not in this model" for name in tensors if name not in parameters]
     faults += [
         f"{name} is {list(tensors[name].shape)}, not {list(parameter.shape)}"
-        for name, parameter in wanted.items()
+        for name, parameter in parameters.items()
         if name in tensors and tensors[name].shape != parameter.shape
     ]
     if faults:
@@ -57,7 +57,7 @@ def load_model(model: nn.Module, path: Path) -> dict[str, Any]:
             "use the config.yaml that was written with it",
         )  # fmt: skip
     with torch.no_grad():
-        for name, parameter in wanted.items():
+        for name, parameter in parameters.items():
             parameter.copy_(slice_like(tensors[name], parameter))
     return about
 

@@ -20,8 +20,8 @@ def sinusoids(positions: Tensor, width: int) -> Tensor:
     `PE(p, 2i) = sin(p / 10000^(2i/width))`, `PE(p, 2i+1) = cos(p / 10000^(2i/width))`, computed in float64.
 
     Args:
-        positions: [..] positions, negative and fractional ones allowed.
-        width: features, an even number.
+        positions: [..], negative and fractional positions allowed.
+        width: number of features, even.
 
     Returns:
         [.., width] float64.
@@ -41,8 +41,8 @@ class AbsoluteOptions(Options):
         None,
         ge=0,
         lt=1,
-        description="dropout on the word embeddings before positions are added, besides model.dropout after that (N19's"
-        " published code has both); none: no dropout there",
+        description="dropout on the word embeddings before positions are added, in addition to model.dropout after it"
+        " (N19's published code has both); none: no dropout there",
     )
 
 
@@ -50,8 +50,7 @@ class Sinusoidal(Scheme):
     """`wv'_i = wv_i + pe(i)` (N19 eq. 7) with the sinusoids of Vaswani et al. 2017; no longest position.
 
     The first word has position 0, as in the published code of Vaswani et al. and of N19; R19, C19a and C19b count words
-    from 1 in their equations. The table is computed for the positions that turn up, and kept. Positions can be
-    interpolated at inference.
+    from 1 in their equations. The table is computed on demand and cached. Positions can be interpolated at inference.
     """
 
     class Settings(AbsoluteOptions):
@@ -65,8 +64,8 @@ class Sinusoidal(Scheme):
         self._table = torch.empty(0, self.width)
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
-        """A sine and a cosine come in pairs."""
+    def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
+        """An odd width: sines and cosines are paired."""
         return [f"needs an even d_model; {stack.d_model} is odd"] if stack.d_model % 2 else []
 
     def interpolate(self, factor: float) -> bool:
@@ -78,10 +77,10 @@ class Sinusoidal(Scheme):
     def vectors(self, span: Span, like: Tensor) -> Tensor:
         """[T,d] the sinusoids of the positions start .. start + T - 1, in the type and on the device of `like`."""
         end = span.start + span.length
-        table = self._table  # another thread may put its own there meanwhile
+        table = self._table  # another thread may replace it meanwhile
         if len(table) < end or table.device != like.device or table.dtype != like.dtype:
             size = max(64, 1 << (end - 1).bit_length())
-            with torch.inference_mode(False):  # kept for training too
+            with torch.inference_mode(False):  # the table is used in training too
                 positions = torch.arange(size, device=like.device, dtype=torch.float64) / self.factor
                 table = self._table = sinusoids(positions, self.width).to(like.dtype)
         return table[span.start : end]
@@ -92,10 +91,10 @@ class Sinusoidal(Scheme):
 
 
 class Learned(Scheme):
-    """`wv'_i = wv_i + w_i`, a trained vector a position (Gehring et al. 2017; N19 note 1).
+    """`wv'_i = wv_i + w_i`, a trained vector for each position (Gehring et al. 2017; N19 note 1).
 
-    The table is finite, its first row for the first word: a position past its end is an error that says so, never a
-    clipped position.
+    The table is finite; its first row is that of the first word. A position past its end is an error and is never
+    clipped.
     """
 
     class Settings(AbsoluteOptions):
@@ -109,11 +108,15 @@ class Learned(Scheme):
         nn.init.normal_(self.table, std=stack.d_model**-0.5)
 
     def embed(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:
-        """`x` [B,T,d] plus the table's rows start .. start + T - 1."""
+        """`x` [B,T,d] plus rows start .. start + T - 1 of the table.
+
+        Raises:
+            UserError: a position past the end of the table.
+        """
         end = span.start + span.length
         if end > len(self.table):
             raise UserError(
-                f"learned positions end at {len(self.table)}, and position {end} was asked for",
+                f"there are {len(self.table)} learned positions, and position {end} is needed",
                 "model.max_length",
                 "train with a larger model.max_length, or choose a system without a finite table, such as relative",
             )

@@ -1,4 +1,4 @@
-"""Sinusoids at positions that training moves at random, so that a model does not cling to absolute ones.
+"""Sinusoids at positions that are randomised in training, so that a model does not rely on absolute positions.
 
 Shapes: B rows, T tokens, d model width.
 """
@@ -19,13 +19,13 @@ from posnmt.randomness import generator
 
 
 class MovedSinusoids(Sinusoidal):
-    """Sinusoids at `training_positions` in training; at inference where they always stand."""
+    """Sinusoids at `training_positions` in training, and at the usual positions at inference."""
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
-        """As the sinusoids; one absolute position is enough."""
-        others = clashes(beside, "sinusoidal", "learned", "shape", "cape", "randomised")
-        return [*super().refuses(stack, settings, beside), *others]
+    def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
+        """An odd width, or a second scheme of absolute positions."""
+        faults = clashes(others, "sinusoidal", "learned", "shape", "cape", "randomised")
+        return [*super().refuses(stack, settings, others), *faults]
 
     def training_positions(self, rows: int, span: Span) -> Tensor:
         """[B,T] positions, drawn at random."""
@@ -39,9 +39,9 @@ class MovedSinusoids(Sinusoidal):
 
 
 class Shape(MovedSinusoids):
-    """Shifted absolute positions: in training `pe(i + k)`, k drawn from 0 .. K a sentence (Kiyono et al. 2021).
+    """Shifted absolute positions: in training `pe(i + k)`, k drawn from 0 .. K for each sentence (Kiyono et al. 2021).
 
-    Source and target draw for themselves. At inference there is no shift.
+    Source and target have independent shifts. At inference there is no shift.
     """
 
     class Settings(Options):
@@ -63,15 +63,15 @@ class Cape(MovedSinusoids):
 
     D is drawn from -`global_shift` .. `global_shift` and log l from -log `scaling` .. log `scaling` for each sentence,
     e_i from -`local_shift` .. `local_shift` for each word, all uniform; up to 1/2 the words keep their order. Source
-    and target draw for themselves. At inference the positions are 0, 1, 2 ... as they are.
+    and target are independent. At inference the positions are 0, 1, 2 ...
     """
 
     class Settings(Options):
         """Options of `cape`."""
 
-        global_shift: float = Field(5.0, ge=0, description="how far a sentence moves at most, in words")
-        local_shift: float = Field(0.5, ge=0, description="how far each word moves at most, in words")
-        scaling: float = Field(1.03, ge=1, description="how far a sentence is stretched or squeezed at most, a factor")
+        global_shift: float = Field(5.0, ge=0, description="largest shift of a sentence, in words")
+        local_shift: float = Field(0.5, ge=0, description="largest shift of each word, in words")
+        scaling: float = Field(1.03, ge=1, description="largest factor by which a sentence is stretched or compressed")
 
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__(stack, Sinusoidal.Settings())
@@ -88,13 +88,13 @@ class Cape(MovedSinusoids):
 
 
 class Randomised(MovedSinusoids):
-    """Randomised positions: in training the n words of a sentence stand at n of L positions (Ruoss et al. 2023).
+    """Randomised positions: in training the n words of a sentence have n of L positions (Ruoss et al. 2023).
 
-    Those are drawn from 0 .. L-1 without replacement and sorted (section 3), so that the model meets every position and
-    many gaps whatever the length. The paper draws at inference too; a translation should not change from run to run,
-    and a decoder does not know its length, so here word i stands at `step * i` at inference: a place that training has
-    met up to L / step words (256 unless told), and unseen positions beyond. A padded target in training draws as many
-    positions as its batch is wide, which matters little where sentences of like length stand together.
+    They are drawn from 0 .. L-1 without replacement and sorted (section 3), so that training covers every position and
+    many gaps at every length. The paper draws positions at inference too. Here word i has position `step * i` at
+    inference, because a translation should be reproducible and a decoder does not know the final length. These
+    positions occur in training up to L / step words (256 by default). For a padded target, training draws as many
+    positions as the batch is wide, which makes little difference in batches of similar lengths.
     """
 
     class Settings(Options):
@@ -110,18 +110,18 @@ class Randomised(MovedSinusoids):
 
     @property
     def longest(self) -> int | None:  # type: ignore[override]
-        """Most words of a training sentence; at inference there is no limit."""
+        """The largest number of words of a training sentence; at inference there is no limit."""
         return self.positions if self.training else None
 
     def interpolate(self, factor: float) -> bool:
-        """Divide every position at inference, `step` between two of them, by `factor` from now on."""
+        """Divide every position at inference, which are `step` apart, by `factor` from now on."""
         return super().interpolate(factor / self.step)
 
     def training_positions(self, rows: int, span: Span) -> Tensor:
-        """[B,T]; what stands on padding has no meaning."""
+        """[B,T]; the positions of padding have no meaning."""
         drawn = (
             torch.rand(rows, self.positions, device=span.device, generator=generator()).topk(span.length, dim=1).indices
         )
-        if span.lengths is not None:  # only as many as there are words, and those in order
+        if span.lengths is not None:  # as many positions as words, before the padding
             drawn = drawn.masked_fill(span.queries >= span.lengths[:, None], self.positions)
         return drawn.sort(dim=1).values

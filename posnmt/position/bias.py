@@ -1,6 +1,6 @@
 """Biases on the attention logits that depend on the distance between query and key: ALiBi, T5, KERPLE, Sandwich.
 
-Each is one view for all layers of a stack. Its values are taken once for the offsets that occur and laid along the
+Each is one view for all layers of a stack. The bias is computed once for the offsets that occur and spread along the
 diagonals; the layers share the result.
 
 Shapes: B rows, Tq queries, Tk keys, H heads, W = Tq + Tk - 1 offsets (key position minus query position).
@@ -23,7 +23,7 @@ from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
 
 
 class DistanceBias(LayerPosition):
-    """A bias that is one function a head of the offset j - i."""
+    """A bias that is a function of the offset j - i for each head."""
 
     reads_keys = False
 
@@ -37,7 +37,7 @@ class DistanceBias(LayerPosition):
 
 
 class OneSidedHeads(DirectionalHeads):
-    """A bias under which the first half of the heads sees the keys j <= i, the second half j >= i."""
+    """A bias with one-sided heads: the first half sees the keys j <= i, the second half j >= i."""
 
     reads_keys = False
 
@@ -51,7 +51,7 @@ class OneSidedHeads(DirectionalHeads):
 
 
 class EncoderForm(Options):
-    """The option that all biases of the bare distance |i - j| have."""
+    """The option of all biases on the unsigned distance |i - j|."""
 
     encoder: Literal["symmetric", "asymmetric"] = Field(
         "symmetric",
@@ -60,12 +60,12 @@ class EncoderForm(Options):
 
 
 class BareDistance(Scheme):
-    """A scheme whose bias depends on |i - j|, made for causal attention.
+    """A scheme whose bias depends on |i - j|, designed for causal attention.
 
-    An encoder has two forms of it, the first two that the author of ALiBi gives (issue 5 of his repository,
-    ofirpress/attention_with_linear_biases): `symmetric`, the bias as it is, under which a sentence and its mirror image
-    are one and the same to the encoder; and `asymmetric`, in which one half of the heads sees the keys j <= i and the
-    other half j >= i, with the same constants in both halves. In a causal stack the two are the same.
+    An encoder has two forms of it, the first two that the author of ALiBi describes (issue 5 of his repository,
+    ofirpress/attention_with_linear_biases): `symmetric`, the bias unchanged, with which
+    the encoder cannot distinguish a sentence from its mirror image; and `asymmetric`, in which one half of the heads
+    sees the keys j <= i and the other half j >= i, with the same constants. In a causal stack both are the same.
     """
 
     def __init__(self, stack: Stack, settings: EncoderForm) -> None:
@@ -75,12 +75,12 @@ class BareDistance(Scheme):
         self.view = OneSidedHeads(bias, stack.heads) if one_sided else bias
 
     def build_bias(self, heads: int, groups: int, settings: Any) -> DistanceBias:
-        """The bias of all heads, which stand in groups that have the same constants."""
+        """The bias of all heads, in groups of heads that have the same constants."""
         raise NotImplementedError
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
-        """Half of the heads look right."""
+    def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
+        """An odd number of heads in an asymmetric encoder."""
         if settings.encoder == "asymmetric" and not stack.causal and stack.heads % 2:
             return [
                 f"needs an even number of heads for an asymmetric encoder, half for each side; {stack.heads} is odd"
@@ -93,9 +93,9 @@ class BareDistance(Scheme):
 
 
 def slopes(heads: int) -> list[float]:
-    """ALiBi's slope of each head, as its published code has them (`get_slopes`).
+    """ALiBi's slope of each head, as in its published code (`get_slopes`).
 
-    For a power of two the geometric sequence from 2^(-8/H) with that same ratio; for another number the slopes of the
+    For a power of two, the geometric sequence that starts at 2^(-8/H) with the same ratio; otherwise the slopes of the
     next smaller power of two, then every other slope of twice that power.
     """
     exponent = math.floor(math.log2(heads))
@@ -121,7 +121,7 @@ class LinearBias(DistanceBias):
 
 
 class Alibi(BareDistance):
-    """`e_ij = q_i k_j - m_h |i - j|`, m_h a fixed slope a head (Press et al. 2022, section 3); no parameters."""
+    """`e_ij = q_i k_j - m_h |i - j|`, m_h a fixed slope of each head (Press et al. 2022, section 3); no parameters."""
 
     class Settings(EncoderForm):
         """Options of `alibi`."""
@@ -136,18 +136,18 @@ class KernelBias(DistanceBias):
 
     `log`: `-r1 log(1 + r2 |i - j|)`, r1, r2 > 0. `power`: `-r1 |i - j|^r2`, r1 > 0, 0 < r2 <= 2.
 
-    The published code cuts the numbers off at 0.01; here they are softplus, and twice the sigmoid for the bounded r2,
-    of what is trained, so that no gradient is lost at an edge. They begin as published: uniform, r1 below 2 and r2
-    below 1 for `log`, the other way round for `power`.
+    The published code clamps r1 and r2 at 0.01; here they are the softplus of the trained parameters, and twice the
+    sigmoid for the bounded r2, so that gradients do not vanish at the bound. The initial values are as published:
+    uniform, r1 below 2 and r2 below 1 for `log`, the reverse for `power`.
     """
 
     def __init__(self, heads: int, form: Literal["log", "power"]) -> None:
         super().__init__()
         self.form = form
-        one, two = (torch.rand(heads).clamp(0.01, 0.99) for _ in range(2))
-        r1 = 2 * one if form == "log" else one
+        first, second = (torch.rand(heads).clamp(0.01, 0.99) for _ in range(2))
+        r1 = 2 * first if form == "log" else first
         self.r1_trained = nn.Parameter(r1.expm1().log())  # softplus(log(e^r - 1)) = r
-        self.r2_trained = nn.Parameter(two.expm1().log() if form == "log" else two.logit())
+        self.r2_trained = nn.Parameter(second.expm1().log() if form == "log" else second.logit())
 
     def of_offsets(self, offsets: Tensor) -> Tensor:
         """[H,W]."""
@@ -161,7 +161,7 @@ class KernelBias(DistanceBias):
 class Kerple(BareDistance):
     """`e_ij = q_i k_j` minus a kernel of |i - j| with trained positive numbers for each head (Chi et al. 2022).
 
-    One set for all layers of the stack, as published. In an asymmetric encoder every head still has its own.
+    The layers of the stack share them, as published. In an asymmetric encoder every head still has its own.
     """
 
     class Settings(EncoderForm):
@@ -196,7 +196,7 @@ class SinusoidBias(DistanceBias):
 
 
 class Sandwich(BareDistance):
-    """The inner products of sinusoids as a bias, divided by a constant a head (Chi et al. 2023, section 5).
+    """The inner products of sinusoids as a bias, divided by a constant for each head (Chi et al. 2023, section 5).
 
     No parameters. Unlike ALiBi's line, the curve is steep near the query and nearly flat far from it.
     """
@@ -214,8 +214,8 @@ class Sandwich(BareDistance):
 def bucket(offset: int, buckets: int, distance: int, causal: bool) -> int:
     """T5's bucket of an offset j - i (Raffel et al. 2020, section 2.1; `_relative_position_bucket` of its code).
 
-    An encoder gives half of the buckets to each direction. Of a direction's n buckets the first n/2 hold one distance
-    each, the others grow as a logarithm up to `distance`, and the last takes all that is further.
+    An encoder has half of the buckets for each direction. Of the n buckets of a direction, the first n/2 hold one
+    distance each, the others grow logarithmically up to `distance`, and the last also holds all larger distances.
     """
     if causal:
         first, count, length = 0, buckets, max(-offset, 0)
@@ -238,13 +238,13 @@ class BucketBias(DistanceBias):
         self.distance = distance
         self.table = nn.Parameter(torch.empty(buckets, stack.heads))
         nn.init.normal_(self.table, std=stack.d_model**-0.5)
-        found = [bucket(offset, buckets, distance, stack.causal) for offset in range(-distance, distance + 1)]
-        self.register_buffer("buckets", torch.tensor(found), persistent=False)
+        indices = [bucket(offset, buckets, distance, stack.causal) for offset in range(-distance, distance + 1)]
+        self.register_buffer("buckets", torch.tensor(indices), persistent=False)
 
     def of_offsets(self, offsets: Tensor) -> Tensor:
         """[H,W]."""
-        found = self.buckets[offsets.clamp(-self.distance, self.distance) + self.distance]
-        return functional.embedding(found, self.table).transpose(0, 1)
+        indices = self.buckets[offsets.clamp(-self.distance, self.distance) + self.distance]
+        return functional.embedding(indices, self.table).transpose(0, 1)
 
 
 class T5Bias(Scheme):
@@ -264,14 +264,14 @@ class T5Bias(Scheme):
         self.view = BucketBias(stack, settings.buckets, settings.distance)
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
-        """Each direction needs exact and logarithmic buckets."""
+    def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
+        """Too few buckets: each direction needs exact and logarithmic buckets."""
         if not stack.causal and (settings.buckets % 2 or settings.buckets < 4):
             return [f"needs an even number of buckets in the encoder, at least 4; got {settings.buckets}"]
         exact = settings.buckets // (2 if stack.causal else 4)
         if settings.distance <= exact:
             return [
-                f"needs a distance above {exact}, the offsets a direction that have a bucket each; "
+                f"needs a distance above {exact}, the number of offsets of a direction with a bucket of their own; "
                 f"got {settings.distance}"
             ]
         return []

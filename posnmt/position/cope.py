@@ -1,4 +1,4 @@
-"""CoPE: how far a key is from a query, in tokens that the query counts (Golovneva et al. 2024)."""
+"""CoPE: the distance from query to key in tokens that the query selects (Golovneva et al. 2024)."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from posnmt.position.seam import LayeredScheme, LayerPosition, Options, Span, St
 
 
 class ContextualPositions(LayerPosition):
-    """The logit term `q_i . e[p_ij]`, where p_ij adds up gates (Golovneva et al. 2024, section 4).
+    """The logit term `q_i . e[p_ij]`, where p_ij is a sum of gates (Golovneva et al. 2024, section 4).
 
     `g_ij = sigmoid(q_i . k_j)` and `p_ij = sum_{k=j}^{i} g_ik`, at most P - 1; between two integers e is interpolated.
-    q is scaled by 1/sqrt(D), in the gates and in the term: so does the published code unless told otherwise
-    (`--cope-nodiv`), where the paper's equations have no scale and the listing in its appendix scales the gates alone.
-    That code begins with e = 0; here e begins at random, so that order is there from the first update.
+    q is scaled by 1/sqrt(D), in the gates and in the term, as in the published code without `--cope-nodiv`; the paper's
+    equations have no scale, and the listing in its appendix scales the gates alone. The published code initialises e
+    with 0; here the initial values are random, so that the first update already has order information.
 
-    In an encoder a key to the right has `p_ij = sum_{k=i}^{j} g_ik`, and vectors of its own: `vectors` is [1,P,D] in a
-    decoder and [2,P,D], left and right, in an encoder. Only what stands between query and key is counted, so padding,
-    which stands behind, changes nothing.
+    In an encoder a key to the right has `p_ij = sum_{k=i}^{j} g_ik` and separate vectors: `vectors` is [1,P,D] in a
+    decoder and [2,P,D], left and right, in an encoder. The sum covers the tokens between query and key only, so padding
+    at the end of a row changes nothing.
     """
 
     def __init__(self, positions: int, width: int, causal: bool) -> None:
@@ -34,12 +34,12 @@ class ContextualPositions(LayerPosition):
         sums = gates.cumsum(-1)
         own_sum, own = (each.diagonal(span.start, -2, -1).unsqueeze(-1) for each in (sums, gates))  # the query's
         right = span.offsets > 0
-        nearest = gates if self.causal else torch.where(right, own, gates)  # a decoder hides what is right
+        nearest = gates if self.causal else torch.where(right, own, gates)  # a decoder masks keys to the right
         places = ((sums - own_sum).abs() + nearest).clamp(max=self.positions - 1)
         below = places.detach().floor()
         share, index = places - below, below.long()
-        counted = self.vectors[:, : k.shape[-2] + 1]  # no more gates than keys
-        rows = torch.cat([counted, counted[:, -1:]], dim=1)  # the last twice: each has one that follows
+        counted = self.vectors[:, : k.shape[-2] + 1]  # a sum of gates is at most the number of keys
+        rows = torch.cat([counted, counted[:, -1:]], dim=1)  # the last row twice, so that each row has a successor
         if not self.causal:
             index += rows.shape[1] * right
         by_position = project_onto(q, rows.flatten(0, 1)).to(gates.dtype)
@@ -52,7 +52,7 @@ class Cope(LayeredScheme):
     class Settings(Options):
         """Options of `cope`."""
 
-        positions: int = Field(64, ge=2, description="vectors a direction, for positions 0 to positions - 1")
+        positions: int = Field(64, ge=2, description="vectors of each direction, for positions 0 to positions - 1")
 
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__()

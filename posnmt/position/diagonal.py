@@ -1,9 +1,9 @@
-"""Moving between a table by clipped distance and a matrix of queries by keys, without an index tensor.
+"""Conversions between a table by clipped distance and a matrix of queries by keys, without an index tensor.
 
-A term that depends on the clipped distance `clip(j - i, -k, k)` is constant along diagonals, and beyond k everything
-is one value on each side. `spread` lays [.., Tq, 2k+1] out along the diagonals of [.., Tq, Tk]; `collect` is its
-transpose: it sums [.., Tq, Tk] by clipped distance. Both read the rows of a matrix that starts one value later in each
-row, so that their gradients are cheap, and nothing larger than [.., Tq, Tq + Tk] exists.
+A term that depends on the clipped distance `clip(j - i, -k, k)` is constant along diagonals, and constant beyond k on
+each side. `spread` distributes [.., Tq, 2k+1] along the diagonals of [.., Tq, Tk]; `collect` is its transpose: it sums
+[.., Tq, Tk] by clipped distance. Both use strided views, in which each row starts one value earlier than the row
+before, so their gradients are cheap and no tensor is larger than [.., Tq, Tq + Tk].
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ def spread(by_distance: Tensor, start: int, keys: int) -> Tensor:
     """
     if torch.compiler.is_compiling():
         return by_distance.gather(-1, _columns(by_distance, start, keys, by_distance.shape[-1] // 2))
-    if not by_distance.requires_grad:  # a step of decoding has better things to do
+    if not by_distance.requires_grad:  # avoids the overhead of autograd in a decoding step
         return _spread(by_distance, start, keys)
     spreading: Tensor = _Spread.apply(by_distance, start, keys)
     return spreading
 
 
 def clipped(by_distance: Tensor, first: int, width: int) -> Tensor:
-    """Out[.., o] = by_distance[.., clip(first + o, -k, k) + k] for 0 <= o < width: a value for each distance in turn.
+    """Out[.., o] = by_distance[.., clip(first + o, -k, k) + k] for 0 <= o < width: the values of consecutive distances.
 
     Args:
         by_distance: [.., 2k+1], column r + k holds the value for distance r.
         first: the lowest distance.
 
     Returns:
-        [.., width]; a view where no distance is clipped.
+        [.., width]; a view if no distance is clipped.
     """
     reach = by_distance.shape[-1] // 2
     left, right = _outside(first, width, reach)
@@ -61,10 +61,10 @@ def clipped(by_distance: Tensor, first: int, width: int) -> Tensor:
 
 
 def skew(by_offset: Tensor) -> Tensor:
-    """Out[.., i, j] = by_offset[.., i, j - i + Tq - 1]: row i starts Tq - 1 - i places into its own values.
+    """Out[.., i, j] = by_offset[.., i, j - i + Tq - 1]: row i is a window that starts at column Tq - 1 - i.
 
     Args:
-        by_offset: [.., Tq, Tq + Tk - 1], in each row the values of the offsets in rising order.
+        by_offset: [.., Tq, Tq + Tk - 1], in each row the values of the offsets in ascending order.
 
     Returns:
         [.., Tq, Tk]
@@ -86,7 +86,7 @@ def unskew(weights: Tensor) -> Tensor:
         weights: [B,H,Tq,Tk].
 
     Returns:
-        [B,H,Tq,W], W = Tq + Tk - 1; in memory as [B,Tq,H,W], which a product with vectors for the offsets wants.
+        [B,H,Tq,W], W = Tq + Tk - 1; in memory as [B,Tq,H,W], the fastest layout for a product with vectors by offset.
     """
     queries, keys = weights.shape[-2:]
     if queries == 1:
@@ -98,11 +98,11 @@ def unskew(weights: Tensor) -> Tensor:
     return unskewed
 
 
-def lay(by_offset: Tensor, queries: int) -> Tensor:
-    """Out[.., i, j] = by_offset[.., j - i + Tq - 1]: one value for each diagonal.
+def toeplitz(by_offset: Tensor, queries: int) -> Tensor:
+    """Out[.., i, j] = by_offset[.., j - i + Tq - 1]: a Toeplitz matrix, with one value for each diagonal.
 
     Args:
-        by_offset: [.., Tq + Tk - 1] values of the offsets in rising order, as `Span.diagonals` lists them.
+        by_offset: [.., Tq + Tk - 1] values of the offsets in ascending order, as in `Span.diagonals`.
         queries: Tq.
 
     Returns:
@@ -112,11 +112,11 @@ def lay(by_offset: Tensor, queries: int) -> Tensor:
 
 
 def staggered(by_offset: Tensor, rows: int) -> Tensor:
-    """Out[.., r, c] = by_offset[.., c - r], 0 where there is no such: what `lay` of any `rows` queries is a window of.
+    """Out[.., r, c] = by_offset[.., c - r], or 0 outside: `toeplitz` of up to `rows` queries is a window of it.
 
     Args:
         by_offset: [.., W].
-        rows: queries of a window, at most.
+        rows: largest number of queries of a window.
 
     Returns:
         [.., rows, W + rows]
@@ -128,7 +128,7 @@ def staggered(by_offset: Tensor, rows: int) -> Tensor:
 
 
 def summed(weights: Tensor) -> Tensor:
-    """Out[.., o] = the sum of weights[.., i, j] over j - i = o - (Tq - 1): the transpose of `lay`; without a gradient.
+    """Out[.., o] = the sum of weights[.., i, j] over j - i = o - (Tq - 1): the transpose of `toeplitz`, no gradient.
 
     Args:
         weights: [.., Tq, Tk], contiguous.
@@ -139,11 +139,11 @@ def summed(weights: Tensor) -> Tensor:
     queries, keys = weights.shape[-2:]
     if queries == 1 or keys <= queries:
         return _unskewed(weights).sum(-2)
-    edge = queries - 1  # values of a diagonal that an edge cuts stand in as many columns on either side
+    edge = queries - 1  # columns on each side with diagonals that the edge of the matrix cuts off
     shape, strides = (*weights.shape[:-1], keys - edge), (*weights.stride()[:-2], keys + 1, 1)
-    whole = weights.as_strided(shape, strides, weights.storage_offset()).sum(-2)
+    middle = weights.as_strided(shape, strides, weights.storage_offset()).sum(-2)
     left, right = (_unskewed(each).sum(-2) for each in (weights[..., :edge], weights[..., keys - edge :]))
-    return torch.cat([left[..., :edge], whole, right[..., edge:]], -1)
+    return torch.cat([left[..., :edge], middle, right[..., edge:]], -1)
 
 
 def collect(weights: Tensor, start: int, reach: int) -> Tensor:
@@ -176,16 +176,16 @@ def _spread(by_distance: Tensor, start: int, keys: int) -> Tensor:
 def _collect(weights: Tensor, start: int, reach: int) -> Tensor:
     """`collect`, without a gradient."""
     queries, keys = weights.shape[-2:]
-    # keys that are too far for all queries, on the left and on the right, are summed as they lie
+    # keys beyond the reach of all queries, on the left and on the right, are summed without unskewing
     low = min(keys, max(0, start - reach + 1))
     high = max(low, min(keys, start + queries - 1 + reach))
     near = weights[..., low:high]
-    found = _fold(near if queries == 1 else _unskewed(near), low - (start + queries - 1), reach)
+    folded = _fold(near if queries == 1 else _unskewed(near), low - (start + queries - 1), reach)
     if low:
-        found[..., 0] += weights[..., :low].sum(-1)
+        folded[..., 0] += weights[..., :low].sum(-1)
     if high < keys:
-        found[..., -1] += weights[..., high:].sum(-1)
-    return found
+        folded[..., -1] += weights[..., high:].sum(-1)
+    return folded
 
 
 class _Spread(torch.autograd.Function):
@@ -197,8 +197,8 @@ class _Spread(torch.autograd.Function):
         return _spread(by_distance, start, keys)
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None, None]:
-        return collect(slopes[0], *ctx.rest), None, None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        return collect(grads[0], *ctx.rest), None, None
 
 
 class _Collect(torch.autograd.Function):
@@ -210,12 +210,12 @@ class _Collect(torch.autograd.Function):
         return _collect(weights, start, reach)
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None, None]:
-        return spread(slopes[0], *ctx.rest), None, None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        return spread(grads[0], *ctx.rest), None, None
 
 
 class _Skew(torch.autograd.Function):
-    """`skew`: a view of its argument where each row has memory of its own; the gradients lie as the argument does."""
+    """`skew`: a view of its argument if rows do not overlap; the gradient has the memory layout of the argument."""
 
     @staticmethod
     def forward(ctx: Any, by_offset: Tensor) -> Tensor:
@@ -224,8 +224,8 @@ class _Skew(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *slopes: Tensor) -> Tensor:
-        return _unskewed(slopes[0], ctx.like)
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        return _unskewed(grads[0], ctx.like)
 
 
 class _Unskew(torch.autograd.Function):
@@ -237,15 +237,15 @@ class _Unskew(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *slopes: Tensor) -> Tensor:
-        return _diagonals(slopes[0])
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        return _diagonals(grads[0])
 
 
 def _unskewed(weights: Tensor, like: Sequence[int] = ()) -> Tensor:
     """[.., Tq, Tk] -> [.., Tq, Tq + Tk - 1], the transpose of `skew`: each value at its offset, 0 elsewhere.
 
     Args:
-        like: strides of as many dimensions; the result lies in memory in the same order.
+        like: strides of as many dimensions, whose order the memory layout of the result has.
     """
     queries, keys = weights.shape[-2:]
     shape = (*weights.shape[:-1], queries + keys - 1)
@@ -267,16 +267,16 @@ def _diagonals(by_offset: Tensor) -> Tensor:
 
 
 def _places(rows: Tensor, keys: int) -> Tensor:
-    """[.., Tq, Tk] where each key stands among the offsets of its query, for rows [.., Tq, _]; see `_columns`."""
+    """[.., Tq, Tk] the index of each key among the offsets of its query, for rows [.., Tq, _]; see `_columns`."""
     queries = torch.arange(rows.shape[-2], device=rows.device)
     offsets = torch.arange(keys, device=rows.device) - queries[:, None]
     return (offsets + rows.shape[-2] - 1).expand(*rows.shape[:-1], keys)
 
 
 def _columns(rows: Tensor, start: int, keys: int, reach: int) -> Tensor:
-    """[.., Tq, Tk] the column r + k of each query and key, for rows [.., Tq, _]: the index that nobody wants to hold.
+    """[.., Tq, Tk] the column r + k of each query and key, for rows [.., Tq, _].
 
-    Under torch.compile it never exists: it is computed inside the kernel, and the compiler cannot follow the skewing.
+    Used under torch.compile alone, which computes this index inside the kernel and cannot trace strided views.
     """
     queries = torch.arange(start, start + rows.shape[-2], device=rows.device)
     offsets = torch.arange(keys, device=rows.device)[None, :] - queries[:, None]
@@ -301,6 +301,6 @@ def _fold(strip: Tensor, first: int, reach: int) -> Tensor:
 
 
 def _outside(first: int, width: int, reach: int) -> tuple[int, int]:
-    """How many of the distances first .. first + width - 1 lie below -k, and how many above k."""
+    """How many of the distances first .. first + width - 1 are below -k, and how many above k."""
     last = first + width - 1
     return min(width, max(0, -reach - first)), min(width, max(0, last - reach))

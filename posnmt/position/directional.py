@@ -1,4 +1,4 @@
-"""Directional self-attention: some heads see what comes before, others what comes after (Shen et al. 2018)."""
+"""Directional self-attention: some heads see only the left context, others only the right (Shen et al. 2018)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
 
 
 class DirectionalHeads(LayerPosition):
-    """Head h of the first half sees the keys j <= i, of the second half j >= i."""
+    """The first half of the heads sees the keys j <= i, the second half j >= i."""
 
     def __init__(self, heads: int) -> None:
         super().__init__()
@@ -27,8 +27,8 @@ class DirectionalHeads(LayerPosition):
 class Directional(Scheme):
     """Forward and backward masks on the heads of an encoder, as DiSAN's (Shen et al. 2018; a baseline of C19b).
 
-    The mask of DiSAN hides the token itself from itself; here each token sees itself, so that the first and the last
-    of a sentence see something. It tells before from after and no more, so the sinusoids stay.
+    DiSAN's mask hides each token from itself; here each token sees itself, so that the first and the last token of a
+    sentence see some key. The masks distinguish left from right only, so the system keeps its sinusoids.
     """
 
     class Settings(Options):
@@ -39,8 +39,8 @@ class Directional(Scheme):
         self.view = DirectionalHeads(stack.heads)
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
-        """Half of the heads look right."""
+    def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
+        """A decoder, or an odd number of heads."""
         faults = []
         if stack.causal:
             faults.append("reads words to the right, so it cannot serve the decoder")

@@ -1,4 +1,4 @@
-"""FIRE: a bias that a small network reads off the normalised distance (Li S. et al. 2023)."""
+"""FIRE: a bias that a small network computes from the normalised distance (Li S. et al. 2023)."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from torch.nn import functional
 from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
 
 FEW = 1 << 14
-"""Distances up to which the network's hidden layer costs less than looking up its lines."""
+"""Up to this number of distances, the network is faster than a table of its linear pieces."""
 
-_EPSILON = 1e-6  # as published: keeps the quotient finite where c or the normaliser is 0
+_EPSILON = 1e-6  # as published: keeps the quotient finite if c or the normaliser is 0
 
 
 class InterpolatedBias(LayerPosition):
     """`b_h(i, j) = f_h( psi(i - j) / (psi(max(L, i)) + 1e-6) )`, `psi(x) = log(|c x| + 1)` (published code).
 
-    f is `W relu(w x + v)`, `width` units wide, with an output a head; c and L are trained, L as a multiple of its first
-    value. i counts from 0, so that the normaliser is the largest distance that a query can have, or L if that is more,
-    and x stays within 0 .. 1. The published network adds a constant a head, which no softmax sees; it is left out.
+    f is `W relu(w x + v)`, `width` units wide, with one output for each head; c and L are trained, L as a multiple of
+    its initial value. i counts from 0, so the normaliser is the largest distance of a query, or L if L is larger, and
+    the argument x of f is within 0 .. 1. The published network adds a constant for each head, which the softmax
+    cancels; it is omitted.
 
-    In an encoder the largest distance of a sentence of J tokens is J - 1, for each of its queries the same:
-    `x = sign(i - j) psi(|i - j|) / (psi(max(L, J - 1)) + 1e-6)`, within -1 .. 1, where left is positive as above. J is
-    the sentence's own length, so padding changes nothing.
+    In an encoder the largest distance of a sentence of J tokens is J - 1 for all its queries:
+    `x = sign(i - j) psi(|i - j|) / (psi(max(L, J - 1)) + 1e-6)`, within -1 .. 1, positive to the left as above. J is
+    the length without padding, so padding changes nothing.
     """
 
     reads_keys = False
@@ -39,35 +40,35 @@ class InterpolatedBias(LayerPosition):
     def _network(self, offsets: Tensor, farthest: Tensor) -> Tensor:
         """[..,H] from integer offsets i - j [..] and largest distances that broadcast to them."""
         kind = self.c.dtype
-        with torch.autocast(offsets.device.type, enabled=False):  # half precision cannot tell far distances apart
+        with torch.autocast(offsets.device.type, enabled=False):  # half precision cannot distinguish large distances
             normaliser = self._psi(torch.maximum((self.threshold * self.first_threshold).abs(), farthest.to(kind)))
             x = offsets.sign() * self._psi(offsets.to(kind)) / (normaliser + _EPSILON)
             return self._in_units(x) if x.numel() <= FEW else self._in_lines(x)
 
     def _in_units(self, x: Tensor) -> Tensor:
         """f of x [..] as [..,H], with a hidden layer [..,width]."""
-        found: Tensor = self.fall((x[..., None] * self.rise.weight[:, 0] + self.rise.bias).relu())
-        return found
+        bias: Tensor = self.fall((x[..., None] * self.rise.weight[:, 0] + self.rise.bias).relu())
+        return bias
 
     def _in_lines(self, x: Tensor) -> Tensor:
-        """The same without that layer: between two numbers at which a unit turns, f is a line, which x looks up."""
+        """The same without the hidden layer, from a table of the slope and height of each linear piece of f."""
         slopes, heights = self.rise.weight[:, 0], self.rise.bias
         with torch.no_grad():
             turns = torch.where(slopes == 0, 0, -heights / slopes).sort().values
-            within = torch.cat([turns[:1] - 1, (turns[1:] + turns[:-1]) / 2, turns[-1:] + 1])  # a number on each line
-            rising = (within[:, None] * slopes + heights > 0).to(x.dtype)  # [width+1,width] units that count there
+            within = torch.cat([turns[:1] - 1, (turns[1:] + turns[:-1]) / 2, turns[-1:] + 1])  # a point on each piece
+            rising = (within[:, None] * slopes + heights > 0).to(x.dtype)  # [width+1,width] active units
             line = torch.bucketize(x, turns)
         lines = torch.cat([rising @ (self.fall.weight * each).transpose(0, 1) for each in (slopes, heights)], dim=1)
         slope, height = functional.embedding(line, lines).chunk(2, dim=-1)
         return slope * x[..., None] + height
 
     def _psi(self, x: Tensor) -> Tensor:
-        """Distances on a scale that is fine near 0."""
+        """psi, a logarithmic scale of distances."""
         return (self.c * x).abs().log1p()
 
 
 class EncoderBias(InterpolatedBias):
-    """In an encoder the offset decides, and in padded rows the length of the sentence."""
+    """The bias of an encoder, which depends on the offset and on the length of the sentence."""
 
     def by_offset(self, span: Span) -> Tensor:
         """[H,W], or [B,H,W] where rows are padded."""
@@ -78,15 +79,16 @@ class EncoderBias(InterpolatedBias):
 
 
 class DecoderBias(InterpolatedBias):
-    """In a decoder the place of the query counts too, and no row differs from another."""
+    """The bias of a decoder, which depends on the offset and on the position of the query."""
 
     def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
-        """[H,Tq,Tk], once for all layers that have this view."""
-        bias = span.shared.get(self)
-        if bias is None:
+        """[H,Tq,Tk], computed once for all layers that share the view."""
+
+        def compute() -> Tensor:
             network = self._network((-span.offsets).clamp(min=0), span.queries[:, None])
-            bias = span.shared[self] = network.movedim(-1, 0).to(q.dtype)
-        return bias
+            return network.movedim(-1, 0).to(q.dtype)
+
+        return span.share(self, compute)
 
 
 class Fire(Scheme):
@@ -96,8 +98,8 @@ class Fire(Scheme):
         """Options of `fire`."""
 
         width: int = Field(32, ge=1, description="hidden units of the network")
-        threshold: float = Field(512.0, gt=0, description="L at first: distances up to it are not squeezed; trained")
-        shared: bool = Field(False, description="one network for all layers of a stack instead of one a layer")
+        threshold: float = Field(512.0, gt=0, description="initial L, trained: normaliser of the distances up to L")
+        shared: bool = Field(False, description="one network for all layers of a stack instead of one for each layer")
 
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__()
@@ -107,7 +109,7 @@ class Fire(Scheme):
         )
 
     def layer(self, index: int) -> LayerPosition:
-        """The bias of one layer, or that of all."""
+        """The bias of one layer."""
         view = self.networks[index % len(self.networks)]
         assert isinstance(view, LayerPosition)
         return view

@@ -1,4 +1,4 @@
-"""The registry: name → scheme, one line each; and the check of a list of schemes before anything is built."""
+"""The registry of position schemes by name, and the check of a list of schemes before a model is built."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ SCHEMES: dict[str, str | type[Scheme]] = {
     "fire": "fire:Fire",
     "cope": "cope:Cope",
 }
-"""Scheme name → module and class inside posnmt.position, or a class from anywhere else.
+"""Scheme name → module and class inside posnmt.position, or the class itself.
 
-A class has `Settings`, and takes (stack, settings). A program that imports posnmt adds its own scheme with
+A class takes (stack, settings) and defines `Settings`. A program that imports posnmt adds its own scheme with
 `SCHEMES["mine"] = Mine`; `posnmt.testing.check_scheme(Mine)` tests it.
 """
 
@@ -55,19 +55,19 @@ def scheme_class(name: str) -> type[Scheme]:
     if not isinstance(entry, str):
         return entry
     module, attribute = entry.split(":")
-    found: type[Scheme] = getattr(importlib.import_module(f"posnmt.position.{module}"), attribute)
-    return found
+    scheme: type[Scheme] = getattr(importlib.import_module(f"posnmt.position.{module}"), attribute)
+    return scheme
 
 
 def build(choice: SchemeChoice, stack: Stack) -> Scheme:
     """A scheme for a stack, from its configuration."""
-    kind = scheme_class(choice.scheme)
-    made: Scheme = kind(stack, kind.Settings.model_validate(choice.options))  # type: ignore[call-arg]
-    return made
+    scheme = scheme_class(choice.scheme)
+    built: Scheme = scheme(stack, scheme.Settings.model_validate(choice.options))  # type: ignore[call-arg]
+    return built
 
 
 def check(choices: list[SchemeChoice], stack: Stack) -> list[tuple[int | None, str]]:
-    """What is wrong with a stack's list of schemes: (index in the list, sentence) for each fault."""
+    """The faults of a stack's list of schemes: (index in the list, or None, and a sentence) for each."""
     faults: list[tuple[int | None, str]] = []
     names = [choice.scheme for choice in choices]
     for index, choice in enumerate(choices):
@@ -80,15 +80,15 @@ def check(choices: list[SchemeChoice], stack: Stack) -> list[tuple[int | None, s
         except ValidationError as error:
             faults.extend((index, option_fault(choice.scheme, kind.Settings, problem)) for problem in error.errors())
             continue
-        beside = {*names} - {choice.scheme}
-        faults.extend((index, f"{choice.scheme} {fault}") for fault in kind.refuses(stack, settings, beside))
+        others = {*names} - {choice.scheme}
+        faults.extend((index, f"{choice.scheme} {fault}") for fault in kind.refuses(stack, settings, others))
     faults.extend(_rotating_twice(choices, stack, {index for index, _ in faults}))
     faults.extend((None, f"{name} is listed twice") for name in sorted(set(names)) if names.count(name) > 1)
     return faults
 
 
 def _rotating_twice(choices: list[SchemeChoice], stack: Stack, faulty: set[int | None]) -> list[tuple[int, str]]:
-    """A fault for each pair of schemes that both turn the queries or keys of one product."""
+    """A fault for each pair of schemes that both rotate the queries or keys of one product."""
     from posnmt.position.seam import rotates
 
     sound = [(index, choice) for index, choice in enumerate(choices) if index not in faulty]
@@ -100,7 +100,7 @@ def _rotating_twice(choices: list[SchemeChoice], stack: Stack, faulty: set[int |
         (
             index,
             f"{first} cannot stand beside {second} in one stack; choose one of them: both change the queries or keys of"
-            " one product, where what each of them does alone does not add up",
+            " one product, and such changes do not add up",
         )
         for (_, first), (index, second) in itertools.combinations(rotating, 2)
         if first != second

@@ -23,20 +23,20 @@ from posnmt.position.seam import (
 )
 
 SHORT = 128
-"""Distances that occur up to which each has a vector of its own, however many of them are clipped."""
+"""Up to this number of distances that occur, each gets its own vector, even if distances are clipped."""
 
 
 class RelativeKeys(LayerPosition):
     """The key term: `e_ij = x_i W^Q (x_j W^K + w^K_r)^T / sqrt(d_k)`, `r = clip(j - i, -k, k)` (N19 eq. 6, R19 eq. 6).
 
-    `q . w^K_r` is taken once for the 2k+1 vectors and then laid along the diagonals; no Tq x Tk x D tensor exists.
+    `q . w^K_r` is computed once for the 2k+1 vectors and then spread along the diagonals; no Tq x Tk x D tensor exists.
 
     Args:
-        distance: k, where distances are clipped.
-        width: of a head, D.
-        trained: whether the vectors are parameters, or else sinusoids.
-        init: how trained vectors start, as in `Relative.Settings`.
-        encoding: width of the encoding whose first D features the sinusoids are; None: D.
+        distance: k, the clipping distance.
+        width: D, the width of a head.
+        trained: whether the vectors are parameters; otherwise they are sinusoids.
+        init: initialisation of trained vectors, as in `Relative.Settings`.
+        encoding: width of the sinusoidal encoding whose first D features are taken; None: D.
     """
 
     keys: Tensor
@@ -51,7 +51,7 @@ class RelativeKeys(LayerPosition):
     def _set_vectors(
         self, name: str, distance: int, width: int, trained: bool, init: str, encoding: int | None
     ) -> None:
-        """Set the [2k+1,D] vectors of a name: parameters, or a buffer of sinusoids that no checkpoint holds."""
+        """Set the vectors [2k+1,D]: a parameter, or a buffer of sinusoids that is not saved in checkpoints."""
         if trained:
             draw = nn.init.normal_ if init == "normal" else nn.init.xavier_uniform_
             setattr(self, name, nn.Parameter(draw(torch.empty(2 * distance + 1, width))))
@@ -93,13 +93,13 @@ class RelativeKeysAndValues(RelativeKeys):
 
 
 class Relative(LayeredScheme):
-    """Vectors for the clipped distance from query to key, shared by the heads of a layer, not by the layers.
+    """Vectors for the clipped distance from query to key, shared by the heads of a layer, separate for each layer.
 
-    They are trained, or the sinusoids of the distance, which have no parameters: `gamma^K_r = gamma^V_r = [PE_r,1 ..
-    PE_r,d_k]` (R19 eq. 8-9), the first d_k features of the encoding that words have, so that the frequencies go down
-    from 1 to about 10000^(-d_k/d) (`frequencies: model`). `frequencies: head` is the whole encoding of width d_k, down
-    to about 1/10000. R19 counts the features from 1, with which its eq. 1-2 leave the first undefined; read here as
-    Vaswani et al. 2017 have them, from 0: sin(r), cos(r), ...
+    They are trained, or the sinusoids of the distance, without parameters: `gamma^K_r = gamma^V_r = [PE_r,1 ..
+    PE_r,d_k]` (R19 eq. 8-9), the first d_k features of the encoding of width d, whose frequencies fall from 1 to about
+    10000^(-d_k/d) (`frequencies: model`). `frequencies: head` takes an encoding of width d_k, whose frequencies fall to
+    about 1/10000. R19 counts features from 1, which leaves the first undefined in its eq. 1-2; here they are counted
+    from 0, as in Vaswani et al. 2017: sin(r), cos(r), ...
     """
 
     class Settings(Options):
@@ -127,24 +127,24 @@ class Relative(LayeredScheme):
         )
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
-        """A sine and a cosine come in pairs, and fixed vectors are not drawn."""
+    def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
+        """An odd width of sinusoids, and options that the kind of vectors does not have."""
         faults = []
         if settings.vectors == "sinusoidal" and stack.d_head % 2:
             what = "needs an even width of a head for sinusoidal vectors"
             faults.append(f"{what}; d_model / heads = {stack.d_head} is odd")
         if settings.vectors == "sinusoidal" and settings.init != "xavier":
-            faults.append(f"draws no vectors where they are sinusoidal; leave init: {settings.init} out")
+            faults.append(f"initialises no vectors if they are sinusoidal; leave init: {settings.init} out")
         if settings.vectors == "trained" and settings.frequencies != "model":
-            faults.append("has no frequencies where vectors are trained; leave frequencies: head out")
+            faults.append("has no frequencies if vectors are trained; leave frequencies: head out")
         return faults
 
 
 def _is_short(span: Span) -> bool:
-    """Whether a vector for each distance that occurs is less work than moving what the clipped distances give."""
+    """Whether a vector for each distance that occurs is faster than spreading the terms of clipped distances."""
     return span.length + span.end - 1 <= SHORT
 
 
 def _by_offset(vectors: Tensor, span: Span) -> Tensor:
-    """[W,D] of the [2k+1,D] vectors: those of the distances `span.diagonals`."""
+    """[W,D] the vectors of the distances `span.diagonals`, from the vectors [2k+1,D] of the clipped distances."""
     return clipped(vectors.mT, 1 - span.start - span.length, span.length + span.end - 1).mT

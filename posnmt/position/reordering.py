@@ -1,4 +1,4 @@
-"""Order put in again after the self-attention of every layer: additional positions and reordering embeddings (C19a)."""
+"""Positions added after the self-attention of every layer: additional and reordering embeddings (C19a)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from posnmt.position.seam import LayeredScheme, LayerPosition, Options, Span, St
 
 
 class AdditionalPositions(LayerPosition):
-    """`C = LN(H' + PE)`; the feed-forward network, or attention to the source, reads C and the residual stays H'."""
+    """`C = LN(H' + PE)`: the input of the next sub-layer, whose residual connection keeps H'."""
 
     def __init__(self, stack: Stack, positions: Sinusoidal) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class AdditionalPositions(LayerPosition):
 class ReorderingEmbeddings(AdditionalPositions):
     """`C = LN(H' + PE * PP)`, `PP = sigmoid(V tanh(W H + W' H'))` (C19a eq. 6-8).
 
-    W (`word`), W' (`context`) and V (`penalty`) are d x d without bias, one set a layer.
+    W (`word`), W' (`context`) and V (`penalty`) are d x d without bias, separate for each layer.
     """
 
     def __init__(self, stack: Stack, positions: Sinusoidal) -> None:
@@ -44,7 +44,7 @@ class ReorderingEmbeddings(AdditionalPositions):
 
 
 class Additional(LayeredScheme):
-    """Sinusoids once more after the self-attention of every layer: `C = LN(H' + PE)` (C19a section 6.2, a control)."""
+    """Sinusoids added again after the self-attention of each layer: `C = LN(H' + PE)` (C19a section 6.2, a control)."""
 
     view: type[AdditionalPositions] = AdditionalPositions
 
@@ -57,7 +57,7 @@ class Additional(LayeredScheme):
         self.layers = nn.ModuleList(self.view(stack, self.positions) for _ in range(stack.layers))
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
+    def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
         """As the sinusoids."""
         return Sinusoidal.refuses(stack, Sinusoidal.Settings())
 
@@ -69,18 +69,17 @@ class Additional(LayeredScheme):
 class Reordering(Additional):
     """Reordering embeddings `RE = PE * PP` added after the self-attention of every layer (C19a eq. 6-9).
 
-    PP is a penalty between 0 and 1 for each feature of each position, from what the layer read and what its
-    self-attention made of it. In a decoder it stands after the masked self-attention, and attention to the source
-    reads C.
+    PP is a penalty between 0 and 1 for each feature of each position, computed from the input and the output of the
+    layer's self-attention. In a decoder it follows the masked self-attention, and attention to the source reads C.
 
-    C19a's layers are post-norm. Where `model.norm` is pre, H is read as the normalised input of the self-attention and
-    H' as the normalised input of the next sub-layer, so that both have the scale that they have in C19a; the residual
-    connection keeps the sum that H' normalises.
+    C19a's layers are post-norm. If `model.norm` is pre, H is the normalised input of the self-attention and H' the
+    normalised input of the next sub-layer, so that both have the same scale as in C19a; the residual connection keeps
+    the sum before the normalisation of H'.
     """
 
     view = ReorderingEmbeddings
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
-        """As the sinusoids; its own come in once."""
-        return [*super().refuses(stack, settings, beside), *clashes(beside, "additional")]
+    def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
+        """An odd width, or `additional` in the same list, which adds the same sinusoids."""
+        return [*super().refuses(stack, settings, others), *clashes(others, "additional")]

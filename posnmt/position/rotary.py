@@ -1,4 +1,4 @@
-"""Rotary positions: queries and keys are turned by angles that grow with their positions (RoPE, xPos).
+"""Rotary positions: queries and keys are rotated by angles that grow with their positions (RoPE, xPos).
 
 Shapes: B rows, T tokens, H heads, D width of a head.
 """
@@ -17,9 +17,9 @@ from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
 
 
 class Rotation(LayerPosition):
-    """Features 2n and 2n+1 of a query or key at position p are turned by the angle `p / base^(2n/D)` (Su et al. 2021).
+    """Features 2n and 2n+1 of a query or key at position p are rotated by the angle `p / base^(2n/D)` (Su et al. 2021).
 
-    A turned query times a turned key depends on the distance of the two alone (eq. 16), so keys are turned once.
+    The product of a rotated query and a rotated key depends only on their distance (eq. 16), so keys are rotated once.
     """
 
     def __init__(self, width: int, base: float) -> None:
@@ -33,7 +33,7 @@ class Rotation(LayerPosition):
             places = torch.arange(0, self.width, 2, device=span.device, dtype=torch.float64) / self.width
             wide = torch.promote_types(q.dtype, torch.float32)
             turns = self.turns(positions, places).to(wide)
-            # the compiler has no kernels for complex numbers
+            # torch.compile does not support complex numbers
             span.shared[self] = turns if torch.compiler.is_compiling() else torch.complex(*turns.unbind(1))
         of_queries, of_keys = span.shared[self]
         return _turned(q, of_queries), _turned(k, of_keys)
@@ -45,21 +45,21 @@ class Rotation(LayerPosition):
 
 
 class DecayingRotation(Rotation):
-    """RoPE, and `zeta_n^(p/512)` on queries and its inverse on keys, so that a distance r weighs `zeta_n^(r/512)`.
+    """RoPE with a factor `zeta_n^(p/512)` on queries and its inverse on keys: `zeta_n^(r/512)` at distance r.
 
-    `zeta_n = (2n/D + 0.4) / 1.4` (Sun et al. 2022, eq. 17-18 and their code, which has the 512: `scale_base`).
+    `zeta_n = (2n/D + 0.4) / 1.4` (Sun et al. 2022, eq. 17-18 and their code, where 512 is `scale_base`).
     """
 
     def rotate(self, q: Tensor, k: Tensor, span: Span) -> tuple[Tensor, Tensor]:
         """[B,H,T,D] each.
 
         Raises:
-            UserError: a position whose scale is no number in single precision.
+            UserError: a position whose scale overflows single precision.
         """
         end, longest = span.start + span.length, longest_xpos(self.factor)
         if end > longest:
             raise UserError(
-                f"xpos positions end at {longest}, and position {end} was asked for",
+                f"there are {longest} xpos positions, and position {end} is needed",
                 todo="translate shorter texts, or choose a system without a longest sentence, such as rope",
             )
         return super().rotate(q, k, span)
@@ -74,19 +74,19 @@ SCALE_BASE = 512
 """Distance at which xPos's decay is zeta."""
 
 LONGEST_XPOS = 32_768
-"""Positions up to which xPos's scales and their inverses are numbers in single precision and bfloat16."""
+"""Positions up to which xPos's scales and their inverses are finite in single precision and bfloat16."""
 
 
 def longest_xpos(factor: float) -> int:
-    """Tokens that xPos can place when positions are divided by `factor`."""
+    """The number of tokens that xPos supports if positions are divided by `factor`."""
     return int(LONGEST_XPOS * factor)
 
 
 class Rope(Scheme):
-    """RoPE: queries and keys are turned by their positions (Su et al. 2021, eq. 14-16, 34); no parameters.
+    """RoPE: queries and keys are rotated by their positions (Su et al. 2021, eq. 14-16, 34); no parameters.
 
     `q_i . k_j` becomes `Re sum_n q_i,n conj(k_j,n) e^(i (p_i - p_j) theta_n)`, `theta_n = base^(-2n/D)`, with each pair
-    of features (2n, 2n+1) read as a complex number. Values are not turned. Positions can be interpolated at inference.
+    of features (2n, 2n+1) as a complex number. Values are not rotated. Positions can be interpolated at inference.
     """
 
     view_class: type[Rotation] = Rotation
@@ -94,15 +94,17 @@ class Rope(Scheme):
     class Settings(Options):
         """Options of `rope` and `xpos`."""
 
-        base: float = Field(10_000.0, gt=1, description="the slowest pair of features turns once in 2 pi x base tokens")
+        base: float = Field(
+            10_000.0, gt=1, description="the slowest pair of features rotates once in 2 pi x base tokens"
+        )
 
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__()
         self.view = self.view_class(stack.d_head, settings.base)
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
-        """Features turn in pairs."""
+    def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
+        """An odd width of a head: features are rotated in pairs."""
         if stack.d_head % 2:
             return [f"needs an even width of a head; d_model / heads = {stack.d_head} is odd"]
         return []
@@ -118,36 +120,36 @@ class Rope(Scheme):
 
 
 class Xpos(Rope):
-    """xPos: RoPE whose products fall off with the distance to the left (Sun et al. 2022, section 3); no parameters.
+    """xPos: RoPE whose products decay with the distance to the left (Sun et al. 2022, section 3); no parameters.
 
-    The fall to the left is a rise to the right, so it serves a decoder alone.
+    They grow to the right, so xPos serves a decoder only.
     """
 
     view_class = DecayingRotation
     longest = LONGEST_XPOS
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
-        """Features turn in pairs, and all keys stand to the left."""
-        faults = super().refuses(stack, settings, beside)
+    def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
+        """An odd width of a head, or an encoder."""
+        faults = super().refuses(stack, settings, others)
         if not stack.causal:
             faults.append(
-                "falls off to the left and grows to the right, so it cannot serve the encoder; choose rope there"
+                "decays to the left and grows to the right, so it cannot serve the encoder; choose rope there"
             )
         return faults
 
     def interpolate(self, factor: float) -> bool:
-        """Divide every position by `factor` from now on; so many times more tokens can be placed."""
+        """Divide every position by `factor` from now on, and multiply the longest length by it."""
         self.longest = longest_xpos(factor)
         return super().interpolate(factor)
 
 
 def _turned(x: Tensor, turns: Tensor) -> Tensor:
-    """[B,H,T,D] turned pair by pair, computed wide.
+    """[B,H,T,D] rotated pair by pair, in float32 or wider.
 
     Args:
         turns: complex numbers [T,D/2], or their real and imaginary parts [2,T,D/2]. One complex product takes a quarter
-            of the time of six real ones on a CPU.
+            of the time of six real products on a CPU.
     """
     pairs = x.to(torch.promote_types(x.dtype, torch.float32)).unflatten(-1, (-1, 2))
     if turns.is_complex():

@@ -14,13 +14,13 @@ from posnmt.position.seam import LayeredScheme, LayerPosition, Options, Span, St
 
 
 class DistanceProjection(LayerPosition):
-    """The terms (b), (c) and (d) of one layer (Dai et al. 2019, section 3.3), beside queries times keys, its (a):
+    """The terms (b), (c) and (d) of one layer (Dai et al. 2019, section 3.3); (a) is queries times keys:
 
         e_ij = (q_i k_j^T + q_i W_R R_{i-j} + u k_j^T + v W_R R_{i-j}) / sqrt(D)
 
     (a) and (c) are one product, `(q_i + u) k_j^T`, as in the published code; (b) and (d) are added to the logits. R are
-    the sinusoids of the signed distance, of width d, never clipped. `W_R R` is taken once for the Tq + Tk - 1 distances
-    that occur and laid along the diagonals. u and v [H,D] are those of the stack.
+    the sinusoids of the signed distance, of width d, never clipped. `W_R R` is computed once for the Tq + Tk - 1
+    distances that occur and spread along the diagonals. The layers of a stack share u and v [H,D].
     """
 
     reads_keys = False
@@ -33,22 +33,22 @@ class DistanceProjection(LayerPosition):
 
     def by_offset(self, span: Span) -> Tensor:
         """[H,D,W] `W_R R` of each head."""
-        if DistanceProjection not in span.shared:  # R, the same in every layer
-            span.shared[DistanceProjection] = sinusoids(-span.diagonals, self.width).to(self.biases.dtype)
-        rows: Tensor = self.project(span.shared[DistanceProjection])
+        # R, the same in every layer
+        encoded = span.share(DistanceProjection, lambda: sinusoids(-span.diagonals, self.width).to(self.biases.dtype))
+        rows: Tensor = self.project(encoded)
         return rows.unflatten(-1, (self.biases.shape[1], -1)).permute(1, 2, 0)
 
     def rotate(self, q: Tensor, k: Tensor, span: Span) -> tuple[Tensor, Tensor]:
-        """u is added to the queries of the product, scaled as they are."""
+        """The queries of the product plus u, scaled as they are."""
         return q + self._scaled(0, q), k
 
     def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
         """(b) and (d), [B,H,Tq,Tk], from the scaled queries [B,H,Tq,D]."""
         rows = span.table(self).to(q.dtype)
-        # [H,B,Tq,D]: a product a head, where B x H products would copy the rows
+        # [H,B,Tq,D]: one product for each head; B x H products would copy the rows
         heads = (q + self._scaled(1, q)).transpose(0, 1)
-        met = (heads.flatten(1, 2) @ rows).unflatten(1, heads.shape[1:3]).transpose(0, 1)
-        return skew(met)
+        products = (heads.flatten(1, 2) @ rows).unflatten(1, heads.shape[1:3]).transpose(0, 1)
+        return skew(products)
 
     def _scaled(self, which: int, q: Tensor) -> Tensor:
         """[H,1,D] u (0) or v (1) over sqrt(D), in the type of the queries."""
@@ -58,8 +58,8 @@ class DistanceProjection(LayerPosition):
 class TransformerXL(LayeredScheme):
     """Transformer-XL's relative terms in every layer (Dai et al. 2019, section 3.3), with no absolute position.
 
-    Each layer has its own W_R; u and v are shared by the layers, as in the published code. The recurrence over segments
-    of a long text is no part of it: a sentence is one segment. In an encoder the distances have both signs.
+    Each layer has its own W_R; the layers share u and v, as in the published code. The recurrence over segments of a
+    long text is not included: a sentence is one segment. In an encoder the distances have both signs.
     """
 
     class Settings(Options):
@@ -72,6 +72,6 @@ class TransformerXL(LayeredScheme):
         self.layers = nn.ModuleList(DistanceProjection(stack, self.biases) for _ in range(stack.layers))
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
-        """As the sinusoids."""
+    def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
+        """An odd width: sines and cosines are paired."""
         return Sinusoidal.refuses(stack, Sinusoidal.Settings())

@@ -22,7 +22,7 @@ from torch.optim import Optimizer
 
 from posnmt.errors import UserError
 from posnmt.files import PARTIAL, commit_folder, sha256_of
-from posnmt.model.slices import slice_like, whole
+from posnmt.model.slices import full_tensor, slice_like
 from posnmt.model.weights import load_model, save_model
 from posnmt.run import checkpoints_in, step_and_version
 
@@ -58,8 +58,8 @@ class Checkpoints:
             about: facts for the header of the file of weights.
         """
         name = f"step-{state['step']:08d}"
-        taken = [step_and_version(place) for place in checkpoints_in(self.folder)]
-        versions = [version for step, version in taken if step == state["step"]]
+        existing = [step_and_version(place) for place in checkpoints_in(self.folder)]
+        versions = [version for step, version in existing if step == state["step"]]
         if versions:
             name += f"-{max(versions) + 1}"
         building = self.folder / f".{name}{PARTIAL}"
@@ -82,8 +82,8 @@ class Checkpoints:
                 os.replace(place, self.folder / f".{place.name}{PARTIAL}")
             elif place not in states:
                 (place / OPTIMIZER).unlink(missing_ok=True)
-        for left in self.folder.glob(f".step-*{PARTIAL}"):
-            shutil.rmtree(left)
+        for partial in self.folder.glob(f".step-*{PARTIAL}"):
+            shutil.rmtree(partial)
 
     def to_average(self) -> list[Path]:
         """The newest evaluated checkpoints, one a step, oldest first. An interruption leaves one that is not."""
@@ -178,13 +178,13 @@ def optimizer_tensors(model: nn.Module, optimizer: Optimizer, keep: bool) -> dic
         keep: whether this process wants them; each must ask, for where moments are shared out all take part.
     """
     names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
-    found = {}
+    tensors = {}
     for parameter, moments in optimizer.state.items():
         for key, value in moments.items():
-            tensor = whole(value.detach())
+            tensor = full_tensor(value.detach())
             if keep:
-                found[f"{names[parameter]}/{key}"] = tensor.cpu().contiguous()
-    return found
+                tensors[f"{names[parameter]}/{key}"] = tensor.cpu().contiguous()
+    return tensors
 
 
 def _restore_optimizer(tensors: dict[str, Tensor], model: nn.Module, optimizer: Optimizer) -> None:

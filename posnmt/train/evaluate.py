@@ -35,9 +35,9 @@ def evaluate(loss: TrainingLoss, dev: Split, text: TextPipeline, config: Config,
             sources = [dev.pair(number)[0].tolist() for number in range(len(dev))]
             greedy = config.decode.model_copy(update={"beam": 1})
             workers = Workers.of(fabric.device)
-            found = translate_subwords([model], sources, greedy, fabric.device, workers, scored=False)
+            translations = translate_subwords([model], sources, greedy, fabric.device, workers, scored=False)
             workers.close()
-            outputs = text.target.decode([hypotheses[0].tokens if hypotheses else [] for hypotheses in found])
+            outputs = text.target.decode([hypotheses[0].tokens if hypotheses else [] for hypotheses in translations])
             figures.update(bleu(outputs, dev.target_texts, config.train.bleu_tokenizer))
     loss.train(was_training)
     return figures

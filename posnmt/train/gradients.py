@@ -95,30 +95,30 @@ class InParts:
             rows = ordered[ends[number - 1] if number else 0 : ends[number]]
             with drawing_from(generator), recording() as words:
                 loss, likelihood = self.loss_of(*collate(rows).tensors)
-            wanted = [*self.parameters, *(each.found for each in words)]
-            gradients = torch.autograd.grad(loss * scale, wanted, allow_unused=True)
-            of_words = gradients[len(self.parameters) :]
-            read = [(each, gradient) for each, gradient in zip(words, of_words, strict=True) if gradient is not None]
-            return torch.stack([loss.detach(), likelihood]).double(), gradients[: len(self.parameters)], read
+            inputs = [*self.parameters, *(each.embeddings for each in words)]
+            gradients = torch.autograd.grad(loss * scale, inputs, allow_unused=True)
+            word_gradients = gradients[len(self.parameters) :]
+            lookups = [pair for pair in zip(words, word_gradients, strict=True) if pair[1] is not None]
+            return torch.stack([loss.detach(), likelihood]).double(), gradients[: len(self.parameters)], lookups
 
         with self.fabric.autocast():
-            made = self.workers.map(part, range(len(ends)), alone=True)
-        given = [
+            results = self.workers.map(part, range(len(ends)), alone=True)
+        summands = [
             [each for each in (parameter.grad, *gradients) if each is not None]
-            for parameter, *gradients in zip(self.parameters, *(each for _, each, _ in made), strict=True)
+            for parameter, *gradients in zip(self.parameters, *(each for _, each, _ in results), strict=True)
         ]
-        places = Counter(terms[0].data_ptr() for terms in given if terms)
-        for parameter, terms in zip(self.parameters, given, strict=True):
+        places = Counter(terms[0].data_ptr() for terms in summands if terms)
+        for parameter, terms in zip(self.parameters, summands, strict=True):
             if terms:  # in place, but not where autograd gave two parameters one tensor, or all elements one number
                 own = terms[0].is_contiguous() and places[terms[0].data_ptr()] == 1
                 parameter.grad = terms[0] if own else terms[0].clone(memory_format=torch.contiguous_format)
                 for term in terms[1:]:
                     parameter.grad += term
-        for words, gradients in (each for *_, read in made for each in read):
+        for words, gradients in (each for *_, lookups in results for each in lookups):
             if words.weight.grad is None:
                 words.weight.grad = torch.zeros_like(words.weight)
             words.add_gradients(gradients)
-        return torch.stack([sums for sums, *_ in made]).sum(0)
+        return torch.stack([sums for sums, *_ in results]).sum(0)
 
     def close(self) -> None:
         """End the threads."""

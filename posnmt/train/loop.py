@@ -39,7 +39,7 @@ from posnmt.train.loss import TrainingLoss
 from posnmt.train.progress import Progress, Window
 from posnmt.train.record import Metrics, provenance
 from posnmt.train.schedule import learning_rate
-from posnmt.train.sharding import copy_whole
+from posnmt.train.sharding import copy_unsharded
 from posnmt.train.stop import INTERRUPTED, agreed, why_stop
 from posnmt.train.update import Updater, new_model
 
@@ -109,8 +109,8 @@ def _train(
     updater = Updater(config, store, fabric)
     model = updater.model
     _refuse_too_long(model, {**{name: store.split(name) for name in store.splits}, "train": updater.corpus})
-    kept = Checkpoints(out / "checkpoints", config.train.average)
-    newest = fabric.broadcast(kept.undamaged(display.say) if resume and fabric.is_global_zero else None)
+    checkpoints = Checkpoints(out / "checkpoints", config.train.average)
+    newest = fabric.broadcast(checkpoints.undamaged(display.say) if resume and fabric.is_global_zero else None)
     progress = Progress()
     if newest is not None:
         progress = Progress.from_json(load_checkpoint(newest, model, updater.optimizer))
@@ -128,7 +128,7 @@ def _train(
     display.say(f"{size}, {place}" + (f", going on after step {progress.step:,}" if resume else ""))
     if not config.data.has_dev:
         display.say("there is no dev corpus: nothing to choose a checkpoint by, so the last one is the model")
-    training = Training(fabric, config, run, store, updater, kept, progress, display)
+    training = Training(fabric, config, run, store, updater, checkpoints, progress, display)
     with StopSignal() as stop:
         try:
             reason = training.loop(stop)
@@ -236,7 +236,7 @@ class Training:
         copy = None
         if self.fabric.is_global_zero:
             copy = TrainingLoss(new_model(self.config, self.store, self.fabric), self.config.train.label_smoothing)
-        copy_whole(self.updater.loss_of, copy)
+        copy_unsharded(self.updater.loss_of, copy)
         return copy or self.updater.loss_of
 
     def evaluate(self, whole: TrainingLoss) -> dict[str, Any]:

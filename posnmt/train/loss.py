@@ -91,38 +91,38 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         wide = torch.float64 if weight.dtype == torch.float64 else torch.float32
         narrow = _compute_dtype(hidden)
         w, b = weight.to(narrow), bias.to(wide)
-        learning = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
+        needs_gradients = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
         rows = ROWS if hidden.device.type == "cpu" else CHUNK
         loss, likelihood = (hidden.new_zeros((), dtype=wide) for _ in range(2))
         states, from_even = hidden.sum(0, dtype=wide), even * weight.sum(0, dtype=wide)
         loss -= (states * from_even).sum() + even * len(hidden) * b.sum()  # e/V times the sum of all logits
-        if learning:
+        if needs_gradients:
             d_hidden, d_bias = torch.empty_like(hidden), torch.full_like(b, -even * len(hidden))
             d_weight = torch.empty_like(weight, dtype=wide).copy_(-even * states)
         chunk = -(-len(hidden) // max(1, round(len(hidden) / CHUNK)))  # all alike: a short one costs as many sums
         buffer = _buffer(chunk * len(w), w).view(chunk, len(w))
-        scores, chances = (b.new_empty(min(rows, chunk), len(w)) for _ in range(2))
+        scores, probabilities = (b.new_empty(min(rows, chunk), len(w)) for _ in range(2))
         for start in range(0, len(hidden), max(1, chunk)):
             h = hidden[start : start + chunk].to(narrow)
             logits = torch.mm(h, w.t(), out=buffer[: len(h)])  # [chunk,V], the bias still to come
             for part, y in zip(logits.split(rows), targets[start : start + chunk, None].split(rows), strict=True):
                 score = scores[: len(part)].copy_(part).add_(b)
                 right = score.gather(-1, y)
-                chance = torch.softmax(score, -1, out=chances[: len(part)])
-                log_normaliser = score.amax(-1, keepdim=True) - chance.amax(-1, keepdim=True).log()
-                surprise = (log_normaliser - right).sum()
-                likelihood += surprise
-                loss += (1 - smoothing) * surprise + smoothing * log_normaliser.sum()
-                if learning:  # the logits' place becomes that of their gradients
-                    slope = chance.scatter_add_(-1, y, torch.full_like(right, smoothing - 1))
+                probability = torch.softmax(score, -1, out=probabilities[: len(part)])
+                log_normaliser = score.amax(-1, keepdim=True) - probability.amax(-1, keepdim=True).log()
+                nll = (log_normaliser - right).sum()
+                likelihood += nll
+                loss += (1 - smoothing) * nll + smoothing * log_normaliser.sum()
+                if needs_gradients:  # the logits' place becomes that of their gradients
+                    slope = probability.scatter_add_(-1, y, torch.full_like(right, smoothing - 1))
                     d_bias += slope.sum(0)
                     part.copy_(slope)
-            if learning:
+            if needs_gradients:
                 d_hidden[start : start + chunk] = logits @ w - from_even
                 product = logits.t() @ h
                 for place, term in zip(d_weight.split(rows), product.split(rows), strict=True):
                     place += term  # by rows: no wide copy of a narrow product
-        if learning:
+        if needs_gradients:
             ctx.gradients = d_hidden, d_weight.to(weight.dtype), d_bias.to(bias.dtype)
         ctx.mark_non_differentiable(likelihood)
         return loss, likelihood
@@ -138,11 +138,11 @@ def _buffer(size: int, like: Tensor) -> Tensor:
     """`size` elements of the type of `like`; on a CPU the thread's own for good: fresh memory costs more than sums."""
     if like.device.type != "cpu":
         return like.new_empty(size)
-    held = getattr(_thread, "buffer", None)
-    if held is None or held.dtype != like.dtype or len(held) < size:
+    buffer = getattr(_thread, "buffer", None)
+    if buffer is None or buffer.dtype != like.dtype or len(buffer) < size:
         with torch.inference_mode(False):  # an evaluation may be the first that needs it, a training step the next
-            held = _thread.buffer = torch.empty(size, dtype=like.dtype)
-    return held[:size]
+            buffer = _thread.buffer = torch.empty(size, dtype=like.dtype)
+    return buffer[:size]
 
 
 def _compute_dtype(tensor: Tensor) -> torch.dtype:

@@ -22,7 +22,7 @@ from torch import nn
 
 from posnmt.model.attention import CrossAttention
 from posnmt.model.layers import DecoderLayer, EncoderLayer
-from posnmt.model.slices import whole
+from posnmt.model.slices import full_tensor
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -47,7 +47,7 @@ def shard(module: nn.Module, mesh: DeviceMesh) -> nn.Module:
     return module
 
 
-def copy_whole(sharded: nn.Module, plain: nn.Module | None) -> None:
+def copy_unsharded(sharded: nn.Module, plain: nn.Module | None) -> None:
     """Put all weights of a sharded module into a plain one of the same kind; every process takes part.
 
     Args:
@@ -55,6 +55,6 @@ def copy_whole(sharded: nn.Module, plain: nn.Module | None) -> None:
     """
     places = dict(plain.named_parameters()) if plain is not None else {}
     for name, parameter in sharded.named_parameters():
-        tensor = whole(parameter.detach())
+        tensor = full_tensor(parameter.detach())
         if plain is not None:
             places[name].data.copy_(tensor)

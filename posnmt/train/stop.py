@@ -34,4 +34,4 @@ def agreed(fabric: Fabric, reason: str) -> str:
         return reason
     reasons = [""] * fabric.world_size
     torch.distributed.all_gather_object(reasons, reason)
-    return next((given for given in reasons if given), "")
+    return next((each for each in reasons if each), "")

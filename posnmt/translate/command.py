@@ -79,12 +79,12 @@ def translate_file(
     started = time.monotonic()
     with Display() as display, _output(output) as stream:
         for window in windows(lines):
-            found = translator.translate(window, decode, nbest, done + 1, str(file.path), scored=form == "jsonl")
-            for number, (line, translation) in enumerate(zip(window, found, strict=True), start=done + 1):
+            translations = translator.translate(window, decode, nbest, done + 1, str(file.path), scored=form == "jsonl")
+            for number, (line, translation) in enumerate(zip(window, translations, strict=True), start=done + 1):
                 stream.writelines(_shown(number, line, translation, nbest, form, pieces))
             done += len(window)
-            at_limit += sum(translation.at_limit for translation in found)
-            subwords += sum(translation.source_length for translation in found)
+            at_limit += sum(translation.at_limit for translation in translations)
+            subwords += sum(translation.source_length for translation in translations)
             if total is not None:
                 display.show("translating", done / total, f"{done:,} of {total:,} lines")
         for note in translator.notes:
@@ -126,19 +126,19 @@ def _shown(number: int, line: str, translation: Translation, nbest: int, form: s
         hypotheses = [
             {
                 "text": text,
-                "log_probability": found.log_probability,
-                "score": found.score,
-                "ended": found.ended,
-                "subwords": [pieces[token] for token in found.tokens],
+                "log_probability": hypothesis.log_probability,
+                "score": hypothesis.score,
+                "ended": hypothesis.ended,
+                "subwords": [pieces[token] for token in hypothesis.tokens],
             }
-            for text, found in zip(translation.texts, translation.hypotheses, strict=False)
+            for text, hypothesis in zip(translation.texts, translation.hypotheses, strict=False)
         ]
         yield json.dumps({"line": number, "source": line, "hypotheses": hypotheses}, ensure_ascii=False) + "\n"
     elif nbest == 1:
         yield translation.text + "\n"
     else:
-        for text, found in zip(translation.texts, translation.hypotheses, strict=False):
-            yield f"{number}\t{found.score:.6f}\t{text}\n"
+        for text, hypothesis in zip(translation.texts, translation.hypotheses, strict=False):
+            yield f"{number}\t{hypothesis.score:.6f}\t{text}\n"
 
 
 @contextmanager

@@ -118,10 +118,10 @@ def largest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     table = logits[:, :cut].unflatten(1, (members, groups))
     chosen = table.amax(1).topk(count, sorted=False).indices
     candidates = table.gather(2, chosen[:, None].expand(-1, members, -1)).flatten(1)  # [N, members x count]
-    found = torch.cat([candidates, logits[:, cut:]], dim=1).topk(count)
-    grouped = chosen.gather(1, found.indices % count) + found.indices // count * groups
-    alone = found.indices - members * count
-    return found.values, torch.where(alone < 0, grouped, cut + alone)
+    top = torch.cat([candidates, logits[:, cut:]], dim=1).topk(count)
+    grouped = chosen.gather(1, top.indices % count) + top.indices // count * groups
+    alone = top.indices - members * count
+    return top.values, torch.where(alone < 0, grouped, cut + alone)
 
 
 def _leave_only_eos(logits: Tensor, rows: Tensor) -> None:

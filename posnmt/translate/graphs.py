@@ -74,9 +74,11 @@ class Buffers:
 
     def keep(self, carry: list[Carry], inner: list[Carry]) -> None:
         """Put what schemes and feed-forward layers remember of the first rows in its place."""
-        rows = len(self.tokens)
-        self.carry = [_put(held, new, rows) for held, new in zip(self.carry or [None] * len(carry), carry, strict=True)]
-        self.inner = [_put(held, new, rows) for held, new in zip(self.inner or [None] * len(inner), inner, strict=True)]
+        self.carry, self.inner = self._put_all(self.carry, carry), self._put_all(self.inner, inner)
+
+    def _put_all(self, buffers: list[Carry], new: list[Carry]) -> list[Carry]:
+        pairs = zip(buffers or [None] * len(new), new, strict=True)
+        return [_put(buffer, part, len(self.tokens)) for buffer, part in pairs]
 
 
 class _BufferCache(LayerCache):
@@ -88,12 +90,12 @@ class _BufferCache(LayerCache):
 
     def append(self, *new: Tensor) -> tuple[Tensor, ...]:
         """See `LayerCache`; one token is new."""
-        held = self.buffers.caches[self.layer]
-        if held is None:
-            held = self.buffers.caches[self.layer] = tuple(map(self.buffers.cache, new))
-        for buffer, each in zip(held, new, strict=True):
+        buffers = self.buffers.caches[self.layer]
+        if buffers is None:
+            buffers = self.buffers.caches[self.layer] = tuple(map(self.buffers.cache, new))
+        for buffer, each in zip(buffers, new, strict=True):
             buffer[:, :, self.start : self.start + 1] = each
-        return tuple(buffer[:, :, : self.start + 1] for buffer in held)
+        return tuple(buffer[:, :, : self.start + 1] for buffer in buffers)
 
 
 class GraphedState:
@@ -134,13 +136,13 @@ class GraphedState:
                 (keys.index_select(0, sentences), values.index_select(0, sentences)) for keys, values in old.memory
             ]
             _place(new, chosen, old.mask.index_select(0, sentences))
-        for layer, held in enumerate(old.caches):
-            assert held is not None
-            taken = [each[:, :, : self.length].index_select(0, rows) for each in held]
-            there = new.caches[layer]
-            if there is None:
-                there = new.caches[layer] = tuple(map(new.cache, taken))
-            for buffer, each in zip(there, taken, strict=True):
+        for layer, cached in enumerate(old.caches):
+            assert cached is not None
+            selected = [each[:, :, : self.length].index_select(0, rows) for each in cached]
+            buffers = new.caches[layer]
+            if buffers is None:
+                buffers = new.caches[layer] = tuple(map(new.cache, selected))
+            for buffer, each in zip(buffers, selected, strict=True):
                 buffer[: len(rows), :, : self.length] = each
         new.keep([select_rows(each, rows) for each in old.carry], [select_rows(each, rows) for each in old.inner])
 
@@ -205,10 +207,10 @@ class GraphedDecoder(TranslationModel):
             length *= 2
         keys = memory[0][0]
         key = sentences, hypotheses, sources, length, keys.dtype
-        found = self._sets.get(key)
-        if found is None:
+        buffers = self._sets.get(key)
+        if buffers is None:
             shape = sentences, keys.shape[1], sources, keys.shape[3]
-            found = self._sets[key] = Buffers(
+            buffers = self._sets[key] = Buffers(
                 torch.zeros(sentences * hypotheses, 1, dtype=torch.long, device=keys.device),
                 [(keys.new_zeros(shape), keys.new_zeros(shape)) for _ in memory],
                 torch.ones(sentences, 1, 1, sources, dtype=torch.bool, device=keys.device),
@@ -216,11 +218,11 @@ class GraphedDecoder(TranslationModel):
                 [None] * len(memory),
             )
             if length > self._longest:
-                self._lengthen(found)
+                self._lengthen(buffers)
         self._sets.move_to_end(key)
         while len(self._sets) > 1 and sum(map(_size, self._sets.values())) > self.budget:
             self._sets.popitem(last=False)
-        return found
+        return buffers
 
     def _lengthen(self, buffers: Buffers) -> None:
         """Let schemes make their tables as long as the longest set: graphs of before would read the old ones."""
@@ -261,26 +263,26 @@ class GraphedDecoder(TranslationModel):
 def _place(buffers: Buffers, memory: list[tuple[Tensor, Tensor]], mask: Tensor | None) -> None:
     """Put the projected source [S,H,J,D] of a batch into a set of buffers."""
     sentences, _, sources, _ = memory[0][0].shape
-    for there, here in zip(buffers.memory, memory, strict=True):
-        for to, given in zip(there, here, strict=True):
-            to[:sentences, :, :sources] = given
+    for targets, values in zip(buffers.memory, memory, strict=True):
+        for target, value in zip(targets, values, strict=True):
+            target[:sentences, :, :sources] = value
     buffers.mask.zero_()
     buffers.mask[..., 0] = True
     buffers.mask[:sentences, ..., :sources] = True if mask is None else mask
 
 
-def _put(held: Carry, new: Carry, rows: int) -> Carry:
+def _put(buffer: Carry, new: Carry, rows: int) -> Carry:
     """`new` in the first rows of `held`, or of memory for so many rows where there is none yet."""
     if new is None:
-        return held
+        return buffer
     if isinstance(new, Tensor):
-        held = new.new_zeros(rows, *new.shape[1:]) if held is None else held
-        held[: len(new)] = new
-        return held
-    return tuple(_put(None if held is None else held[place], part, rows) for place, part in enumerate(new))
+        buffer = new.new_zeros(rows, *new.shape[1:]) if buffer is None else buffer
+        buffer[: len(new)] = new
+        return buffer
+    return tuple(_put(None if buffer is None else buffer[place], part, rows) for place, part in enumerate(new))
 
 
 def _size(buffers: Buffers) -> int:
     """Bytes of the largest buffers of a set."""
-    held = [*buffers.memory, *(each for each in buffers.caches if each is not None)]
-    return sum(part.nbytes for parts in held for part in parts)
+    tensors = [*buffers.memory, *(each for each in buffers.caches if each is not None)]
+    return sum(part.nbytes for parts in tensors for part in parts)

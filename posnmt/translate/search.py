@@ -110,8 +110,8 @@ def search(
                 state.select(rows, kept if leaving else None)
         tokens = chosen.reshape(-1, 1)
     if not scored:
-        return [[replace(each, log_probability=math.nan, score=math.nan) for each in found] for found in finished]
-    return [sorted(found, key=lambda hypothesis: -hypothesis.score) for found in finished]
+        return [[replace(each, log_probability=math.nan, score=math.nan) for each in group] for group in finished]
+    return [sorted(group, key=lambda hypothesis: -hypothesis.score) for group in finished]
 
 
 def _with_company(going_on: list[int], sentences: int) -> list[int]:
@@ -122,9 +122,9 @@ def _with_company(going_on: list[int], sentences: int) -> list[int]:
     """
     count = len(going_on)
     step = max(1, (1 << (count.bit_length() - 1)) // 8)
-    kept = min(sentences, -(-count // step) * step)
+    size = min(sentences, -(-count // step) * step)
     others = sorted(set(range(sentences)).difference(going_on))
-    return sorted(going_on + others[: kept - count])
+    return sorted(going_on + others[: size - count])
 
 
 def _collect_ended(

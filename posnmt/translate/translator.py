@@ -103,13 +103,13 @@ class Translator:
                 "CUDA graphs need a GPU, and PyTorch sees none here", "decode.cuda_graphs", "leave them out"
             )
         budget = torch.cuda.get_device_properties(self.device).total_memory / 4 / len(self.models)
-        found: list[TranslationModel] = []
+        decoders: list[TranslationModel] = []
         for model in self.models:
             if not isinstance(model, Transformer):
                 what = f"CUDA graphs are recorded of Transformers alone, and this model is {model.config.architecture}"
                 raise UserError(what, "decode.cuda_graphs", "leave them out")
-            found.append(GraphedDecoder(model, budget))
-        return found
+            decoders.append(GraphedDecoder(model, budget))
+        return decoders
 
     @property
     def notes(self) -> list[str]:
@@ -180,8 +180,8 @@ class Translator:
         encoded = self.text.source.encode(list(lines))
         self._refuse_too_long(encoded, first_line, name)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.narrow):
-            found = translate_subwords(self.searched, encoded, decode, self.device, self.workers, scored)
-        best = [hypotheses[:nbest] for hypotheses in found]
+            translations = translate_subwords(self.searched, encoded, decode, self.device, self.workers, scored)
+        best = [hypotheses[:nbest] for hypotheses in translations]
         texts = iter(self.text.target.decode([h.tokens for hypotheses in best for h in hypotheses]))
         return [
             Translation([next(texts) for _ in hypotheses] or [""], hypotheses, len(ids))
@@ -233,7 +233,7 @@ def translate_subwords(
     one worker on all cores. `scored`: see `search`.
     """
     workers = workers or Workers(1)
-    found: list[list[Hypothesis]] = [[] for _ in sources]
+    translations: list[list[Hypothesis]] = [[] for _ in sources]
     longest = min((model.longest_target for model in models if model.longest_target is not None), default=None)
     places = [number for number, source in enumerate(sources) if source]
     lengths = [len(sources[number]) for number in places]
@@ -251,10 +251,10 @@ def translate_subwords(
             models, source.to(device), lengths.to(device), limits, decode.beam, decode.length_penalty, scored
         )
         for number, hypotheses in zip(numbers, results, strict=True):
-            found[number] = hypotheses
+            translations[number] = hypotheses
 
     workers.map(work, _batches(lengths, max(1, limit)))
-    return found
+    return translations
 
 
 @torch.inference_mode()
@@ -270,14 +270,14 @@ def score_subwords(
     longest = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
     for numbers in _batches(longest, batch):
         pairs = [(np.asarray(sources[n], np.int32), np.asarray(targets[n], np.int32)) for n in numbers]
-        made = collate(pairs).to(device)
+        padded = collate(pairs).to(device)
         each = []
         for model in models:
-            logits = model.project(model(made.source, made.source_lengths, made.target_in))
+            logits = model.project(model(padded.source, padded.source_lengths, padded.target_in))
             wide = logits if logits.dtype == torch.float64 else logits.float()
-            each.append(wide.log_softmax(-1).gather(-1, made.target_out[..., None])[..., 0])
+            each.append(wide.log_softmax(-1).gather(-1, padded.target_out[..., None])[..., 0])
         mixed = each[0] if len(each) == 1 else torch.stack(each).logsumexp(0) - np.log(len(each))
-        total = mixed.masked_fill(made.target_out == PAD, 0.0).sum(-1)
+        total = mixed.masked_fill(padded.target_out == PAD, 0.0).sum(-1)
         for number, score in zip(numbers, total.tolist(), strict=True):
             scores[number] = score
     return scores

@@ -12,7 +12,7 @@ from loops import same_with_gradients, scaled
 from posnmt.errors import UserError
 from posnmt.model.kernels.choose import attend
 from posnmt.position.bias import Alibi, Kerple, Sandwich, T5Bias, slopes
-from posnmt.position.diagonal import lay, staggered, summed
+from posnmt.position.diagonal import staggered, summed, toeplitz
 from posnmt.position.seam import LayerPositions, Span, Stack
 from tiny import both, build, config, decoder, encoder, tokens
 
@@ -150,17 +150,17 @@ def test_values_are_laid_along_the_diagonals(shape, start, queries, monkeypatch)
     span = Span(start, queries, torch.device("cpu"))
     offsets = span.diagonals
     assert sorted(set(span.offsets.flatten().tolist())) == offsets.tolist()
-    laid = lay(offsets.expand(*shape, -1), queries)
+    laid = toeplitz(offsets.expand(*shape, -1), queries)
     assert torch.equal(laid, span.offsets.expand(*shape, -1, -1))
     monkeypatch.setattr("torch.compiler.is_compiling", lambda: True)  # the form that the compiler is given
-    assert torch.equal(lay(offsets.expand(*shape, -1), queries), laid)
+    assert torch.equal(toeplitz(offsets.expand(*shape, -1), queries), laid)
 
 
 @pytest.mark.parametrize(("first", "queries", "keys"), [(0, 4, 11), (3, 4, 11), (10, 1, 11), (7, 4, 11), (2, 4, 3)])
 def test_a_window_of_staggered_rows_is_what_is_laid(first, queries, keys):
     """Of 11 queries and as many keys, some queries that stand together, and the first keys."""
     by_offset = torch.randn(2, 21, dtype=torch.float64)
-    whole = lay(by_offset, 11)[..., first : first + queries, :keys]
+    whole = toeplitz(by_offset, 11)[..., first : first + queries, :keys]
     windows = staggered(by_offset, 4)
     assert torch.equal(windows[..., :queries, 10 - first : 10 - first + keys], whole)
 
@@ -169,7 +169,7 @@ def test_a_window_of_staggered_rows_is_what_is_laid(first, queries, keys):
 def test_sums_along_diagonals_are_the_transpose_of_laying(queries, keys):
     by_offset = torch.randn(2, queries + keys - 1, dtype=torch.float64, requires_grad=True)
     slopes = torch.randn(3, 2, queries, keys, dtype=torch.float64)
-    [wanted] = torch.autograd.grad(lay(by_offset, queries), by_offset, slopes.sum(0))
+    [wanted] = torch.autograd.grad(toeplitz(by_offset, queries), by_offset, slopes.sum(0))
     torch.testing.assert_close(summed(slopes).sum(0), wanted, rtol=0, atol=1e-12)
 
 

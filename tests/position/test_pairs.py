@@ -15,7 +15,7 @@ from posnmt.errors import UserError
 from posnmt.model.attention import SelfAttention
 from posnmt.model.kernels.choose import attend
 from posnmt.model.state import LayerCache
-from posnmt.position.diagonal import lay
+from posnmt.position.diagonal import toeplitz
 from posnmt.position.registry import SCHEMES, build, check
 from posnmt.position.seam import LayerPosition, LayerPositions, Span, Stack
 from posnmt.resolve import dump
@@ -71,7 +71,7 @@ def by_sums(found: list[LayerPosition], q, k, v, span, causal):
     allowed = span.offsets <= 0 if causal else torch.ones_like(span.offsets, dtype=torch.bool)
     for view in found:
         only = view.allows(span)
-        allowed = allowed if only is None else allowed & lay(only, LENGTH)
+        allowed = allowed if only is None else allowed & toeplitz(only, LENGTH)
     weights = logits.masked_fill(~allowed, -torch.inf).softmax(-1)
     return weights @ v + sum(view.values(weights, span) for view in found if view.values(weights, span) is not None)
 

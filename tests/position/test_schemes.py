@@ -55,7 +55,7 @@ class Outside(LayeredScheme):
         self.layers = nn.ModuleList(self.view(stack.heads, stack.d_head) for _ in range(stack.layers))
 
     @classmethod
-    def refuses(cls, stack, settings, beside=()):
+    def refuses(cls, stack, settings, others=()):
         return [] if stack.causal else ["forgets what comes late, so it cannot serve the encoder"]
 
     def embed(self, x, span, carry):
@@ -104,11 +104,11 @@ def broken(**methods):
     return type("Broken", (Outside,), {"view": view, **{n: e for n, e in methods.items() if not n.startswith("view_")}})
 
 
-def serves_both(cls, stack, settings, beside=()):
+def serves_both(cls, stack, settings, others=()):
     return []
 
 
-def serves_encoders(cls, stack, settings, beside=()):
+def serves_encoders(cls, stack, settings, others=()):
     return ["looks right"] if stack.causal else []
 
 
@@ -199,7 +199,7 @@ BROKEN = {
     r"interpolate\(2.0\) gives False, and changes something": broken(interpolate=squeezes),
     "says reads_keys = False": broken(view_logits=looks_at_keys),
     "serves no stack of this size": broken(
-        refuses=classmethod(lambda cls, stack, settings, beside=(): ["serves nobody"])
+        refuses=classmethod(lambda cls, stack, settings, others=(): ["serves nobody"])
     ),
 }
 """What the sentence says → a scheme, or several, that must not pass."""

@@ -158,7 +158,7 @@ class Backwards(Scheme):
     """A scheme that reads to the right, registered by the test below."""
 
     @classmethod
-    def refuses(cls, stack, settings, beside=()):
+    def refuses(cls, stack, settings, others=()):
         return ["reads words to the right, so it cannot serve the decoder"] if stack.causal else []
 
 

@@ -74,8 +74,8 @@ def align(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Links]:
     Raises:
         UserError: eflomal is not installed, or fails.
     """
-    here = os.path.dirname(sys.executable)
-    program = shutil.which("eflomal-align", path=os.pathsep.join([here, os.environ.get("PATH", "")]))
+    scripts = os.path.dirname(sys.executable)
+    program = shutil.which("eflomal-align", path=os.pathsep.join([scripts, os.environ.get("PATH", "")]))
     if program is None:
         raise UserError("word alignments are made by eflomal, which is not installed", None, INSTALL)
     with tempfile.TemporaryDirectory() as name:
@@ -90,7 +90,7 @@ def align(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Links]:
             reason = (done.stderr.strip() or f"status {done.returncode}").splitlines()[-1]
             raise UserError(f"eflomal failed: {reason}", program, INSTALL)
         forward, reverse = (read_alignment(folder / file, pairs) for file in ("forward", "reverse"))
-    return [symmetrise(one, other) for one, other in zip(forward, reverse, strict=True)]
+    return [symmetrise(there, back) for there, back in zip(forward, reverse, strict=True)]
 
 
 def symmetrise(forward: Iterable[tuple[int, int]], reverse: Iterable[tuple[int, int]]) -> Links:
@@ -170,10 +170,10 @@ def _links(line: str, sources: int, targets: int, where: str) -> Links:
     """One line in Pharaoh format, checked."""
     links = set()
     for link in line.split():
-        found = _LINK.fullmatch(link)
-        if found is None:
+        match = _LINK.fullmatch(link)
+        if match is None:
             raise UserError(f"{link!r} is not a link", where, "write links as SOURCE-TARGET, counted from 0: 0-0 1-2")
-        i, j = int(found[1]), int(found[2])
+        i, j = int(match[1]), int(match[2])
         for side, position, length in (("source", i, sources), ("target", j, targets)):
             if position >= length:
                 raise UserError(

@@ -95,8 +95,8 @@ def command(
     with PlainFiles(out) as files:
         parallel = None
         if source is not None and target is not None:
-            parallel, made = _read_parallel(source, target, alignment, seed, display)
-            if made:
+            parallel, aligned = _read_parallel(source, target, alignment, seed, display)
+            if aligned:
                 files.write((ALIGNMENT,), ((pharaoh(links),) for links in parallel.links))
         if program is not None:
             orderer = external(program)
@@ -119,10 +119,10 @@ def command(
             changed = sum(order != sorted(order) for order in orders)
             facts["files"][name] = {"lines": len(orders), "changed": changed}
             display.say(f"{name}: {changed:,} of {len(orders):,} lines in another order")
-        given = {"source": source, "target": target, "alignment": alignment, "model": model, "command": program}
+        inputs = {"source": source, "target": target, "alignment": alignment, "model": model, "command": program}
         parameters = {
             "apply": {name: str(path) for name, path in applied.items()},
-            **{key: str(value) for key, value in given.items() if value is not None},
+            **{key: str(value) for key, value in inputs.items() if value is not None},
             "seed": seed,
             "passes": passes,
         }
@@ -252,7 +252,7 @@ def _read_parallel(
         links = align(pairs)
     else:
         links = read_alignment(alignment, pairs)
-    blank = sum(not (one and other) for one, other in pairs)
+    blank = sum(not (source_tokens and target_tokens) for source_tokens, target_tokens in pairs)
     if blank:
         display.say(f"{blank:,} pairs with a blank side teach nothing")
     size = min(HELD_OUT, len(pairs) // 10)

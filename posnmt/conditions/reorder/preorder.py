@@ -177,7 +177,7 @@ def best_trees(scores: Floats) -> list[list[Node]]:
     variants, length = len(scores), scores.shape[-1] - 1
     start, end, first, last = _layout(length)
     # Left halves by start and length, right halves by end and length: the splits of a span are then two slices.
-    left, whole = scores[:, 0][:, :, start, end], scores[:, 2][:, :, start, end]
+    left, outer = scores[:, 0][:, :, start, end], scores[:, 2][:, :, start, end]
     right = scores[:, 1][:, :, first, last]
     splits = np.zeros((variants, length + 1, length + 1), dtype=np.int64)
     orientations = np.zeros_like(splits)
@@ -185,7 +185,7 @@ def best_trees(scores: Floats) -> list[list[Node]]:
         spans = length - size + 1
         sums = left[:, :, :spans, 1:size] + right[:, :, size:, size - 1 : 0 : -1]
         cut = sums.argmax(axis=3)
-        best = np.take_along_axis(sums, cut[..., None], axis=3)[..., 0] + whole[:, :, :spans, size]
+        best = np.take_along_axis(sums, cut[..., None], axis=3)[..., 0] + outer[:, :, :spans, size]
         orientation, value = best.argmax(axis=1), best.max(axis=1)
         splits[:, :spans, size] = np.take_along_axis(cut, orientation[:, None], axis=1)[:, 0] + 1
         orientations[:, :spans, size] = orientation
@@ -224,9 +224,9 @@ def _nodes(splits: NDArray[np.int64], orientations: NDArray[np.int64], length: i
 @lru_cache(maxsize=256)
 def _layout(length: int) -> tuple[NDArray[np.int64], ...]:
     """Start and end of spans by start and length, and by end and length; what goes over the edge is never read."""
-    one, size = np.ogrid[: length + 1, : length + 1]
-    start, end = np.broadcast_arrays(one, np.minimum(one + size, length))
-    first, last = np.broadcast_arrays(np.maximum(one - size, 0), one)
+    boundary, size = np.ogrid[: length + 1, : length + 1]
+    start, end = np.broadcast_arrays(boundary, np.minimum(boundary + size, length))
+    first, last = np.broadcast_arrays(np.maximum(boundary - size, 0), boundary)
     return start, end, first, last
 
 

@@ -92,19 +92,19 @@ def corpus(
     """
     raise_all([fault for name, split in splits.items() for fault in _faults(name, split)])
     words = make_lexicon(lexicon) if isinstance(lexicon, int) else lexicon
-    taken: set[str] = set()
+    used: set[str] = set()
     sets: dict[str, list[Pair]] = {}
     for name, split in reversed(list(splits.items())):
         try:
             pairs = list(
                 generate(
                     split.count, split.minimum, split.maximum, f"{seed} {name}",
-                    reordering=reordering, lexicon=words, exclude=taken,
+                    reordering=reordering, lexicon=words, exclude=used,
                 )
             )  # fmt: skip
         except UserError as error:
             raise UserError(f"{name}: {error.what}", error.where, error.todo) from None
-        taken.update(pair.source for pair in pairs)
+        used.update(pair.source for pair in pairs)
         sets[name] = pairs
     return {name: sets[name] for name in splits}
 
@@ -211,22 +211,22 @@ def _draw(
         return None
 
     lengths = {length: weight for length, weight in weights.items() if weight > 0}
-    made = 0
-    while made < split.count:
+    count = 0
+    while count < split.count:
         if not lengths:
             raise UserError(
-                f"only {made} different sentences of {split.minimum} to {split.maximum} words were found, "
+                f"only {count} different sentences of {split.minimum} to {split.maximum} words were found, "
                 f"{split.count} were asked for",
                 todo="ask for fewer or longer sentences, or for a larger lexicon",
             )
         choices, bounds = list(lengths), list(accumulate(lengths.values()))
-        for _ in range(split.count - made):
+        for _ in range(split.count - count):
             length = choices[bisect(bounds, random.random() * bounds[-1], hi=len(bounds) - 1)]
             pair = new(length)
             if pair is None:
                 del lengths[length]
                 break
-            made += 1
+            count += 1
             yield pair
 
 

@@ -88,7 +88,7 @@ class ConvolutionState:
 
         The rows of a sentence stand together, equally many for each sentence.
         """
-        self.inputs = [select_rows(given, rows) for given in self.inputs]
+        self.inputs = [select_rows(cached, rows) for cached in self.inputs]
         self.carry = [select_rows(carry, rows) for carry in self.carry]
         if sentences is not None:
             self.keys, self.values = self.keys.index_select(0, sentences), self.values.index_select(0, sentences)
@@ -122,8 +122,8 @@ class EncoderLayer(Convolution):
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """[B,J,c] -> [B,J,c']; mask [B,J,1] is True at real tokens."""
         residual = x if self.residual is None else self.residual(x)
-        given = self.dropout(x if mask is None else x.masked_fill(~mask, 0.0))
-        return (self.gated(functional.pad(given, (0, 0, (self.kernel - 1) // 2, self.kernel // 2))) + residual) * HALF
+        inputs = self.dropout(x if mask is None else x.masked_fill(~mask, 0.0))
+        return (self.gated(functional.pad(inputs, (0, 0, (self.kernel - 1) // 2, self.kernel // 2))) + residual) * HALF
 
 
 class DecoderLayer(Convolution):
@@ -152,14 +152,14 @@ class DecoderLayer(Convolution):
         """
         weights = state.weights
         residual = x if self.residual is None else self.residual(x, weights[self.residual])
-        given = self.dropout(x)
+        inputs = self.dropout(x)
         if before is None:
-            before = given.new_zeros(given.shape[0], self.kernel - 1, given.shape[2])
-        given = torch.cat([before, given], dim=1)
-        h = self.gated(given, weights[self.map])
+            before = inputs.new_zeros(inputs.shape[0], self.kernel - 1, inputs.shape[2])
+        inputs = torch.cat([before, inputs], dim=1)
+        h = self.gated(inputs, weights[self.map])
         query = (self.query(h, weights[self.query]) + words) * HALF
         h = (h + self.context(attended(query, state), weights[self.context])) * HALF
-        return (h + residual) * HALF, given[:, x.shape[1] :]
+        return (h + residual) * HALF, inputs[:, x.shape[1] :]
 
 
 class ConvolutionalTranslator(OrderedTranslator):
@@ -211,11 +211,11 @@ class ConvolutionalTranslator(OrderedTranslator):
             what = f"convs2s draws word embeddings with a deviation of {EMBEDDING}; leave it out, got normal"
             faults.append((("embedding_init",), what))
         for option in ("kernels", "widths"):
-            given = len(getattr(settings, option))
+            count = len(getattr(settings, option))
             for side in ("encoder", "decoder"):
                 layers = getattr(config, side).layers
-                if given > 1 and given != layers:
-                    what = f"convs2s.{option} has {given} numbers for the {layers} layers of the {side}"
+                if count > 1 and count != layers:
+                    what = f"convs2s.{option} has {count} numbers for the {layers} layers of the {side}"
                     faults.append((("options",), f"{what}; write one, or one for each layer"))
         return faults
 
@@ -287,7 +287,7 @@ def attended(query: Tensor, state: ConvolutionState) -> Tensor:
 def _shape(settings: Settings, layers: int, d_model: int) -> list[tuple[int, int, int]]:
     """Width of the input, width of the output and kernel of each layer; the first layer reads its own width."""
     widths, kernels = (
-        given if len(given) == layers else given[:1] * layers
-        for given in (settings.widths or (d_model,), settings.kernels)
+        sizes if len(sizes) == layers else sizes[:1] * layers
+        for sizes in (settings.widths or (d_model,), settings.kernels)
     )
     return list(zip((widths[0], *widths), widths, kernels, strict=False))

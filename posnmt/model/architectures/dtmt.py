@@ -83,21 +83,21 @@ class Cell(nn.Module):
         if layer_norm:
             self.gain = nn.Parameter(torch.ones(ways, 1, self.gates, d_model))
 
-    def forward(self, hidden: Tensor, given: Tensor | None = None) -> Tensor:
+    def forward(self, hidden: Tensor, inputs: Tensor | None = None) -> Tensor:
         """[W,N,d] -> [W,N,d]; a T-GRU is given nothing."""
         width = hidden.shape[2]
         gates, own = torch.bmm(hidden, self.own).split([self.gates * width, width], dim=2)
-        reset, update = self.opened(gates).unbind(2)
-        return self.moved(hidden, (reset * (own + self.bias)).tanh(), update)
+        reset, update = self.gate(gates).unbind(2)
+        return self.interpolate(hidden, (reset * (own + self.bias)).tanh(), update)
 
-    def opened(self, sums: Tensor) -> Tensor:
+    def gate(self, sums: Tensor) -> Tensor:
         """The gates [W,N,gates,d] from the sums [W,N,gates x d] in front of them."""
         sums = sums.unflatten(2, (self.gates, -1))
         if self.layer_norm:
             sums = functional.layer_norm(sums, sums.shape[-1:], eps=1e-6) * self.gain
         return (sums + self.offset).sigmoid()
 
-    def moved(self, hidden: Tensor, new: Tensor, update: Tensor) -> Tensor:
+    def interpolate(self, hidden: Tensor, new: Tensor, update: Tensor) -> Tensor:
         """`(1 - z) * h + z * h~`; the state stays wide under autocast."""
         return torch.lerp(hidden, self.dropout(new).to(hidden.dtype), update.to(hidden.dtype))
 
@@ -111,15 +111,15 @@ class LinearCell(Cell):
 
     gates = 3  # r, z, l
 
-    def forward(self, hidden: Tensor, given: Tensor | None = None) -> Tensor:
+    def forward(self, hidden: Tensor, inputs: Tensor | None = None) -> Tensor:
         """[W,N,d] -> [W,N,d]; `given` [W,N,5d] is what it reads, times W_r, W_z, W_l, W and W_H."""
-        assert given is not None
+        assert inputs is not None
         width = hidden.shape[2]
         parts = [self.gates * width, width]
         gates, own = torch.bmm(hidden, self.own).split(parts, dim=2)
-        given_gates, read, linear = given.split([*parts, width], dim=2)
-        reset, update, through = self.opened(gates + given_gates).unbind(2)
-        return self.moved(hidden, (read + reset * (own + self.bias)).tanh() + through * linear, update)
+        input_gates, read, linear = inputs.split([*parts, width], dim=2)
+        reset, update, through = self.gate(gates + input_gates).unbind(2)
+        return self.interpolate(hidden, (read + reset * (own + self.bias)).tanh() + through * linear, update)
 
 
 class DeepTransition(nn.Module):
@@ -139,14 +139,14 @@ class DeepTransition(nn.Module):
         kinds = [LinearCell, *[Cell] * (cells - 1)]
         self.cells = nn.ModuleList(kind(d_model, ways, layer_norm, dropout) for kind in kinds)
 
-    def given(self, x: Tensor) -> Tensor:
+    def project(self, x: Tensor) -> Tensor:
         """What each step is given, [W,..,5d], of what it reads [..,inputs]."""
         return self.read(x).unflatten(-1, (self.ways, -1)).movedim(-2, 0)
 
-    def step(self, given: Tensor, hidden: Tensor) -> Tensor:
+    def step(self, inputs: Tensor, hidden: Tensor) -> Tensor:
         """The state [W,N,d] after what it is given [W,N,5d]."""
         first, *others = self.cells
-        hidden = first(hidden, given)
+        hidden = first(hidden, inputs)
         for cell in others:
             hidden = cell(hidden)
         return hidden
@@ -203,11 +203,11 @@ class DeepTransitionTranslator(OrderedTranslator):
         """Source tokens [B,J], right-padded, with real lengths [B] (None: no padding) -> [B,J,2d], 0 at padding."""
         rows, width = source.shape
         words, _ = self.source(source, Span(0, width, source.device, lengths), [None] * len(self.source.schemes))
-        forward, backward = self.encoder.given(words).unbind(0)
-        given = torch.stack([forward, _reversed(backward, lengths)]).unbind(2)
+        forward, backward = self.encoder.project(words).unbind(0)
+        inputs = torch.stack([forward, _reversed(backward, lengths)]).unbind(2)
         hidden = self.bridge.weight.new_zeros(2, rows, self.config.d_model)
         states = []
-        for word in given:
+        for word in inputs:
             hidden = self.encoder.step(word, hidden)
             states.append(hidden)
         forward, backward = torch.stack(states, dim=2).unbind(0)
@@ -239,10 +239,10 @@ class DeepTransitionTranslator(OrderedTranslator):
         # 1 hypothesis a row but for the first token: a sentence's hypotheses start alike
         hidden = state.hidden.repeat_interleave(rows // len(state.hidden), 0)[None]
         hiddens, contexts = [], []
-        for word in self.query_transition.given(words).unbind(2):
+        for word in self.query_transition.project(words).unbind(2):
             hidden = self.query_transition.step(word, hidden)
             context = self._attend(hidden[0], state)
-            hidden = self.decoder_transition.step(self.decoder_transition.given(context), hidden)
+            hidden = self.decoder_transition.step(self.decoder_transition.project(context), hidden)
             hiddens.append(hidden[0])
             contexts.append(context)
         state.hidden = hidden[0]

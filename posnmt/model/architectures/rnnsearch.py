@@ -204,9 +204,9 @@ class RecurrentSearch(TranslationModel):
         return moved.unflatten(0, (mask.shape[0], -1)).masked_fill(~mask, 0.0).flatten(0, 1)
 
 
-def gru_step(cell: nn.GRUCell, given: Tensor, hidden: Tensor) -> Tensor:
+def gru_step(cell: nn.GRUCell, inputs: Tensor, hidden: Tensor) -> Tensor:
     """The next hidden state [N,d], `given` [N,3d] what the input adds to r, z, n (its bias included)."""
-    reset, update, new = given.chunk(3, dim=1)
+    reset, update, new = inputs.chunk(3, dim=1)
     own_reset, own_update, own_new = functional.linear(hidden, cell.weight_hh, cell.bias_hh).chunk(3, dim=1)
     new = (new + (reset + own_reset).sigmoid() * own_new).tanh()
     return new + (update + own_update).sigmoid() * (hidden - new)

@@ -24,7 +24,7 @@ from posnmt.parallel.threads import Workers
 from posnmt.position.diagonal import staggered, summed
 from posnmt.position.seam import DistanceVectors, LayerPosition, LayerPositions, Span, is_offset_bias
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 BLOCK = 256
 """Queries of a block at most."""
@@ -128,9 +128,9 @@ class Blocks:
         rows = MAX_BLOCK_WEIGHTS // (len(self.q) * self.k.shape[1])
         self.size = min(max(FEW, min(BLOCK, rows)), self.q.shape[1])
         self.thread = threading.local()
-        given = dict(zip(problem.reading, by_offset, strict=True))
-        self.read = {view: each.to(q.dtype) for view, each in given.items() if not is_offset_bias(view)}
-        self.biases = {view: each for view, each in given.items() if is_offset_bias(view)}
+        tables = dict(zip(problem.reading, by_offset, strict=True))
+        self.read = {view: each.to(q.dtype) for view, each in tables.items() if not is_offset_bias(view)}
+        self.biases = {view: each for view, each in tables.items() if is_offset_bias(view)}
         terms = [each.to(q.dtype) for each in self.biases.values()]
         allowed = problem.view.allows(problem.span)
         if allowed is not None:
@@ -146,15 +146,15 @@ class Blocks:
             last = min(first + self.size, queries)
             seen = span.start + last if self.problem.causal else self.k.shape[1]
             offsets = slice(queries - last, queries - first + seen - 1)
-            here = Span(span.start + first, last - first, span.device, span.lengths, seen)
-            yield Block(slice(first, last), slice(seen), offsets, here)
+            block_span = Span(span.start + first, last - first, span.device, span.lengths, seen)
+            yield Block(slice(first, last), slice(seen), offsets, block_span)
 
-    def map(self, work: Callable[[Block], Found]) -> Iterator[Found]:
+    def map(self, work: Callable[[Block], Result]) -> Iterator[Result]:
         """`work` of each block without gradients, in order; where this thread has several cores, each takes blocks."""
-        left, workers = iter(self), Workers(-(-self.q.shape[1] // self.size))
+        remaining, workers = iter(self), Workers(-(-self.q.shape[1] // self.size))
         try:
-            while taken := list(islice(left, workers.count)):  # not more: what was found of a block goes with it
-                yield from workers.map(torch.no_grad()(work), taken)
+            while batch := list(islice(remaining, workers.count)):  # not more: what was found of a block goes with it
+                yield from workers.map(torch.no_grad()(work), batch)
         finally:
             workers.close()
 
@@ -166,20 +166,20 @@ class Blocks:
         """[B,H,n,D] and [B,H,s,D]: a block's queries and keys as logit terms read them."""
         return self.by_row(self.read_q[:, block.rows]), self.by_row(self.read_k[:, block.keys])
 
-    def taken(self, block: Block, place: int) -> Tensor:
+    def buffer(self, block: Block, index: int) -> Tensor:
         """[G,n,s] in one of the two buffers: what was there is lost."""
         shape = len(self.q), block.span.length, block.span.end
         if not hasattr(self.thread, "buffers"):
             self.thread.buffers = self.q.new_empty(2, len(self.q) * self.size * self.k.shape[1])
-        buffer: Tensor = self.thread.buffers[place]
-        return buffer[: shape[0] * shape[1] * shape[2]].view(shape)
+        memory: Tensor = self.thread.buffers[index]
+        return memory[: shape[0] * shape[1] * shape[2]].view(shape)
 
     def weights(self, block: Block, terms: Tensor | None) -> Tensor:
         """Attention weights [G,n,s], in the second buffer, from the views' logit terms."""
-        found = torch.bmm(self.q[:, block.rows], self.k[:, block.keys].mT, out=self.taken(block, 0))
-        scores, vectors = self.by_row(found), self.problem.vectors.keys
+        logits = torch.bmm(self.q[:, block.rows], self.k[:, block.keys].mT, out=self.buffer(block, 0))
+        scores, vectors = self.by_row(logits), self.problem.vectors.keys
         if vectors is not None:
-            add_by_distance(found, self.read_q[:, block.rows] @ vectors.to(found.dtype).mT, block.span.start)
+            add_by_distance(logits, self.read_q[:, block.rows] @ vectors.to(logits.dtype).mT, block.span.start)
         if terms is not None:
             scores += terms.to(scores.dtype)
         if self.table is not None:
@@ -191,7 +191,7 @@ class Blocks:
             n = block.span.length
             later = torch.ones(n, n, dtype=torch.bool, device=scores.device).triu_(1)
             scores[..., -n:].masked_fill_(later, -torch.inf)
-        return torch.softmax(found, -1, out=self.taken(block, 1))
+        return torch.softmax(logits, -1, out=self.buffer(block, 1))
 
 
 class Sum:
@@ -233,14 +233,14 @@ class _InBlocks(torch.autograd.Function):
         def attend(block: Block) -> None:
             block.span.tables.update({reader: each[..., block.offsets] for reader, each in blocks.read.items()})
             queries, keys = blocks.words(block)
-            weights = blocks.weights(block, view.logits(queries, keys, block.span, besides=blocks.biases))
-            here = attended[:, block.rows].copy_(torch.bmm(weights, blocks.v[:, block.keys]))
+            weights = blocks.weights(block, view.logits(queries, keys, block.span, excluded=blocks.biases))
+            output = attended[:, block.rows].copy_(torch.bmm(weights, blocks.v[:, block.keys]))
             added = view.values(blocks.by_row(weights), block.span)
             if added is not None:
-                blocks.by_row(here).add_(added)
+                blocks.by_row(output).add_(added)
             if vectors is not None:
                 counted = sum_by_distance(weights, block.span.start, len(vectors) // 2, 1.0)
-                here += counted @ vectors.to(counted.dtype)
+                output += counted @ vectors.to(counted.dtype)
 
         for _ in blocks.map(attend):
             pass
@@ -251,14 +251,14 @@ class _InBlocks(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     @custom_bwd(device_type="cpu")  # type: ignore[untyped-decorator]
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        problem, (q, k, v, *kept) = ctx.problem, ctx.saved_tensors
-        unturned, by_offset = kept[: problem.unturned], kept[problem.unturned :]
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        problem, (q, k, v, *saved) = ctx.problem, ctx.saved_tensors
+        unturned, by_offset = saved[: problem.unturned], saved[problem.unturned :]
         blocks = Blocks(problem, q, k, v, unturned, by_offset)
         view, trained, (on_keys, on_values) = problem.view, problem.trained, problem.vectors
-        slope = slopes[0].contiguous().flatten(0, 1)
+        d_attended = grads[0].contiguous().flatten(0, 1)
 
-        inputs = (q, k, v, *kept, *trained, *(each for each in problem.vectors if each is not None))
+        inputs = (q, k, v, *saved, *trained, *(each for each in problem.vectors if each is not None))
         sums = d_q, d_k, d_v, *d_read = [Sum(each) for each in inputs]
         d_unturned, d_read = d_read[: problem.unturned], d_read[problem.unturned :]
         d_read_q, d_read_k = *d_unturned, *(d_q, d_k)[problem.unturned :]
@@ -272,50 +272,50 @@ class _InBlocks(torch.autograd.Function):
             leaves = [each.detach().requires_grad_() for each in (*words, *read)]
             block.span.tables.update(zip(blocks.read, leaves[2:], strict=True))
             with torch.enable_grad():
-                terms = view.logits(leaves[0], leaves[1], block.span, besides=blocks.biases)
-            weights, here = blocks.weights(block, terms), slope[:, block.rows]
-            found = [Term(d_v, blocks.by_row(torch.bmm(weights.mT, here)), keys)]
-            change = torch.bmm(here, blocks.v[:, block.keys].mT, out=blocks.taken(block, 0))  # of the weights
+                terms = view.logits(leaves[0], leaves[1], block.span, excluded=blocks.biases)
+            weights, d_block = blocks.weights(block, terms), d_attended[:, block.rows]
+            gradients = [Term(d_v, blocks.by_row(torch.bmm(weights.mT, d_block)), keys)]
+            change = torch.bmm(d_block, blocks.v[:, block.keys].mT, out=blocks.buffer(block, 0))  # of the weights
             if view.adds_values:
                 seen = blocks.by_row(weights).detach().requires_grad_()
                 with torch.enable_grad():
                     added = view.values(seen, block.span)
-                d_seen, *more = _pull(added, blocks.by_row(here), [seen, *trained])
+                d_seen, *more = _gradients(added, blocks.by_row(d_block), [seen, *trained])
                 if d_seen is not None:
                     blocks.by_row(change).add_(d_seen)
-                found += map(Term, d_trained, more, [...] * len(trained))
+                gradients += map(Term, d_trained, more, [...] * len(trained))
             if on_values is not None:
                 counted = sum_by_distance(weights, block.span.start, len(on_values) // 2, 1.0)
-                found.append(Term(d_vectors[-1], _gathered(counted, here), ...))
-                add_by_distance(change, here @ on_values.to(here.dtype).mT, block.span.start)
+                gradients.append(Term(d_vectors[-1], _gathered(counted, d_block), ...))
+                add_by_distance(change, d_block @ on_values.to(d_block.dtype).mT, block.span.start)
             torch._softmax_backward_data(change, weights, -1, weights.dtype, grad_input=change)  # now of the scores
-            found.append(Term(d_q, blocks.by_row(torch.bmm(change, blocks.k[:, block.keys])), rows))
-            found.append(Term(d_k, blocks.by_row(torch.bmm(change.mT, blocks.q[:, block.rows])), keys))
+            gradients.append(Term(d_q, blocks.by_row(torch.bmm(change, blocks.k[:, block.keys])), rows))
+            gradients.append(Term(d_k, blocks.by_row(torch.bmm(change.mT, blocks.q[:, block.rows])), keys))
             if on_keys is not None:
-                d_met = sum_by_distance(change, block.span.start, len(on_keys) // 2, 0.0)
-                found.append(Term(d_read_q, blocks.by_row(d_met @ on_keys.to(d_met.dtype)), rows))
-                found.append(Term(d_vectors[0], _gathered(d_met, blocks.read_q[:, block.rows]), ...))
+                d_products = sum_by_distance(change, block.span.start, len(on_keys) // 2, 0.0)
+                gradients.append(Term(d_read_q, blocks.by_row(d_products @ on_keys.to(d_products.dtype)), rows))
+                gradients.append(Term(d_vectors[0], _gathered(d_products, blocks.read_q[:, block.rows]), ...))
             into = [d_read_q, d_read_k, *(d_by_offset[reader] for reader in blocks.read), *d_trained]
             parts = [rows, keys, *[(..., block.offsets)] * len(read), *[...] * len(trained)]
-            found += map(Term, into, _pull(terms, blocks.by_row(change), [*leaves, *trained]), parts)
+            gradients += map(Term, into, _gradients(terms, blocks.by_row(change), [*leaves, *trained]), parts)
             for reader, each in blocks.biases.items():
                 if each.requires_grad:
-                    slopes = summed(blocks.by_row(change))
-                    term = slopes.sum_to_size((*each.shape[:-1], slopes.shape[-1]))
-                    found.append(Term(d_by_offset[reader], term, (..., block.offsets)))
-            return found
+                    grads = summed(blocks.by_row(change))
+                    term = grads.sum_to_size((*each.shape[:-1], grads.shape[-1]))
+                    gradients.append(Term(d_by_offset[reader], term, (..., block.offsets)))
+            return gradients
 
-        for found in blocks.map(terms_of):  # added here, block by block: the sums do not depend on the number of cores
-            for term in found:
+        for gradients in blocks.map(terms_of):  # in order, so that the sums do not depend on the number of cores
+            for term in gradients:
                 term.add()
-        return None, *(made.total.to(each.dtype) for made, each in zip(sums, inputs, strict=True))
+        return None, *(accumulated.total.to(each.dtype) for accumulated, each in zip(sums, inputs, strict=True))
 
 
-def _pull(made: Tensor | None, slope: Tensor, inputs: Sequence[Tensor]) -> Sequence[Tensor | None]:
+def _gradients(output: Tensor | None, gradient: Tensor, inputs: Sequence[Tensor]) -> Sequence[Tensor | None]:
     """The gradients of `inputs` from that of what was `made` of them, None for those that it did not read."""
-    if made is None or not made.requires_grad:
+    if output is None or not output.requires_grad:
         return [None] * len(inputs)
-    return torch.autograd.grad(made, inputs, slope.sum_to_size(made.shape).to(made.dtype), allow_unused=True)
+    return torch.autograd.grad(output, inputs, gradient.sum_to_size(output.shape).to(output.dtype), allow_unused=True)
 
 
 def _gathered(by_distance: Tensor, tokens: Tensor) -> Tensor:

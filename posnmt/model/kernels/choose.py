@@ -44,18 +44,18 @@ def attend(
     Returns:
         [B,H,Tq,D]
     """
-    given = Attention(q, k, v, view, span, mask, causal, dropout, unturned)
-    return choose_kernel(given)(given)
+    attention = Attention(q, k, v, view, span, mask, causal, dropout, unturned)
+    return choose_kernel(attention)(attention)
 
 
-def choose_kernel(given: Attention) -> Callable[[Attention], Tensor]:
+def choose_kernel(attention: Attention) -> Callable[[Attention], Tensor]:
     """The kernel for an attention.
 
     Long inputs on a CPU go in blocks of queries. On a GPU, whole sequences with vectors for distances alone have a
     kernel of their own. Otherwise PyTorch's fused kernel serves where no view reads the attention weights, and two
     products where one does or where they are faster.
     """
-    q, k, v, view, span, mask, _, dropout, _ = given
+    q, k, v, view, span, mask, _, dropout, _ = attention
     if _is_long(q, k, view, dropout):
         return _in_blocks
     if span.start == 0 and span.length > 1 and shaw.serves(q, k, v, mask) and view.distance_vectors() is not None:
@@ -63,15 +63,15 @@ def choose_kernel(given: Attention) -> Callable[[Attention], Tensor]:
     return plain if view.adds_values or _is_plain(q, k, dropout) else fused
 
 
-def _in_blocks(given: Attention) -> Tensor:
+def _in_blocks(attention: Attention) -> Tensor:
     """In blocks of queries, which has no dropout."""
-    q, k, v, view, span, mask, causal, _, unturned = given
+    q, k, v, view, span, mask, causal, _, unturned = attention
     return attend_in_blocks(q, k, v, view, span, mask, causal, unturned)
 
 
-def _by_distance_vectors(given: Attention) -> Tensor:
+def _by_distance_vectors(attention: Attention) -> Tensor:
     """By vectors for clipped distances, which are all that the view adds."""
-    q, k, v, view, _, mask, causal, dropout, unturned = given
+    q, k, v, view, _, mask, causal, dropout, unturned = attention
     vectors = view.distance_vectors()
     assert vectors is not None
     return shaw.shaw_attention(q, k, v, *vectors, mask, causal, dropout, unturned[0] if unturned else q)

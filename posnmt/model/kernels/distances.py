@@ -46,7 +46,7 @@ def add_by_distance(scores: Tensor, by_distance: Tensor, start: int) -> None:
     scores[..., sides.far] += change[..., sides.other, None]
 
 
-def sum_by_distance(weights: Tensor, start: int, reach: int, whole: float) -> Tensor:
+def sum_by_distance(weights: Tensor, start: int, reach: int, total: float) -> Tensor:
     """Out[.., i, r + k] = the sum of weights[.., i, j] over the keys j with clip(j - (start + i), -k, k) = r.
 
     Args:
@@ -58,11 +58,11 @@ def sum_by_distance(weights: Tensor, start: int, reach: int, whole: float) -> Te
         [G,n,2k+1]
     """
     sides = _sides(weights, reach, start)
-    found = collect(weights[..., sides.low : sides.high], start - sides.low, reach)
-    found[..., sides.other] += weights[..., sides.far].sum(-1)
-    wide = torch.promote_types(found.dtype, torch.float32)
-    found[..., sides.left] += (whole - found.sum(-1, dtype=wide)).to(found.dtype)
-    return found
+    sums = collect(weights[..., sides.low : sides.high], start - sides.low, reach)
+    sums[..., sides.other] += weights[..., sides.far].sum(-1)
+    wide = torch.promote_types(sums.dtype, torch.float32)
+    sums[..., sides.left] += (total - sums.sum(-1, dtype=wide)).to(sums.dtype)
+    return sums
 
 
 def _sides(scores: Tensor, reach: int, start: int) -> _Sides:

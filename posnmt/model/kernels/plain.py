@@ -65,8 +65,8 @@ def fused(a: Attention) -> Tensor:
     return functional.scaled_dot_product_attention(a.q, a.k, a.v, term, a.dropout, scale=1.0)
 
 
-def _both(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+def _both(first: Tensor | None, second: Tensor | None) -> Tensor | None:
     """Two masks as one; None hides nothing."""
-    if one is None or other is None:
-        return other if one is None else one
-    return one & other
+    if first is None or second is None:
+        return second if first is None else first
+    return first & second

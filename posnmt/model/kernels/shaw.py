@@ -134,7 +134,7 @@ class _Attention(torch.autograd.Function):
             delta += (grad_by_distance.float() * by_distance.float()).sum(-1)
         grad_q, grad_k, grad_v = (torch.empty_like(x) for x in (q, k, v))
         grad_key_term = None if key_term is None else torch.zeros_like(key_term)
-        given = (*inputs, grad, grad_by_distance, delta)
-        ctx.launch(shaw_triton.backward_queries, *given, grad_q, grad_key_term)
-        ctx.launch(shaw_triton.backward_keys, *given, grad_k, grad_v)
+        arguments = (*inputs, grad, grad_by_distance, delta)
+        ctx.launch(shaw_triton.backward_queries, *arguments, grad_q, grad_key_term)
+        ctx.launch(shaw_triton.backward_keys, *arguments, grad_k, grad_v)
         return grad_q, grad_k, grad_v, grad_key_term, *[None] * 6

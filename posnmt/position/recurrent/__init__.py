@@ -1,1 +1,1 @@
-"""Position information from recurrent networks: before the stack, and in heads of their own."""
+"""Position information from recurrent networks: before the stack, or in separate heads."""

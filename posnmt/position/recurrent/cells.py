@@ -1,4 +1,4 @@
-"""Recurrent networks over the tokens of a stack: one direction with a memory, or both over right-padded rows.
+"""Recurrent networks over the tokens of a stack: forward with a carry, or bidirectional over right-padded rows.
 
 Shapes: B rows, T tokens, i input width, d output width.
 """
@@ -19,9 +19,9 @@ Cell = Literal["gru", "lstm", "elman", "sru"]
 
 
 class Recurrence(nn.Module):
-    """One layer, forward or in both directions; from the zero state, or from a carry where it is forward.
+    """One layer, forward or bidirectional; it starts from the zero state, or from a carry if it is forward.
 
-    In both directions each is half as wide, and the backward one begins at each row's last real token.
+    Each of two directions has half of the width, and the backward one starts at the last real token of each row.
     """
 
     def __init__(self, cell: Cell, width_in: int, width: int, bidirectional: bool, highway: bool = True) -> None:
@@ -31,7 +31,7 @@ class Recurrence(nn.Module):
         self.backward_network = _network(cell, width_in, each, highway) if bidirectional else None
 
     def forward(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:
-        """[B,T,i] -> [B,T,d], and what to remember (None in both directions)."""
+        """[B,T,i] -> [B,T,d], and the new carry (None if bidirectional)."""
         output, after = run_network(self.forward_network, x, _unfold(carry))
         if self.backward_network is None:
             return output, _fold(after)
@@ -41,9 +41,9 @@ class Recurrence(nn.Module):
 
 
 class _Turned(torch.autograd.Function):
-    """The tokens [B,T,i] at places [B x T] among all rows' tokens, which lead back where they are applied twice.
+    """The tokens [B,T,i] permuted by indices [B x T] into the tokens of all rows; the permutation is its own inverse.
 
-    So the gradients take the same way, where those of an index that may repeat itself would have to be summed.
+    The gradient is therefore the same permutation, where that of a general index would be a scatter-add.
     """
 
     @staticmethod
@@ -52,13 +52,13 @@ class _Turned(torch.autograd.Function):
         return x.flatten(0, 1).index_select(0, places).view(x.shape)
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None]:
-        turned: Tensor = _Turned.apply(slopes[0], ctx.places)
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        turned: Tensor = _Turned.apply(grads[0], ctx.places)
         return turned, None
 
 
 def _places(x: Tensor, span: Span) -> Tensor:
-    """[B x T] where each token of x stands when each row is turned round: padding stays where it is."""
+    """[B x T] the index of each token of x in reversed rows, in which padding keeps its place."""
     last = span.length - 1 if span.lengths is None else span.lengths[:, None] - 1
     turned = torch.where(span.queries <= last, last - span.queries, span.queries)
     rows = torch.arange(len(x), device=x.device)[:, None] * span.length
@@ -66,9 +66,9 @@ def _places(x: Tensor, span: Span) -> Tensor:
 
 
 def run_network(network: nn.Module, x: Any, state: Any = None) -> Any:
-    """What a recurrent network gives for x, a tensor or a packed sequence, from a state (None: zero).
+    """The output of a recurrent network for x, a tensor or a packed sequence, from a state (None: zero).
 
-    Under autocast on a CPU that does not multiply bfloat16 it computes in float32: oneDNN has no bfloat16 LSTM there.
+    Under autocast on a CPU without bfloat16 instructions it runs in float32: oneDNN has no bfloat16 LSTM there.
     """
     if not torch.is_autocast_enabled("cpu") or multiplies_bf16():
         return network(x, state)
@@ -77,21 +77,21 @@ def run_network(network: nn.Module, x: Any, state: Any = None) -> Any:
 
 
 def _network(cell: Cell, width_in: int, width: int, highway: bool) -> nn.Module:
-    """A network that takes ([B,T,i], state or None) and gives ([B,T,d], state); `highway` is SRU's."""
+    """A network from ([B,T,i], state or None) to ([B,T,d], state); `highway` is an option of SRU."""
     if cell == "sru":
         return SimpleRecurrentUnit(width_in, width, highway)
     kind = {"gru": nn.GRU, "lstm": nn.LSTM, "elman": nn.RNN}[cell]
-    made: nn.Module = kind(width_in, width, batch_first=True)
-    return made
+    network: nn.Module = kind(width_in, width, batch_first=True)
+    return network
 
 
 def _fold(state: Carry) -> Carry:
-    """A network's state [1,B,d], or a pair of such, with rows first: [B,d]."""
+    """A network's state [1,B,d], or a pair of them, as [B,d]."""
     return tuple(part[0] for part in state) if isinstance(state, tuple) else state[0]
 
 
 def _unfold(carry: Carry) -> Carry:
-    """The other way round."""
+    """The inverse of `_fold`."""
     if carry is None:
         return None
     return tuple(part[None] for part in carry) if isinstance(carry, tuple) else carry[None]

@@ -1,4 +1,4 @@
-"""Recurrent positional embeddings: a part of each word embedding tells its place by a recurrent network (C19b).
+"""Recurrent positional embeddings: a part of each word embedding passes through a recurrent network (C19b).
 
 Shapes: B rows, T tokens, H heads, d model width = d_p + d_r.
 """
@@ -21,7 +21,7 @@ SHARE = {"rpe": 5 / 8, "mpr": 1 / 2}
 
 
 class OwnSlice(LayerPosition):
-    """Head h projects features h D .. (h+1) D - 1 of its input and no other."""
+    """Head h projects only the features h D .. (h+1) D - 1 of its input."""
 
     own: Tensor
 
@@ -42,30 +42,32 @@ class RecurrentHeads(Scheme):
 
         P = x^p + PE,   h_j = RNN(x^r_j, h_{j-1}),   r_j = tanh(h_j W_r + b_r),   h_0 = 0
 
-    with sinusoids of width d_p; the network reads both ways in the encoder (d_r / 2 each) and forward in the decoder.
-    The paper prints eq. 6 as `r_j = tanh(f_RNN(x^r_j, r_{j-1}) W_r + b_r)`, with r_{j-1}, the output of the projection,
-    fed back. Read here as a network that recurs on its own hidden state and a projection on top: only so are GRU, LSTM
-    and SRU, which the paper names for f_RNN, the networks of their papers, and the two directions one layer.
+    with sinusoids of width d_p; the network is bidirectional in the encoder (d_r / 2 each) and forward in the decoder.
+    The paper prints eq. 6 as `r_j = tanh(f_RNN(x^r_j, r_{j-1}) W_r + b_r)`, which feeds r_{j-1}, the output of the
+    projection, back. Here the network recurs on its own hidden state, with the projection on top: otherwise GRU, LSTM
+    and SRU, which the paper names for f_RNN, would not be the networks of their papers.
 
-    Layout `rpe`: the stack reads [P ; R], so that whole heads are recurrent (section 4.1); d_r is a whole number of
-    heads. Layout `mpr`: P and R are cut into H pieces each, and the stack reads [P^1 R^1 ... P^H R^H] (eq. 9-10), so
-    that each head is of both kinds.
+    Layout `rpe`: the stack reads [P ; R], so that entire heads are recurrent (section 4.1); d_r is a multiple of the
+    width of a head. Layout `mpr`: P and R are cut into H pieces each, and the stack reads [P^1 R^1 ... P^H R^H] (eq.
+    9-10), so that each head has both parts.
 
-    The paper contradicts itself on what a head reads. Its text says that "one type of head only contains RPE and other
-    type of head only contains the original reduced dimension input representation": in the first layer each head
+    The paper is inconsistent about the input of a head. Its text says that "one type of head only contains RPE and
+    other type of head only contains the original reduced dimension input representation": in the first layer each head
     projects its own slice of the input (`head_projection: separate`, the default). Its eq. 4, 7 and 11 have projections
-    of the whole input instead, W_h of d_model x d_k (`full`). Under those the two layouts with one d_r are the same
-    model up to a permutation of the stack's features, which the paper does not say and which would leave nothing of
-    the difference that it measures between them.
+    of the whole input instead, W_h of d_model x d_k (`full`). With those, the two layouts with the same d_r are the
+    same model up to a permutation of the stack's features, which contradicts the difference that the paper measures
+    between them.
 
-    It has sinusoids of its own, so `sinusoidal` or `learned` beside it would place the same words twice; `recurrent`
-    replaces the word embeddings that it splits.
+    The scheme has its own sinusoids, so a list may not also have `sinusoidal` or `learned`; `recurrent` would replace
+    the word embeddings that it splits.
     """
 
     class Settings(Options):
         """Options of `recurrent-heads`."""
 
-        layout: Literal["rpe", "mpr"] = Field("mpr", description="rpe: whole heads are recurrent; mpr: a part of each")
+        layout: Literal["rpe", "mpr"] = Field(
+            "mpr", description="rpe: entire heads are recurrent; mpr: a part of each head"
+        )
         width: int | None = Field(None, ge=1, description="d_r; none: 5/8 of d_model for rpe, 1/2 for mpr, as in C19b")
         cell: Cell = Field("elman", description="elman, gru, lstm or sru")
         head_projection: Literal["separate", "full"] = Field(
@@ -85,12 +87,12 @@ class RecurrentHeads(Scheme):
         self.first = OwnSlice(stack) if settings.head_projection == "separate" else None
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
-        """What the split of features into heads and directions asks of the widths."""
+    def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
+        """Widths that do not divide into heads and directions, or another scheme of absolute positions."""
         width, d, heads = recurrent_width(stack, settings), stack.d_model, stack.heads
-        faults = clashes(beside, "sinusoidal", "learned", "recurrent")
+        faults = clashes(others, "sinusoidal", "learned", "recurrent")
         if not 0 < width < d:
-            return [f"needs a width between 0 and d_model = {d}, so that both parts are there; got {width}", *faults]
+            return [f"needs a width between 0 and d_model = {d}, exclusive; got {width}", *faults]
         if settings.layout == "rpe" and width % stack.d_head:
             faults.append(f"in layout rpe needs a width of a whole number of heads of {stack.d_head}; got {width}")
         if settings.layout == "mpr" and width % heads:
@@ -113,7 +115,7 @@ class RecurrentHeads(Scheme):
         return torch.cat(pieces, dim=-1).flatten(-2), carry
 
     def interpolate(self, factor: float) -> bool:
-        """Divide every position of the sinusoids by `factor` from now on; the network knows no positions."""
+        """Divide every position of the sinusoids by `factor` from now on; the network has no positions."""
         return self.positions.interpolate(factor)
 
     def layer(self, index: int) -> LayerPosition | None:
@@ -122,7 +124,7 @@ class RecurrentHeads(Scheme):
 
 
 def recurrent_width(stack: Stack, settings: Any) -> int:
-    """d_r: as set, or C19b's share of d_model, for `rpe` in whole heads."""
+    """d_r: as set, or C19b's share of d_model, for `rpe` rounded to a multiple of the width of a head."""
     if settings.width is not None:
         return int(settings.width)
     unit = stack.d_head if settings.layout == "rpe" else 1

@@ -16,30 +16,30 @@ from posnmt.position.seam import Carry, Options, Scheme, Span, Stack, clashes
 class Recurrent(Scheme):
     """`wv'_i = h_i`, `h_i = GRU(wv_i, h_{i-1})` (N19 eq. 8-9), or another recurrent network.
 
-    The word embeddings are replaced by the network's states; it starts from zero. R19 section 3.3 has a bidirectional
-    LSTM in the encoder and a forward one in the decoder. Several layers make the cascade of Chen M. et al. 2018, with
-    its residual connections from the third layer on. Parameters are as PyTorch has them, with two bias vectors a gate;
-    N19's counts need both.
+    The states of the network, which starts from zero, replace the word embeddings. R19 section 3.3 has a bidirectional
+    LSTM in the encoder and a forward one in the decoder. Several layers are the cascade of Chen M. et al. 2018, with
+    residual connections from the third layer on. Parameters are PyTorch's, with two bias vectors for each gate, as the
+    counts of N19 require.
 
-    By default the states are as wide as the words: d cells forward, d/2 cells in each of two directions. With another
-    `width` of n cells a direction, a linear map with a bias takes the n or 2n states of each layer to d. N19's
-    published code has that for a bidirectional GRU (`width: full`, n = d), and Table 2 of the paper counts the forward
-    one. That code reads padding too, so its backward direction starts there; here it starts at the last real word.
+    By default the states are as wide as the words: d cells forward, or d/2 cells in each of two directions. With a
+    `width` of n cells in each direction, a linear map with a bias projects the n or 2n states of each layer to d. N19's
+    published code does so for a bidirectional GRU (`width: full`, n = d); Table 2 of the paper counts the forward one.
+    That code also reads padding, so its backward direction starts there; here it starts at the last real word.
 
-    N19's published code drops from the word embeddings that the network reads and not from its states: with
-    `dropout_before: 0.2, dropout_after: 0` it is the same here.
+    N19's published code applies dropout to the word embeddings that the network reads and not to its states:
+    `dropout_before: 0.2, dropout_after: 0`.
     """
 
     class Settings(Options):
         """Options of `recurrent`."""
 
         cell: Cell = Field("gru", description="gru, lstm, elman or sru")
-        bidirectional: bool = Field(False, description="both directions; in an encoder alone")
-        layers: int = Field(1, ge=1, description="recurrent layers, one above the other")
+        bidirectional: bool = Field(False, description="both directions; in an encoder only")
+        layers: int = Field(1, ge=1, description="number of recurrent layers")
         width: Literal["full"] | int | None = Field(
             None,
             description="cells of each direction: full is d_model, or a number; none: d_model, or half of it in each of"
-            " two directions; where the states are not d_model wide, a linear map follows",
+            " two directions; a linear map follows if the states are not d_model wide",
         )
         dropout_before: float | None = Field(
             None, ge=0, lt=1, description="dropout on the word embeddings that the first layer reads; none: no dropout"
@@ -65,9 +65,9 @@ class Recurrent(Scheme):
         self.projections = nn.ModuleList(_projection(width, d) for _ in range(settings.layers if width != d else 0))
 
     @classmethod
-    def refuses(cls, stack: Stack, settings: Any, beside: Collection[str] = ()) -> list[str]:
-        """The backward direction reads what a decoder has not written yet."""
-        faults = clashes(beside, "recurrent-heads")
+    def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
+        """A bidirectional network in a decoder or of odd width, or `recurrent-heads` in the same list."""
+        faults = clashes(others, "recurrent-heads")
         if settings.bidirectional and stack.causal:
             faults.append("with bidirectional: true reads words to the right, so it cannot serve the decoder")
         if settings.bidirectional and settings.width is None and stack.d_model % 2:
@@ -75,19 +75,19 @@ class Recurrent(Scheme):
         return faults
 
     def embed(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:
-        """The states [B,T,d] after each word of x [B,T,d], and those to go on from, one for each layer."""
-        before = [None] * len(self.networks) if carry is None else carry
-        states, after = self.dropout_before(x), []
-        for index, (network, state) in enumerate(zip(self.networks, before, strict=True)):
+        """The states [B,T,d] after each word of x [B,T,d], and the last state of each layer."""
+        carries = [None] * len(self.networks) if carry is None else carry
+        states, carried = self.dropout_before(x), []
+        for index, (network, state) in enumerate(zip(self.networks, carries, strict=True)):
             above, state = network(states, span, state)
             above = self.projections[index](above) if self.projections else above
             states = states + above if index >= 2 else above
-            after.append(state)
-        return states.to(x.dtype), tuple(after)  # some networks give bf16 under autocast
+            carried.append(state)
+        return states.to(x.dtype), tuple(carried)  # some networks give bf16 under autocast
 
 
 def _states(stack: Stack, settings: Recurrent.Settings) -> int:
-    """How wide the states of a layer are, those of both directions together."""
+    """The width of the states of a layer, both directions together."""
     if settings.width is None:
         return stack.d_model
     cells = stack.d_model if settings.width == "full" else settings.width

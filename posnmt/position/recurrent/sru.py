@@ -1,6 +1,6 @@
-"""The simple recurrent unit, whose loop over the words is element-wise.
+"""The simple recurrent unit (SRU), whose loop over the words is element-wise.
 
-Shapes: B rows, T tokens, i input width, d output width, n parts of d that the matrix gives.
+Shapes: B rows, T tokens, i input width, d output width, n matrices in one product.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ class SimpleRecurrentUnit(nn.Module):
         r_t = sigmoid(W_r x_t + v_r * c_{t-1} + b_r)
         h_t = r_t * c_t + (1 - r_t) * x_t
 
-    The paper multiplies x_t by a constant `alpha = sqrt(1 + 2 exp(b))`, b the first value of b_r, so that variances
-    agree when training begins (its section on initialization); that correction is left out here, as eq. 4 is printed.
+    The paper multiplies x_t by a constant `alpha = sqrt(1 + 2 exp(b))`, b the initial value of b_r, so that variances
+    agree at the start of training (its section on initialization); eq. 4, and this implementation, omit it.
 
-    All products with matrices are taken at once for all tokens; what is left to the loop over time is element-wise.
-    Where the input is not as wide as the output, the highway term has `W_x x_t`; without `highway` there is none, and
-    `h_t = r_t * c_t`. So each of two directions, half as wide as its input, has a W_x; the authors' package has none
-    there, but gives one half of the input to each direction.
+    The matrix products are computed at once for all tokens; the loop over time is element-wise. If input and output
+    widths differ, the highway term is `W_x x_t`; without `highway` there is none, and `h_t = r_t * c_t`. Each of two
+    directions, half as wide as its input, therefore has a W_x; the authors' package has none there, and passes one half
+    of the input to each direction.
     """
 
     def __init__(self, width_in: int, width: int, highway: bool = True) -> None:
@@ -40,9 +40,9 @@ class SimpleRecurrentUnit(nn.Module):
         nn.init.uniform_(self.peephole, -(width**-0.5), width**-0.5)
 
     def forward(self, x: Tensor, carry: Tensor | None) -> tuple[Tensor, Tensor]:
-        """[B,T,i] -> [B,T,d], as wide as the products, and the last c [1,B,d], as PyTorch's networks give theirs."""
+        """[B,T,i] -> [B,T,d], in the type of the products, and the last c [1,B,d], as PyTorch's networks return it."""
         parts = self.project(x).unflatten(-1, (self.parts, -1))
-        around = None  # what the highway leads past the recurrence
+        around = None  # the highway term
         if self.highway:
             around = parts[:, :, 3] if self.parts == 4 else x.to(parts.dtype)
         before = self.bias.new_zeros(len(x), self.bias.shape[1]) if carry is None else carry[0]
@@ -51,9 +51,9 @@ class SimpleRecurrentUnit(nn.Module):
 
 
 class _Loop(torch.autograd.Function):
-    """The loop over the words, and the one back over them: a word's values stay in a CPU's cache from pass to pass.
+    """The loop over the words, forward and backward; the values of a word stay in a CPU's cache between operations.
 
-    c and the gates are float32 at least, since sums over many words would not stay what they are in bfloat16.
+    c and the gates are float32 or wider, since sums over many words lose precision in bfloat16.
     """
 
     @staticmethod
@@ -80,9 +80,9 @@ class _Loop(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         parts, around, peephole, memories, gates = ctx.saved_tensors
-        slope, d_c = slopes[0], slopes[1].clone()
+        d_states, d_c = grads[0], grads[1].clone()
         d_parts, d_around = torch.empty_like(parts), None if around is None else torch.empty_like(around)
         d_peephole, d_bias = (torch.zeros_like(peephole) for _ in range(2))
         d_h, buffer, other = (torch.empty_like(d_c) for _ in range(3))
@@ -90,7 +90,7 @@ class _Loop(torch.autograd.Function):
         d_forget, d_reset = inner
         for t in reversed(range(len(gates))):
             c, after, (forget, reset) = memories[t], memories[t + 1], gates[t]
-            d_h.copy_(slope[:, t])
+            d_h.copy_(d_states[:, t])
             if around is None or d_around is None:
                 torch.mul(d_h, after, out=buffer)
             else:  # h = x + r (c - x)
