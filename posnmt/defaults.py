@@ -1,5 +1,7 @@
 """Settings that a configuration leaves out, chosen from its corpus and its budget; what it sets itself is kept.
 
+A configuration that names its format has the fixed defaults of the schema instead, as studies have.
+
 Each function returns dotted key → value for what is left out, and reads no file. docs/train.md has the rules and what
 they were measured on; `posnmt.train.choose` applies them.
 """
@@ -15,9 +17,6 @@ from posnmt.data.survey import Survey
 
 Tree = Mapping[str, Any]
 Settings = dict[str, Any]
-
-SINCE = 4
-"""The format since which they are chosen; a configuration of an earlier one has fixed defaults."""
 
 AUTO = "auto"
 """A value that asks for the choice, as leaving the setting out does."""
@@ -80,9 +79,9 @@ def _without(section: Tree, keys: set[str]) -> dict[str, Any]:
 def for_text(tree: Tree, corpus: Survey, languages: tuple[str | None, str | None]) -> Settings:
     """What preparing the text needs.
 
-    The vocabulary grows with the square root of the text and is 8,000 for 2 million characters of a side; it has room
-    for twice the alphabet. Of more than 1,000 distinct characters the rarest are unknown: 1 in 2,000 of those
-    that occur.
+    The vocabulary grows with the square root of the text, from 8,000 for 2 million characters of a side; it has at
+    least two entries for each character of the alphabet. Of more than 1,000 distinct characters the rarest are unknown:
+    1 in 2,000 of those that occur.
 
     Args:
         languages: the codes that the names of the files show.
@@ -94,8 +93,8 @@ def for_text(tree: Tree, corpus: Survey, languages: tuple[str | None, str | None
     if not is_set(tree, "data.dev"):
         settings["data.held_out"] = max(1, min(1000, corpus.pairs // 20))
     if not is_set(tree, "subword.text"):
-        thousands = max(8 * math.sqrt(corpus.characters / 2e6), 2 * corpus.alphabet / 1000)
-        settings["subword.vocabulary"] = 1000 * max(1, min(32, round(thousands)))
+        thousands = 1000 * max(1, min(32, round(8 * math.sqrt(corpus.characters / 2e6))))
+        settings["subword.vocabulary"] = max(2 * corpus.alphabet, min(thousands, corpus.characters // 10))
         settings["subword.character_coverage"] = 0.9995 if corpus.alphabet > 1000 else 1.0
     return _left_out(tree, settings)
 

@@ -18,7 +18,7 @@ FLOORS = (
     {"config", "dropout", "workflow"},
     {"data", "metrics", "position"},
     {"conditions", "model"},
-    {"corpora", "resolve"},
+    {"corpora", "defaults", "resolve"},
     {"run"},
     {"translate"},
     {"analyse", "train"},

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-FORMAT = 4
+FORMAT = 3
 """The format of configurations that are written now."""
 
 OLDEST = 1

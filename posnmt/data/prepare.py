@@ -74,7 +74,7 @@ def prepare(
     say: Report = report or (lambda message: None)
     for tokeniser in config.data.tokenisers:
         requires(tokeniser)
-    files = _files(config)
+    files = input_files(config)
     root = _store_root(config, out)
     signatures = _signatures(files)
     say("hashing the input files")
@@ -163,7 +163,7 @@ def table(store: Store) -> Table:
     return result
 
 
-def _files(config: Config) -> Files:
+def input_files(config: Config) -> Files:
     """The input files of each split; every one that is missing, a folder, a pipe or of no bytes is told at once."""
     corpora = {"train": config.data.train} | ({"dev": config.data.dev} if config.data.dev else {})
     files: Files = {}

@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posnmt import defaults
-from posnmt.config.formats import FORMAT
 from posnmt.config.schema import Config
 from posnmt.config.yaml import Lines, merge, override
-from posnmt.data.corpus import corpus_files
-from posnmt.data.prepare import dropped, prepare
+from posnmt.data.prepare import dropped, input_files, prepare
 from posnmt.data.survey import language_of, survey
 from posnmt.resolve import from_tree, read
 from posnmt.run import LOCATIONS, Run
@@ -93,16 +91,16 @@ def for_preparing(written: Written, say: Say) -> Completed:
     """The configuration as `prepare` needs it: with languages, vocabulary and dev pairs.
 
     Raises:
-        UserError: every fault of the configuration; a file that is missing is left to `prepare`.
+        UserError: every fault of the configuration; files that are missing or empty.
     """
     # what is wrong with the configuration is said before its corpus is read; every budget is one to check it with
     budget = {} if any(defaults.is_set(written.tree, key) for key in defaults.BUDGETS) else {"train.epochs": 1}
     draft = written.config(budget)
-    if written.tree.get("format", FORMAT) < defaults.SINCE:
+    if "format" in written.tree:
         return Completed(draft, {})
     train = draft.data.train
     languages = language_of((train.source,)), language_of((train.target,))
-    corpus = survey(corpus_files(train, draft.data.root, "data.train"))
+    corpus = survey(input_files(draft)["train"])
     chosen = defaults.for_text(written.tree, corpus, languages)
     config = written.config({**budget, **chosen})
     _say_chosen(say, f"from a corpus of {corpus.pairs:,} pairs", chosen)
@@ -117,7 +115,7 @@ def for_training(written: Written, say: Say) -> Completed:
         Interrupted: told to stop while measuring.
     """
     text = for_preparing(written, say)
-    if written.tree.get("format", FORMAT) < defaults.SINCE:
+    if "format" in written.tree:
         return text
     store = prepare(text.config, report=say)
     say_dropped(store, say)
@@ -188,8 +186,10 @@ def for_resuming(written: Written | None, run: Run) -> Config:
     Raises:
         UserError: every fault of the configuration.
     """
-    if written is None or run.config.format < defaults.SINCE:
-        return run.config if written is None else written.config({})
+    if written is None:
+        return run.config
+    if "format" in written.tree:
+        return written.config({})
     begun = run.config.model_dump(mode="json")
     if defaults.is_set(written.tree, "data.train"):  # which may have moved
         for key in LOCATIONS:

@@ -101,7 +101,7 @@ def test_all_faults_at_once_each_with_its_line(tmp_path):
         (
             "  dev: {source: dev.en, target: dev.de}\nmodel:\n  system: relative\ntrain:\n",
             "model:\n  system: relative\ntrain:\n  patience: 3\n",
-            "train.patience and the plateau schedule look at a dev corpus: add data.dev, or leave them out",
+            "the plateau schedule look at a dev corpus: add data.dev or data.held_out, or leave them out",
         ),
         ("system: relative", "encoder: {position: [{scheme: shaw}]}", "no position scheme is called 'shaw'"),
         (

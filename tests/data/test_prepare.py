@@ -139,7 +139,9 @@ PLACES = {"root", "train", "dev", "store"}
 
 
 def test_every_setting_of_the_text_makes_another_store(folder: Path) -> None:
-    assert set(Data.model_fields) == set(OTHER_DATA) | PLACES, "say here what a new setting does to the store"
+    assert set(Data.model_fields) == set(OTHER_DATA) | PLACES | {"held_out"}, (
+        "say here what a new setting does to the store"
+    )
     assert set(Subword.model_fields) == set(OTHER_SUBWORD) | {"text"}
 
     def key(subword: dict[str, Any], **data: Any) -> str:
@@ -148,6 +150,25 @@ def test_every_setting_of_the_text_makes_another_store(folder: Path) -> None:
     keys = [key({}), *(key({}, **{name: value}) for name, value in OTHER_DATA.items())]
     keys += [key({name: value}) for name, value in OTHER_SUBWORD.items()]
     assert len(set(keys)) == 1 + len(OTHER_DATA) + len(OTHER_SUBWORD)
+
+
+def test_pairs_are_held_out_of_training_as_dev(folder: Path) -> None:
+    whole = prepare(configure(folder, dev=None))
+    store = prepare(configure(folder, dev=None, held_out=30))
+    assert (
+        whole.manifest["key"]
+        != store.manifest["key"]
+        != prepare(configure(folder, dev=None, held_out=31)).manifest["key"]
+    )
+    train, dev = (store.split(name).lines.tolist() for name in ("train", "dev"))
+    assert (len(dev), sorted(train + dev)) == (30, list(range(1, 301)))
+    assert dev == sorted(dev) != list(range(1, 31))
+    assert store.split("dev").target_texts == [TARGET[line - 1] for line in dev]
+    assert store.split("train").pair(0)[0].tolist() == store.text.source.encode([SOURCE[train[0] - 1]])[0]
+    books = store.manifest["splits"]
+    assert (books["train"]["read"], books["dev"]["read"]) == (270, 30)
+    with pytest.raises(ValueError, match="held_out makes a dev corpus where there is none"):
+        configure(folder, held_out=30)
 
 
 def test_the_store_of_a_config_has_kept_its_name(folder: Path) -> None:
@@ -391,7 +412,7 @@ def test_a_segmenter_that_is_not_installed_is_told_before_any_file_is_read(
     japanese: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(segmenters, "find_spec", lambda module: None)
-    monkeypatch.setattr(prepare_module, "_files", lambda config: pytest.fail("files were looked at"))
+    monkeypatch.setattr(prepare_module, "input_files", lambda config: pytest.fail("files were looked at"))
     with pytest.raises(UserError, match=r"mecab segments Japanese and is not installed .*; pip install 'posnmt\[ja\]'"):
         prepare(japanese)
 

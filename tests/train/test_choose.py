@@ -1,0 +1,136 @@
+"""`posnmt train` with what it chooses: from files to a run, and on with it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file
+
+import corpus
+from posnmt.data.prepare import prepare
+from posnmt.errors import UserError
+from posnmt.progress import Display
+from posnmt.resolve import load
+from posnmt.run import Run
+from posnmt.train import speed
+from posnmt.train.choose import Written, for_preparing, for_resuming, for_training
+from posnmt.train.command import train_command
+from posnmt.train.loop import train
+
+TINY = (
+    "model.d_model=16", "model.feed_forward=32", "model.heads=2", "model.encoder.layers=1", "model.decoder.layers=1",
+    "train.dev_bleu=false", "decode.beam=1",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    corpus.make(folder, pairs=200)
+    return folder
+
+
+@pytest.fixture
+def options(folder, monkeypatch):
+    monkeypatch.setenv("POSNMT_CACHE", str(folder / "cache"))
+    return {side: str(folder / "corpus" / f"train.{side}") for side in ("source", "target")}
+
+
+def tree(options, **train_settings):
+    return {"data": {"train": options}, "train": train_settings, "model": {"size": "tiny"}}
+
+
+def test_two_files_make_a_run_whose_config_has_all_that_was_chosen(options, tmp_path):
+    messages = []
+    display = Display(quiet=True)
+    display.say = messages.append
+    run = train_command(None, options, (*TINY, "train.epochs=1"), tmp_path / "run", False, display)
+    config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    chosen = run.record["chosen"]
+    assert config["data"]["held_out"] == chosen["data.held_out"] == 10
+    assert config["subword"]["vocabulary"] == chosen["subword.vocabulary"]
+    assert config["model"]["encoder"]["position"] == chosen["model.encoder.position"]
+    assert config["train"]["schedule"]["warmup"] == chosen["train.schedule.warmup"]
+    assert config["model"]["d_model"] == 16
+    assert "model.d_model" not in chosen
+    said = "\n".join(messages)
+    assert all(key in said for key in chosen)
+    assert json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])["kind"] in ("dev", "average")
+
+    # the config as written makes the same run; going on needs no config
+    again = train(load(tmp_path / "run" / "config.yaml"), tmp_path / "again")
+    ours, theirs = load_file(run.weights()), load_file(again.weights())
+    assert all(torch.equal(ours[name], theirs[name]) for name in {*ours, *theirs})
+    with pytest.raises(UserError, match="nothing is written over"):
+        train_command(None, options, (), tmp_path / "run", False, Display(quiet=True))
+    on = train_command(None, {}, ("train.epochs=2",), tmp_path / "run", True, Display(quiet=True))
+    assert on.record["epochs"] == 2
+
+
+def test_a_budget_in_minutes_becomes_updates_by_the_speed_and_a_resumed_run_keeps_them(options, tmp_path, monkeypatch):
+    monkeypatch.setattr(speed, "seconds_an_update", lambda config, store, seconds: 0.5)
+    written = Written.from_settings(tree(options, minutes=2.0))
+    completed = for_training(written, lambda message: None)
+    assert completed.config.train.steps == int(0.9 * 120 / 0.5) == 216
+    assert completed.config.train.schedule.warmup == 216 // 5
+    assert completed.record["seconds_an_update"] == 0.5
+    run = Run.create(tmp_path, completed.config, prepare(completed.config).text, completed.record)
+
+    monkeypatch.setattr(speed, "seconds_an_update", None)  # nothing is measured again
+    assert for_resuming(None, run) == run.config
+    resumed = for_resuming(written, run)
+    assert resumed == run.config
+    longer = for_resuming(Written.from_settings(tree(options, minutes=3.0)), run)
+    assert (longer.train.minutes, longer.train.steps) == (3.0, None)
+    assert longer.train.schedule == run.config.train.schedule
+
+
+def test_a_speed_is_measured_on_the_real_batches(options):
+    config = for_training(Written.from_settings(tree(options, epochs=1)), lambda message: None).config
+    assert 0 < speed.seconds_an_update(config, prepare(config), 0.0) < 60
+
+
+def test_without_a_budget_there_is_one(options):
+    config = for_training(Written.from_settings(tree(options)), lambda message: None).config
+    assert (config.train.epochs, config.train.minutes, config.train.steps) == (40, None, None)
+
+
+def test_an_earlier_format_and_a_dev_corpus_are_left_alone(options, folder):
+    earlier = {"format": 3, **tree(options, epochs=1)}
+    assert for_training(Written.from_settings(earlier), print).chosen == {}
+    assert for_preparing(Written.from_settings(earlier), print).config.subword.vocabulary == 8000
+    dev = {side: str(folder / "corpus" / f"dev.{side}") for side in ("source", "target")}
+    with_dev = {"data": {"train": options, "dev": dev}, "train": {"epochs": 1}}
+    assert "data.held_out" not in for_preparing(Written.from_settings(with_dev), lambda message: None).chosen
+
+
+def test_a_written_distance_is_kept_and_a_wide_one_is_warned_of(options):
+    messages = []
+    choices = [{"scheme": "relative", "distance": 16}]
+    asked = tree(options, epochs=1)
+    asked["model"]["encoder"] = {"position": choices}
+    config = for_training(Written.from_settings(asked), messages.append).config
+    assert config.model.encoder.position[0].options == {"distance": 16}
+    assert any("clipped at a distance of 16" in message for message in messages)
+    asked["model"]["encoder"] = {"position": [{"scheme": "relative", "distance": "auto"}]}
+    messages.clear()
+    config = for_training(Written.from_settings(asked), messages.append).config
+    assert config.model.encoder.position[0].options == {"distance": 2}
+    assert not any("warning" in message for message in messages)
+
+
+def test_what_the_command_refuses(options, tmp_path):
+    def refused(match, config, given, resume=False):
+        with pytest.raises(UserError, match=match):
+            train_command(config, given, (), tmp_path / "never", resume, Display(quiet=True))
+
+    refused("no training text is named", None, {})
+    refused("--source is given without the other side", None, {"source": "a"})
+    refused("both a config and --source", tmp_path / "config.yaml", options)
+    refused("no such run folder", None, {}, resume=True)
+    refused("does not exist", None, {**options, "source": str(tmp_path / "absent.en")})
+    (tmp_path / "never").mkdir()
+    refused("stopped before it began", None, {}, resume=True)
