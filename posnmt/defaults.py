@@ -171,7 +171,7 @@ def for_budget(tree: Tree, config: Config, updates: int) -> Settings:
     """
     minutes = config.train.minutes
     evaluations = 12 if minutes is None else max(1, min(12, int(2 * minutes)))
-    every = max(1, updates // evaluations)
+    every = -(-updates // evaluations)  # rounded up
     settings: Settings = {"train.evaluate_every": every, "train.log_every": min(50, every)}
     settings["train.average"] = 3 if evaluations >= 9 else 1
     if config.train.schedule.type not in ("noam", "plateau"):

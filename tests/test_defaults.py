@@ -115,7 +115,7 @@ def test_small_batches_and_muon_with_a_peak_that_falls_with_the_width():
 def test_a_schedule_by_the_number_of_updates(updates, warmup, cooldown):
     chosen = defaults.for_budget({}, config({}), updates)
     assert (chosen["train.schedule.warmup"], chosen["train.schedule.cooldown"]) == (warmup, cooldown)
-    assert chosen["train.evaluate_every"] == updates // 12
+    assert chosen["train.evaluate_every"] == -(-updates // 12)
     assert "train.schedule.cooldown" not in defaults.for_budget({}, config({"schedule": {"type": "cosine"}}), updates)
 
 

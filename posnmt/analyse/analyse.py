@@ -30,6 +30,7 @@ from posnmt.analyse.measure import DEFAULT_RESAMPLING, Resampling, measure
 from posnmt.analyse.positions import places, position_curves
 from posnmt.analyse.seeds import seed_groups, seed_results
 from posnmt.analyse.swap import Swapped
+from posnmt.analyse.verdict import verdict
 from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.data.length_unit import CountLengths, length_unit
 from posnmt.errors import UserError, raise_all
@@ -178,6 +179,14 @@ def analyse(
         },
         "inputs": inputs,
         "training": None if trained == TrainedLengths() else asdict(trained),
+        "verdict": verdict(
+            additive,
+            [str(text.system) for text in texts[2:] if not text.share],
+            source_lengths,
+            trained,
+            settings.unit,
+            resampling,
+        ),
         "signatures": counted.signatures,
         "ter_search": ter_search,
         **measured,

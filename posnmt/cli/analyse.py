@@ -164,4 +164,5 @@ def analyse(
         analysis = measure(source, reference, systems, settings, parse_swapped(swapped, systems), display.say)
         display.say("drawing")
         write(analysis, out, wanted)
+        display.say(analysis.results["verdict"]["sentence"])
     click.echo(str(out / "report.html"))

@@ -38,11 +38,9 @@ def main() -> None:
 
 @main.command(context_settings=COMMAND)
 @click.option("--out", type=click.Path(path_type=Path), default=Path("posnmt-demo"), show_default=True, help="folder")
-@click.option(
-    "--minutes", type=click.FloatRange(min=0.01), default=1.4, show_default=True, help="training time a system"
-)
+@click.option("--updates", type=click.IntRange(min=1), default=700, show_default=True, help="of each system's training")
 @click.option("--seed", type=int, default=1, show_default=True)
-def demo(out: Path, minutes: float, seed: int) -> None:
+def demo(out: Path, updates: int, seed: int) -> None:
     """The main job on the built-in language pair, in under 5 minutes on 2 cores.
 
     Makes a corpus of short sentences, trains an absolute and a relative system on it, translates sentences up to four
@@ -56,7 +54,7 @@ def demo(out: Path, minutes: float, seed: int) -> None:
         from posnmt.progress import Display
 
     with Display() as display:
-        page = run_demo(out, minutes, seed, display)
+        page = run_demo(out, updates, seed, display)
     click.echo(str(page))
 
 

@@ -276,12 +276,14 @@ def test_a_reader_that_goes_away_is_no_fault(trained):
 
 
 def test_demo_does_the_main_job(tmp_path):
-    out, err = posnmt("demo", "--out", tmp_path / "demo", "--minutes", 0.02)
+    out, err = posnmt("demo", "--out", tmp_path / "demo", "--updates", 4)
     page = Path(out.strip())
     assert page == tmp_path / "demo" / "report" / "report.html"
     results = json.loads((page.parent / "results.json").read_text())
     assert [system["name"] for system in results["systems"]] == ["absolute", "relative"]
     assert results["training"]["longest"] < max(each["first"] for each in results["bins"])
-    assert "training the absolute system" in err
+    assert "training the absolute system: 4 updates" in err
+    assert err.splitlines()[-1] == f"After 4 updates each. {results['verdict']['sentence']}"
+    assert [group["name"] for group in results["verdict"]["groups"]] == ["trained", "longer"]
     [error] = refused("demo", "--out", tmp_path / "demo")
     assert "nothing is written over" in error

@@ -1,0 +1,108 @@
+"""The verdict: which sentences it rests on, what leads, and how it is said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sacrebleu
+
+from posnmt.analyse.additive import Additive
+from posnmt.analyse.analyse import Settings, analyse
+from posnmt.analyse.bins import TrainedLengths
+from posnmt.analyse.measure import Resampling
+from posnmt.analyse.significance import approximate_randomisation
+from posnmt.analyse.verdict import verdict
+
+WORDS = ["the", "old", "man", "sees", "a", "big", "dog", "near", "his", "small", "red", "house", "today"]
+QUICK = Resampling(samples=500)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """40 sources of 4 and 40 of 8 words; `good` is right, `late` breaks long ones, `bad` breaks all, `same` is good."""
+    sources, good, late, bad = [], [], [], []
+    for number in range(80):
+        length = 4 if number % 2 else 8
+        reference = [WORDS[(number + place) % len(WORDS)] for place in range(length)]
+        broken = [word if place % 2 else "x" for place, word in enumerate(reference)]
+        sources.append(" ".join("w" * length))
+        good.append(" ".join(reference))
+        late.append(" ".join(reference if length == 4 else broken))
+        bad.append(" ".join(broken))
+    texts = {"source": sources, "reference": good, "good": good, "late": late, "bad": bad, "same": good}
+    for name, lines in texts.items():
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def found(folder, *names, **settings):
+    outputs = {name: folder / name for name in names}
+    asked = Settings(**{"metrics": ("bleu",), "resampling": QUICK, **settings})
+    return analyse(folder / "source", folder / "reference", outputs, asked).results["verdict"]
+
+
+def test_trained_and_longer_sentences_are_measured_as_corpora(files):
+    result = found(files, "late", "bad", max_trained_length=5)
+    short, longer = result["groups"]
+    assert [(each["name"], each["sentences"], each["shortest"], each["longest"]) for each in result["groups"]] == [
+        ("trained", 40, 4, 4), ("longer", 40, 8, 8),
+    ]  # fmt: skip
+    lines = {name: (files / name).read_text().splitlines() for name in ("reference", "bad")}
+    for group, rows in ((short, slice(1, None, 2)), (longer, slice(0, None, 2))):
+        expected = sacrebleu.corpus_bleu(lines["bad"][rows], [lines["reference"][rows]], force=True).score
+        assert group["scores"]["bad"] == pytest.approx(expected)
+    assert short["best"] == "late"
+    assert short["p"]["bad"] < 0.05 <= longer["p"]["bad" if longer["best"] == "late" else "late"]
+    first, second = result["sentence"].split(". On ")
+    assert first.startswith("On 40 sentences of trained length (4 to 4 words), late has 100.0 BLEU, better than bad (")
+    assert second.startswith("40 longer sentences (8 to 8 words), late has ")
+    assert second.endswith("p = 1).")
+    assert "not clearly better than bad" in second
+
+
+def test_without_trained_lengths_there_is_one_group(files):
+    result = found(files, "bad", "good", "same", "late")
+    [group] = result["groups"]
+    assert (group["name"], group["sentences"], group["best"]) == ("all", 80, "good")
+    assert group["p"]["same"] == 1.0
+    assert result["sentence"] == (
+        f"On 80 sentences, good has 100.0 BLEU, better than bad ({group['scores']['bad']:.1f}) and late"
+        f" ({group['scores']['late']:.1f}) by more than chance, and not clearly better than same (100.0, p = 1)."
+    )
+
+
+def test_p_is_corrected_for_the_number_of_pairs():
+    generator = np.random.default_rng(1)
+    rows = generator.integers(1, 20, (60, 3, 4)).astype(float)
+    additive = Additive(rows, {"ter": slice(0, 2)})  # edits, reference words: a lower score is better
+    result = verdict(additive, ["a", "b", "c"], np.arange(1, 61), TrainedLengths(), "words", QUICK)
+    [group] = result["groups"]
+    scores = list(group["scores"].values())
+    best = int(np.argmin(scores))
+    assert group["best"] == "abc"[best]
+    plain = approximate_randomisation(additive, QUICK.samples, QUICK.seed)["ter"]
+    for name, p in group["p"].items():
+        assert plain["abc".index(name), best] <= p <= 3 * plain["abc".index(name), best]
+    smallest = np.nanmin(plain)
+    if smallest in plain[best]:
+        assert min(group["p"].values()) == pytest.approx(min(1.0, 3 * smallest))
+
+
+def test_one_system_and_no_tests(files):
+    assert found(files, "good")["sentence"] == "On 80 sentences, good has 100.0 BLEU."
+    untested = found(files, "good", "bad", resampling=Resampling(samples=0))
+    assert untested["groups"][0]["p"] is None
+    assert untested["sentence"] == "On 80 sentences, good has 100.0 BLEU, the best score of 2; nothing was tested."
+
+
+def test_many_systems_are_counted(files):
+    for number in range(7):
+        (files / f"copy{number}").write_text((files / "bad").read_text())
+    result = found(files, "good", *(f"copy{number}" for number in range(7)), resampling=Resampling(samples=2000))
+    assert "better than 7 others by more than chance" in result["sentence"]
+
+
+def test_a_length_below_training_is_a_group(files):
+    result = found(files, "good", min_trained_length=5, max_trained_length=20)
+    assert [each["name"] for each in result["groups"]] == ["trained", "shorter"]
+    assert "On 40 shorter sentences (4 to 4 words), good has 100.0 BLEU." in result["sentence"]
