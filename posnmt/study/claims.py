@@ -74,7 +74,7 @@ class Comparison(Section):
         if self.relative and self.than is None:
             raise ValueError("`relative` needs `than`: a share of what?")
         if self.measure in SPEEDS and any(side.lengths != "all" for side in self.sides):
-            raise ValueError(f"{self.measure} is measured over a whole run, so it cannot have `lengths`")
+            raise ValueError(f"{self.measure} is a measure of runs: it has no `lengths`")
         return self
 
     @property
