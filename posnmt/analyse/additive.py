@@ -1,7 +1,7 @@
-"""Everything measured of several systems as one table of counts that add up over sentences.
+"""The additive statistics of several systems in one table.
 
-A measure of any set of sentences, overall, a bin or a resample, is a function of the set's sum; all measures of all
-systems are taken from one sum at once.
+A measure of any set of sentences (all of them, a bin or a resample) is a function of the sum of their rows; one sum
+gives all measures of all systems.
 
 Legend: N sentences, M systems, K statistics of all measures side by side, `...` any shape.
 """
@@ -16,16 +16,16 @@ from posnmt.metrics.scores import HIGHER_IS_BETTER, corpus_scores
 if TYPE_CHECKING:
     import numpy as np
 
-# How long outputs are beside their references: mean difference, and summed output by summed reference.
+# Output length against reference length: the mean difference, and the ratio of the sums.
 LENGTH_MEASURES = ("length_difference", "length_ratio")
 
 
 @dataclass(frozen=True)
 class Additive:
-    """The table and which of its columns belong to what.
+    """The table and its columns.
 
     Attributes:
-        rows: `[N, M, K]` float64; counts, so that sums are exact up to 2^53.
+        rows: `[N, M, K]` float64 counts, whose sums are exact up to 2^53.
         columns: metric → its columns; the last three columns are sentences, output length and reference length.
     """
 
@@ -36,8 +36,7 @@ class Additive:
     def of(
         cls, statistics: dict[str, list[np.ndarray]], output_lengths: list[np.ndarray], reference_lengths: np.ndarray
     ) -> Additive:
-        """The table of M systems.
-
+        """Build the table of M systems.
         Args:
             statistics: metric → for each system its statistics `[N, K of the metric]`.
             output_lengths: for each system the lengths of its outputs `[N]`.
@@ -63,11 +62,11 @@ class Additive:
         return (*self.columns, *LENGTH_MEASURES)
 
     def score(self, metric: str, sums: np.ndarray) -> np.ndarray:
-        """One metric from sums `[..., K]` → `[...]`, as if there were a sentence."""
+        """The score of one metric: sums `[..., K]` → `[...]`; without sentences, that of an empty sentence."""
         return corpus_scores(metric, sums[..., self.columns[metric]])
 
     def measure(self, sums: np.ndarray) -> dict[str, np.ndarray]:
-        """Every measure from sums `[..., K]` → `[...]`; NaN where there is no sentence, or nothing to divide by."""
+        """All measures: sums `[..., K]` → `[...]`; NaN without sentences, or for a ratio to 0."""
         import numpy as np
 
         count, output, reference = (sums[..., column] for column in (-3, -2, -1))
@@ -89,5 +88,5 @@ def plain(values: np.ndarray) -> list[Any]:
 
 
 def better(metric: str, differences: np.ndarray) -> np.ndarray:
-    """Differences of scores turned so that more is better whatever the metric."""
+    """Differences of scores, with their sign changed if lower is better."""
     return differences if HIGHER_IS_BETTER[metric] else -differences

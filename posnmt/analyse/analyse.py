@@ -1,7 +1,7 @@
-"""`posnmt analyse`: any systems' translations of a text against its reference, with intervals and significance.
+"""`posnmt analyse`: evaluate translations of any systems, with confidence intervals and significance tests.
 
-Everything is read and checked, then counted, sentence by sentence, then measured. A bin of lengths, or a resample, is a
-sum over sentences (`posnmt.analyse.additive`). `posnmt.report.write` makes files of it.
+All files are read and checked, then counted sentence by sentence, then measured. The measures of a length bin or of a
+resample are functions of a sum over sentences (`posnmt.analyse.additive`). `posnmt.report.write` writes the files.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ FORMAT = "posnmt analysis 1"
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How translations are measured.
+    """Settings of an analysis.
 
     Attributes:
-        unit: `words`, `subwords` or `characters`; of bins and of length differences alike.
-        subword_model: for `subwords`: a SentencePiece model, or a `text` folder (see `length_unit`); for the target,
-            too, unless `target_subword_model` is given.
-        bin_width: width of the bins (10 if neither this nor `bin_edges` is given).
-        bin_edges: instead, the first length of each bin but the first.
+        unit: of lengths: `words`, `tokens`, `subwords` or `characters`.
+        subword_model: for `subwords`: a SentencePiece model, or a `text` folder (see `length_unit`); also used for the
+            target, unless there is a `target_subword_model`.
+        bin_width: width of the bins; default: 10, unless there are `bin_edges`.
+        bin_edges: the first length of each bin but the first.
         max_trained_length, min_trained_length: longest and shortest source in training, in the unit.
-        trained_on: instead, the source text of the training; its lengths are counted.
-        metrics: which of `bleu`, `chrf`, `ter`, `multi-bleu`.
-        bleu_tokenizer: sacreBLEU's tokeniser for BLEU, and for BLEU against position.
-        resampling: how many samples intervals and significance rest on, and which tests are made.
-        processes: how many to count with; above 1, the calling script needs Python's `if __name__ == "__main__"` guard.
+        trained_on: source text of the training, to count these lengths in.
+        metrics: of `bleu`, `chrf`, `ter`, `multi-bleu`.
+        bleu_tokenizer: sacreBLEU's tokeniser for BLEU, and for BLEU by position.
+        resampling: of intervals and significance tests.
+        processes: number of counting processes; above 1, the calling script needs an `if __name__ == "__main__"` guard.
     """
 
     unit: str = "words"
@@ -74,11 +74,11 @@ class Settings:
     processes: int = 1
 
     def faults(self) -> list[UserError]:
-        """Everything that is wrong with them and shows without reading a file."""
+        """All faults that can be detected without reading a file."""
         faults = []
         longest, shortest = self.max_trained_length, self.min_trained_length
         if self.trained_on is not None and (longest is not None or shortest is not None):
-            what, todo = "the trained lengths are given twice", "give a training text or lengths, not both"
+            what, todo = "the trained lengths are specified twice", "give a training text or lengths, not both"
             faults.append(UserError(what, "--trained-on", todo))
         for limit in (longest, shortest):
             if limit is not None and limit < 1:
@@ -86,20 +86,20 @@ class Settings:
         if longest is not None and shortest is not None and shortest > longest:
             faults.append(UserError(f"the shortest trained length, {shortest}, is above the longest, {longest}"))
         if self.bin_width is not None and self.bin_edges is not None:
-            faults.append(UserError("bins are given twice", "--bin-edges", "give a width or edges, not both"))
+            faults.append(UserError("the bins are specified twice", "--bin-edges", "give a width or edges, not both"))
         return faults
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """What an analysis found, for `posnmt.report.write.write` and for those who look further.
+    """The result of an analysis, for `posnmt.report.write.write` and further use.
 
     Attributes:
-        results: all figures, as `results.json` holds them; `docs/analyse.md` names the fields.
-        texts: source, reference and outputs; those of swapped sources last.
+        results: all figures, as in `results.json`; `docs/analyse.md` describes the fields.
+        texts: source, reference and outputs; outputs of swapped sources last.
         source_lengths: `[N]` of the sentences, in the unit.
-        trained: the lengths that training saw.
-        additive: what every figure is a sum of, for the outputs in the order of `texts`.
+        trained: the source lengths in training.
+        additive: the statistics of the outputs, in the order of `texts`.
     """
 
     results: dict[str, Any]
@@ -120,14 +120,14 @@ def analyse(
     """Measure systems overall and by source length; nothing is written.
 
     Args:
-        source, reference: one sentence a line, line by line the translation of each other.
+        source, reference: texts that are aligned line by line, one sentence per line.
         outputs: system name → its translation of `source`, line by line; NAME:SEED for several seeds of a system.
-        settings: how.
-        swapped: system name and share of swapped words → its translation of a so swapped source, line by line.
-        say: called with a line of progress before each step that may take long.
+        settings: of the analysis.
+        swapped: (system name, share of swapped words) → its translation of the source with that share swapped.
+        say: called with a progress line before each long step.
 
     Raises:
-        UserError: whatever is wrong with the settings or the files.
+        UserError: the settings or the files have faults; all at once.
     """
     import numpy as np
 
@@ -201,12 +201,12 @@ def analyse(
 
 
 def _model_file(model: Path | None, side: str) -> Path | None:
-    """The file that is recorded of a subword model."""
+    """The file of a subword model, which the results record."""
     return model / f"{side}.model" if model is not None and model.is_dir() else model
 
 
 def _trained_lengths(file: TextFile, count: CountLengths, findings: Findings) -> TrainedLengths:
-    """The lengths in a training text, which is read line by line, however large."""
+    """The shortest and longest line of a training text, which is never held in memory as a whole."""
     trained = trained_lengths(read_lines(file, findings), count)
     findings.raise_all()
     if trained == TrainedLengths():
@@ -215,7 +215,7 @@ def _trained_lengths(file: TextFile, count: CountLengths, findings: Findings) ->
 
 
 def _positions(counted: Counted, texts: list[Text], bleu_tokenizer: str) -> dict[str, Any]:
-    """BLEU against the position in the sentence, of every output that is not of a swapped source."""
+    """BLEU by position in the sentence, for every output of the unswapped source."""
     curves = [
         {"name": text.system, **position_curves(counts)}
         for text, counts in zip(texts, counted.positions, strict=True)
@@ -225,7 +225,7 @@ def _positions(counted: Counted, texts: list[Text], bleu_tokenizer: str) -> dict
 
 
 def _versions(unit: str) -> dict[str, str]:
-    """Versions of everything that the figures depend on."""
+    """Versions of the software that the figures depend on."""
     packages = ["sacrebleu", "numpy", "matplotlib", *(["sentencepiece"] if unit == "subwords" else [])]
     return {
         "posnmt": __version__,

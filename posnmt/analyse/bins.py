@@ -1,4 +1,4 @@
-"""Bins of sentences by length, and which of them hold lengths that training never saw."""
+"""Bins of sentences by length, and whether their lengths occur in training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 DEFAULT_WIDTH = 10
-# More bins than this make neither a table nor a plot that anybody can read.
+# More bins are not readable in a table or a plot.
 MOST_BINS = 200
 
 Mark = Literal["seen", "partly unseen", "unseen"]
@@ -35,7 +35,7 @@ class Bin:
 
 @dataclass(frozen=True)
 class TrainedLengths:
-    """The shortest and the longest source of the training text; None where it is not known."""
+    """The shortest and longest source of the training text; None: unknown."""
 
     shortest: int | None = None
     longest: int | None = None
@@ -46,10 +46,10 @@ class TrainedLengths:
 
 
 def bins_of_width(width: int, trained: TrainedLengths) -> list[Bin]:
-    """Bins of equal width from 0 on, and an open last bin.
+    """Bins of equal width from 0, and an open last bin.
 
-    The open bin starts at six widths (10 gives 0-9, 10-19 ... 50-59, 60-), or, where training went further, one whole
-    bin after the bin of the longest trained length, so that the first lengths beyond training have their own bin.
+    The open bin starts at six widths (10 gives 0-9, 10-19 ... 50-59, 60-), or, if training has longer sources, one bin
+    after that of the longest trained length, so that the first lengths beyond training have their own bin.
 
     Raises:
         UserError: a width below 1, or more than `MOST_BINS` bins.
@@ -61,35 +61,33 @@ def bins_of_width(width: int, trained: TrainedLengths) -> list[Bin]:
 
 
 def bins_from_edges(edges: list[int]) -> list[Bin]:
-    """Bins from the first length of each bin, the bin from 0 understood: 26, 51 gives 0-25, 26-50, 51-.
+    """Bins from the first length of each; that of the first bin may be omitted: 26, 51 gives 0-25, 26-50, 51-.
 
     Raises:
-        UserError: no edge, edges below 0 or not rising, or more than `MOST_BINS` bins.
+        UserError: there are no edges, they are negative or not increasing, or there are more than `MOST_BINS` bins.
     """
     firsts = edges if edges and edges[0] == 0 else [0, *edges]
     if not edges or any(later <= earlier for earlier, later in pairwise(firsts)):
         shown = ", ".join(map(str, edges)) or "none"
-        raise UserError(f"the edges of bins are lengths that rise from 0 on; got {shown}", "--bin-edges")
+        raise UserError(f"bin edges must be increasing lengths of 0 or more; got {shown}", "--bin-edges")
     if len(firsts) > MOST_BINS:
-        raise UserError(
-            f"{len(firsts)} bins are too many, at most {MOST_BINS} can be shown", None, "choose a larger width"
-        )
+        raise UserError(f"{len(firsts)} bins are too many; the maximum is {MOST_BINS}", None, "choose a larger width")
     lasts = [*(first - 1 for first in firsts[1:]), None]
     return [Bin(first, last) for first, last in zip(firsts, lasts, strict=True)]
 
 
 def bin_numbers(lengths: np.ndarray, bins: list[Bin]) -> np.ndarray:
-    """For each of N lengths, the index of its bin: `[N]`."""
+    """The index of the bin of each of N lengths, `[N]`."""
     import numpy as np
 
     return np.searchsorted([each.first for each in bins], lengths, side="right") - 1
 
 
 def mark(each: Bin, trained: TrainedLengths) -> Mark | None:
-    """Whether training saw lengths of a bin: all of them, some, or none; None when nothing is known of training.
+    """Whether all, some or none of the lengths of a bin occur in training; None: the trained lengths are unknown.
 
-    Seen are the lengths from the shortest to the longest; gaps between the two do not count. No sentence has length 0,
-    so that a bin from 0 on is judged from 1 on.
+    All lengths from the shortest to the longest count as seen, without regard to gaps. A bin that starts at 0 is judged
+    from 1, as no sentence has length 0.
     """
     if trained == TrainedLengths():
         return None

@@ -1,7 +1,7 @@
-"""Counting everything in the texts: sentence by sentence, in slices, by several processes where asked for.
+"""Extract the statistics of all texts sentence by sentence, in slices, optionally with several processes.
 
-A slice is counted for all systems together, so that its references are prepared once, and forgotten with it: prepared
-references of a whole test set would take gigabytes.
+A slice is counted for all systems together, so that its references are preprocessed once. The preprocessed references
+of a full test set would take gigabytes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SLICE = 500
 SECONDS_BETWEEN_LINES = 5
-# The metrics, the tokeniser for BLEU, the references of a slice, and each system's outputs there.
+# The metrics, the tokeniser for BLEU, and the references and each system's outputs of a slice.
 Job = tuple[tuple[str, ...], str, list[str], list[list[str]]]
 
 
@@ -33,8 +33,8 @@ class Counted:
 
     Attributes:
         statistics: metric → for each system its additive statistics `[N, K]`.
-        positions: for each system what `posnmt.analyse.positions.position_counts` gives.
-        signatures: metric → how it was made.
+        positions: for each system the result of `posnmt.analyse.positions.position_counts`.
+        signatures: metric → its sacreBLEU signature.
     """
 
     statistics: dict[str, list[np.ndarray]]
@@ -57,11 +57,11 @@ def count_all(
         outputs: each system's N lines.
         metrics: from `posnmt.metrics.registry.METRICS`.
         bleu_tokenizer: sacreBLEU's tokeniser for BLEU and for the positions.
-        processes: how many to work with; the counts are the same.
-        say: called with a line of progress now and then.
+        processes: number of processes; it does not change the counts.
+        say: called with a progress line every few seconds.
 
     Raises:
-        UserError: an unknown metric or tokeniser, or one that cannot be used.
+        UserError: a metric or tokeniser is unknown or cannot be used.
     """
     import numpy as np
 
@@ -95,11 +95,11 @@ def count_all(
 
 
 def _work(jobs: Iterator[Job], processes: int) -> Iterator[list[list[np.ndarray]]]:
-    """The jobs done, in their order."""
+    """The results of the jobs, in order."""
     if processes <= 1:
         yield from map(_count_slice, jobs)
         return
-    # Started afresh, not forked: this process may have threads, whose locks a fork would keep for ever.
+    # Spawn, not fork: a fork would copy locks that other threads of this process hold, and never release them.
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         yield from pool.map(_count_slice, jobs)
 

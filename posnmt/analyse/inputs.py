@@ -1,4 +1,4 @@
-"""The texts of an analysis: which there are, reading them aligned, and what a reader should know of them."""
+"""The input texts of an analysis: parse their options, read them aligned, and warn about their properties."""
 
 from __future__ import annotations
 
@@ -11,15 +11,19 @@ from typing import Any
 from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.errors import UserError, raise_all
 
-# From so many final full stops set off by a blank on, text counts as tokenised; sacreBLEU's own threshold.
+# A text with this many lines that end in a blank and a full stop counts as tokenised; sacreBLEU's threshold.
 MANY_TOKENISED = 100
 
 
 @dataclass(frozen=True)
 class Text:
-    """One of the aligned text files: its lines, and the system that it is the output of, if it is one.
+    """One of the aligned texts.
 
-    `share` is that of the swapped words in the source that the system translated.
+    Attributes:
+        file: its file.
+        lines: its sentences.
+        system: whose output it is; None: the source or the reference.
+        share: of swapped words in the source that the system translated.
     """
 
     file: TextFile
@@ -29,10 +33,10 @@ class Text:
 
 
 def parse_outputs(pairs: Sequence[str]) -> dict[str, Path]:
-    """`NAME=FILE` as on the command line, one for each system, in order.
+    """Parse `NAME=FILE` options: name → path, in order.
 
     Raises:
-        UserError: a pair without name or file, an unprintable name, or one name twice; all at once.
+        UserError: a name or a file is missing, or a name is unprintable or a duplicate; all at once.
     """
     outputs: dict[str, Path] = {}
     faults = []
@@ -42,7 +46,7 @@ def parse_outputs(pairs: Sequence[str]) -> dict[str, Path]:
         if not (name and sign and path) or not name.isprintable():
             faults.append(UserError(f"an output is written NAME=FILE; got {pair!r}", "--output"))
         elif name in outputs:
-            todo = f"give each system its own name, and several seeds of one names like {name}:1 and {name}:2"
+            todo = f"give each system its own name; for several seeds of a system, use {name}:1 and {name}:2"
             faults.append(UserError(f"two outputs are called {name!r}", "--output", todo))
         else:
             outputs[name] = Path(path)
@@ -57,10 +61,10 @@ def read_aligned(
     swapped: dict[tuple[str, float], Path],
     findings: Findings,
 ) -> list[Text]:
-    """Source, reference, outputs and outputs of swapped sources, in this order, with the same number of lines.
+    """Read source, reference, outputs and outputs of swapped sources, in this order, with equally many lines.
 
     Raises:
-        UserError: every fault of the files at once.
+        UserError: the files have faults; all at once.
     """
     wanted: list[tuple[TextFile, str | None, float]] = [
         (TextFile("source", source), None, 0.0),
@@ -77,12 +81,12 @@ def read_aligned(
 
 
 def warnings_of(texts: list[Text], findings: Findings, ter_band: int | None) -> list[str]:
-    """What a reader should know before trusting the figures.
+    """Warnings about properties of the texts that affect the figures.
 
     Args:
         texts: from `read_aligned`.
-        findings: of the reading.
-        ter_band: the band of TER's search, if TER was measured.
+        findings: from reading them.
+        ter_band: the width of the band of TER's search; None: TER was not measured.
     """
     warnings = []
     reference = texts[1].lines
@@ -112,7 +116,7 @@ def warnings_of(texts: list[Text], findings: Findings, ter_band: int | None) -> 
 
 
 def input_record(file: TextFile, text: Text | None = None, lines: int | None = None) -> dict[str, Any]:
-    """What is recorded of an input file; `text` if it is one of the aligned ones."""
+    """The record of an input file in the results; `text` is its text if it is one of the aligned ones."""
     with file.path.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     role, system = file.role, None

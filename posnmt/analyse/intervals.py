@@ -27,11 +27,11 @@ def resampled_measures(
         groups: `[N]` the bin of each sentence, 0 to `count` - 1.
         count: the number of bins, G.
         samples: the number of samples, S.
-        seed: one seed, the same samples.
+        seed: determines the samples.
 
     Returns:
-        Measure → `[S, 1 + G, M]`: overall, then each bin; NaN where a sample holds no sentence of a bin. Two systems
-        at the same place were measured on the same sentences.
+        Measure → `[S, 1 + G, M]`: overall, then each bin; NaN where a sample has no sentence of a bin. In each sample,
+        all systems are measured on the same sentences.
     """
     import numpy as np
 
@@ -46,11 +46,11 @@ def resampled_measures(
 
 
 def percentile_interval(values: np.ndarray, level: float = LEVEL) -> tuple[np.ndarray, np.ndarray]:
-    """The interval that leaves out (1 - level) / 2 of the samples at each end, linear between samples.
+    """The percentile interval, which excludes (1 - level) / 2 of the samples at each end, with linear interpolation.
 
     Args:
-        values: `[S, ...]`, NaN where a sample has no value: it does not count.
-        level: the share of the samples in the interval.
+        values: `[S, ...]`; NaN are ignored.
+        level: share of the samples inside the interval.
 
     Returns:
         Lower and upper ends, both `[...]`; NaN where no sample has a value.
@@ -64,7 +64,7 @@ def percentile_interval(values: np.ndarray, level: float = LEVEL) -> tuple[np.nd
 
 
 def _at(ordered: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """The values at places `[...]`, which may lie between two samples, of sorted values `[S, ...]`."""
+    """The sorted values `[S, ...]` at fractional indices `[...]`, with linear interpolation."""
     import numpy as np
 
     below = np.floor(places).astype(int)

@@ -1,4 +1,4 @@
-"""The lengths of a training text, and how the lengths of outputs are distributed."""
+"""The lengths of a training text, and the distribution of output lengths."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from posnmt.data.length_unit import CountLengths
 if TYPE_CHECKING:
     import numpy as np
 
-# More classes than these make a distribution that nobody can read.
+# More classes are not readable.
 MOST_CLASSES = 60
 
 
 def trained_lengths(lines: Iterable[str], count: CountLengths) -> TrainedLengths:
-    """The shortest and the longest line of a training text that is not empty; both None when all are."""
+    """The shortest and longest line of a training text, without empty lines; both None if all are empty."""
     shortest = longest = None
     for length in _lengths(lines, count):
         if length:
@@ -27,7 +27,7 @@ def trained_lengths(lines: Iterable[str], count: CountLengths) -> TrainedLengths
 
 
 def _lengths(lines: Iterable[str], count: CountLengths, step: int = 10_000) -> Iterator[int]:
-    """Length after length, so that a training text of any size needs little memory."""
+    """Yield the lengths in steps, so that a training text of any size needs little memory."""
     remaining = iter(lines)
     while part := list(islice(remaining, step)):
         yield from count(part)
@@ -36,16 +36,16 @@ def _lengths(lines: Iterable[str], count: CountLengths, step: int = 10_000) -> I
 def length_distribution(
     output_lengths: Sequence[np.ndarray], reference_lengths: np.ndarray, rows: np.ndarray
 ) -> dict[str, Any] | None:
-    """How long the outputs of some sentences are, as Neishi and Yoshinaga (2019, Figure 5) show it for a range.
+    """The distribution of output lengths of some sentences (Neishi and Yoshinaga 2019, Figure 5).
 
     Args:
         output_lengths: for each system `[N]`.
         reference_lengths: `[N]`.
-        rows: the sentences, such as those of a bin.
+        rows: indices of the sentences, such as those of a bin.
 
     Returns:
-        `first`: the first length of each class, all equally wide, at most `MOST_CLASSES` of them; `reference` and, in
-        `systems`, each system: the number of sentences in each class. None when there is no sentence.
+        `first`: the first length of each class, at most `MOST_CLASSES`; `width`: of all classes; `reference`, and
+        `systems` for each system: the number of sentences in each class. None without sentences.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""From counts to the measures of every system, overall and by bin, with intervals and tests."""
+"""Compute the measures of every system from counts, overall and by bin, with intervals and tests."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Resampling:
-    """How intervals and significance are found.
+    """Settings of intervals and significance tests.
 
     Attributes:
-        samples: of the bootstrap and of the randomisation; 0: neither intervals nor significance.
+        samples: of bootstrap and randomisation; 0: neither intervals nor significance tests.
         seed: of the samples.
         significance: whether to test every pair of systems.
-        correction: of the tests for the number of pairs: `none`, `holm` or `bonferroni`.
+        correction: for the number of pairs: `none`, `holm` or `bonferroni`.
 
     Raises:
-        UserError: a negative number, or an unknown correction; all at once.
+        UserError: a number is negative, or the correction is unknown; all at once.
     """
 
     samples: int = 10_000
@@ -62,12 +62,12 @@ def measure(
     """The parts of the results that come from the counts: `bins`, `systems`, `significance` and `swap`.
 
     Args:
-        texts: the outputs, those of swapped sources last; the systems of `additive`, in its order.
-        additive: N sentences of all of them.
-        numbers: `[N]` the bin of each sentence.
+        texts: the outputs in the order of `additive`; those of swapped sources last.
+        additive: their statistics, N sentences.
+        numbers: `[N]` index of the bin of each sentence.
         bins: all bins.
-        trained: the lengths seen in training.
-        resampling: how to find intervals and significance.
+        trained: the source lengths in training.
+        resampling: settings of intervals and significance tests.
     """
     import numpy as np
 
@@ -98,7 +98,7 @@ def measure(
 def _system(
     text: Text, row: int, sizes: list[int], values: dict[str, list[Any]], ends: dict[str, list[Any]]
 ) -> dict[str, Any]:
-    """One system's measures and their intervals; sizes, values and ends begin with the whole, and bins follow."""
+    """The measures and intervals of one system; sizes, values and ends are those overall, then those of each bin."""
     measured = [
         {"n": size, **{name: of_all[place][row] for name, of_all in values.items()}} for place, size in enumerate(sizes)
     ]
@@ -113,7 +113,7 @@ def _system(
 
 
 def _pairs(lows: np.ndarray, highs: np.ndarray) -> list[list[list[float] | None]]:
-    """Two arrays `[1 + G, M]` as lists of (lower, upper); None where there is no interval."""
+    """Combine two arrays `[1 + G, M]` into lists of [lower, upper]; None for NaN."""
     return [
         [None if low is None else [low, high] for low, high in zip(*of_place, strict=True)]
         for of_place in zip(plain(lows), plain(highs), strict=True)

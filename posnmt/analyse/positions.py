@@ -1,13 +1,13 @@
-"""BLEU against the position inside the sentence: where in it n-grams are right, and where they are missed.
+"""BLEU by position in the sentence: where outputs have wrong n-grams, and which parts of references they miss.
 
-Precision looks at the output: of its n-grams here, how many are matched by the reference? (These are BLEU's counts,
-clipped within the sentence; a repeated n-gram shares its matches among its places.) Recall looks at the reference: of
-its n-grams here, how many does the output have anywhere? An output that breaks off loses recall at the end of the
-reference; one that is garbled loses precision where it is garbled. At each place the figure is 100 times the geometric
-mean over n = 1 to 4: BLEU without brevity penalty and smoothing. An n-gram counts by 1 / n where each of its words is.
-Places are tenths of the sentence (relative), or windows of 10 words from its start (absolute), the last one open.
+Precision at a position is the share of the output's n-grams there that the reference matches, with BLEU's clipping per
+sentence; the occurrences of a repeated n-gram share its matches equally. Recall at a position is the share of the
+reference's n-grams there that occur anywhere in the output. A truncated output has low recall at the end of the
+reference; a garbled one has low precision where it is garbled. Figures are 100 times the geometric mean over n = 1 to
+4: BLEU without brevity penalty and smoothing. An n-gram counts 1 / n at the position of each of its words. Positions
+are tenths of the sentence (relative), or windows of 10 words from its start (absolute), of which the last is open.
 
-Legend: N sentences, W places: first the tenths, then the windows.
+Legend: N sentences, W positions: first the tenths, then the windows.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ SIDES = ("precision", "recall")
 
 
 def position_counts(matches: Matches) -> np.ndarray:
-    """What is matched where, summed over the outputs of a system and their references; parts of a test set add up.
+    """Count matched n-grams by position over the outputs of a system; counts of parts of a test set add up.
 
     Args:
         matches: n-grams of the orders of BLEU.
 
     Returns:
-        `[2 sides, 4 orders, W, 2]`: output side and reference side; n-grams matched, and all; in fractions.
+        `[2 sides, 4 orders, W, 2]`: output and reference; matched n-grams and all n-grams. Counts are fractional.
     """
     import numpy as np
 
@@ -50,10 +50,10 @@ def position_counts(matches: Matches) -> np.ndarray:
 
 
 def _places(words: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The tenth in which the middle of each word is, and its window, numbered on from the tenths.
+    """The indices in W of the tenth that contains the middle of each word, and of its window.
 
     Args:
-        words: `[G]` places of words in their sentences, from 0.
+        words: `[G]` positions of words in their sentences, from 0.
         lengths: `[G]` of these sentences.
     """
     import numpy as np
@@ -65,8 +65,8 @@ def position_curves(counts: np.ndarray) -> dict[str, Any]:
     """The curves of one system from its counts `[2 sides, 4 orders, W, 2]`.
 
     Returns:
-        `relative` and `absolute`, each with `precision` and `recall`: for each place 0 to 100, None where an order has
-        no n-gram; and `n`, the words of outputs (precision) and references (recall) there.
+        `relative` and `absolute`, each with `precision` and `recall`: for each position 0 to 100, None if an order has
+        no n-grams; and `n`: the number of words of outputs (precision) and references (recall).
     """
     curves: dict[str, Any] = {}
     for kind, part in (("relative", slice(0, TENTHS)), ("absolute", slice(TENTHS, None))):
@@ -77,7 +77,7 @@ def position_curves(counts: np.ndarray) -> dict[str, Any]:
 
 
 def places() -> dict[str, list[str]]:
-    """The names of the places, as `position_curves` orders them."""
+    """The labels of the positions, in the order of `position_curves`."""
     return {
         "relative": [f"{100 * tenth // TENTHS}-{100 * (tenth + 1) // TENTHS} %" for tenth in range(TENTHS)],
         "absolute": [f"{WINDOW * window}-{WINDOW * window + WINDOW - 1}" for window in range(WINDOWS - 1)]

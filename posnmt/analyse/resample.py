@@ -1,13 +1,12 @@
-"""Sums over random resamples of a test set: the bootstrap's, with replacement, and randomisation's, by halves.
+"""Sums over random resamples of a test set, for the bootstrap and for approximate randomisation.
 
-A resample is a row of weights, one for each sentence, and the sums of many resamples are one product of matrices.
-Samples are drawn in an order of their own, whatever is computed at a time, and sums of counts are exact: one seed gives
-the same figures on any machine.
+A resample is a row of weights, one per sentence; a matrix product gives the sums of many resamples. The samples do not
+depend on the batch size, and sums of counts are exact, so that a seed gives the same figures on any machine.
 
-Those who take the sums do so with one thread of BLAS: OpenBLAS's threads wait for each other busily, and where other
-work had their processors these products took ten times the processor time, and longer by the clock.
+Callers limit BLAS to one thread: OpenBLAS's threads use busy waiting, with which these products took ten times the CPU
+time on a loaded machine, and more wall-clock time, too.
 
-Legend: N sentences, M systems, K statistics, S samples, c samples computed at a time, G groups of sentences (bins).
+Legend: N sentences, M systems, K statistics, S samples, c samples per batch, G groups of sentences (bins).
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-# Weights at a time: 4 million float32 are 16 MB.
+# Weights per batch: 4 million float32 are 16 MB.
 WEIGHTS = 4_000_000
-# Up to here float32 holds every whole number.
+# float32 represents all integers up to this one.
 EXACT = 2**24
 
 
 def bootstrap_sums(
     rows: np.ndarray, groups: np.ndarray, count: int, samples: int, seed: int, weights: int = WEIGHTS
 ) -> Iterator[np.ndarray]:
-    """Sums over samples of N sentences out of N with replacement (Efron 1979; Koehn 2004).
+    """Sums over bootstrap samples: N sentences drawn with replacement (Efron 1979; Koehn 2004).
 
-    Each sample is one draw from the whole test set: a group is summed over those of its sentences that are in it, so
-    that groups and the whole share the samples, and a group's size varies as it would in another test set.
+    Samples are drawn from the full test set. The sum of a group is that of its sentences in the sample, so its size
+    varies as it would in another test set.
 
     Args:
         rows: `[N, M, K]` counts.
@@ -39,10 +38,10 @@ def bootstrap_sums(
         count: the number of groups, G.
         samples: S.
         seed: of NumPy's default generator.
-        weights: how many to compute at a time; no figure depends on it.
+        weights: number of weights per batch; it does not change the sums.
 
     Yields:
-        `[c, 1 + G, M, K]`: the whole first, then each group, until there were S samples.
+        `[c, 1 + G, M, K]`: overall, then each group; S samples in all.
     """
     import numpy as np
 
@@ -64,13 +63,13 @@ def bootstrap_sums(
 
 
 def half_sums(rows: np.ndarray, samples: int, seed: int, weights: int = WEIGHTS) -> Iterator[np.ndarray]:
-    """Sums over samples that take each sentence or leave it, by the toss of a coin.
+    """Sums over samples that include each sentence with probability 1/2.
 
     Args:
         rows, samples, seed, weights: as in `bootstrap_sums`.
 
     Yields:
-        `[c, M, K]` until there were S samples.
+        `[c, M, K]`; S samples in all.
     """
     import numpy as np
 
@@ -84,10 +83,10 @@ def half_sums(rows: np.ndarray, samples: int, seed: int, weights: int = WEIGHTS)
 
 
 class _Table:
-    """Counts `[N, K]` to be summed with many weights.
+    """Counts `[N, K]` for weighted sums.
 
-    Products of float32 take half the time. Neither counts nor weights are negative, so that no sum on the way is larger
-    than the last one: where that is below `EXACT`, none was rounded.
+    float32 products take half the time of float64. As neither counts nor weights are negative, partial sums are never
+    larger than the result: if it is below `EXACT`, nothing was rounded.
     """
 
     def __init__(self, counts: np.ndarray) -> None:
@@ -96,13 +95,13 @@ class _Table:
         self._counts, self._narrow = counts, counts.astype(np.float32)
 
     def sums(self, weights: np.ndarray) -> np.ndarray:
-        """The exact sums `[c, K]` float64 with whole float32 weights `[c, N]`."""
+        """The exact sums `[c, K]` (float64) for integer weights `[c, N]` (float32)."""
         sums = weights @ self._narrow
         return sums.astype(float) if sums.max(initial=0) < EXACT else weights.astype(float) @ self._counts
 
 
 def _steps(total: int, samples: int, weights: int) -> Iterator[int]:
-    """How many samples to compute at each step."""
+    """Yield the sizes of the batches of samples."""
     step = max(1, weights // max(total, 1))
     for done in range(0, samples, step):
         yield min(step, samples - done)

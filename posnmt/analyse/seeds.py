@@ -1,8 +1,8 @@
-"""Several trainings of one system that differ in the seed alone: their mean and spread, and a test between systems.
+"""Systems trained with several seeds: mean and spread over seeds, and a significance test between systems.
 
 Outputs called NAME:SEED belong to the system NAME. The tests of `posnmt.analyse.significance` ask whether two outputs
-would differ on other sentences; the test here asks whether two systems would differ if they were trained anew, and
-takes the test set as it is.
+would also differ on other sentences. The test here takes the test set as fixed, and asks whether two systems would also
+differ with other seeds.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def seed_groups(names: Sequence[str]) -> dict[str, list[str]]:
-    """System → the names of its outputs, for every system that has at least two: `a:1`, `a:2` → `a`.
+    """System → the names of its outputs, for every system with at least two seeds: `a` → `a:1`, `a:2`.
 
-    What follows the last colon is the seed; a name like `a:1` without a second one like it is a system of its own.
+    The seed follows the last colon; a single `a:1` is a system of its own.
 
     Raises:
-        UserError: there are seeds of a system, and another output has the system's own name.
+        UserError: an output has the same name as a system with seeds.
     """
     groups: dict[str, list[str]] = {}
     for name in names:
@@ -46,7 +46,7 @@ def seed_groups(names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def spread(values: Sequence[float | None]) -> dict[str, float | None]:
-    """`mean`, `deviation` (standard deviation, n - 1), `lowest` and `highest`; None where a value is missing."""
+    """`mean`, `deviation` (standard deviation, n - 1), `lowest` and `highest`; all None if a value is missing."""
     known = [value for value in values if value is not None]
     if len(known) < len(values):
         return dict.fromkeys(("mean", "deviation", "lowest", "highest"))
@@ -55,15 +55,15 @@ def spread(values: Sequence[float | None]) -> dict[str, float | None]:
 
 
 def welch(ones: Sequence[float], others: Sequence[float]) -> float | None:
-    """The two-sided p of Welch's (1947) t-test, which lets the two systems vary by different amounts.
+    """The two-sided p of Welch's (1947) t-test, which does not assume equal variances.
 
-    A permutation of labels could not find anything with three seeds a side: its smallest p is 2 / 20.
+    A permutation test has too little power: with three seeds per system, its smallest p is 2 / 20.
 
     Args:
         ones, others: each at least two values.
 
     Returns:
-        p; None where no value differs from the others of its side, so that nothing is known of chance.
+        p; None if both variances are 0.
     """
     (mean, variance), (other_mean, other_variance) = _moments(ones), _moments(others)
     error, other_error = variance / len(ones), other_variance / len(others)
@@ -75,10 +75,10 @@ def welch(ones: Sequence[float], others: Sequence[float]) -> float | None:
 
 
 def t_tails(t: float, freedom: float) -> float:
-    """The chance that Student's t with `freedom` >= 1 degrees of freedom is at least |t| away from 0.
+    """The two-tailed probability of Student's t with `freedom` >= 1 degrees of freedom beyond |t|.
 
-    With t = sqrt(freedom) cot(angle) the density is sin(angle)^(freedom - 1), to be summed from 0 to an angle; with
-    angle = s^4 it is smooth at 0, and Gauss's quadrature exact to some 12 digits.
+    With t = sqrt(freedom) cot(angle), it is an integral of sin(angle)^(freedom - 1) up to a factor. The substitution
+    angle = s^4 makes the integrand smooth at 0, so that Gauss-Legendre quadrature is accurate to about 12 digits.
     """
     import numpy as np
 
@@ -92,7 +92,7 @@ def t_tails(t: float, freedom: float) -> float:
 
 @cache
 def _quadrature() -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights, which take longer to find than a quantile's whole search."""
+    """Nodes and weights, cached because they take longer to compute than a quantile."""
     import numpy as np
 
     return np.polynomial.legendre.leggauss(200)
@@ -101,12 +101,12 @@ def _quadrature() -> tuple[np.ndarray, np.ndarray]:
 def seed_results(
     groups: dict[str, list[str]], systems: list[dict[str, Any]], metrics: Sequence[str], correction: str
 ) -> dict[str, Any] | None:
-    """Mean and spread of every system with several seeds, and Welch's test between any two; None if there is none.
+    """Mean and spread of every system with several seeds, and Welch's test of every pair; None without such systems.
 
     Args:
         groups: from `seed_groups`.
-        systems: each output's results: `name`, `overall` and `bins` as in `results.json`.
-        metrics: which measures to test.
+        systems: the results of every output: `name`, `overall` and `bins` as in `results.json`.
+        metrics: the measures to test.
         correction: as in `posnmt.analyse.significance.corrected`, over the pairs within one metric.
     """
     import numpy as np

@@ -1,7 +1,7 @@
-"""Which systems differ by more than chance: three tests of every pair of systems, for every metric.
+"""Three significance tests of every pair of systems, for every metric.
 
-All p-values are two-sided. A test gives a matrix `[M, M]` of them, the same above and below the diagonal, NaN on it.
-`marks` writes a matrix as the papers do.
+All p-values are two-sided. A test gives a symmetric matrix `[M, M]` of them, with NaN on the diagonal. `marks` formats
+a matrix as the papers do.
 
 Legend: M systems, N sentences, S samples, K statistics of all measures, P pairs of systems.
 """
@@ -23,27 +23,27 @@ from posnmt.metrics.scores import corpus_scores
 if TYPE_CHECKING:
     import numpy as np
 
-# Below which p a difference is marked twice, and once (Neishi and Yoshinaga 2019, Table 4).
+# The p-values below which a difference has a double and a single mark (Neishi and Yoshinaga 2019, Table 4).
 LEVELS = (0.01, 0.05)
 CORRECTIONS = ("none", "holm", "bonferroni")
-# Scores nearer than this are the same: the same counts, added and divided in another order.
+# Scores closer than this are equal up to rounding.
 SAME = 1e-10
 
 
 def paired_bootstrap(scores: np.ndarray, metric: str, sentences: int) -> tuple[np.ndarray, np.ndarray]:
     """Koehn's (2004) paired bootstrap resampling.
 
-    Koehn's own figure is how often one system beats the other over the samples. p is twice the share of samples in
-    which the system that wins more often does not win (one sample more is counted, so that p is never 0): twice, since
-    which of the two is better is read off the same samples.
+    Koehn reports how often one system beats the other over the samples. p is twice the share of samples in which the
+    system that wins more often does not win; one sample is added, so that p is never 0. The factor makes the test
+    two-sided, since the same samples decide which of the two is better.
 
     Args:
-        scores: `[S, M]` each system's score in each sample, the same samples for all.
-        metric: whose scores they are.
-        sentences: N; a single sentence gives every sample the same scores and shows nothing, so that p is 1.
+        scores: `[S, M]` each system's score in each sample; all systems share the samples.
+        metric: of the scores.
+        sentences: N; with a single sentence, all samples are the same, so p is 1.
 
     Returns:
-        p `[M, M]`, and the share of samples in which the system of the row beats the one of the column `[M, M]`.
+        p `[M, M]`, and the share of samples in which the system of the row beats that of the column, `[M, M]`.
     """
     import numpy as np
 
@@ -60,16 +60,16 @@ def paired_bootstrap(scores: np.ndarray, metric: str, sentences: int) -> tuple[n
 
 @threadpool_limits.wrap(limits=1, user_api="blas")  # see posnmt.analyse.resample
 def approximate_randomisation(additive: Additive, samples: int, seed: int) -> dict[str, np.ndarray]:
-    """Approximate randomisation (Riezler and Maxwell 2005): would any split of the outputs differ as much?
+    """Approximate randomisation (Riezler and Maxwell 2005).
 
-    Each sample tosses a coin for every sentence and, on heads, lets the two systems of a pair change outputs. p is the
-    share of samples whose difference of scores is at least the observed one in size (the observed one counted as well).
-    All pairs share the coins.
+    In each sample, the two systems of a pair exchange the outputs of every sentence with probability 1/2. p is the
+    share of samples whose absolute difference of scores is at least the observed one, which counts as a sample. All
+    pairs exchange the same sentences.
 
     Args:
         additive: N sentences of M systems.
         samples: S.
-        seed: one seed, the same coins.
+        seed: determines the samples.
 
     Returns:
         Metric → p `[M, M]`.
@@ -91,14 +91,14 @@ def approximate_randomisation(additive: Additive, samples: int, seed: int) -> di
 
 
 def sign_test(additive: Additive, metric: str) -> tuple[np.ndarray, np.ndarray]:
-    """The sign test of Collins, Koehn and Kučerová (2005), which gives each sentence a sign by the corpus score.
+    """The sign test of Collins, Koehn and Kučerová (2005), in which each sentence's sign is that of a corpus score.
 
-    Of two systems the earlier is the baseline. A sentence speaks for the other system if the baseline's corpus score
-    rises when the other's output of that one sentence is put in, and for the baseline if it falls; sentences that leave
-    it as it is have no sign. p is that of so uneven a split, or more, of fair coins.
+    The earlier of two systems is the baseline. A sentence favours the other system if replacing the baseline's output
+    of this sentence improves the baseline's corpus score, and the baseline if it worsens the score; other sentences are
+    ties, and ignored. p is that of a binomial test.
 
     Returns:
-        p `[M, M]`, and the number of sentences that speak for the system of the row against the column's `[M, M]`.
+        p `[M, M]`, and the number of sentences that favour the system of the row over that of the column, `[M, M]`.
     """
     import numpy as np
 
@@ -119,12 +119,12 @@ def sign_test(additive: Additive, metric: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def sign_p(ones: int, others: int) -> float:
-    """The two-sided p of the sign test: twice the chance that fair coins split so unevenly or more, at most 1."""
+    """The two-sided p of the sign test: twice the tail of the binomial distribution, at most 1."""
     import numpy as np
 
     fewest, total = min(ones, others), ones + others
     places = np.arange(1, fewest + 1)
-    # Logarithms of the binomial coefficients 0 to `fewest`: they outgrow a float from about 1,000 sentences on.
+    # Logarithms of the binomial coefficients 0 to `fewest`, which overflow a float from about 1,000 sentences on.
     logs = np.concatenate([[0.0], np.cumsum(np.log(total - places + 1) - np.log(places))]) - total * math.log(2)
     return min(1.0, 2 * float(np.exp(logs).sum()))
 
@@ -133,12 +133,12 @@ def corrected(p: np.ndarray, correction: str) -> np.ndarray:
     """p-values `[M, M]` corrected for the number of pairs, as one family.
 
     Args:
-        p: symmetric, NaN for what is not tested.
-        correction: `none`; `bonferroni`, times the number of pairs; or `holm` (1979), which steps down from the
-            smallest and finds at least as much at the same risk.
+        p: symmetric; NaN for pairs that are not tested.
+        correction: `none`, `bonferroni`, or `holm` (1979), a step-down method with at least as much power at the same
+            error rate.
 
     Raises:
-        UserError: an unknown correction.
+        UserError: the correction is unknown.
     """
     import numpy as np
 
@@ -158,11 +158,11 @@ def corrected(p: np.ndarray, correction: str) -> np.ndarray:
 
 
 def marks(p: np.ndarray, ahead: np.ndarray) -> list[list[str]]:
-    """The matrix as N19's Table 4 has it: how the system of the row stands to the one of the column.
+    """The matrix of marks of the system of the row against that of the column (Neishi and Yoshinaga 2019, Table 4).
 
     Args:
         p: `[M, M]`, corrected or not; NaN gives an empty cell.
-        ahead: `[M, M]`, above 0 where the system of the row is the better one.
+        ahead: `[M, M]`, positive where the system of the row is better.
 
     Returns:
         `>>` and `<<` where p < 0.01, `>` and `<` where p < 0.05, else `~`.
@@ -187,8 +187,8 @@ def significance(
 
     Args:
         additive: N sentences of M systems.
-        resampled: from `resampled_measures`, of these systems or of more that come after them.
-        samples, seed: of the randomisation, which are those of `resampled` too.
+        resampled: from `resampled_measures`; its first M systems are those of `additive`.
+        samples, seed: of `resampled`, and of the randomisation.
         correction: one of `CORRECTIONS`, over the pairs within one metric and one test.
     """
     randomisation = approximate_randomisation(additive, samples, seed)
@@ -212,13 +212,13 @@ def significance(
 
 
 def tested(p: np.ndarray, ahead: np.ndarray, correction: str) -> dict[str, Any]:
-    """A test's p-values, the same corrected, and the marks of these; null where there is nothing to test."""
+    """The p-values of a test, the corrected ones, and their marks; null where nothing is tested."""
     adjusted = corrected(p, correction)
     return {"p": plain(p), "corrected": plain(adjusted), "marks": marks(adjusted, ahead)}
 
 
 def _symmetric(values: Iterable[float], systems: int) -> np.ndarray:
-    """The matrix `[M, M]` of the values of all pairs, in the order of `combinations`; NaN on the diagonal."""
+    """The symmetric matrix `[M, M]` of the values of all pairs, in the order of `combinations`, with a NaN diagonal."""
     import numpy as np
 
     matrix = np.full((systems, systems), np.nan)

@@ -1,7 +1,7 @@
-"""Swap curves: how scores fall as more words of the source are swapped (Chen et al. 2019a, Figures 3-5).
+"""Swap curves: scores over the share of swapped words in the source (Chen et al. 2019a, Figures 3-5).
 
-Each system translates copies of the test source in which a growing share of the words was swapped (`posnmt condition
-swap` makes them); all translations are scored against the one reference.
+Each system translates copies of the test source with increasing shares of swapped words (see `posnmt condition swap`);
+all translations are scored against the same reference.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Swapped = dict[tuple[str, float], Path]
 
 
 def parse_swapped(pairs: Sequence[str], systems: Iterable[str]) -> Swapped:
-    """`NAME:SHARE=FILE` as on the command line: what NAME, one of the systems, made of a source swapped by SHARE.
+    """Parse `NAME:SHARE=FILE` options: the translation by the system NAME of a source with a SHARE of swapped words.
 
     Raises:
-        UserError: not of this form, a share that is not above 0 and at most 1, an unknown system, one share of a system
-            twice; all at once.
+        UserError: an option has another form, a share is not above 0 and at most 1, a system is unknown, or a share of
+            a system is a duplicate; all at once.
     """
     swapped: Swapped = {}
     faults = []
@@ -46,7 +46,7 @@ def parse_swapped(pairs: Sequence[str], systems: Iterable[str]) -> Swapped:
 
 
 def _share(text: str) -> float:
-    """The share, or one that is refused when the text is none."""
+    """The share, or an invalid one if the text is not a number."""
     try:
         return float(text)
     except ValueError:
@@ -56,16 +56,16 @@ def _share(text: str) -> float:
 def swap_curves(
     names: Sequence[tuple[str, float]], values: dict[str, list[Any]], ends: dict[str, list[Any]]
 ) -> list[dict[str, Any]]:
-    """For every system with swapped sources its scores over the shares, rising.
+    """The scores of every system with swapped sources, by increasing share.
 
     Args:
-        names: of each of M outputs, the system and the share of swapped words in the source; 0 for the source itself.
-        values: measure → its values over the whole test set first: `[0][M]`.
-        ends: measure → lower and upper end of each likewise, `[0][M][2]`; empty if there are no intervals.
+        names: for each of M outputs, the system and the share of swapped words in the source; 0 for the source itself.
+        values: measure → `[1 + G][M]`, of which the first row, over the full test set, is used.
+        ends: measure → the intervals likewise, `[1 + G][M][2]`; empty without intervals.
 
     Returns:
-        `name`, `shares`, every measure with its value at each share, and `intervals`: measure → [lower, upper] at each
-        share, or None.
+        For each system `name`, `shares`, every measure with its value at each share, and `intervals`: measure →
+        [lower, upper] at each share, or None.
     """
     curves = []
     for system in dict.fromkeys(name for name, share in names if share):

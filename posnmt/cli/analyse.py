@@ -1,4 +1,4 @@
-"""`posnmt analyse`: one thin function, as in main.py."""
+"""`posnmt analyse`."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ from posnmt.parallel.cores import cores
 @click.option(
     "--unit",
     type=click.Choice(["words", "tokens", "subwords", "characters"]),
-    help="what lengths count (tokens: words of text that is tokenised already); default: subwords with --run or"
+    help="unit of lengths (tokens: words of tokenised text); default: subwords with --run or"
     " --subword-model, else words",
 )
 @click.option("--subword-model", type=click.Path(path_type=Path), help="SentencePiece model for --unit subwords")
-@click.option("--target-subword-model", type=click.Path(path_type=Path), help="where the target has another one")
+@click.option("--target-subword-model", type=click.Path(path_type=Path), help="if the target has another one")
 @click.option("--bin-width", type=click.IntRange(min=1), help="width of the length bins; default 10")
-@click.option("--bin-edges", metavar="N,N,...", help="instead: where each bin but the first begins")
+@click.option("--bin-edges", metavar="N,N,...", help="instead: the first length of each bin but the first")
 @click.option(
     "--max-trained-length",
     type=click.IntRange(min=1),
     help="longest source sentence in training: lengths beyond are marked unseen",
 )
-@click.option("--trained-on", type=click.Path(path_type=Path), help="instead: the source text of training, to count")
+@click.option("--trained-on", type=click.Path(path_type=Path), help="instead: the source text of training")
 @click.option(
     "--metrics",
     "metrics",
@@ -78,21 +78,21 @@ from posnmt.parallel.cores import cores
     type=click.Choice(["none", "holm", "bonferroni"]),
     default="none",
     show_default=True,
-    help="of the tests for the number of pairs",
+    help="correction of p-values for the number of pairs",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="of the samples")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="seed of the samples")
 @click.option(
     "--processes",
     type=click.IntRange(min=1),
     default=cores,
-    help="to count with; default: one a core, at most OMP_NUM_THREADS",
+    help="number of counting processes; default: one per core, at most OMP_NUM_THREADS",
 )
 @click.option(
     "--examples",
     default="all",
     show_default=True,
     metavar="all|N|none",
-    help="sentences that the report holds with all their texts; N at equal distances",
+    help="sentences in the report's example browser; N: evenly spaced",
 )
 def analyse(
     source: Path,

@@ -1,4 +1,4 @@
-"""`posnmt condition`: one thin function a command, as in main.py."""
+"""`posnmt condition`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from posnmt.cli.group import COMMAND
 
 @click.group(context_settings=COMMAND)
 def condition() -> None:
-    """Text made for a purpose: training and test conditions, and the artificial language pair."""
+    """Create training and test conditions, or the artificial language pair."""
 
 
 @condition.command(context_settings=COMMAND)
@@ -32,7 +32,8 @@ def condition() -> None:
 def artificial(out: Path, reordering: str, lexicon: int | None, **options: Any) -> None:
     """An artificial language pair: subject-verb-object to verb-final with inflection, any length, exact references.
 
-    Writes train, dev, test and test-long (.source, .target, .align) and manifest.json; one seed, the same bytes.
+    Writes train, dev, test and test-long (.source, .target, .align) and manifest.json. The same seed gives the same
+    bytes.
 
     \b
     Example: posnmt condition artificial --out corpus --train 20000 --max-length 14 --test-max-length 42
@@ -69,10 +70,10 @@ def reorder(
     seed: int,
     passes: int,
 ) -> None:
-    """Pre-reordering: source text with its words in the order of the target language.
+    """Pre-reordering: put the words of source texts into the order of the target language.
 
-    Learns the order from a parallel text with word alignments, and reorders other texts, training, dev and test sources
-    alike. Words are what blanks separate: segment Japanese or Chinese first. docs/reorder.md says more.
+    Learns the order from a parallel text with word alignments, and applies it to other texts: training, dev and test
+    sources. Words are separated by blanks: segment Japanese or Chinese first. See docs/reorder.md.
 
     \b
     Example: posnmt condition reorder --source train.ja --target train.en --apply train.ja=train.ja
@@ -87,7 +88,7 @@ def reorder(
 
 
 def _options(*options: Any) -> Any:
-    """Options that several commands share, as one decorator."""
+    """Combine options that several commands share into one decorator."""
     return lambda command: functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
 
 
@@ -103,10 +104,10 @@ _LENGTH_UNIT = _options(
     click.option(
         "--unit",
         type=click.Choice(["words", "tokens", "subwords", "characters"]),
-        help="what lengths count; default: subwords with --subword-model, else words",
+        help="unit of lengths; default: subwords with --subword-model, else words",
     ),
     click.option("--subword-model", type=click.Path(path_type=Path), help="SentencePiece model for --unit subwords"),
-    click.option("--target-subword-model", type=click.Path(path_type=Path), help="where the target has another one"),
+    click.option("--target-subword-model", type=click.Path(path_type=Path), help="if the target has another one"),
 )
 
 
@@ -116,9 +117,9 @@ _LENGTH_UNIT = _options(
 @click.option("--parts", type=click.IntRange(min=2), default=3, show_default=True)
 @_LENGTH_UNIT
 def length_split(out: Path, parts: int, unit: str | None, **options: Path | None) -> None:
-    """Training text in parts of rising source length (short, middle, long) with almost equally many tokens.
+    """Split training text into parts of increasing source length (short, middle, long) with almost equally many tokens.
 
-    Prints a table of the parts. docs/conditions.md says more.
+    Prints a table of the parts. See docs/conditions.md.
 
     \b
     Example: posnmt condition length-split --source train.en --target train.de --out split
@@ -134,7 +135,7 @@ def length_split(out: Path, parts: int, unit: str | None, **options: Path | None
 @click.option("--max-length", type=click.IntRange(min=1), required=True, help="longest that is kept, on both sides")
 @_LENGTH_UNIT
 def cap(out: Path, max_length: int, unit: str | None, **options: Path | None) -> None:
-    """Training text without the pairs that are too long on a side; prints a table of what was kept and dropped.
+    """Remove pairs that are too long on either side from training text; prints a table of kept and dropped pairs.
 
     \b
     Example: posnmt condition cap --source train.en --target train.de --max-length 75 --out cap75
@@ -153,7 +154,7 @@ def _by_length(
     target_subword_model: Path | None,
     **files: Path | None,
 ) -> None:
-    """Run a condition that goes by length, and print its table."""
+    """Run a condition that depends on lengths, and print its table."""
     from rich.console import Console
 
     from posnmt.conditions.length import choose_unit, length_table
@@ -179,10 +180,10 @@ def _by_length(
     type=click.Choice(["keep", "drop"]),
     default="keep",
     show_default=True,
-    help="what is left at a document's end: a shorter group, or none",
+    help="the rest at the end of a document: keep it as a shorter group, or drop it",
 )
 def join(out: Path, sentences: int, source_separator: str, target_separator: str, rest: str, **files: Any) -> None:
-    """Consecutive sentence pairs joined into longer ones, never across the end of a document.
+    """Join consecutive sentence pairs into longer ones, never across the end of a document.
 
     \b
     Example: posnmt condition join --source test.en --target test.de --documents test.ids --sentences 2 --out joined
@@ -210,7 +211,7 @@ def join(out: Path, sentences: int, source_separator: str, target_separator: str
 )
 @click.option("--seed", type=int, default=1, show_default=True)
 def swap(out: Path, source: Path, shares: tuple[float, ...], seed: int) -> None:
-    """Source text with a share of each sentence's words swapped at random, a file for each share.
+    """Swap a share of each sentence's words in a source text at random, writing a file for each share.
 
     \b
     Example: posnmt condition swap --source test.en --share 0.1 --share 0.2 --share 0.3 --out swapped

@@ -1,4 +1,4 @@
-"""`posnmt data`: one thin function a command, as in main.py."""
+"""`posnmt data`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 @click.group(context_settings=COMMAND)
 def data() -> None:
-    """Public corpora: what the papers trained and tested on, fetched once and checked."""
+    """List and fetch public corpora, such as the training and test sets of the papers."""
 
 
 @data.command("list", context_settings=COMMAND)
 @click.argument("word", required=False)
 @click.option("--json", "as_json", is_flag=True, help="print JSON, with licence, citation and URL")
 def list_corpora(word: str | None, as_json: bool) -> None:
-    """The corpora of the catalogue, one line each; with WORD those that have it in name, title, pair or papers.
+    """List the corpora of the catalogue, one line each; with WORD, those with it in name, title, pair or papers.
 
-    sacreBLEU and mtdata know many more, which `posnmt data fetch` fetches by their names there: see docs/data.md.
+    `posnmt data fetch` also fetches the corpora of sacreBLEU and mtdata, by their names there: see docs/data.md.
 
     \b
     Example: posnmt data list R19
@@ -42,7 +42,7 @@ def list_corpora(word: str | None, as_json: bool) -> None:
         click.echo(json.dumps({name: entry.model_dump(mode="json") for name, entry in entries.items()}))
         return
     if not entries:
-        raise UserError(f"the catalogue has nothing with {word!r}", None, "`posnmt data list` lists all of it")
+        raise UserError(f"the catalogue has no corpus with {word!r}", None, "`posnmt data list` lists all corpora")
     width = max(map(len, entries))
     for name, entry in entries.items():
         pairs = f"{entry.pairs:,} pairs" if entry.pairs else "size unknown"
@@ -59,9 +59,9 @@ def list_corpora(word: str | None, as_json: bool) -> None:
 def fetch(names: tuple[str, ...], cache: Path | None, pair: str | None) -> None:
     """Fetch corpora into the cache, and print their files: source TAB target [TAB document ids], one line each.
 
-    NAMES are of the catalogue, or `sacrebleu:wmt20`, or `mtdata:Statmt-europarl-10-deu-eng`. A download that was
-    interrupted goes on where it stopped; what is there is checked and not fetched again. One that fails does not stop
-    the others.
+    NAMES are from the catalogue, or like `sacrebleu:wmt20` or `mtdata:Statmt-europarl-10-deu-eng`. An interrupted
+    download is resumed; corpora in the cache are verified and not fetched again. If one fails, the others are still
+    fetched.
 
     \b
     Example: posnmt data fetch newstest2014-de-en --pair en-de --cache corpora
@@ -87,7 +87,7 @@ def fetch(names: tuple[str, ...], cache: Path | None, pair: str | None) -> None:
 
 
 def _named(name: str, pair: str | None) -> tuple[Corpus, tuple[str, str]]:
-    """What a name on the command line means, and the languages."""
+    """Parse the name of a corpus and the language pair."""
     from posnmt.corpora.catalogue import entry
     from posnmt.corpora.fetch import spec
 
@@ -98,7 +98,7 @@ def _named(name: str, pair: str | None) -> tuple[Corpus, tuple[str, str]]:
             raise UserError(f"a pair is two languages, such as en-de; got {pair!r}", "--pair")
         languages = (source, target)
     elif kind:
-        raise UserError(f"{name}: which languages, and in which direction?", "--pair", "for example --pair en-de")
+        raise UserError(f"{name} needs a language pair", "--pair", "for example --pair en-de")
     else:
         languages = entry(name).pair
     return spec({kind or "name": rest}), languages

@@ -1,4 +1,4 @@
-"""How every command behaves: mistakes are one line and status 2, an interruption is 130, a reader may go away."""
+"""Common behaviour of all commands: exit statuses, error messages and closed pipes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ COMMAND = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Heavy imports go inside: Python's cycle collector sleeps meanwhile, and leaves alone what was loaded.
+    """Disable Python's cyclic garbage collector during heavy imports, and freeze the imported objects.
 
-    It would run again and again while a thousand modules make objects that stay, and once more over all of them when
-    the process ends (docs/performance.md has what that took).
+    Otherwise it would run many times while modules create permanent objects, and once more over all of them at exit
+    (docs/performance.md has measurements).
     """
     gc.disable()
     try:
@@ -32,10 +32,10 @@ def loading() -> Iterator[None]:
 
 
 class Group(click.Group):
-    """The command group: mistakes end as `error: …` with status 2, an interruption with 130."""
+    """The command group: user errors are printed as `error: …` with status 2, and an interruption exits with 130."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run a command and turn what a user can cause into an exit status."""
+        """Run a command, and convert user errors into exit statuses."""
         try:
             super().main(*args, **{**kwargs, "standalone_mode": False})
         except UserError as error:
@@ -62,12 +62,12 @@ class Group(click.Group):
         sys.exit(0)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; a reader of our output that goes away, as `head` does, ends it quietly."""
+        """Run the command; if the reader of its output exits, as `head` does, end quietly."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order in which a user meets them."""
+        """The commands in the order of their definition."""
         return list(self.commands)

@@ -1,7 +1,7 @@
-"""The command line: one thin function a command. Heavy imports happen inside the commands, so that --help is quick.
+"""The command line: a thin function for each command. Heavy imports are inside the commands, so that --help is fast.
 
-Exit status: 0 done; 2 the user's mistake (one line a fault on standard error, no traceback); 130 interrupted, state
-saved; 1 a fault of ours, with its traceback.
+Exit status: 0 done; 1 internal error, with a traceback; 2 user error, with one line per fault on standard error; 130
+interrupted with the state saved.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from posnmt.runtime import ENVIRONMENT
 @click.group(cls=Group, context_settings=COMMAND)
 @click.version_option(__version__, prog_name="posnmt")
 def main() -> None:
-    """Transformer translators with any way of encoding word order.
+    """Neural machine translation with exchangeable position schemes.
 
     \b
-    posnmt demo                                   the whole path on a built-in language pair
-    posnmt train CONFIG --out runs/mine           text to a trained model
-    posnmt translate runs/mine --input text.en    one line in, one line out
+    posnmt demo                                   an end-to-end example on a built-in language pair
+    posnmt train CONFIG --out runs/mine           train a model
+    posnmt translate runs/mine --input text.en    translate line by line
     """
     os.environ.update({**ENVIRONMENT, **os.environ})
 
@@ -41,10 +41,10 @@ def main() -> None:
 @click.option("--updates", type=click.IntRange(min=1), default=700, show_default=True, help="of each system's training")
 @click.option("--seed", type=int, default=1, show_default=True)
 def demo(out: Path, updates: int, seed: int) -> None:
-    """The main job on the built-in language pair, in under 5 minutes on 2 cores.
+    """An end-to-end example on the built-in language pair, in under 5 minutes on 2 cores.
 
-    Makes a corpus of short sentences, trains an absolute and a relative system on it, translates sentences up to four
-    times as long, and writes a report; prints the report's path.
+    Generates a corpus of short sentences, trains a system with absolute and one with relative positions on it,
+    translates sentences up to four times as long, and writes a report; prints the report's path.
 
     \b
     Example: posnmt demo --out demo
@@ -65,16 +65,16 @@ def demo(out: Path, updates: int, seed: int) -> None:
     type=click.IntRange(min=5),
     default=16004,
     show_default=True,
-    help="entries a side, special symbols included",
+    help="entries per side, including special symbols",
 )
 @click.option("--size", type=click.Choice(["tiny", "small", "base", "big"]), default="base", show_default=True)
 @click.option("--parts", is_flag=True, help="instead: the position schemes and architectures that compose systems")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def systems(system: str | None, vocabulary: int, size: str, parts: bool, as_json: bool) -> None:
-    """The named systems; with SYSTEM its parts, source and parameter count.
+    """List the named systems; with SYSTEM, show its parts, source and parameter count.
 
-    Each can be trained by its name, `model.system: NAME`, and without its order information on one side or both,
-    `model.without: encoder`. What they are made of composes others: see --parts.
+    Train one by its name, `model.system: NAME`, and optionally without its position information on one or both sides,
+    `model.without: encoder`. To compose others from their parts, see --parts.
 
     \b
     Example: posnmt systems relative --vocabulary 16004
@@ -101,7 +101,7 @@ def systems(system: str | None, vocabulary: int, size: str, parts: bool, as_json
 
 
 def _part(part: dict[str, Any]) -> str:
-    """A scheme or an architecture with its options, each on a line."""
+    """A scheme or an architecture as text, with an option per line."""
     options = [
         f"    {name}: {json.dumps(option['default'])}  {option['about']}" for name, option in part["options"].items()
     ]
@@ -115,7 +115,7 @@ def _part(part: dict[str, Any]) -> str:
 )
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="a setting that wins over the file")
 def prepare(config: Path, out: Path | None, settings: tuple[str, ...]) -> None:
-    """Text to a memory-mapped store, with a table of what was kept and dropped and why; prints the store's path.
+    """Prepare text as a memory-mapped store; prints a table of kept and dropped pairs, and the store's path.
 
     \b
     Example: posnmt prepare configs/multi30k-en-de.yaml --set data.root=/corpora/multi30k
@@ -146,12 +146,12 @@ def prepare(config: Path, out: Path | None, settings: tuple[str, ...]) -> None:
     "--out", type=click.Path(path_type=Path), help="run folder; default: runs/NAME for NAME.yaml, or runs/mine"
 )
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="a setting that wins over CONFIG")
-@click.option("--resume", is_flag=True, help="go on with the run in --out as if it had never stopped")
+@click.option("--resume", is_flag=True, help="continue the run in --out as if it had never stopped")
 @click.option("--schema", is_flag=True, help="print the JSON Schema of a config (for editors) and stop")
 def train(
     config: Path | None, out: Path | None, settings: tuple[str, ...], resume: bool, schema: bool, **files: Any
 ) -> None:
-    """Train a model into a run folder, and print the folder. Text that is not prepared yet is prepared first.
+    """Train a model, write a run folder, and print its path. Text that is not prepared yet is prepared first.
 
     Two files are enough: what is not set is chosen from the corpus, from the budget and from the speed of this machine,
     printed, and written into the run's config.yaml.
@@ -196,7 +196,7 @@ def train(
 @click.option(
     "--beam", type=click.IntRange(min=1), help="hypotheses kept; 1 is greedy search; default: the run's config"
 )
-@click.option("--nbest", type=click.IntRange(min=1), default=1, show_default=True, help="translations a line")
+@click.option("--nbest", type=click.IntRange(min=1), default=1, show_default=True, help="translations per line")
 @click.option("--format", "form", type=click.Choice(["text", "jsonl"]), default="text", show_default=True)
 @click.option(
     "--length-penalty", type=click.FloatRange(min=0), help="a in log-probability / length^a; default: the run's config"
@@ -207,11 +207,11 @@ def train(
     help="longest output = ratio x source + extra, in subwords",
 )
 @click.option("--max-extra", type=click.IntRange(min=0), help="see --max-ratio")
-@click.option("--batch", type=click.IntRange(min=1), help="padded source tokens x beam at a time; speed only")
+@click.option("--batch", type=click.IntRange(min=1), help="padded source tokens x beam per batch; affects speed only")
 @click.option(
     "--precision",
     type=click.Choice(["fp32", "bf16"]),
-    help="of matrix products; bf16 is quicker where the chip has it, and rounds; default: the run's config",
+    help="of matrix products; bf16 is faster on hardware that supports it, and less exact; default: the run's config",
 )
 @click.option(
     "--cuda-graphs/--no-cuda-graphs",
@@ -237,10 +237,10 @@ def translate(
     interpolate: float | None,
     **search: Any,
 ) -> None:
-    """One line in, one line out, in order. Several RUNS translate together, as an ensemble.
+    """Translate text line by line, in order. Several RUNS are an ensemble.
 
-    An empty line gives an empty line. With --nbest N in text format each translation is a line `number TAB score TAB
-    text`. Nothing limits the length of a line; outputs that reach the output limit are counted and said.
+    An empty line gives an empty line. With --nbest N in text format, each translation is a line `number TAB score TAB
+    text`. Lines may have any length; outputs that reach the output limit are counted and reported.
 
     \b
     Example: posnmt translate runs/multi30k --input test.en --output test.de --beam 4

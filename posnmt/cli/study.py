@@ -1,4 +1,4 @@
-"""`posnmt study`: one thin function a command, as in main.py."""
+"""`posnmt study`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCALES = click.Choice(["smoke", "small", "paper"])
 
 @click.group(context_settings=COMMAND)
 def study() -> None:
-    """Many systems, many trainings, one report: a paper's experiments, or your own, by one command.
+    """Train and compare many systems with one command, and write a report: a paper's experiments, or your own.
 
     RECIPE is neishi2019, rosendahl2019, rosendahl2019-zhen, chen2019a, chen2019b, choose, or a file of your own.
 
@@ -30,11 +30,11 @@ def study() -> None:
 
 
 def _options(command: Any) -> Any:
-    """What every command needs to know which study is meant."""
+    """Add the arguments and options that define a study."""
     options = (
         click.argument("recipe"),
         click.option("--scale", type=SCALES, required=True, help="smoke: minutes; small: hours on a CPU; paper: a GPU"),
-        click.option("--data", type=click.Path(path_type=Path), help="folder that the recipe's files are under"),
+        click.option("--data", type=click.Path(path_type=Path), help="folder of the recipe's files"),
         click.option("--out", type=click.Path(path_type=Path), required=True, help="the study's folder"),
         click.option(
             "--set", "settings", multiple=True, metavar="KEY=VALUE", help="a setting that wins over the recipe"
@@ -45,7 +45,7 @@ def _options(command: Any) -> Any:
 
 @study.command("list", context_settings=COMMAND)
 def recipes() -> None:
-    """The recipes that come with posnmt, and where they are: copy one to make your own.
+    """List the recipes that come with posnmt, with their paths: copy one to make your own.
 
     \b
     Example: posnmt study list
@@ -61,7 +61,7 @@ def recipes() -> None:
 @_options
 @click.option("--calibrate/--no-calibrate", default=True, show_default=True, help="time the systems on this machine")
 def plan(recipe: str, scale: str, data: Path | None, out: Path, settings: tuple[str, ...], calibrate: bool) -> None:
-    """What would run, what is done already, and the hours and the disk that it takes on this machine.
+    """Show what would run, what is done already, and the estimated hours and disk space on this machine.
 
     \b
     Example: posnmt study plan neishi2019 --scale smoke --out study
@@ -83,7 +83,7 @@ def plan(recipe: str, scale: str, data: Path | None, out: Path, settings: tuple[
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
-    help="steps at once; default: as many as there are cores or GPUs; on Slurm 50 jobs",
+    help="maximum number of steps at a time; default: as many as cores or GPUs allow; on Slurm 50 jobs",
 )
 def run(
     recipe: str,
@@ -94,9 +94,9 @@ def run(
     executor: str,
     jobs: int | None,
 ) -> None:
-    """Run what is not done yet, and write the report; prints its path. Stop it whenever you like, and run it again.
+    """Run all unfinished steps, and write the report; prints its path. It can be interrupted and run again at any time.
 
-    A step that fails is said, and those that do not need it go on; then the exit status is 1.
+    A failed step is reported, and the steps that do not need it still run; the exit status is then 1.
 
     \b
     Example: posnmt study run neishi2019 --scale smoke --out study
@@ -113,17 +113,15 @@ def run(
         sys.exit(1)
 
 
-_FOLDER = click.option(
-    "--out", type=click.Path(path_type=Path), required=True, help="the study's folder, which knows its recipe and scale"
-)
+_FOLDER = click.option("--out", type=click.Path(path_type=Path), required=True, help="the study's folder")
 
 
 @study.command(context_settings=COMMAND)
 @click.argument("recipe", required=False)
-@click.option("--scale", type=SCALES, help="as it was run, if named at all")
+@click.option("--scale", type=SCALES, help="to check that it is that of the study")
 @_FOLDER
 def status(recipe: str | None, scale: str | None, out: Path) -> None:
-    """How far a study has come, step by step.
+    """Show the progress of a study, step by step.
 
     \b
     Example: posnmt study status --out study
@@ -135,12 +133,12 @@ def status(recipe: str | None, scale: str | None, out: Path) -> None:
 
 @study.command(context_settings=COMMAND)
 @click.argument("recipe", required=False)
-@click.option("--scale", type=SCALES, help="as it was run, if named at all")
+@click.option("--scale", type=SCALES, help="to check that it is that of the study")
 @_FOLDER
 def report(recipe: str | None, scale: str | None, out: Path) -> None:
-    """Write the report of what is finished so far; prints its path.
+    """Write the report of all finished steps; prints its path.
 
-    Finished steps with files that were changed are named and left out; then the exit status is 1.
+    Finished steps whose files have changed are reported and left out; the exit status is then 1.
 
     \b
     Example: posnmt study report --out study
@@ -161,7 +159,7 @@ def report(recipe: str | None, scale: str | None, out: Path) -> None:
 
 
 def _load_plan(recipe: str | None, scale: str | None, out: Path) -> Plan:
-    """The plan of the study in a folder, which must be of the recipe and the scale, if they are named."""
+    """The plan of the study in a folder; if the recipe or the scale is specified, it must match."""
     from posnmt.study.study import load_plan
 
     study_plan = load_plan(out)

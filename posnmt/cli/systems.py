@@ -1,4 +1,4 @@
-"""What `posnmt systems` shows: one system with its parts, source and size, or all schemes and architectures."""
+"""`posnmt systems`: describe a system, or all schemes and architectures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from posnmt.resolve import from_tree
 
 
 def describe(name: str, vocabulary: int, size: str) -> dict[str, Any]:
-    """A system's parts, source and parameter count, for `vocabulary` entries a side and a named size."""
+    """A system's parts, source and parameter count, with `vocabulary` entries per side and a named size."""
     system = named(name)
     corpus = {"source": "-", "target": "-"}
     tree = {"data": {"train": corpus}, "model": {"system": name, "size": size}}
@@ -34,7 +34,7 @@ def describe(name: str, vocabulary: int, size: str) -> dict[str, Any]:
 
 
 def parts() -> list[dict[str, Any]]:
-    """Every position scheme and every architecture that a configuration may name: what it is, and its options."""
+    """Description and options of every position scheme and architecture."""
     kinds: list[tuple[str, str, Any]] = [("scheme", name, scheme_class(name)) for name in SCHEMES]
     kinds += [("architecture", name, architecture(name)) for name in ARCHITECTURES]
     return [
@@ -52,6 +52,6 @@ def parts() -> list[dict[str, Any]]:
 
 
 def _shown(name: str, options: dict[str, Any]) -> str:
-    """A scheme or an architecture and its options in words."""
+    """A scheme or an architecture with its options, as text."""
     settings = ", ".join(f"{key} {str(value).lower()}" for key, value in options.items())
     return f"{name} ({settings})" if settings else name

@@ -1,10 +1,10 @@
-"""chrF's counts of character n-grams, for many lines at once, with sacreBLEU's result.
+"""The character n-gram counts of chrF for many lines at once, equal to those of sacreBLEU.
 
-All n-grams of a line and its reference stand in one row as numbers, the reference's odd, so that after sorting the rows
-an n-gram of the output is just before the same one of the reference. (Many short sorts are several times as fast as one
-long one.)
+The n-grams of an output are coded as even numbers, and those of its reference as the next odd ones, in one row. In a
+sorted row, an n-gram of the output immediately precedes the same n-gram of the reference. (Many short sorts are several
+times as fast as one long sort.)
 
-Legend: N lines, P lines of about the same length, W characters of the longest of them and one more.
+Legend: N lines, P lines of similar length, W characters of the longest of them plus 1.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-# Places at a time, P * 2 * W: arrays of so many numbers stay in the processor's cache.
+# Numbers per batch, P * 2 * W: arrays of this size fit in the CPU's cache.
 PLACES = 100_000
 
 
 def chrf_statistics(outputs: Sequence[str], references: Sequence[str], order: int) -> np.ndarray:
     """sacreBLEU's statistics of chrF for N lines: `[N, 3 * order]`, output, reference and common n-grams of each order.
 
-    Blanks are left out, and n-grams of an output whose reference has none of that order are not counted.
+    Blanks are removed. n-grams of an order are not counted in an output whose reference has none of that order.
     """
     import numpy as np
 
@@ -33,7 +33,7 @@ def chrf_statistics(outputs: Sequence[str], references: Sequence[str], order: in
     widths = lengths.max(axis=1, initial=0) + 1
     rows = np.argsort(widths, kind="stable")
     while len(rows):
-        # The longest first: how many lines with it is known then.
+        # Start with the longest lines, whose width determines the size of the batch.
         size = max(1, PLACES // (2 * int(widths[rows[-1]])))
         rows, chosen = rows[:-size], rows[-size:]
         common[chosen] = _common([texts[row] for row in chosen], lengths[chosen], order)
@@ -42,7 +42,7 @@ def chrf_statistics(outputs: Sequence[str], references: Sequence[str], order: in
 
 
 def _common(texts: list[list[str]], lengths: np.ndarray, order: int) -> np.ndarray:
-    """For P outputs with their references, of lengths `[P, 2]`, the n-grams in both: `[P, order]`."""
+    """The number of common n-grams of P outputs and references, of lengths `[P, 2]`: `[P, order]`."""
     import numpy as np
 
     points = np.frombuffer("".join(map("".join, texts)).encode("utf-32-le", "surrogatepass"), dtype="<u4")
@@ -60,7 +60,7 @@ def _common(texts: list[list[str]], lengths: np.ndarray, order: int) -> np.ndarr
             grams = grams[..., :-1] * len(alphabet) + characters[..., n - 1 :]
             kinds *= len(alphabet)
         in_line = np.arange(grams.shape[-1]) <= lengths[..., None] - n
-        # At least one place in a row holds none, and so keeps apart the last of a row and the first of the next one.
+        # At least one entry in a row holds no n-gram, and separates the row from the next one.
         ordered = np.where(in_line, 2 * grams + np.arange(2)[:, None], 2**63 - 1).reshape(len(texts), -1)
         ordered.sort(axis=1)
         common.append(_in_both(ordered))
@@ -68,7 +68,7 @@ def _common(texts: list[list[str]], lengths: np.ndarray, order: int) -> np.ndarr
 
 
 def _in_both(ordered: np.ndarray) -> np.ndarray:
-    """How many even numbers of each sorted row `[P, ...]` have the next higher, odd one in it too: `[P]`."""
+    """Count, in each sorted row `[P, ...]`, the even numbers whose odd successor is also in the row: `[P]`."""
     import numpy as np
 
     flat = ordered.ravel()

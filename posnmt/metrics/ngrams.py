@@ -1,7 +1,7 @@
 """n-grams that outputs share with their references, counted for all sentences of all systems at once.
 
-An n-gram that stands c times in an output and r times in its reference is matched min(c, r) times, as in BLEU. Which of
-the c are matched cannot be said, so each has an equal share, min(c, r) / c.
+An n-gram that occurs c times in an output and r times in its reference is matched min(c, r) times, as in BLEU. Each of
+its occurrences has an equal share of the matches: min(c, r) / c.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Side:
     """All n-grams of one order on one side, output or reference, in the order of the text.
 
     Attributes:
-        sentences: `[G]` which sentence each n-gram is in.
-        starts: `[G]` the place of its first token in the sentence, from 0.
+        sentences: `[G]` index of the sentence of each n-gram.
+        starts: `[G]` position of its first token in the sentence, from 0.
         matched: `[G]` its share of the matches, 0 to 1.
     """
 
@@ -34,11 +34,11 @@ class Side:
 
 @dataclass(frozen=True)
 class Matches:
-    """What the N outputs of a system and their references have in common.
+    """The n-gram matches of the N outputs of a system and their references.
 
     Attributes:
-        lengths: `[N]` tokens of the outputs, and of the references.
-        orders: for n = 1 … the n-grams of the outputs, and of the references.
+        lengths: `[N]` numbers of tokens of the outputs, and of the references.
+        orders: for n = 1, 2 …, the n-grams of the outputs, and of the references.
     """
 
     lengths: tuple[np.ndarray, np.ndarray]
@@ -46,7 +46,7 @@ class Matches:
 
 
 def matches(systems: Sequence[Sequence[Sentence]], references: Sequence[Sentence], order: int) -> list[Matches]:
-    """The n-grams of every system's N outputs and those of the N references, for n = 1 … `order`."""
+    """Match the n-grams of every system's N outputs with those of the N references, for n = 1 to `order`."""
     import numpy as np
 
     count = len(references)
@@ -54,12 +54,12 @@ def matches(systems: Sequence[Sequence[Sentence]], references: Sequence[Sentence
     lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
     numbers: dict[Hashable, int] = {}
     tokens = np.array([numbers.setdefault(token, len(numbers)) for each in sentences for token in each], np.int64)
-    # The references are the last of the texts.
+    # The references are the last text.
     texts, lines = np.divmod(np.repeat(np.arange(len(sentences)), lengths), max(count, 1))
     starts = np.arange(len(tokens)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     left = np.repeat(lengths, lengths) - starts  # tokens from here to the end of the sentence
-    # Two places have the same kind where the same n-gram of the same line starts, in whatever text: so a kind of one
-    # token knows its line, and a kind of n tokens is a kind of n - 1 and the token after it.
+    # Two positions have the same kind if the same n-gram of the same line starts there, in any text. The kind of a
+    # unigram is the line and the token; that of an n-gram is the kind of its first n - 1 tokens and the last token.
     kinds = _numbered(lines * max(len(numbers), 1) + tokens)
     orders: list[list[tuple[Side, Side]]] = [[] for _ in systems]
     for n in range(1, order + 1):
@@ -81,19 +81,19 @@ def matches(systems: Sequence[Sequence[Sentence]], references: Sequence[Sentence
 
 
 def _numbered(keys: np.ndarray) -> np.ndarray:
-    """Equal keys → equal small numbers, so that the keys of longer n-grams stay within 64 bits."""
+    """Map equal keys to equal small numbers, so that the keys of longer n-grams fit into 64 bits."""
     import numpy as np
 
     return np.unique(keys, return_inverse=True)[1]
 
 
 def bleu_statistics(shared: Matches) -> np.ndarray:
-    """sacreBLEU's statistics of BLEU for N outputs: `[N, 2 + 2 * order]`, two lengths, then matches, then totals."""
+    """sacreBLEU's statistics of BLEU for N outputs: `[N, 2 + 2 * order]`, two lengths, matches and totals."""
     import numpy as np
 
     count = len(shared.lengths[0])
     outputs = [output for output, _ in shared.orders]
-    # Shares of one n-gram add up to a whole number, but for rounding.
+    # The shares of an n-gram sum to an integer, up to rounding.
     matched = [np.rint(np.bincount(side.sentences, side.matched, count)).astype(np.int64) for side in outputs]
     totals = [np.bincount(side.sentences, minlength=count) for side in outputs]
     return np.stack([*shared.lengths, *matched, *totals], axis=1)

@@ -1,8 +1,8 @@
-"""BLEU, chrF and TER as sums of per-sentence statistics, as sacreBLEU counts them; and multi-bleu's tokenised BLEU.
+"""BLEU, chrF and TER from additive sentence statistics, as in sacreBLEU; and the tokenised BLEU of multi-bleu.perl.
 
-Each of them is a function of counts that add up over sentences. So a corpus is counted once, sentence by sentence, into
-an array `[N, K]`; the score of any part of it, be it a bin of lengths or a resample, is the score of the sum of those
-rows, and equals what sacreBLEU gives for that part alone.
+Each metric is a function of counts that add up over sentences. A corpus is counted once into an array `[N, K]`; the
+score of any part of it, such as a length bin or a resample, is a function of the sum of its rows, and equals the score
+that sacreBLEU gives for that part.
 
 Legend: N sentences, K statistics (BLEU 10: two lengths, matches and totals of orders 1-4; chrF 18: output, reference
 and common n-grams of orders 1-6; TER 2: edits and reference length).
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
 
 METRICS = ("bleu", "chrf", "ter", "multi-bleu")
-# multi-bleu is for text that is tokenised already, so it is measured only when asked for.
+# multi-bleu is for tokenised text, so it is not a default.
 DEFAULT_METRICS = ("bleu", "chrf", "ter")
 MULTI_BLEU_SIGNATURE = (
     f"nrefs:1|case:mixed|eff:no|tok:blanks|smooth:none|like:multi-bleu.perl|version:posnmt-{__version__}"
@@ -37,16 +37,16 @@ class Scorer:
     """One metric with one set of references.
 
     Args:
-        metric: `bleu`, `chrf` or `ter`, each with sacreBLEU's default settings; or `multi-bleu`, what Moses's
-            multi-bleu.perl gives: words are what ASCII blanks separate, case counts, nothing is smoothed.
-        references: N lines, one reference a sentence.
-        bleu_tokenizer: sacreBLEU's tokeniser for BLEU; the other metrics take no notice of it.
+        metric: `bleu`, `chrf` or `ter`, with sacreBLEU's default settings; or `multi-bleu`, as in Moses'
+            multi-bleu.perl: words are separated by ASCII blanks, case matters, and there is no smoothing.
+        references: N lines, one reference per sentence.
+        bleu_tokenizer: sacreBLEU's tokeniser for `bleu`; other metrics ignore it.
 
     Attributes:
-        signature: sacreBLEU's signature, which says how the score was made; for multi-bleu one like it.
+        signature: sacreBLEU's signature; for multi-bleu, a similar one.
 
     Raises:
-        UserError: an unknown metric or tokeniser, or one whose own software is not installed.
+        UserError: the metric or the tokeniser is unknown, or its software is not installed.
     """
 
     def __init__(self, metric: str, references: list[str], bleu_tokenizer: str = "13a") -> None:
@@ -64,9 +64,9 @@ class Scorer:
         return self.statistics_of([outputs])[0]
 
     def statistics_of(self, systems: Sequence[list[str]]) -> list[np.ndarray]:
-        """The same of each of several systems, which is quicker together.
+        """The statistics `[N, K]` of each of several systems, faster than one by one.
 
-        The counts are made by `posnmt.analyse`, many times as fast as by sacreBLEU and with the same result.
+        Counting does not use sacreBLEU: `posnmt.metrics` is many times as fast, with the same result.
         """
         if self._words is not None:
             *of_systems, wanted = ([self._words(line) for line in lines] for lines in (*systems, self._references))
@@ -83,28 +83,27 @@ class Scorer:
         return np.split(counted, len(systems))
 
     def score(self, statistics: np.ndarray) -> float | None:
-        """The corpus score, 0 to 100 (TER may be higher), of rows `[n, K]`; None when there are none."""
+        """The corpus score of rows `[n, K]`, 0 to 100 (TER may be higher); None without rows."""
         return float(corpus_scores(self.metric, statistics.sum(axis=0))) if len(statistics) else None
 
 
 def _ascii_words(line: str) -> list[bytes]:
-    """The words between ASCII blanks: Perl, which reads bytes, does not part words at U+00A0 or U+3000."""
+    """Split a line at ASCII blanks only: Perl, which reads bytes, does not split at U+00A0 or U+3000."""
     return line.encode("utf-8").split()
 
 
 @cache
 def bleu_words(tokenizer: str) -> Callable[[str], list[str]]:
-    """The function that gives the words of a line as BLEU counts them with one of sacreBLEU's tokenisers.
+    """The function that splits a line into words for BLEU with one of sacreBLEU's tokenisers.
 
     Raises:
-        UserError: an unknown tokeniser, or one whose own software is not installed.
+        UserError: the tokeniser is unknown, or its software is not installed.
     """
     metric: Any = _metric("bleu", tokenizer)
     if tokenizer != "13a":
         return lambda line: metric._preprocess_segment(line).split()
 
-    # 13a looks no further than at the character beside it, and so can take what stands between blanks piece by piece;
-    # most pieces have been there before.
+    # 13a depends only on adjacent characters, so the pieces between blanks can be tokenised separately and cached.
     @lru_cache(maxsize=2**17)
     def words(piece: str) -> list[str]:
         return metric.tokenizer(piece).split()
@@ -113,10 +112,10 @@ def bleu_words(tokenizer: str) -> Callable[[str], list[str]]:
 
 
 def _metric(name: str, bleu_tokenizer: str) -> Metric:
-    """sacreBLEU's metric of that name, which has the signature."""
+    """sacreBLEU's metric with this name."""
     from sacrebleu.metrics import BLEU, CHRF, TER
 
-    # A signature holds the number of references.
+    # The signature contains the number of references.
     references = [[""]]
     if name == "chrf":
         return CHRF(references=references)
@@ -133,7 +132,7 @@ def _metric(name: str, bleu_tokenizer: str) -> Metric:
             f"{hint}choose from {', '.join(BLEU.TOKENIZERS)}",
         )
     try:
-        # force: sacreBLEU would only warn on standard error of text that looks tokenised; the analysis itself does.
+        # force: do not warn about text that looks tokenised, as the analysis does so itself.
         return BLEU(tokenize=bleu_tokenizer, references=references, force=True)
     except (RuntimeError, ImportError, OSError) as error:  # no MeCab; or a model that could not be downloaded
         reason = " ".join(str(error).split())
@@ -145,7 +144,7 @@ def _metric(name: str, bleu_tokenizer: str) -> Metric:
 
 
 def ter_search_limits() -> dict[str, int]:
-    """The limits of sacreBLEU's search for TER's edits, in words; docs/analyse.md says what they do to long lines."""
+    """The limits of sacreBLEU's search for TER's edits, in words; docs/analyse.md has their effect on long lines."""
     from posnmt.metrics import ter
 
     return {

@@ -1,7 +1,7 @@
-"""Corpus scores from summed statistics, any number of corpora at once.
+"""Corpus scores from summed statistics, for any number of corpora at once.
 
-sacreBLEU scores one corpus at a time in Python; resampling needs millions of scores. Each function here takes sums of
-statistics as sacreBLEU lays them out and gives sacreBLEU's score for every one of them.
+Resampling needs millions of scores; sacreBLEU computes them one at a time in Python. The functions here take sums of
+sacreBLEU's statistics, and return the same scores.
 
 Legend: `...` any shape (samples, bins, systems), K statistics as in `posnmt.metrics.registry`.
 """
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 BLEU_ORDER = 4
 CHRF_ORDER = 6
 CHRF_BETA = 2
-# One more point of these is a better translation; of TER, a worse one.
+# Metric → whether higher scores are better.
 HIGHER_IS_BETTER = {"bleu": True, "chrf": True, "ter": False, "multi-bleu": True}
 
 
 def corpus_scores(metric: str, sums: np.ndarray) -> np.ndarray:
-    """The score, 0 to 100 (TER may be higher), of each corpus: sums of statistics `[..., K]` → scores `[...]`.
+    """The score of each corpus, 0 to 100 (TER may be higher): sums of statistics `[..., K]` → scores `[...]`.
 
-    A corpus without sentences has the score of one empty output and one empty reference: 0.
+    An empty corpus has the score 0, like one empty output and reference.
     """
     if metric == "chrf":
         return _chrf(sums)
@@ -33,10 +33,10 @@ def corpus_scores(metric: str, sums: np.ndarray) -> np.ndarray:
 
 
 def sentence_scores(metric: str, statistics: np.ndarray) -> np.ndarray:
-    """The score of each sentence by itself: statistics `[..., K]` → scores `[...]`.
+    """The score of each sentence: statistics `[..., K]` → scores `[...]`.
 
-    As sacreBLEU's `sentence_bleu`, `sentence_chrf` and `sentence_ter` have it: BLEU leaves out the orders for which an
-    output is too short, and is smoothed. multi-bleu, which has no measure of sentences, is treated likewise.
+    These are the scores of sacreBLEU's `sentence_bleu`, `sentence_chrf` and `sentence_ter`: BLEU is smoothed, and skips
+    orders for which an output is too short. multi-bleu does not define sentence scores, and is treated like BLEU.
     """
     if metric in ("bleu", "multi-bleu"):
         return _bleu(statistics, smooth=True, effective_order=True)
@@ -44,9 +44,9 @@ def sentence_scores(metric: str, statistics: np.ndarray) -> np.ndarray:
 
 
 def _bleu(sums: np.ndarray, smooth: bool, effective_order: bool = False) -> np.ndarray:
-    """BLEU with sacreBLEU's `exp` smoothing, or with none as in multi-bleu.perl.
+    """BLEU with sacreBLEU's `exp` smoothing, or without smoothing as in multi-bleu.perl.
 
-    An order without n-grams makes the score 0; with `effective_order` it is left out.
+    If an order has no n-grams, the score is 0; with `effective_order`, such orders are left out.
     """
     import numpy as np
 
@@ -56,7 +56,7 @@ def _bleu(sums: np.ndarray, smooth: bool, effective_order: bool = False) -> np.n
     scored = (orders >= (1 if effective_order else BLEU_ORDER)) & (correct > 0).any(axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
         penalty = np.where(output < reference, np.exp(1 - reference / output), 1.0)
-        if smooth:  # each order without a match counts half as many matches as the one before it: 1/2, 1/4 ...
+        if smooth:  # orders without matches count 1/2, 1/4 ... matches
             missed = correct == 0
             correct = np.where(missed, 0.5 ** np.cumsum(missed, axis=-1), correct)
         logarithms = np.where(total > 0, np.log(correct / total), 0).sum(axis=-1)
@@ -65,7 +65,7 @@ def _bleu(sums: np.ndarray, smooth: bool, effective_order: bool = False) -> np.n
 
 
 def _chrf(sums: np.ndarray) -> np.ndarray:
-    """chrF: precision and recall averaged over the orders that both sides have, then one F score."""
+    """chrF: the F score of precision and recall, each averaged over the orders that both sides have."""
     import numpy as np
 
     counts = sums.reshape(*sums.shape[:-1], CHRF_ORDER, 3)
@@ -80,7 +80,7 @@ def _chrf(sums: np.ndarray) -> np.ndarray:
 
 
 def _ter(sums: np.ndarray) -> np.ndarray:
-    """TER: edits by reference words; edits without any reference word count as 100."""
+    """TER: edits per reference word; 100 if there are edits but no reference words."""
     import numpy as np
 
     edits, words = sums[..., 0], sums[..., 1]

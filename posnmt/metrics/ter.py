@@ -1,9 +1,9 @@
-"""TER as sacreBLEU 2.6 counts it in its default settings: the same edits and reference lengths, many lines at once.
+"""TER for many lines at once, with the edits and reference lengths of sacreBLEU 2.6 in its default settings.
 
-Words of the output that stand elsewhere in the reference are shifted, greedily, as long as that saves edits; each shift
-is one edit (Snover et al. 2006). Which shifts are tried and which is taken follows sacreBLEU to the last tie, limits
-included; tests/metrics/test_ter.py holds the two together. sacreBLEU goes through lines and shifts one by one; here
-all pairs of an output and a reference look for their next shift together.
+Words of the output that occur elsewhere in the reference are shifted greedily, as long as that saves edits; each shift
+is one edit (Snover et al. 2006). The shifts that are tried, and the one that is chosen, are those of sacreBLEU,
+including its limits and its order among ties; tests/metrics/test_ter.py compares the two. sacreBLEU processes lines and
+shifts one by one; here, the next shift of all pairs of an output and a reference is searched for at once.
 
 Legend: N lines, P pairs, C candidates for a shift. A shift is of `length` words from `start` to before word `target`.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 SHIFT_SIZE = 10
 SHIFT_DISTANCE = 50
 SHIFT_CANDIDATES = 1000
-# Words of outputs and references that are worked on together; garbled lines have tens of candidates a word.
+# Words of outputs and references per batch; garbled lines have tens of candidates per word.
 WORDS_AT_A_TIME = 100_000
 
 
@@ -52,7 +52,7 @@ def ter_statistics(outputs: Sequence[str], references: Sequence[str]) -> Integer
 
 
 def _edits_at_once(output: Words, reference: Words) -> int | None:
-    """The edits of pairs that leave nothing to search, or whose tables do not fit; None for all others."""
+    """The edits of pairs that need no search, or whose tables do not fit into 64 bits; None for all others."""
     if output == reference:
         return 0
     if not (output and reference):
@@ -65,7 +65,7 @@ def _edits_at_once(output: Words, reference: Words) -> int | None:
 
 
 def _parts(todo: list[tuple[Line, Words, Words]]) -> Iterator[list[tuple[Line, Words, Words]]]:
-    """Lines to work on together, the longest output first; wide tables, which take more work a row, by themselves."""
+    """Split lines into batches, the longest output first; wide tables, which need more work per row, are separate."""
     for wide in (False, True):
         lines = sorted((line for line in todo if (len(line[2]) >= BAND) == wide), key=lambda line: -len(line[1]))
         sizes = np.cumsum([len(output) + len(reference) for _, output, reference in lines])
@@ -74,9 +74,9 @@ def _parts(todo: list[tuple[Line, Words, Words]]) -> Iterator[list[tuple[Line, W
 
 
 def _edits(pairs: Pairs) -> Integers:
-    """The edits `[P]` of pairs, shifts included."""
+    """The edits `[P]` of pairs, including shifts."""
     edits = np.zeros(len(pairs.rows), np.int64)
-    left = np.arange(len(edits))  # those that took a shift each time
+    left = np.arange(len(edits))  # pairs that were shifted in every round so far
     tried = np.zeros(len(edits), np.int64)
     shifts = 0
     while len(left):
@@ -92,11 +92,11 @@ def _edits(pairs: Pairs) -> Integers:
 
 @dataclass(frozen=True)
 class Candidates:
-    """C shifts of which each may be tried.
+    """C candidates for a shift.
 
     Attributes:
-        pairs: `[C]` of which pair.
-        starts, lengths, targets: `[C]` which words, and before which word they are put.
+        pairs: `[C]` index of the pair.
+        starts, lengths, targets: `[C]` the shifted words, and the word that they are inserted before.
     """
 
     pairs: Integers
@@ -109,10 +109,9 @@ class Candidates:
         return Candidates(self.pairs[chosen], self.starts[chosen], self.lengths[chosen], self.targets[chosen])
 
     def moves(self, pairs: Pairs) -> Moves:
-        """The same as neighbouring blocks that change places.
+        """The candidates as swaps of adjacent blocks.
 
-        A target among the words of the shift itself is no place to put them; sacreBLEU then counts it from where they
-        end, without them.
+        sacreBLEU interprets a target within the shifted words as counted from their end, without them.
         """
         behind = self.starts + self.lengths
         back = self.targets < self.starts
@@ -126,11 +125,11 @@ class Candidates:
 
 
 def _candidates(tables: Tables, tried: Integers) -> tuple[Candidates, Integers]:
-    """The shifts that sacreBLEU tries next, and for each pair how many it has tried then.
+    """The shifts that sacreBLEU tries next, and the number that it has then tried for each pair.
 
-    Words may be shifted to where the reference has the same words if there is an edit among them, and among those of
-    the reference, and if they are not aligned to one another. Pairs in which no shift can save an edit have none here.
-    Those that reach the limit have none either: sacreBLEU drops what it found.
+    Words may be shifted to equal words of the reference if both contain an edit, and if they are not aligned to each
+    other. Pairs in which no shift can save an edit have no candidates, and neither have pairs that reach the limit, for
+    which sacreBLEU discards the shifts.
     """
     pairs = tables.pairs
     alignment = tables.align()
@@ -156,10 +155,10 @@ def _candidates(tables: Tables, tried: Integers) -> tuple[Candidates, Integers]:
         np.concatenate(by_length),
         np.repeat(np.arange(1, SHIFT_SIZE + 1), [len(each) for each in by_length]),
     )
-    # Each is tried at one place or more.
+    # Each is tried at one or more targets.
     few = (tried + np.bincount(pair[which], minlength=len(tried)))[pair[which]] < SHIFT_CANDIDATES
     which, lengths = which[few], lengths[few]
-    # The words go behind what is aligned to the reference's word before its own, or to any of its own.
+    # The words are inserted after the word aligned to the preceding reference word, or to any of the equal ones.
     targets = alignment.rows[spans(columns[which] - 1, lengths + 1)]
     number = np.repeat(np.arange(len(which)), lengths + 1)
     new = np.ones(len(targets), bool)
@@ -171,14 +170,14 @@ def _candidates(tables: Tables, tried: Integers) -> tuple[Candidates, Integers]:
 
 
 def _same_words(pairs: Pairs, hopeful: Booleans) -> tuple[Integers, Integers, Integers]:
-    """Where an output and its reference have the same word, at most so far apart as a shift may go.
+    """Positions at which an output and its reference have the same word, within the maximum distance of a shift.
 
     Args:
         pairs: P pairs.
-        hopeful: `[P]` which of them to look at.
+        hopeful: `[P]` mask of the pairs to search.
 
     Returns:
-        Rows and columns; and how many words are the same there and from there on, at most as many as a shift may have.
+        Rows and columns; and the number of equal words from there on, up to the maximum size of a shift.
     """
     by_word = np.argsort(pairs.reference, kind="stable")
     times = np.bincount(pairs.reference, minlength=len(pairs.masks_at))
@@ -186,7 +185,7 @@ def _same_words(pairs: Pairs, hopeful: Booleans) -> tuple[Integers, Integers, In
     counts = np.where((pairs.output > 0) & hopeful[pairs.of_row], times[pairs.output], 0)
     long = np.flatnonzero((np.maximum(pairs.heights, pairs.widths) > SHIFT_DISTANCE + 1)[pairs.of_row] & (counts > 0))
     if len(long):
-        # Only the columns near the row: a line of one and the same word has far too many others.
+        # Restrict the search to columns near the row: a line that repeats one word would have too many matches.
         of_pair = pairs.of_row[long]
         near = pairs.columns[of_pair] + long - pairs.rows[of_pair]
         size = len(pairs.reference) + 1
@@ -199,7 +198,7 @@ def _same_words(pairs: Pairs, hopeful: Booleans) -> tuple[Integers, Integers, In
         counts[long] = np.searchsorted(places, highest, side="right") - firsts[long]
     rows = np.repeat(np.arange(len(counts)), counts)
     columns = by_word[spans(firsts, counts)]
-    # Sorted along diagonals, words that follow each other are neighbours. (Before each pair there is a row 0.)
+    # Sorted by diagonal, successive words are adjacent. (Row 0 separates the pairs.)
     size = len(pairs.output) + 1
     keys = np.sort((columns - rows + size) * size + rows)
     rows = keys % size
@@ -209,12 +208,13 @@ def _same_words(pairs: Pairs, hopeful: Booleans) -> tuple[Integers, Integers, In
 
 
 def _best(candidates: Candidates, tables: Tables) -> Candidates:
-    """The candidate that each pair takes, in the order of the pairs; none where none saves an edit.
+    """The best candidate of each pair, in the order of the pairs, without pairs in which none saves an edit.
 
-    The one that saves most; of these the longest, then the earliest, then the one to the earliest target.
+    The best one saves most edits; ties are broken by the greatest length, then the earliest start, then the earliest
+    target.
     """
     moves = candidates.moves(tables.pairs)
-    some = np.flatnonzero(moves.ends > moves.middles)  # not words that stay where they are
+    some = np.flatnonzero(moves.ends > moves.middles)  # without shifts that change nothing
     saved = tables.distances[moves.pairs[some]] - tables.moved(moves.take(some))
     best, saved = candidates.take(some[saved > 0]), saved[saved > 0]
     order = np.lexsort((-best.targets, -best.starts, best.lengths, saved, best.pairs))
@@ -222,7 +222,7 @@ def _best(candidates: Candidates, tables: Tables) -> Candidates:
 
 
 def _shift(pairs: Pairs, moves: Moves) -> None:
-    """Carry out one move of each of some pairs."""
+    """Apply one move to each of some pairs, in place."""
     firsts, seconds = moves.middles - moves.begins, moves.ends - moves.middles
     sizes = firsts + seconds
     rows = spans(pairs.rows[moves.pairs] + moves.begins + 1, sizes)

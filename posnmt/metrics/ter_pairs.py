@@ -1,4 +1,4 @@
-"""Outputs and their references as numbers in flat arrays, for counting TER's edits.
+"""Outputs and references as word numbers in flat arrays, for TER.
 
 Legend: P pairs of an output and its reference.
 """
@@ -26,18 +26,18 @@ ONE = np.uint64(1)
 class Pairs:
     """Pairs in which neither side is empty, the longest output first.
 
-    A table of a pair has a row for each output word and a column for each reference word, after a row 0 and a column 0.
-    The rows of all pairs are numbered on from pair to pair, row 0 of each included; and so are the columns. A number of
-    a word stands for that word of that reference; 0 for output words that are not in theirs.
+    The table of a pair has a row for each output word and a column for each reference word, after row 0 and column 0.
+    The rows of all pairs are numbered consecutively, including row 0 of each pair, and so are the columns. Word numbers
+    are distinct for each reference; 0 is an output word that is not in its reference.
 
     Attributes:
         rows, columns: `[P]` the numbers of each pair's row 0 and column 0.
-        heights, widths: `[P]` words of output and reference.
+        heights, widths: `[P]` numbers of output and reference words.
         output: `[rows]` the word of each row, 0 for row 0.
         reference: `[columns]` the word of each column, 0 for column 0.
-        least: `[P]` edits that no shifts can save: words of the longer side that the other one does not have.
-        masks: 64 columns in a number, from column 1 of a reference on: bits that are set where a word stands.
-        masks_at: `[words]` where in `masks` those of each word begin; the last one of each has no bits set.
+        least: `[P]` lower bound of the edits: words of the longer side that the other side lacks.
+        masks: bit masks of the columns of a word, 64 columns per number, from column 1 of the reference.
+        masks_at: `[words]` index in `masks` of each word's first mask; the last mask of each word is 0.
     """
 
     rows: Integers
@@ -51,7 +51,7 @@ class Pairs:
     masks_at: Integers
 
     def take(self, chosen: Integers) -> Pairs:
-        """Some of the pairs, numbered anew in the order given."""
+        """Some of the pairs, renumbered in the order of `chosen`."""
         heights, widths = self.heights[chosen], self.widths[chosen]
         return replace(
             self,
@@ -71,11 +71,11 @@ class Pairs:
 
 
 def pairs_of(outputs: Sequence[Sequence[int]], references: Sequence[Sequence[int]]) -> Pairs:
-    """P outputs and references, neither of them empty, as numbers of words from 0 on; the longest output first."""
+    """Build `Pairs` from P outputs and references as word numbers from 0: none empty, the longest output first."""
     sides = [np.array(list(chain.from_iterable(side)), np.int64) for side in (outputs, references)]
     heights, widths = (np.array([len(words) for words in side], np.int64) for side in (outputs, references))
     vocabulary = 1 + max(side.max() for side in sides)
-    # Which word of which pair.
+    # Numbers of words that are distinct for each pair.
     written, wanted = (
         np.repeat(np.arange(len(lengths)) * vocabulary, lengths) + side
         for lengths, side in zip((heights, widths), sides, strict=True)
@@ -108,16 +108,16 @@ def pairs_of(outputs: Sequence[Sequence[int]], references: Sequence[Sequence[int
 
 
 def spans(firsts: Integers, lengths: Integers) -> Integers:
-    """`first`, `first + 1` … of each of several spans, one span after the other."""
+    """Concatenate the ranges that start at `firsts`, of the given lengths."""
     ends = np.cumsum(lengths)
     return np.arange(lengths.sum()) + np.repeat(firsts - ends + lengths, lengths)
 
 
 def _firsts(lengths: Integers) -> Integers:
-    """Where each pair begins when it takes one more than its length."""
+    """The start of each pair, if pairs are stored consecutively with one extra element each."""
     return np.cumsum(lengths + 1) - lengths - 1
 
 
 def _with_zeros(words: Integers, firsts: Integers) -> Integers:
-    """The words, with a 0 before those of each pair."""
+    """Insert a 0 before the words of each pair."""
     return np.insert(words, firsts - np.arange(len(firsts)), 0)

@@ -1,14 +1,15 @@
-"""Edit distances of many pairs at once inside the band of sacreBLEU's TER, what they align, and what shifts save.
+"""Banded edit distances and alignments of many pairs at once, as in sacreBLEU's TER, and the distances after shifts.
 
-sacreBLEU fills only the cells of a row that lie within 25 columns of the line between two corners of a table.
-Neighbours in a row differ by -1, 0 or 1, so a row is two numbers of 64 bits, and the next row a few operations on them
-(Myers 1999, in the form of Hyyrö 2003); here NumPy's, on one row of every pair at a time.
+sacreBLEU computes only the cells of a row within 25 columns of the diagonal of a table. Adjacent cells of a row differ
+by -1, 0 or 1, so a row is represented by two 64-bit numbers, and the next row computed by a few bit operations (Myers
+1999, in the form of Hyyrö 2003); here with NumPy, on one row of every pair at a time.
 
-The bits of a row begin one column after its *origin*: the first column of the row above or, where the band moves on,
-the column before the first of this row. The origin is taken to hold one more than in the row above. In the band that is
-true, since only the cell above leads to it; outside, a path through it is dearer than one along the diagonal. Right of
-the band a row is taken to rise by 1 a column and to match nothing, and a path there is at least as dear as one along
-the band's last diagonal. Where costs are equal, the alignment is found by looking into the band alone.
+The bits of a row start one column after its *origin*: the first column of the row above or, if the band moves on, the
+column before the first one of this row. The origin is assumed to be one more than in the row above. Within the band,
+this is correct, since only the cell above leads to it; outside, a path through it costs more than one along the
+diagonal. To the right of the band, a row is assumed to increase by 1 per column and to match nothing; a path there
+costs at least as much as one along the last diagonal of the band. Among equal costs, the alignment considers cells of
+the band only.
 
 Legend: P pairs, S moves, i row and j column in the table of a pair.
 """
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 
 # How far the band reaches to either side: sacreBLEU's _BEAM_WIDTH.
 BAND = 25
-# With more reference words than this for each output word the band moves too far from row to row for 64 bits.
+# With more reference words per output word, the band moves too far from row to row for 64 bits.
 STEEPEST = 40
-# Moves at a time: few enough for their rows to stay in the processor's cache.
+# Moves per batch, whose rows fit in the CPU's cache.
 MOVES_AT_A_TIME = 8192
 ONE = np.uint64(1)
 ALL = ~np.uint64(0)
@@ -36,12 +37,12 @@ ALL = ~np.uint64(0)
 
 @dataclass(frozen=True)
 class Alignment:
-    """The cheapest way through each table, the one that sacreBLEU takes where there are several.
+    """The cheapest path through each table; among equally cheap ones, that of sacreBLEU.
 
     Attributes:
-        rows: `[columns]` the row, counted from row 0 of the pair, in which the way comes to the column.
-        output_wrong: `[rows]` whether the output word is substituted or left out.
-        reference_wrong: `[columns]` whether the reference word is substituted or put in.
+        rows: `[columns]` the row, relative to row 0 of the pair, in which the path enters the column.
+        output_wrong: `[rows]` whether the output word is substituted or deleted.
+        reference_wrong: `[columns]` whether the reference word is substituted or inserted.
     """
 
     rows: Integers
@@ -51,11 +52,11 @@ class Alignment:
 
 @dataclass(frozen=True)
 class Moves:
-    """S shifts, each as two neighbouring blocks of an output that change places.
+    """S shifts, each as a swap of two adjacent blocks of an output.
 
     Attributes:
-        pairs: `[S]` of which pair.
-        begins, middles, ends: `[S]` the first block is words `begin` to `middle`, the second `middle` to `end`, from 0.
+        pairs: `[S]` index of the pair.
+        begins, middles, ends: `[S]` the blocks are words `begin:middle` and `middle:end`.
     """
 
     pairs: Integers
@@ -69,7 +70,7 @@ class Moves:
 
 
 def came_from(k: Integers | int, first: Integers, second: Integers) -> Integers:
-    """How far on the word stood that is the k-th, from 1 on, after blocks of so many words have changed places."""
+    """The original offset of the k-th word, from 1, after swapping blocks of `first` and `second` words."""
     return np.where(k <= second, first, np.where(k <= first + second, -second, 0))
 
 
@@ -91,7 +92,7 @@ class Tables:
         self._origins, self._drops, self._inside = self._band()
         total = len(pairs.output)
         self._plus, self._minus = np.full(total, ALL), np.zeros(total, np.uint64)
-        # What the origin holds; where the word matches; where the diagonal is taken; and where that or the cell above.
+        # The value at the origin; columns that match the word; that take the diagonal; that take it or the cell above.
         self._values = self._steps.copy()
         self._equal, self._diagonal, self._ways = (np.zeros(total, np.uint64) for _ in range(3))
         for i, count in _rows_down(pairs.heights):
@@ -106,29 +107,29 @@ class Tables:
         self.distances = self._ends(last, pairs.widths, self._plus[last], self._minus[last], self._values[last])
 
     def _band(self) -> tuple[Integers, Bits, Bits]:
-        """For each row its origin; how far that is from the one above; and the bits of the columns that can match."""
+        """For each row: its origin, its distance from the origin above, and the bits of the columns that can match."""
         pairs, i = self.pairs, self._steps
         heights, widths = (np.repeat(side, pairs.heights + 1) for side in (pairs.heights, pairs.widths))
-        # The very operations on floats that sacreBLEU makes; row 0 and the last row are whole.
+        # The same floating-point operations as in sacreBLEU; row 0 and the last row are complete.
         line = np.floor(i * (widths / heights)).astype(np.int64)
         firsts = np.where(i == 0, 0, np.maximum(0, line - BAND))
         behind = np.where((i == 0) | (i == heights), widths + 1, np.minimum(widths + 1, line + BAND))
         origins = np.where(i == 0, 0, np.maximum(_above(firsts), firsts - 1))
         drops = np.where(i == 0, 0, origins - _above(origins))
-        # The columns of the row above and the one that their last diagonal leads to; no band has as many as 63.
+        # The columns of the row above, and the one that their last diagonal leads to; always fewer than 63.
         matching = np.where(i == 0, 0, np.minimum(_above(behind) - origins, 63))
         return origins, drops.astype(np.uint64), (ONE << matching.astype(np.uint64)) - ONE
 
     def _enter(self, at: Integers, words: Integers, plus: Bits, minus: Bits) -> tuple[Bits, Bits, Bits, Integers | int]:
-        """What rows see of the rows above them, from their own origins on.
+        """Shift the rows above to the origins of the given rows.
 
         Args:
             at: the rows.
-            words: for each of them the row whose output word stands there.
-            plus, minus: the rows above.
+            words: for each row, the row with its output word.
+            plus, minus: of the rows above.
 
         Returns:
-            The columns that hold the word; plus; minus; and by how much the row above rises to the new origin.
+            The columns that match the word; plus; minus; and the increase of the row above up to the new origin.
         """
         if self._narrow:
             return self._masks[words], plus, minus, 0
@@ -137,7 +138,7 @@ class Tables:
             equal = self._masks[words] >> origins
         else:
             places, skipped = self._masks_at[words] + self._origins[at] // 64, origins % np.uint64(64)
-            # Two shifts to the left, since one by 64 is one by 0.
+            # Two left shifts, since a shift by 64 is a shift by 0.
             following = self.pairs.masks[places + 1] << ONE << (np.uint64(63) - skipped)
             equal = (self.pairs.masks[places] >> skipped) | following
         passed = (ONE << drops) - ONE
@@ -146,7 +147,7 @@ class Tables:
         return equal & inside, (plus >> drops) | ~known, (minus >> drops) & known, risen
 
     def _ends(self, last: Integers, widths: Integers, plus: Bits, minus: Bits, values: Integers) -> Integers:
-        """What the last cells of last rows hold."""
+        """The values of the last cells of the last rows."""
         bits = (ONE << (widths - self._origins[last]).astype(np.uint64)) - ONE
         return values + np.bitwise_count(plus & bits) - np.bitwise_count(minus & bits)
 
@@ -160,9 +161,9 @@ class Tables:
             came[at] = columns[:count]
             origins = self._origins[at]
             here = (ONE << (columns[:count] - origins).astype(np.uint64)) - ONE
-            # The way goes to the left as far as to the nearest column from which it goes up, at the least the origin.
+            # The path goes left to the nearest column from which it goes up, at the latest at the origin.
             ways = self._ways[at] & here
-            length = np.frexp(ways.astype(np.float64))[1].astype(np.int64)  # of the number in bits: it has at most 53
+            length = np.frexp(ways.astype(np.float64))[1].astype(np.int64)  # in bits, at most 53
             highest = np.maximum(length - 1, 0).astype(np.uint64)
             free[at] = (self._equal[at] & ways) >> highest
             columns[:count] = origins + length - ((self._diagonal[at] & ways) >> highest).astype(np.int64)
@@ -175,7 +176,7 @@ class Tables:
         return Alignment(np.repeat(self._steps, came - left), output_wrong, reference_wrong)
 
     def moved(self, moves: Moves) -> Integers:
-        """The edits `[S]` of outputs in which words were moved."""
+        """The edit distances `[S]` after moves."""
         left = self.pairs.heights[moves.pairs] - moves.begins
         order = np.argsort(-left, kind="stable")
         distances = np.empty(len(left), np.int64)
@@ -185,7 +186,7 @@ class Tables:
         return distances
 
     def _moved(self, moves: Moves, left: Integers) -> Integers:
-        """The same of moves with most rows `left` first; rows before a move are those of the table."""
+        """The same for moves sorted by decreasing `left`, the rows after `begins`; earlier rows are reused."""
         pairs = self.pairs
         start = pairs.rows[moves.pairs] + moves.begins
         first, second = moves.middles - moves.begins, moves.ends - moves.middles
@@ -200,15 +201,15 @@ class Tables:
 
 
 def _next_row(equal: Bits, plus: Bits, minus: Bits) -> tuple[Bits, Bits, Bits, Bits]:
-    """Rows from those above.
+    """Compute rows from those above.
 
     Args:
-        equal: the columns that hold the rows' words.
-        plus, minus: where the rows above rise and fall by 1 from a column to the next.
+        equal: the columns that match the rows' words.
+        plus, minus: the columns in which the rows above increase or decrease by 1.
 
     Returns:
-        Plus and minus of the rows; where the cell holds the same as the one above to the left; where it holds one more
-        than the one above.
+        Plus and minus of the rows; the cells that equal the one diagonally above; the cells that are one more than the
+        one above.
     """
     same = (((equal & plus) + plus) ^ plus) | equal | minus
     more = minus | ~(same | plus)
@@ -218,11 +219,11 @@ def _next_row(equal: Bits, plus: Bits, minus: Bits) -> tuple[Bits, Bits, Bits, B
 
 
 def _above(of_rows: Integers) -> Integers:
-    """What belongs to the row above of each row; nothing of the kind for a row 0."""
+    """The values of the rows above; undefined for row 0 of a pair."""
     return np.concatenate([of_rows[:1], of_rows[:-1]])
 
 
 def _rows_down(heights: Integers) -> Iterator[tuple[int, int]]:
-    """The numbers of rows, from 1 on, and how many of the tables, highest first, have that row."""
+    """The numbers of rows from 1, each with the number of tables, sorted by decreasing height, that have the row."""
     steps = np.arange(1, heights.max(initial=0) + 1)
     yield from zip(steps.tolist(), np.searchsorted(-heights, -steps, side="right").tolist(), strict=True)

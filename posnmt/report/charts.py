@@ -1,7 +1,7 @@
-"""What the report draws and tabulates, as numbers: one value of every system at every place along an axis.
+"""The data of the report's figures: one value of every system at each position of an axis.
 
-A figure, the table beside it on the page and the LaTeX table are made from the same `Chart`. Several seeds of a system
-are one curve, their mean; every system has the same number, and so the same colour and marker, in all charts.
+A figure, its table on the page and its LaTeX table are made from the same `Chart`. Several seeds of a system are one
+curve, their mean. A system has the same number, and thus the same colour and marker, in all charts.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 from posnmt.analyse.seeds import spread
 from posnmt.report.measures import MEASURES, Measure, measures_of, metrics_of
 
-# Bins whose distributions of output lengths are drawn; the counts of all bins are in lengths.csv.
+# Maximum number of bins with a histogram of output lengths; lengths.csv has all bins.
 MOST_DISTRIBUTIONS = 8
-# A histogram of fewer sentences is not opened if there are others.
+# Histograms of fewer sentences are not opened if there are others.
 FEWEST_SHOWN = 10
-# Classes of lengths in a histogram: neighbours are taken together for it, not in lengths.csv.
+# Maximum number of length classes in a histogram; lengths.csv has the original classes.
 MOST_CLASSES = 24
 
 Interval = Sequence[float] | None
@@ -30,9 +30,9 @@ class Curve:
     Attributes:
         name: of the system.
         number: of the system, from 0; -1 is the reference.
-        values: one for each place of the chart; None where there is nothing to measure.
-        intervals: for each value its (lower, upper), or None; of several seeds the lowest and the highest.
-        seeds: how many outputs it is the mean of.
+        values: one for each position of the chart; None where nothing can be measured.
+        intervals: for each value (lower, upper) or None; with several seeds, the lowest and highest seed.
+        seeds: number of outputs that it is the mean of.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """Curves that share axes: of one measure."""
+    """Curves of one measure, on shared axes."""
 
     measure: Measure
     curves: Sequence[Curve]
@@ -55,16 +55,16 @@ class Chart:
     """One figure and its table.
 
     Attributes:
-        name: of the files and, on the page, of figure and table.
-        title: what it shows.
-        axis: what lies along the horizontal axis.
-        labels: of the places along it.
-        panels: one above the other.
-        places: where each label stands; None: beside each other at equal distances.
-        counts: heading → how many sentences or words lie at each place; shown under the labels where it is `n`.
-        training: for each place, whether training saw its lengths; None: not known.
-        width: of the classes of a histogram, which begin at `places`; None: not a histogram.
-        opened: whether the page shows it from the start.
+        name: of the files, and of figure and table on the page.
+        title: of the figure.
+        axis: label of the horizontal axis.
+        labels: of the positions on the horizontal axis.
+        panels: from top to bottom.
+        places: coordinates of the positions; None: equally spaced.
+        counts: heading, and the number of sentences or words at each position; drawn below the labels if it is `n`.
+        training: for each position, whether its lengths occur in training; None: unknown.
+        width: of the classes of a histogram, which start at `places`; None: not a histogram.
+        opened: whether the page shows it initially.
     """
 
     name: str
@@ -80,14 +80,14 @@ class Chart:
 
     @property
     def alternative(self) -> str:
-        """What a screen reader says in place of the figure."""
+        """The alternative text of the figure, for screen readers."""
         kind = "Line chart" if self.width is None else "Histogram"
         names = ", ".join(curve.name for curve in self.panels[0].curves)
         return f"{kind}: {self.title}, one line each for {names}. Its data are in a table below."
 
 
 def families(results: dict[str, Any]) -> dict[str, list[int]]:
-    """Each system → its outputs, by their places in the results; several where there are several seeds."""
+    """System → indices of its outputs in the results: one for each seed."""
     seeds = results["seeds"] or {"systems": []}
     owners = {output: system["name"] for system in seeds["systems"] for output in system["outputs"]}
     rows_of: dict[str, list[int]] = {}
@@ -97,10 +97,10 @@ def families(results: dict[str, Any]) -> dict[str, list[int]]:
 
 
 def charts(results: dict[str, Any]) -> dict[str, list[Chart]]:
-    """All charts by the section of the page that they belong to: `length`, `distribution`, `position`, `swap`.
+    """All charts by section of the page: `length`, `distribution`, `position`, `swap`.
 
     Args:
-        results: what `posnmt.analyse.analyse.analyse` gives.
+        results: of `posnmt.analyse.analyse.analyse`.
     """
     return {
         "length": [length_chart(results, name) for name in measures_of(results)],
@@ -146,7 +146,7 @@ def _swap_chart(results: dict[str, Any], metric: str) -> Chart:
 
 
 def _swap_curves(results: dict[str, Any], metric: str, shares: Sequence[float]) -> Iterable[Curve]:
-    """A curve for each system; seeds that were given different shares are curves of their own."""
+    """A curve for each system, or for each of its seeds if they have different shares."""
     by_name = {curve["name"]: curve for curve in results["swap"]}
     spare = len(results["systems"])
     for number, (name, rows) in enumerate(families(results).items()):
@@ -162,13 +162,13 @@ def _swap_curves(results: dict[str, Any], metric: str, shares: Sequence[float]) 
 
 
 def _at(places: Sequence[float], known: Sequence[float], values: Sequence[Any]) -> list[Any]:
-    """The values at the places; None where they are not known."""
+    """The values at the places; None where they are unknown."""
     by_place = dict(zip(known, values, strict=True))
     return [by_place.get(place) for place in places]
 
 
 def _position_chart(results: dict[str, Any], kind: str) -> Chart:
-    """Precision and recall over the places in the sentence; places after the end of the longest one are left out."""
+    """Precision and recall by position in the sentence, up to the end of the longest sentence."""
     systems = results["positions"]["systems"]
     labels = [label.removesuffix(" %") for label in results["positions"]["places"][kind]]
     words = [max(each[kind]["n"][side][place] for each in systems for side in ("precision", "recall"))
@@ -194,10 +194,11 @@ def _position_chart(results: dict[str, Any], kind: str) -> Chart:
 
 
 def _distributions(results: dict[str, Any]) -> list[Chart]:
-    """How long outputs and references are, by bin of source length (Neishi and Yoshinaga 2019, Figure 5).
+    """Histograms of output and reference lengths by bin of source length (Neishi and Yoshinaga 2019, Figure 5).
 
-    Of many bins those without training and then the longest are chosen. That of the longest sources which training
-    saw and that of the shortest which it did not see, as in the paper, are opened; without training the longest.
+    With more than `MOST_DISTRIBUTIONS` bins, those beyond training are preferred, then those with the longest sources.
+    As in the paper, the bins of the longest sources within training and of the shortest beyond it are opened; without
+    trained lengths, that of the longest sources.
     """
     bins, distributions = results["bins"], results["length_distributions"]
     filled = [number for number, distribution in enumerate(distributions) if distribution]
@@ -212,7 +213,7 @@ def _distributions(results: dict[str, Any]) -> list[Chart]:
 
 
 def _distribution(results: dict[str, Any], number: int, opened: bool) -> Chart:
-    """The histogram of output lengths for the sources of one bin; of several seeds the mean."""
+    """The histogram of output lengths for the sources of one bin, as the mean over seeds."""
     distribution, each = results["length_distributions"][number], results["bins"][number]
     unit, groups = results["settings"]["unit"], families(results)
     together = -(-len(distribution["first"]) // MOST_CLASSES)
@@ -237,19 +238,19 @@ def _distribution(results: dict[str, Any], number: int, opened: bool) -> Chart:
 
 
 def _summed(counts: Sequence[int], together: int) -> list[int]:
-    """The counts with so many neighbours added up."""
+    """Sums of `together` neighbouring counts each."""
     return [sum(counts[first : first + together]) for first in range(0, len(counts), together)]
 
 
 def _interval(low: float | None, high: float | None) -> Interval:
-    """Both ends, or None where there are none."""
+    """The interval, or None if an end is missing."""
     return None if low is None or high is None else (low, high)
 
 
 def _joined(
     name: str, number: int, values: Sequence[Sequence[float | None]], intervals: Sequence[Interval] | None = None
 ) -> Curve:
-    """The outputs of one system as a curve: a single one as it is, several as mean, lowest and highest."""
+    """The curve of one system: of a single output, or the mean, lowest and highest of several."""
     if len(values) == 1:
         return Curve(name, number, values[0], intervals or [None] * len(values[0]))
     spreads = [spread(of_place) for of_place in zip(*values, strict=True)]

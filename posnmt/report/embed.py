@@ -1,4 +1,4 @@
-"""What makes the page work by itself: its script, the policy that lets that script alone run, and data inside it."""
+"""The embedded parts that make the page self-contained: its script, its content security policy and its data."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from posnmt.report.examples import Examples
 from posnmt.report.figures.canvas import SERIES
 from posnmt.report.measures import MEASURES, metrics_of
 
-# Parts of the one script, in the order in which they are joined.
+# Parts of the script, in order.
 SCRIPTS = ("report.js", "tables.js", "difference.js", "examples.js", "browser.js")
-# zlib's own default: the highest level takes several times as long for a twentieth less.
+# zlib's default: the highest level takes several times as long, and saves 5 %.
 LEVEL = 6
 
 
 def page_script() -> str:
     """The text of the page's script."""
     templates = files("posnmt.report") / "templates"
-    # Without the line ends around it the text is what stands between the tags, which is what the policy's hash is of.
+    # The hash of the policy is that of the exact text between the tags, so leading and trailing newlines are removed.
     return "\n".join((templates / name).read_text(encoding="utf-8") for name in SCRIPTS).strip()
 
 
 def content_security_policy(script: str) -> str:
-    """The Content-Security-Policy of a page that loads nothing and runs this script alone.
+    """The Content-Security-Policy of a page that loads nothing and runs only this script.
 
-    Styles are free: figures have them in attributes, for which a policy knows no practical hash.
+    All styles are allowed: figures have them in attributes, for which hashes are not practical.
     """
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
     return (
@@ -39,17 +39,17 @@ def content_security_policy(script: str) -> str:
 
 
 def packed(text: str) -> str:
-    """Text as base64 of gzip of UTF-8, which the page unpacks; the same bytes for the same text."""
+    """Compress a text as base64 of gzip of UTF-8, which the page unpacks; deterministic."""
     return base64.b64encode(gzip.compress(text.encode("utf-8"), LEVEL, mtime=0)).decode("ascii")
 
 
 def interactive_parts(results: dict[str, Any], results_text: str, examples: Examples | None) -> dict[str, Any]:
-    """What the templates need for all that takes a script.
+    """The template variables of the page's interactive parts.
 
     Args:
-        results: what `posnmt.analyse.analyse.analyse` gives.
+        results: of `posnmt.analyse.analyse.analyse`.
         results_text: the text of results.json.
-        examples: the sentences to look through; None or empty: the page has none.
+        examples: the sentences of the example browser; None or empty: the page has none.
     """
     from markupsafe import Markup
 

@@ -1,4 +1,4 @@
-"""The sentences that the page lets its reader look through, with the scores of each system for each of them."""
+"""The sentences of the page's example browser, with the sentence scores of each system."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from posnmt.metrics.scores import sentence_scores
 if TYPE_CHECKING:
     import numpy as np
 
-# Scores are kept as whole hundredths: a page shows one decimal, and two sentences seldom differ by less.
+# Scores are stored as integers, in hundredths; the page shows one decimal.
 DECIMALS = 2
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Sentences for the page. E of the N sentences, M systems.
+    """Sentences for the page: E of the N sentences, M systems.
 
     Attributes:
         total: N.
-        numbers: `[E]` the place of each among all, from 0, rising.
-        texts: `[E]` of source, reference and each system's output.
+        numbers: `[E]` indices of the sentences, from 0, increasing.
+        texts: `[E]` lists of source, reference and each system's output.
         lengths: `[E]` of the sources, in the unit of the analysis.
-        seen: `[E]` whether training saw sources of that length; None: not known.
+        seen: `[E]` whether sources of that length occur in training; None: unknown.
         scores: metric → `[M][E]`, in hundredths of a point.
-        by_character: whether differences are those of characters: the references have no blanks between words.
+        by_character: whether to compare texts by character, because the references have no blanks between words.
     """
 
     total: int
@@ -54,11 +54,11 @@ class Examples:
         """The examples of an analysis.
 
         Args:
-            texts: source, reference and outputs; those of swapped sources, which come last, are left out.
+            texts: source, reference and outputs; outputs of swapped sources, which come last, are left out.
             lengths: `[N]` of the sources.
-            additive: the counts of the outputs, in their order.
-            trained: the lengths seen in training.
-            wanted: how many sentences, taken at equal distances; None: all.
+            additive: the statistics of the outputs, in the same order.
+            trained: the source lengths in training.
+            wanted: number of sentences, evenly spaced; None: all.
         """
         import numpy as np
 
@@ -84,13 +84,13 @@ class Examples:
         )
 
     def text(self, systems: Sequence[dict[str, Any]], metrics: Sequence[dict[str, Any]]) -> str:
-        """Everything as JSON, for the page's script.
+        """All data as JSON, for the page's script.
 
-        A sentence's texts stand together, so that what its translations have in common is packed well.
+        The texts of a sentence are adjacent, so that the similarity of its translations helps compression.
 
         Args:
-            systems: about each system, in order.
-            metrics: about each metric that the page shows: `name` and whatever else.
+            systems: properties of each system, in order.
+            metrics: properties of each metric that the page shows, with its `name`.
         """
         fields = {
             "systems": systems,

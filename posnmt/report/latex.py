@@ -1,4 +1,4 @@
-"""Text and tables as LaTeX: any name stays the text that it is, and every file is plain ASCII that any engine reads."""
+"""Text and tables as LaTeX: any text is escaped, and files are plain ASCII for any engine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# `[` and `*` would be read as options of the `\\` before them.
+# `[` and `*` would be parsed as options of a preceding `\\`.
 _SPECIAL = {
     "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}",
@@ -16,23 +16,23 @@ _SPECIAL = {
     "ß": r"\ss{}", "æ": r"\ae{}", "Æ": r"\AE{}", "œ": r"\oe{}", "Œ": r"\OE{}", "ø": r"\o{}", "Ø": r"\O{}",
     "ł": r"\l{}", "Ł": r"\L{}", "ı": r"\i{}",
 }  # fmt: skip
-# Marks above and below letters that every font encoding of LaTeX has.
+# Diacritics that every font encoding of LaTeX has.
 _ACCENTS = {
     "\u0300": "`", "\u0301": "'", "\u0302": "^", "\u0303": "~", "\u0304": "=", "\u0306": "u", "\u0307": ".",
     "\u0308": '"', "\u030a": "r", "\u030b": "H", "\u030c": "v", "\u0323": "d", "\u0327": "c",
 }  # fmt: skip
 _OTHER = r"\posnmtletter"
-# XeLaTeX and LuaLaTeX print such a letter in the font that is set; pdfLaTeX has no font for it, and prints its number.
+# XeLaTeX and LuaLaTeX print other letters in the current font; pdfLaTeX lacks a font, and prints their code points.
 _DEFINE_OTHER = rf"\providecommand{{{_OTHER}}}[2]{{\ifdefined\Umathcode\char#2\relax\else U+#1\fi\allowbreak}}"
-# Columns beyond which a table needs both columns of a page.
+# Tables with more columns span both columns of a page.
 WIDE = 5
-# Letters of LaTeX beyond which a name may be broken into lines.
+# Names with more characters of LaTeX may be broken into lines.
 LONGEST = 45
 NEEDS = r"% needs \usepackage{booktabs}"
 
 
 def escape(text: str) -> str:
-    """A text as LaTeX that prints it: special characters, accents, and letters of any script."""
+    """Escape a text for LaTeX: special characters, accents, and letters of any script."""
     return "".join(map(_letter, unicodedata.normalize("NFC", text)))
 
 
@@ -58,9 +58,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Block:
-    """One tabular: `heading` rows of cells, whose spanning ones are underlined, and the body; all of it LaTeX.
+    """One tabular: heading rows, in which spanning cells are underlined, and the body; all texts are LaTeX.
 
-    The first column is text, on the left, in several lines where it is long; the others are figures, on the right.
+    The first column is text, left-aligned and wrapped if it is long; the others are figures, aligned by `align`.
     """
 
     heading: Sequence[Sequence[Cell]]
@@ -69,11 +69,11 @@ class Block:
 
     @property
     def columns(self) -> int:
-        """How many columns it has."""
+        """The number of columns."""
         return sum(cell.span for cell in self.heading[0])
 
     def lines(self) -> list[str]:
-        """Its lines."""
+        """The lines of the tabular."""
         first = "l" if max(len(row[0]) for row in self.rows) <= LONGEST else r"p{0.4\linewidth}"
         return [
             rf"\begin{{tabular}}{{@{{}}{first}{self.align * (self.columns - 1)}@{{}}}}",
@@ -105,12 +105,12 @@ def _spanning(cell: Cell) -> str:
 
 
 def table(blocks: Sequence[Block], caption: str, label: str) -> str:
-    """A file with a `table` environment, across both columns of a page where its tabulars are wide.
+    """The text of a file with a `table` environment, or `table*` if its tabulars are wide.
 
     Args:
-        blocks: tabulars, one under the other.
-        caption: LaTeX.
-        label: what follows `tab:` in the label.
+        blocks: tabulars, from top to bottom.
+        caption: in LaTeX.
+        label: without the prefix `tab:`.
     """
     environment = "table*" if max(block.columns for block in blocks) > WIDE else "table"
     inner = r"\\[\medskipamount]".join("\n".join(block.lines()) + "\n" for block in blocks).splitlines()

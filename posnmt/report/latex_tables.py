@@ -1,4 +1,4 @@
-"""The results as LaTeX tables in the layouts of the papers, each file a `table` to be read with `\\input`."""
+"""The results as LaTeX tables in the layouts of the papers; each file is a `table` for `\\input`."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from posnmt.report.charts import Chart, Curve
 from posnmt.report.latex import Block, Cell, escape, table
 from posnmt.report.measures import MEASURES, measures_of, metrics_of
 
-# Columns of figures that stand beside each other; with more of them a table goes on in a second tabular below.
+# Maximum number of columns of figures; a table with more continues in a second tabular below.
 MOST_COLUMNS = 10
-# The same of scores alone, which are short.
+# The same for tables of scores, which are narrow.
 MOST_SHORT = 14
-# A matrix has the systems' names at its top if there are at most so many, none longer than this; else their numbers.
+# A matrix has the systems' names as column headings if they are at most this many and this long; otherwise numbers.
 MOST_NAMED, LONGEST_NAMED = 6, 12
 _MARKS = {">>": r"$\gg$", "<<": r"$\ll$", ">": "$>$", "<": "$<$", "~": r"$\sim$", "": ""}
 
 
 def latex_tables(results: dict[str, Any], charts: dict[str, list[Chart]]) -> dict[str, str]:
-    """The LaTeX files by name; those that would hold nothing are left out.
+    """Name → text of the LaTeX files, without empty ones.
 
     Args:
-        results: what `posnmt.analyse.analyse.analyse` gives.
+        results: of `posnmt.analyse.analyse.analyse`.
         charts: from `posnmt.report.charts.charts`.
     """
     files = {"overall": _overall(results), "by-length": _by_length(results, charts["length"])}
@@ -44,7 +44,7 @@ def latex_tables(results: dict[str, Any], charts: dict[str, list[Chart]]) -> dic
 
 
 def _overall(results: dict[str, Any]) -> str:
-    """A row for each output; after each score how it stands to the first output."""
+    """A row for each output; scores have marks of significance against the first output."""
     measures = measures_of(results)
     rows = []
     for number, system in enumerate(results["systems"]):
@@ -59,14 +59,14 @@ def _overall(results: dict[str, Any]) -> str:
 
 
 def _mark(results: dict[str, Any], measure: str, number: int) -> str:
-    """How an output stands to the first one, as a superscript; nothing where the difference may be chance."""
+    """The mark of an output against the first one, as a superscript; empty if the difference is not significant."""
     metrics = (results["significance"] or {"metrics": {}})["metrics"]
     mark = metrics[measure]["tests"]["paired_bootstrap"]["marks"][number][0] if measure in metrics else ""
     return "" if mark in ("", "~") else rf"\rlap{{\textsuperscript{{{_MARKS[mark]}}}}}"
 
 
 def _levels(results: dict[str, Any]) -> str:
-    """What the marks mean."""
+    """The explanation of the marks."""
     strong, weak = results["significance"]["levels"] if results["significance"] else (0.01, 0.05)
     correction = results["settings"]["correction"]
     corrected = "" if correction == "none" else f", corrected for the number of pairs ({escape(correction.title())})"
@@ -100,7 +100,7 @@ def _by_length(results: dict[str, Any], charts: Sequence[Chart]) -> str:
 
 
 def _of_chart(chart: Chart) -> str:
-    """A row for each system, a column for each place of the chart."""
+    """A row for each system, a column for each position of the chart."""
     heading = [[Cell("System"), *(Cell(_label(label)) for label in chart.labels)]]
     if chart.counts:
         heading.append([Cell("$n$"), *(Cell(str(count)) for count in chart.counts[1])])
@@ -116,7 +116,7 @@ def _of_chart(chart: Chart) -> str:
 def _matrix(
     results: dict[str, Any], name: str, systems: Sequence[str], metric: str, test: str, marks: Sequence[Sequence[str]]
 ) -> str:
-    """Neishi and Yoshinaga (2019), Table 4: how the system of each row stands to that of each column."""
+    """Neishi and Yoshinaga (2019), Table 4: the mark of each row's system against each column's."""
     named = len(systems) <= MOST_NAMED and max(map(len, systems)) <= LONGEST_NAMED
     heads = [escape(system) if named else str(number) for number, system in enumerate(systems, 1)]
     sides = [escape(system) if named else f"{number} {escape(system)}" for number, system in enumerate(systems, 1)]
@@ -145,14 +145,14 @@ def _seeds(results: dict[str, Any]) -> str:
 
 
 def _spread(measure: str, spread: dict[str, float | None]) -> str:
-    """Mean and deviation; a deviation is never negative and has no sign."""
+    """Mean and standard deviation; a deviation has no sign."""
     if spread["mean"] is None or spread["deviation"] is None:
         return _figure(measure, None)
     return rf"{_figure(measure, spread['mean'])} $\pm$ {spread['deviation']:.{MEASURES[measure].decimals}f}"
 
 
 def _cut(block: Block, most: int = MOST_COLUMNS) -> list[Block]:
-    """The tabular, or, with more than `most` columns of figures, several that stand below each other."""
+    """Split a tabular into several with at most `most` columns of figures each."""
     cut = []
     for part in _parts(block.columns - 1, most):
         heading = [[row[0], *(row[column + 1] for column in part)] for row in block.heading]
@@ -162,13 +162,13 @@ def _cut(block: Block, most: int = MOST_COLUMNS) -> list[Block]:
 
 
 def _parts(count: int, most: int) -> list[range]:
-    """The numbers below `count` in parts of nearly the same size, none larger than `most`."""
+    """Split the numbers below `count` into parts of nearly equal size, at most `most`."""
     parts = -(-count // most)
     return [range(count * part // parts, count * (part + 1) // parts) for part in range(parts)]
 
 
 def _counts(chart: Chart) -> Sequence[int]:
-    """How many sentences lie at each place."""
+    """The number of sentences at each position."""
     return chart.counts[1] if chart.counts else []
 
 
@@ -184,12 +184,12 @@ def _figure(measure: str, value: float | None) -> str:
 
 
 def _label(label: str) -> str:
-    """A bin or a share; a bin's ends stand apart as numbers do."""
+    """The label of a bin or a share, with an en dash in ranges."""
     return escape(label.replace("-", "\N{EN DASH}"))
 
 
 def _seeds_noted(chart: Chart) -> str:
-    """That some rows are means."""
+    """A remark on rows that are means over seeds."""
     curves: Sequence[Curve] = chart.panels[0].curves
     several = [f"{escape(curve.name)} ({curve.seeds})" for curve in curves if curve.seeds > 1]
     return f" Means of several seeds: {', '.join(several)}." if several else ""

@@ -1,4 +1,4 @@
-"""How people read the measures: names, which way is better, and how many decimals are shown."""
+"""The presentation of measures: titles, which direction is better, and decimals."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Measure:
-    """How people read one measure: its name, which way is better, and how many decimals it is shown with.
+    """The presentation of one measure.
 
     Attributes:
         title: its name.
         better: which values are better, or what it is.
-        decimals: how many are shown.
-        signed: a plus stands before what is above 0.
-        neutral: the value that is neither too much nor too little, drawn as a line; None: there is none.
+        decimals: number of decimals.
+        signed: whether positive values have a plus sign.
+        neutral: the ideal value of a measure that can be too high or too low, drawn as a line; None: there is none.
     """
 
     title: str
@@ -25,7 +25,7 @@ class Measure:
     neutral: float | None = None
 
     def show(self, value: float | None) -> str:
-        """The value as text; a dash where there is none."""
+        """Format a value; a dash for None."""
         if value is None:
             return "–"
         rounded = round(value, self.decimals)
@@ -44,15 +44,12 @@ MEASURES = {
 
 
 def measures_of(results: dict[str, Any]) -> list[str]:
-    """The measures that the results hold, in the order in which they are shown: the main metric comes first.
-
-    The main metric is the one that was named first when the analysis was made.
-    """
+    """The measures in the results in the order of presentation, from the main metric on: the first one requested."""
     held = [name for name in MEASURES if name in results["systems"][0]["overall"]]
     main = results["settings"]["metrics"][0]
     return [main, *(name for name in held if name != main)]
 
 
 def metrics_of(results: dict[str, Any]) -> list[str]:
-    """The measures of quality alone, without those of length, in the same order."""
+    """The same without measures of length."""
     return [name for name in measures_of(results) if name in results["settings"]["metrics"]]

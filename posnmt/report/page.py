@@ -1,4 +1,4 @@
-"""The report: one HTML file that stands alone, with the tables and figures of an analysis."""
+"""The report: a self-contained HTML file with the tables and figures of an analysis."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-# The colours that figures are drawn with, by their names in the page's style sheet, which adds the dark values.
+# Name in the page's style sheet → colour of figures; the style sheet adds the colours of the dark theme.
 LIGHT = {**COLOURS, **{f"series-{number}": colour for number, colour in enumerate(SERIES, 1)}}
 _VARIABLES = {colour: f"var(--{name})" for name, colour in LIGHT.items()}
 
@@ -35,12 +35,12 @@ def render(
     """The page as HTML text.
 
     Args:
-        results: what `posnmt.analyse.analyse.analyse` gives.
+        results: of `posnmt.analyse.analyse.analyse`.
         sections: from `posnmt.report.charts.charts`.
         drawings: the figure of each chart, from `posnmt.report.figures.draw`.
-        files: the names of the other files that are written.
-        results_text: the text of results.json, which the page lets its reader save.
-        examples: the sentences to look through, if any.
+        files: the names of the other files of the report.
+        results_text: the text of results.json, which can be saved from the page.
+        examples: the sentences of the example browser, if any.
     """
     every = [chart for section in sections.values() for chart in section]
     page = templates().get_template("report.html")
@@ -58,7 +58,7 @@ def render(
 
 
 def templates() -> Environment:
-    """The templates of all pages: what they are given is escaped, and what they are not given is an error."""
+    """The environment of all templates: variables are escaped, and undefined ones are errors."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     return Environment(
@@ -78,14 +78,14 @@ def inline_figures(charts: Iterable[Chart], drawings: Mapping[str, Drawing]) -> 
 
 
 def inline_svg(svg: str, prefix: str, alternative: str) -> str:
-    """An SVG file's text as an element inside a page.
+    """Convert the text of an SVG file to an element of a page.
 
-    Its ids start with `prefix`, so that several figures share a page; its colours become the page's variables; it
-    fills the width that it is given; `alternative` is what a screen reader says in its place.
+    Its ids get a `prefix`, so that several figures can share a page; its colours become variables of the style sheet;
+    it fills the available width; `alternative` is its text for screen readers.
     """
     root = ElementTree.fromstring(svg)
     for element in root.iter():
-        # Namespaces are understood within HTML; without them the page names no address at all.
+        # HTML implies the namespaces; without them, the page contains no URL.
         element.tag = element.tag.rpartition("}")[2]
         element.attrib = {
             key.rpartition("}")[2]: _inline_value(key, value, prefix) for key, value in element.attrib.items()
@@ -97,7 +97,7 @@ def inline_svg(svg: str, prefix: str, alternative: str) -> str:
 
 
 def _inline_value(key: str, value: str, prefix: str) -> str:
-    """An attribute's value with ids made the figure's own and colours made variables."""
+    """An attribute's value with prefixed ids, and with variables for colours."""
     if key == "id":
         return f"{prefix}-{value}"
     value = re.sub(r"^#(?=\w)", f"#{prefix}-", value) if key.endswith("href") else value
@@ -106,7 +106,7 @@ def _inline_value(key: str, value: str, prefix: str) -> str:
 
 
 def _training_words(training: dict[str, int | None] | None) -> str | None:
-    """The trained source lengths in words, or None when nothing is known of them."""
+    """The range of trained source lengths in words; None if they are unknown."""
     if training is None:
         return None
     shortest, longest = training["shortest"], training["longest"]

@@ -1,4 +1,4 @@
-"""The results as CSV files, in full precision: one row for each figure's place, empty cells where there is nothing."""
+"""The results as CSV files, in full precision; missing values are empty cells."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Rows = Iterable[Sequence[Any]]
 
 
 def csv_tables(results: dict[str, Any]) -> dict[str, str]:
-    """The CSV files by name; those that would hold nothing are left out.
+    """Name → text of the CSV files, without empty ones.
 
     Args:
-        results: what `posnmt.analyse.analyse.analyse` gives.
+        results: of `posnmt.analyse.analyse.analyse`.
     """
     measures = [name for name in results["systems"][0]["overall"] if name != "n"]
     ends = [f"{name}_{end}" for name in measures for end in ("low", "high")] if results["settings"]["samples"] else []
@@ -51,12 +51,12 @@ def _csv(rows: Rows) -> str:
 
 
 def _limits(intervals: dict[str, Any], measures: Sequence[str], ends: Sequence[str]) -> Iterator[float | None]:
-    """Lower and upper end of each measure's interval side by side; nothing without intervals."""
+    """The lower and upper end of each measure's interval; empty without intervals."""
     return chain.from_iterable(intervals.get(name) or (None, None) for name in measures if ends)
 
 
 def _scores(results: dict[str, Any], measures: Sequence[str], ends: Sequence[str]) -> Rows:
-    """A row for each output and bin, `all` for the whole test set."""
+    """A row for each output and bin; the bin `all` is the full test set."""
     overall = {"label": "all", "first": None, "last": None, "training": None}
     for system in results["systems"]:
         values = [system["overall"], *system["bins"]]
@@ -69,7 +69,7 @@ def _scores(results: dict[str, Any], measures: Sequence[str], ends: Sequence[str
 
 
 def _tests(results: dict[str, Any]) -> Rows:
-    """A row for each metric, test and ordered pair: of outputs, and by Welch's test of systems with several seeds."""
+    """A row for each metric, test and ordered pair of outputs; for Welch's test, of systems with several seeds."""
     names = [system["name"] for system in results["systems"]]
     for metric, entry in (results["significance"] or {"metrics": {}})["metrics"].items():
         for test, matrices in entry["tests"].items():

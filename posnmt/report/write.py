@@ -1,4 +1,4 @@
-"""The files of an analysis: results.json, CSV and LaTeX tables, figures and the page."""
+"""Write the files of an analysis: results.json, CSV and LaTeX tables, figures and the page."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ if TYPE_CHECKING:
 
 
 def place_faults(out: Path) -> list[UserError]:
-    """Why no folder can be at a place, to be asked before anything is measured."""
+    """Faults of an output folder, to be checked before anything is measured."""
     if out.exists() and not out.is_dir():
-        return [UserError("the place for the results is a file, not a folder", out, "name a folder")]
+        return [UserError("the output folder is a file", out, "name a folder")]
     return []
 
 
 def write(analysis: Analysis, out: Path, examples: int | None = None) -> None:
-    """Draw everything, then write the files.
+    """Draw all figures, then write all files.
 
     Args:
-        out: the folder, made if it is not there.
-        examples: how many sentences, at equal distances, the page shows with all their texts; None: all, 0: none.
+        analysis: the results.
+        out: the folder, created if it does not exist.
+        examples: number of evenly spaced sentences in the page's example browser; None: all, 0: none.
 
     Raises:
         UserError: the files cannot be written.

@@ -1,1 +1,1 @@
-"""Studies: many systems trained and measured alike, from a recipe to a report."""
+"""Studies: many systems trained and evaluated under the same conditions, from a recipe to a report."""

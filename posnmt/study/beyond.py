@@ -1,4 +1,4 @@
-"""What a study's report has beyond the paper's own tables: every seed with its interval, and what all of it cost."""
+"""Tables of a study's report beyond those of the paper: every output with intervals, and the cost of training."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Run = dict[str, Any]
 
 
 def every_output(results: StudyResults) -> list[Sheet]:
-    """For each analysis a table with a row for every output."""
+    """A table for each analysis, with a row for every output."""
     return [_outputs(results, name, measured) for name, measured in results.measured.items()]
 
 
 def _outputs(results: StudyResults, name: str, measured: Measured) -> Sheet:
-    """Every output of one analysis on the whole test set."""
+    """The scores of every output of one analysis on the whole test set."""
     measures = measures_of(measured.results)
     rows = []
     for variant, places in measured.places.items():
@@ -42,7 +42,7 @@ def _outputs(results: StudyResults, name: str, measured: Measured) -> Sheet:
 
 
 def cost(results: StudyResults) -> list[Sheet]:
-    """What each training took, and how fast its system trains and translates; nothing without trainings."""
+    """A table of the time, size and speed of every training; empty without trainings."""
     if not results.runs:
         return []
     tests = list(dict.fromkeys(test for run in results.runs for test in run["decoding_speed"]))
@@ -65,22 +65,24 @@ def cost(results: StudyResults) -> list[Sheet]:
         for run in results.runs
     ]
     legend = [f"All trainings together: {duration(results.cost)}."]
-    return [Sheet("cost", "Cost", "Every training, and what it took", [Grid(heads, rows, corner="Training")], legend)]
+    return [
+        Sheet("cost", "Cost", "Every training, its time and its speed", [Grid(heads, rows, corner="Training")], legend)
+    ]
 
 
 def _error(run: Run) -> str:
-    """Why a training is not done, as a sentence."""
+    """The error of a training as a sentence; empty if there is none."""
     return f"{run['error'].rstrip('.')}." if run["error"] else ""
 
 
 def _count(figure: float | None, measure: str) -> Cell:
-    """One figure that a run has by itself."""
+    """The cell of a measure in `OF_RUNS`."""
     assert measure in OF_RUNS
     return Cell() if figure is None else Cell(own=show(figure, measure), mean=figure, seeds=1)
 
 
 def duration(seconds: float) -> str:
-    """Hours, minutes and seconds, the two largest of them."""
+    """A duration in its two largest units: "2 d 3 h", "1 h 05 min" or "4 min 30 s"."""
     total = round(seconds)
     days, hours, minutes = total // 86400, total % 86400 // 3600, total % 3600 // 60
     if days:

@@ -1,7 +1,7 @@
-"""How long a study takes on this machine, and how much disk: a few updates and a few translations of every system.
+"""Estimates of the time and disk space of a study on this machine, from a few updates and translations of every system.
 
-Times are those of one step on one core, or on one GPU where there is one. They come from random text of middling
-length, so they are right within a factor of two, no better.
+Times are for one core, or for one GPU if there is one. They are measured on random sentences of average length, so
+expect them to be off by up to a factor of two.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Any
 from posnmt.study.plan import Plan
 from posnmt.workflow.graph import Step
 
-# Subwords of a sentence, and tokens of a timed batch: enough for the speed of matrix products to be what it will be.
+# Subwords per sentence, and tokens per timed batch: large enough for a representative speed of matrix products.
 LENGTH, TOKENS = 25, 1024
 BYTES_OF_A_TOKEN = 5
 
 
 @dataclass(frozen=True)
 class Speed:
-    """What one configuration of a model takes here.
+    """The speed of one configuration of a model on this machine.
 
     Attributes:
-        update: seconds of training for each target token.
-        translation: seconds for each source subword translated.
-        parameters: of the model.
+        update: seconds of training per target token.
+        translation: seconds of translation per source subword.
+        parameters: number of parameters.
     """
 
     update: float
@@ -38,7 +38,7 @@ class Speed:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Of all steps of one kind: how many, the hours of work, and the disk in GiB; None where that cannot be said."""
+    """The number of steps of one kind, their hours of work (None: unknown), and their disk space in GiB."""
 
     steps: int
     hours: float | None
@@ -46,7 +46,7 @@ class Estimate:
 
 
 def measure(tree: Mapping[str, Any]) -> Speed:
-    """Time three updates and one batch of translations with a model as the configuration makes it."""
+    """Time three updates and one batch of translations of a configuration, with one thread."""
     import torch
 
     threads = torch.get_num_threads()
@@ -58,7 +58,7 @@ def measure(tree: Mapping[str, Any]) -> Speed:
 
 
 def _measure(tree: Mapping[str, Any]) -> Speed:
-    """What `measure` gives, with the threads that there are."""
+    """The same with the current number of threads."""
     import torch
 
     from posnmt.config.schema import Decode
@@ -98,7 +98,7 @@ def _measure(tree: Mapping[str, Any]) -> Speed:
 
 
 def _seconds(work: Callable[[], object], times: int, device: Any) -> float:
-    """Seconds for one time, after one to warm up."""
+    """Mean seconds per call of `work`, after one call to warm up."""
     import torch
 
     work()
@@ -111,11 +111,11 @@ def _seconds(work: Callable[[], object], times: int, device: Any) -> float:
 
 
 def estimate(study_plan: Plan, say: Callable[[str], None]) -> dict[str, Estimate]:
-    """Kind of step -> what its steps take.
+    """Kind of step -> its estimate. Analyses count as two minutes each.
 
     Args:
-        made: the plan; its analyses are counted as two minutes each.
-        say: told which system is being timed.
+        study_plan: the plan.
+        say: called with the name of the system that is being timed.
     """
     speeds: dict[str, Speed] = {}
     lines = _corpus_lines(study_plan)
@@ -158,7 +158,7 @@ def _config_of(study_plan: Plan, step: Step) -> dict[str, Any] | None:
 
 
 def _training(config: Mapping[str, Any], speed: Speed, pairs: int | None) -> float | None:
-    """Seconds of a training; None where it goes by passes over a text whose size is not known."""
+    """Seconds of a training; None if its length is in epochs, and the size of its text is unknown."""
     settings = {"batch": 4096, **config["train"]}
     if settings.get("minutes"):
         return 60.0 * float(settings["minutes"])
@@ -171,7 +171,7 @@ def _training(config: Mapping[str, Any], speed: Speed, pairs: int | None) -> flo
 
 
 def _corpus_lines(study_plan: Plan) -> dict[str, int]:
-    """Step -> lines of its text, where they can be counted without making it."""
+    """Step -> lines of its text, if they can be counted before it has run."""
     from posnmt.data.corpus import TextFile, open_text
 
     lines: dict[str, int] = {}

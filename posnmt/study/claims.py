@@ -1,4 +1,4 @@
-"""What a paper claims, as comparisons of figures that a study measures; posnmt.study.verdict decides them."""
+"""Claims of a paper as comparisons of figures that a study measures; `posnmt.study.verdict` decides them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Lengths = Literal["all", "seen", "longer", "shorter"]
 Measure = Literal[
     "bleu", "chrf", "ter", "multi-bleu", "length_difference", "length_ratio", "training_speed", "decoding_speed"
 ]
-# Of a run, not of sentences: source tokens a second.
+# Measures of a run, not of sentences: source tokens per second.
 SPEEDS = ("training_speed", "decoding_speed")
 
 
@@ -30,8 +30,8 @@ Range = Annotated[list[int | None], Field(min_length=2, max_length=2), AfterVali
 class Figures(Section):
     """A figure of one system, or the difference of two: `system` minus `minus`.
 
-    `lengths` says on which sentences: `seen`, `longer` and `shorter` go by the source lengths in the training of
-    `system`; [first, last] are source lengths themselves, null for no end.
+    `lengths` selects sentences by source length: `seen`, `longer` and `shorter` are relative to the lengths in the
+    training of `system`; [first, last] is a range, with null for an open end.
     """
 
     system: str = Field(description="system, or system/training")
@@ -40,20 +40,20 @@ class Figures(Section):
     share: float = Field(0, ge=0, le=1, description="of swapped source words")
 
     def lengths_at(self, scale: Scale) -> Lengths | Range | None:
-        """The lengths at a scale; None where they are given by scale, and not for this one."""
+        """The lengths at a scale; None if they are specified by scale, but not for this one."""
         return self.lengths.get(scale) if isinstance(self.lengths, dict) else self.lengths
 
     @property
     def variants(self) -> list[str]:
-        """The systems whose outputs it needs."""
+        """The systems whose figures are used."""
         return [self.system, *([self.minus] if self.minus else [])]
 
 
 class Comparison(Section):
-    """One thing that must be so for the claim to hold.
+    """One condition of a claim.
 
-    `higher` and `lower` compare `of` with `than` (or with 0), by more than `by`; `equal` asks that they differ by less
-    than `within`. With `relative: true` `by` and `within` are shares of `than`, as for speeds.
+    `higher` and `lower`: `of` differs from `than` (or from 0) by more than `by`; `equal`: by less than `within`. With
+    `relative: true`, for example for speeds, `by` and `within` are fractions of `than`.
     """
 
     analysis: str
@@ -74,7 +74,7 @@ class Comparison(Section):
         if self.relative and self.than is None:
             raise ValueError("`relative` needs `than`: a share of what?")
         if self.measure in SPEEDS and any(side.lengths != "all" for side in self.sides):
-            raise ValueError(f"{self.measure} is of a whole run: it has no `lengths`")
+            raise ValueError(f"{self.measure} is a measure of runs: it has no `lengths`")
         return self
 
     @property
@@ -84,7 +84,7 @@ class Comparison(Section):
 
 
 class Claim(Section):
-    """A claim of the paper, and what must hold of our figures for it to be supported."""
+    """A claim of the paper, and the conditions under which the study supports it."""
 
     claim: int | str
     says: str

@@ -1,6 +1,6 @@
-"""Differences between means over seeds, and what chance does to them: other sentences, and other seeds.
+"""Differences of means over seeds, and their variance over sentences and seeds.
 
-Legend: T terms, S seeds of a term, N sentences, n those that any term is measured on, c bootstrap samples at a time.
+Legend: T terms, S seeds of a term, N sentences, n those that any term is measured on, c bootstrap samples per batch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SAMPLES = 2000
 SEED = 1
-# With more degrees of freedom Student's t and the normal distribution differ by less than a figure shows.
+# With more degrees of freedom, Student's t distribution is replaced by the normal distribution.
 NORMAL = 10_000
 
 
@@ -32,10 +32,10 @@ class Term:
 
     Attributes:
         variant: the system and its training; the seeds of two variants are independent of each other.
-        places: of its outputs in the evidence, in the order of the seeds.
-        chosen: `[N]` whether it is measured on a sentence.
-        sign: 1 or -1: how it counts on its side.
-        than: whether it is on the side that is compared with.
+        places: indices of its outputs in the evidence, in the order of the seeds.
+        chosen: `[N]` mask of the sentences that it is measured on.
+        sign: 1 or -1, its sign on its side.
+        than: whether it belongs to `than`, not to `of`.
     """
 
     variant: Variant
@@ -47,11 +47,11 @@ class Term:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value that would be another with other sentences and seeds.
+    """An estimate with its variance over sentences and seeds.
 
     Attributes:
         value: the estimate.
-        variance: of it, over sentences and seeds.
+        variance: of the value.
         freedom: degrees of freedom of the variance; may be infinite.
     """
 
@@ -60,21 +60,21 @@ class Estimate:
     freedom: float
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Student's t interval that holds the true value in a share `level` of all studies."""
+        """Student's t interval with confidence `level`, from 0 to 1."""
         reach = t_quantile((1 + level) / 2, self.freedom) * math.sqrt(self.variance)
         return self.value - reach, self.value + reach
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """`of` less `than`, or, if relative, by which share of `than` it is more: of / than - 1.
+    """`of` - `than`, or, if relative, `of` / `than` - 1.
 
     Attributes:
         evidence: of one analysis.
-        measure: one of `evidence.measures`, or None where `figures` has the scores.
+        measure: one of `evidence.measures`, or None with `figures`.
         terms: of both sides; at least one of `of`.
         relative: as above.
-        figures: for each term a figure of each seed that is no function of sentences (a speed).
+        figures: for each term a figure of each seed that does not depend on sentences, such as a speed.
     """
 
     evidence: Evidence
@@ -85,7 +85,7 @@ class Contrast:
 
     @cached_property
     def scores(self) -> list[np.ndarray]:
-        """For each term the score of each seed's output on the term's sentences, `[S]`."""
+        """For each term, the scores `[S]` of its seeds' outputs on the term's sentences."""
         import numpy as np
 
         if self.figures is not None:
@@ -99,7 +99,7 @@ class Contrast:
 
     @cached_property
     def sides(self) -> tuple[float, float]:
-        """The estimates of `of` and of `than`; `than` is 0 where there is none."""
+        """The estimates of `of` and `than`; `than` is 0 without terms."""
         import numpy as np
 
         of, than = self._sides(np.array([scores.mean() for scores in self.scores]))
@@ -107,17 +107,17 @@ class Contrast:
 
     @property
     def value(self) -> float:
-        """The contrast; NaN where a figure is not defined."""
+        """The contrast; NaN if it is undefined."""
         of, than = self.sides
         return of / than - 1 if self.relative else of - than
 
     def estimate(self) -> Estimate:
-        """The contrast and its variance: over sentences, plus over the seeds of each variant.
+        """The contrast and its variance: that over sentences, plus that over the seeds of each variant.
 
-        A variant whose seeds have the sample variance s^2 and that counts with the coefficient g adds g^2 s^2 / S, with
-        S - 1 degrees of freedom; the part of the sentences has so many that they count as infinite. The degrees of
-        freedom of the sum are Welch's (1947) and Satterthwaite's (1946). What a seed makes of single sentences is in
-        both parts, so that the variance is rather too large than too small.
+        A variant with sample variance s^2 over its seeds and coefficient g contributes g^2 s^2 / S, with S - 1 degrees
+        of freedom; the contribution of the sentences counts as having infinitely many. The degrees of freedom of the
+        sum follow Welch (1947) and Satterthwaite (1946). Interactions of seeds and sentences are in both
+        contributions, so the variance is conservative.
         """
         over_seeds = self._seed_variances()
         variance = self._sentence_variance() + sum(part for part, _ in over_seeds)
@@ -132,22 +132,22 @@ class Contrast:
         return means @ weights[0], means @ weights[1]
 
     def _coefficients(self) -> list[float]:
-        """How the contrast changes with the mean of each term, `[T]`."""
+        """The derivative of the contrast with respect to the mean of each term, `[T]`."""
         of, than = self.sides
         by_side = (1 / than, -of / than**2) if self.relative else (1.0, -1.0)
         return [term.sign * by_side[term.than] for term in self.terms]
 
     def _seed_variances(self) -> list[tuple[float, int]]:
-        """For each variant its part of the variance and its degrees of freedom; terms of a variant share its seeds."""
+        """The variance and degrees of freedom that each variant contributes; its terms share its seeds."""
         parts: dict[Variant, np.ndarray] = {}
         for term, scores, coefficient in zip(self.terms, self.scores, self._coefficients(), strict=True):
             parts[term.variant] = parts.get(term.variant, 0) + coefficient * scores
         return [(float(part.var(ddof=1)) / len(part), len(part) - 1) for part in parts.values()]
 
     def _sentence_variance(self) -> float:
-        """The variance over bootstrap samples, each of the same sentences for every output; 0 for figures of runs.
+        """The variance over bootstrap samples of sentences, which all outputs share; 0 with `figures`.
 
-        The sentences that any term is measured on are drawn together, so that terms on different lengths share them.
+        Samples are drawn from all sentences that any term is measured on, so terms on different lengths share them.
         """
         import numpy as np
 
@@ -155,7 +155,7 @@ class Contrast:
             return 0.0
         chosen = np.stack([term.chosen for term in self.terms], axis=1)
         sentences = np.flatnonzero(chosen.any(axis=1))
-        # Sentences that the same terms are measured on are a group: the sums of a term are those of its groups.
+        # Sentences that the same terms are measured on form a group; a term's sum is the sum of its groups.
         members, groups = np.unique(chosen[sentences], axis=0, return_inverse=True)
         places = sorted({place for term in self.terms for place in term.places})
         table = self.evidence.table(self.measure, sentences, places)
@@ -170,13 +170,13 @@ class Contrast:
             of, than = self._sides(np.stack(means, axis=-1))
             with np.errstate(divide="ignore", invalid="ignore"):
                 values.append(of / than - 1 if self.relative else of - than)
-        # A sample without a sentence of some term says nothing.
+        # Samples without any sentence of some term are not finite, and left out.
         sampled = np.concatenate(values)
         return float(sampled[np.isfinite(sampled)].var(ddof=1))
 
 
 def t_quantile(share: float, freedom: float) -> float:
-    """Where Student's t with `freedom` >= 1 degrees of freedom is below with chance `share`, from 0.5 on."""
+    """The quantile of Student's t distribution at `share` >= 0.5, with `freedom` >= 1 degrees of freedom."""
     if freedom > NORMAL:
         return NormalDist().inv_cdf(share)
     low, high = 0.0, 1.0

@@ -1,6 +1,7 @@
-"""All figures of a study in one SQLite file, which pandas, DuckDB and Python's own sqlite3 read.
+"""All figures of a study in one SQLite file, for pandas, DuckDB or Python's sqlite3.
 
-`results` has a row for each run, condition, bin and measure; `runs` a row for each training, finished or not.
+The table `results` has a row for each run, condition, bin and measure; `runs` has a row for each training, finished or
+not.
 """
 
 from __future__ import annotations
@@ -65,8 +66,7 @@ Row = Mapping[str, Any]
 
 
 def write(out: Path, recipe: str, scale: str, runs: Iterable[Mapping[str, Any]], analyses: Mapping[str, Path]) -> Path:
-    """Write, or replace, the file of a study; its path.
-
+    """Write or replace the file of a study; return its path.
     Args:
         out: the study's folder.
         recipe, scale: what was run.
@@ -85,13 +85,12 @@ def write(out: Path, recipe: str, scale: str, runs: Iterable[Mapping[str, Any]],
 
 
 def write_tables(path: Path, tables: Mapping[str, Iterable[Row]]) -> Path:
-    """Write a file of tables, in place only when complete; its path.
-
+    """Write tables to a file, replacing it atomically; return its path.
     Args:
         path: the file.
         tables: `results` and `runs` -> rows; a column that a row does not have is null.
     """
-    path.with_name(path.name + PARTIAL).unlink(missing_ok=True)  # SQLite would add to what a killed process left
+    path.with_name(path.name + PARTIAL).unlink(missing_ok=True)  # SQLite would append to the file of a killed process
     with replacing(path) as partial, closing(sqlite3.connect(partial)) as database:
         for name, columns in TABLES.items():
             declared = ", ".join(f"{column} {kind}" for column, (kind, _) in columns.items())
@@ -103,14 +102,14 @@ def write_tables(path: Path, tables: Mapping[str, Iterable[Row]]) -> Path:
 
 
 def read(out: Path, query: str = "SELECT * FROM results", values: Sequence[Any] = ()) -> list[dict[str, Any]]:
-    """Rows of a study's file, column -> value.
+    """The rows of an SQL query as dictionaries, column -> value.
 
     Args:
         out: the study's folder.
         query: in SQL, with `?` for each of `values`.
 
     Raises:
-        UserError: the study has no results yet, or the query is not understood.
+        UserError: the study has no results yet, or the query is invalid.
     """
     path = existing_file(out / FILE, "the study's results")
     try:
@@ -123,7 +122,7 @@ def read(out: Path, query: str = "SELECT * FROM results", values: Sequence[Any] 
 
 
 def _of(run: Row) -> dict[str, Any]:
-    """Which training a row is of."""
+    """The columns that identify the training of a row."""
     named = {"run": run["run"], "system": run["system"], "seed": run["seed"]}
     return {**named, "training_condition": run["training"]}
 
@@ -135,7 +134,7 @@ def _training(run: Row) -> dict[str, Any]:
 
 
 def _speeds(run: Row) -> Iterator[dict[str, Any]]:
-    """A row for each test that was translated."""
+    """A row with the decoding speed on each test."""
     for test, speed in (run.get("decoding_speed") or {}).items():
         measured = {"measure": "decoding_speed", "value": speed}
         yield {"test_condition": test, "swapped": 0.0, "bin": "all", **measured}
@@ -193,7 +192,7 @@ def _swapped(curve: Row, number: int, place: Row) -> list[dict[str, Any]]:
 
 
 def _places(positions: Row, number: int) -> Iterator[dict[str, Any]]:
-    """A row for each place in a sentence: precision and recall there."""
+    """Rows with precision and recall at each position in the sentence."""
     for way, unit in (("relative", "tenths"), ("absolute", "words")):
         curves = positions["systems"][number][way]
         for side, words in curves["n"].items():
@@ -202,6 +201,6 @@ def _places(positions: Row, number: int) -> Iterator[dict[str, Any]]:
 
 
 def _interval(ends: Sequence[float] | None) -> dict[str, float | None]:
-    """The two ends of an interval, where there is one."""
+    """The columns of an interval."""
     low, high = ends or (None, None)
     return {"low": low, "high": high}

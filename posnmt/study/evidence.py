@@ -1,4 +1,4 @@
-"""What the verdicts of a study are computed from: the counts of every output of an analysis, and what made each output.
+"""The data behind a study's verdicts: the counts of every output of an analysis, and the training of each output.
 
 Legend: N sentences, M outputs, K statistics of all measures side by side.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 COUNTS = "counts.npz"
 OUTPUTS = "outputs.json"
-# Sentences, output length, reference length: the last columns of every table, whatever was measured.
+# The last columns of every table: sentences, output length, reference length.
 LENGTH_COLUMNS = 3
 Variant = tuple[str, str]
 
@@ -29,11 +29,11 @@ class Output:
 
     Attributes:
         name: in the analysis.
-        system, training, seed: which training.
-        share: of the source's words that were swapped.
-        trained_lengths: shortest and longest source in training, in subwords; None: not known.
-        parameters: of the model.
-        training_speed, decoding_speed: source tokens a second; None: not measured.
+        system, training, seed: identify the training.
+        share: of the source words that were swapped, from 0 to 1.
+        trained_lengths: shortest and longest source in training, in subwords; None: unknown.
+        parameters: number of parameters of the model.
+        training_speed, decoding_speed: source tokens per second; None: not measured.
     """
 
     name: str
@@ -52,10 +52,10 @@ class Evidence:
     """The counts of an analysis.
 
     Attributes:
-        counts: `[N, M, K]` whole numbers, in the narrowest type that holds them.
-        columns: as those of `Additive`.
+        counts: `[N, M, K]` integers, in the narrowest type that holds them.
+        columns: as in `Additive`.
         source_lengths: `[N]` in subwords.
-        outputs: M.
+        outputs: the M outputs.
     """
 
     counts: np.ndarray
@@ -65,11 +65,11 @@ class Evidence:
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """The names of all measures that can be taken."""
+        """The names of all measures that the counts allow."""
         return Additive(self.counts, self.columns).measures
 
     def places(self, variant: Variant, share: float) -> dict[int, int]:
-        """Seed -> the place among the outputs, of a system after a training, with that share of words swapped."""
+        """Seed -> index of the output of a system and training, with a share of swapped words."""
         return {
             output.seed: place
             for place, output in enumerate(self.outputs)
@@ -77,12 +77,12 @@ class Evidence:
         }
 
     def table(self, measure: str, sentences: np.ndarray, places: list[int]) -> Additive:
-        """What one measure needs of some sentences and outputs, to be summed.
+        """The statistics of one measure for some sentences and outputs.
 
         Args:
             measure: one of `measures`.
-            sentences: `[n]` their numbers.
-            places: of the outputs.
+            sentences: `[n]` indices.
+            places: indices of the outputs.
         """
         import numpy as np
 
@@ -100,7 +100,7 @@ def save(folder: Path, additive: Additive, source_lengths: np.ndarray, outputs: 
         folder: of the analysis.
         additive: N sentences of M outputs.
         source_lengths: `[N]` in subwords.
-        outputs: of each of the M, in order, the attributes of `Output`; what else there is stays out.
+        outputs: for each of the M outputs, in order, the attributes of `Output`; other keys are ignored.
     """
     import numpy as np
 
@@ -109,7 +109,7 @@ def save(folder: Path, additive: Additive, source_lengths: np.ndarray, outputs: 
         raise ValueError(f"{len(records)} outputs are named, and {additive.rows.shape[1]} were counted")
     counts = additive.rows.astype(np.min_scalar_type(int(additive.rows.max(initial=0))))
     if not np.array_equal(counts, additive.rows):
-        raise ValueError("counts are whole numbers from 0")
+        raise ValueError("counts must be integers of 0 or more")
     np.savez_compressed(
         folder / COUNTS,
         counts=counts,

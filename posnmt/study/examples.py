@@ -1,7 +1,7 @@
-"""Sentences with the translations of two systems, as a figure of a study (Chen et al. 2019a, Figure 6).
+"""Example sentences with the translations of two systems, as a figure of a study (Chen et al. 2019a, Figure 6).
 
-A paper shows sentences that speak for it. Here a rule chooses them, from the scores of single sentences: those on which
-the second system is most ahead of the first, in the middle, and most behind.
+The examples are not chosen by hand, but by sentence scores: the sentence on which the second system is furthest ahead
+of the first, the one with the median lead, and the one on which it is furthest behind.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Example:
 
     Attributes:
         number: its line in the test text, from 1.
-        place: one of `PLACES`: how the second system stands to the first.
-        texts: what it is, and the text: source, reference, and each system with its score.
+        place: one of `PLACES`: the rank of the second system's lead.
+        texts: pairs of a label and a text: source, reference, and the output of each system, labelled with its score.
     """
 
     number: int
@@ -38,7 +38,7 @@ class Example:
 
 
 def examples(results: StudyResults, figure: Figure, wanted: Panel) -> tuple[list[Example], str]:
-    """The sentences of a panel that names two systems, and what is to be said of them, or why there are none."""
+    """The sentences of a panel with two systems, and its legend, which also says why if there are none."""
     analysis, measure = results.recipe.analyses[wanted.analysis], MEASURES[figure.measure].title
     assert wanted.systems is not None  # checked when the recipe was read
     first, second = (results.variant(name, wanted.analysis) for name in wanted.systems)
@@ -75,7 +75,7 @@ def examples(results: StudyResults, figure: Figure, wanted: Panel) -> tuple[list
 
 
 def _texts(results: StudyResults, test: str, first: Variant, second: Variant, seed: int) -> list[Path] | None:
-    """The files of source, reference and both outputs; None if one is not there."""
+    """The files of source, reference and both outputs; None if one is missing."""
     text = results.texts.get(test)
     outputs = [results.translations.get((*variant, seed, test)) for variant in (first, second)]
     if text is None or None in outputs:
@@ -84,7 +84,7 @@ def _texts(results: StudyResults, test: str, first: Variant, second: Variant, se
 
 
 def to_csv(chosen: Sequence[Example]) -> str:
-    """A row for every text of every sentence."""
+    """CSV with a row for every text of every sentence."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(("sentence", "place", "text", "content"))

@@ -1,7 +1,7 @@
-"""The figures of a study: each panel that its recipe asks for as a chart, drawn like those of an analysis.
+"""The figures of a study: a chart for each panel in the recipe, drawn like the charts of an analysis.
 
-Lines of one name look alike in all panels of a figure. A line is the mean over seeds, with a band from the lowest to
-the highest; of a single seed the band is its 95 % interval over sentences.
+Lines with the same name have the same style in all panels of a figure. A line is the mean over seeds, with a band from
+the lowest to the highest seed; with a single seed, the band is its 95 % interval over sentences.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from posnmt.study.layout import Figure
 from posnmt.study.layout import Panel as Wanted
 from posnmt.study.measured import Measured, StudyResults, Variant
 
-# Classes of source lengths in a figure of corpora.
+# Maximum number of length classes in a figure of corpora.
 MOST_CLASSES = 12
 Interval = tuple[float, float] | None
 
@@ -31,12 +31,12 @@ class Plate:
     """One figure of the report.
 
     Attributes:
-        name: of its files, and of its place on the page.
-        title: "Figure 3".
-        caption: what it shows.
+        name: of its files, and its anchor on the page.
+        title: for example "Figure 3".
+        caption: text.
         charts: its panels, without those that cannot be drawn.
-        legend: sentences below it, among them why something is not drawn.
-        examples: of a figure of kind examples, which has no charts.
+        legend: sentences below the figure, including why something is not drawn.
+        examples: of a figure of kind `examples`, which has no charts.
     """
 
     name: str
@@ -67,7 +67,7 @@ def plates(results: StudyResults) -> list[Plate]:
 
 
 def _panels(results: StudyResults, figure: Figure, name: str) -> tuple[list[Chart], list[str]]:
-    """The charts of a figure, and what is to be said below them."""
+    """The charts of a figure, and its legend."""
     if figure.kind == "corpus-lengths":
         if not results.corpora:
             return [], ["The lengths of the corpora are not known."]
@@ -100,7 +100,7 @@ def _panels(results: StudyResults, figure: Figure, name: str) -> tuple[list[Char
 
 
 def _describe_seeds(seeds: int, banded: bool) -> str:
-    """What a line is, and the band around it."""
+    """A sentence of the legend that explains lines and bands."""
     if seeds == 1:
         return "Bands are 95 % intervals over sentences." if banded else ""
     return f"Means over seeds{'; bands go from the lowest to the highest seed' if banded else ''}."
@@ -108,7 +108,7 @@ def _describe_seeds(seeds: int, banded: bool) -> str:
 
 @dataclass(frozen=True)
 class _Part:
-    """What one panel is drawn from; `numbers` gives every line of the figure its colour, by name."""
+    """The data of one panel. `numbers` maps the name of every line of the figure to the number of its style."""
 
     results: StudyResults
     figure: Figure
@@ -124,12 +124,12 @@ class _Part:
 
     @property
     def unit(self) -> str:
-        """Of lengths; text that is in subwords already is counted in tokens, which these are."""
+        """The unit of lengths. Text in subwords is measured in tokens, which are subwords."""
         unit: str = self.measured.results["settings"]["unit"]
         return "subwords" if unit == "tokens" else unit
 
     def variants(self) -> list[Variant]:
-        """The systems that the panel should show, with the trainings of its analysis where it names none."""
+        """The systems that the panel should show; a system without a training has those of the analysis."""
         analysis = self.results.recipe.analyses[self.wanted.analysis]
         of_line = [system for line in self.figure.lines.values() for system in line]
         every = [
@@ -152,7 +152,7 @@ class _Part:
         return self.figure.measure in self.measured.results["systems"][0]["overall"]
 
     def absences(self) -> list[str]:
-        """Why some of them are not drawn, or not with every seed; those with one reason in one sentence."""
+        """Why some systems are not drawn, or not with every seed: a sentence for each reason."""
         labels: dict[str, list[str]] = {}
         for variant in self.variants():
             if reason := self.results.absence(variant, self.wanted.analysis):
@@ -160,16 +160,16 @@ class _Part:
         return [f"{', '.join(names)}: {why}." for why, names in labels.items()]
 
     def shown(self) -> list[tuple[str, Variant]]:
-        """Those that were measured, with the names of their lines."""
+        """The measured systems, with the names of their lines."""
         measured = [variant for variant in self.variants() if variant in self.measured.places]
         return list(zip(self.results.labels(measured), measured, strict=True))
 
     def number(self, label: str) -> int:
-        """The number of a line, which gives it colour, stroke and marker."""
+        """The number of a line, which determines colour, stroke and marker."""
         return self.numbers.setdefault(label, len(self.numbers))
 
     def curve(self, label: str, points: Sequence[tuple[Sequence[float], Sequence[float] | None]]) -> Curve:
-        """A line through points that each have the values of all seeds, and perhaps the interval of the only one."""
+        """A line through points; each has the values of all seeds, and the interval of a single seed."""
         values: list[float | None] = []
         ends: list[Interval] = []
         for figures, interval in points:
@@ -205,7 +205,7 @@ def _length_curve(part: _Part) -> Chart | str:
 
 
 def _seen_by_all(part: _Part) -> list[str | None]:
-    """For each bin whether the trainings saw its lengths: `partly unseen` also where only some did."""
+    """For each bin, whether its lengths occur in training; `partly unseen` also if only some trainings saw them."""
     trained = {
         TrainedLengths(*run["source_lengths"])
         for _, variant in part.shown()
@@ -222,7 +222,7 @@ def _seen_by_all(part: _Part) -> list[str | None]:
 
 
 def _length_distribution(part: _Part) -> Chart | str:
-    """How long outputs are, of the sources of one bin (Neishi and Yoshinaga 2019, Figure 5)."""
+    """The distribution of output lengths for the sources of one bin (Neishi and Yoshinaga 2019, Figure 5)."""
     lengths = part.wanted.lengths
     ends = lengths.get(part.results.scale) if isinstance(lengths, dict) else lengths
     bins = part.measured.results["bins"]
@@ -278,7 +278,7 @@ def _swap(part: _Part) -> Chart | str:
 
 
 def _at_share(curves: Sequence[dict[str, Any]], share: float, measure: str) -> tuple[list[float], list[float] | None]:
-    """The values of all seeds at one share, and the interval of the first."""
+    """The values of all seeds at a share of swapped words, and the interval of the first."""
     points = [(curve, curve["shares"].index(share)) for curve in curves if share in curve["shares"]]
     values = [curve[measure][place] for curve, place in points if curve[measure][place] is not None]
     if not points or not points[0][0]["intervals"]:
@@ -287,7 +287,7 @@ def _at_share(curves: Sequence[dict[str, Any]], share: float, measure: str) -> t
 
 
 def _sweep(part: _Part) -> Chart | str:
-    """A measure over a number that the systems differ in (Chen et al. 2019b, Figure 2)."""
+    """A measure over a hyperparameter of the systems (Chen et al. 2019b, Figure 2)."""
     measure = part.figure.measure
     places = sorted({number for line in part.figure.lines.values() for number in line.values()})
     curves = []
@@ -315,7 +315,7 @@ def _sweep(part: _Part) -> Chart | str:
 
 
 def _corpus_lengths(results: StudyResults, name: str) -> Chart:
-    """The share of each corpus' sources in every class of lengths (Neishi and Yoshinaga 2019, Figure 2)."""
+    """The distribution of source lengths in each corpus, in per cent (Neishi and Yoshinaga 2019, Figure 2)."""
     counts = {corpus: facts["lengths"]["source"] for corpus, facts in results.corpora.items()}
     longest = max((int(length) for of_corpus in counts.values() for length in of_corpus), default=0)
     width = next(width for width in _widths() if longest // width < MOST_CLASSES)
@@ -343,7 +343,7 @@ def _widths() -> Iterator[int]:
 
 
 def data(chart: Chart) -> Grid:
-    """The numbers of a chart as a table: a row a line, a column a place."""
+    """The values of a chart as a table: a row for each line, a column for each point."""
     measure = chart.panels[0].measure
     rows = []
     for curve in chart.panels[0].curves:

@@ -1,4 +1,4 @@
-"""A table of a study as people read it, whatever it is written as: cells with our figure and the published one."""
+"""Tables of a study, independent of the output format: cells with our figure and the published one."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from itertools import groupby
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure of ours, one of the paper's, or both.
+    """Our figure, the published one, or both.
 
     Attributes:
-        own: ours, as text; a word such as "failed" where there is none and should be.
-        spread: of several seeds, as text.
-        sign: that it differs from a baseline by more than chance.
-        ratio: to the first row's, as text; of ours and of the published one.
-        published: the paper's, as text.
-        note: a sentence below the table that belongs to it.
-        training: whether the system's training saw the lengths: `seen`, `partly unseen`, `unseen`; None: no lengths.
-        absent: `own` is a word that says why there is no figure.
-        mean, deviation: ours in full precision; None where there is none.
-        seeds: of how many.
-        low, high: the ends of an interval, or the lowest and the highest seed.
+        own: ours as text, or a word such as "failed" if it is missing.
+        spread: over several seeds, as text.
+        sign: mark of a significant difference from a baseline.
+        ratio, published_ratio: to the figure in the first row, as text; of ours and of the published one.
+        published: the published figure as text.
+        note: footnote.
+        training: whether its lengths occur in training: `seen`, `partly unseen`, `unseen`; None: not by length.
+        absent: whether `own` is a word that says why there is no figure.
+        mean, deviation: ours in full precision; None if there is none.
+        seeds: number of seeds.
+        low, high: the ends of an interval, or the lowest and highest seed.
     """
 
     own: str = ""
@@ -46,7 +46,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Head:
-    """The heading of a column, with one that it shares with its neighbours, and what is said of that one."""
+    """The heading of a column: its title, that of its group of columns, and a remark about the group."""
 
     title: str
     group: str = ""
@@ -55,7 +55,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Row:
-    """A row; `heading` stands above it."""
+    """A row; `heading` is a subheading above it."""
 
     label: str
     cells: Sequence[Cell]
@@ -64,7 +64,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Grid:
-    """Rows under headings; `title` tells it from the other grids of a table; `corner` heads the names of the rows."""
+    """Rows under column headings; `title` distinguishes the grids of a table, and `corner` heads the row labels."""
 
     heads: Sequence[Head]
     rows: Sequence[Row]
@@ -73,7 +73,7 @@ class Grid:
 
     @property
     def groups(self) -> list[tuple[str, str, int]]:
-        """The shared headings: text, what is said of it, and how many columns it spans; empty if there are none."""
+        """The headings of groups: text, remark, and number of columns; empty if there are none."""
         groups = []
         for (text, about), heads in groupby(self.heads, lambda head: (head.group, head.about)):
             groups.append((re.sub(r"(?<=\d)-", "\N{EN DASH}", text), about, len(list(heads))))
@@ -85,11 +85,11 @@ class Sheet:
     """One table of the report.
 
     Attributes:
-        name: of its files, and of its place on the page.
-        title: "Table 1".
-        caption: what it shows.
-        grids: one below the other.
-        legend: sentences below it.
+        name: of its files, and its anchor on the page.
+        title: for example "Table 1".
+        caption: text.
+        grids: from top to bottom.
+        legend: sentences below the table.
     """
 
     name: str
@@ -105,13 +105,13 @@ class Sheet:
 
     @property
     def notes(self) -> dict[str, str]:
-        """The sentences that cells refer to: sentence -> its letter."""
+        """Footnote -> its letter."""
         texts = dict.fromkeys(cell.note for cell in self.cells if cell.note)
         return {text: _letter(number) for number, text in enumerate(texts)}
 
     @property
     def unseen(self) -> bool:
-        """Whether some cell is of lengths that training never saw."""
+        """Whether any cell is of lengths that do not occur in training."""
         return any(cell.training == "unseen" for cell in self.cells)
 
 
@@ -122,7 +122,7 @@ def _letter(number: int) -> str:
 
 
 def stem(text: str, taken: Sequence[str]) -> str:
-    """A name for files that is not taken yet."""
+    """A file name from a text, with a number if it is taken."""
     plain = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     name, number = plain, 1
     while name in taken:
@@ -138,7 +138,7 @@ CSV_HEAD = (
 
 
 def to_csv(grids: Sequence[Grid]) -> str:
-    """A row for every cell, in full precision; empty where there is nothing."""
+    """CSV with a row for every cell that is not empty, in full precision."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(CSV_HEAD)
@@ -148,7 +148,7 @@ def to_csv(grids: Sequence[Grid]) -> str:
 
 
 def _csv_rows(grid: Grid) -> Iterator[list[str | float | int | None]]:
-    """The cells of a grid that hold anything."""
+    """The rows of the cells that are not empty."""
     for row in grid.rows:
         for head, cell in zip(grid.heads, row.cells, strict=True):
             if cell != Cell():

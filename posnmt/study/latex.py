@@ -1,4 +1,4 @@
-"""The tables of a study as LaTeX with booktabs: under each row of ours, in brackets, the published figures."""
+"""The tables of a study as LaTeX with booktabs: below each row, in brackets, the published figures."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from posnmt.report.latex import Block, escape, table
 from posnmt.report.latex import Cell as Heading
 from posnmt.study.grid import Cell, Grid, Head, Row, Sheet
 
-# Columns of figures that fit across a page; a table with more of them goes on below.
+# Columns of figures that fit across a page; a table with more continues below.
 MOST_COLUMNS = 10
-# Signs between figures, which not every font of LaTeX has.
+# Signs that not every LaTeX font has.
 _SIGNS = {"±": r"$\pm$", "×": r"$\times$"}
 
 
 def to_latex(sheet: Sheet) -> str:
-    """A file with a `table` environment, to be read with `\\input`."""
+    """The text of a file with a `table` environment, for `\\input`."""
     blocks = [_block(part, sheet) for grid in sheet.grids for part in _cut(grid)]
     sentences = [f"{sheet.caption.rstrip('.')}."]
     if any(cell.published for cell in sheet.cells):
@@ -29,7 +29,7 @@ def to_latex(sheet: Sheet) -> str:
 
 
 def _block(grid: Grid, sheet: Sheet) -> Block:
-    """One tabular; a title, and headings between the rows, are rows of their own."""
+    """One tabular; its title and its subheadings are rows of their own."""
     heading = []
     if grid.groups:
         groups = [Heading(_text(" ".join(filter(None, [text, f"({about})" if about else ""]))), span)
@@ -46,7 +46,7 @@ def _block(grid: Grid, sheet: Sheet) -> Block:
 
 
 def _lines(row: Row, sheet: Sheet) -> Iterator[list[str]]:
-    """Our figures, and under them the published ones if there are any."""
+    """The lines of a row: our figures, and below them the published ones, if any."""
     ours = [_own(cell, sheet) for cell in row.cells]
     theirs = [_published(cell) for cell in row.cells]
     label = _text(row.label)
@@ -58,7 +58,7 @@ def _lines(row: Row, sheet: Sheet) -> Iterator[list[str]]:
 
 
 def _own(cell: Cell, sheet: Sheet) -> str:
-    """Our figure with its sign, its spread, its ratio, and the letter of its note."""
+    """Our figure with sign, spread, ratio and the letter of its footnote."""
     text = rf"\textit{{{_text(cell.own)}}}" if cell.training == "unseen" else _text(cell.own)
     if cell.sign:
         text += rf"\textsuperscript{{{_text(cell.sign)}}}"
@@ -75,7 +75,7 @@ def _published(cell: Cell) -> str:
 
 
 def _text(text: str) -> str:
-    """Text as LaTeX; a bin's ends and signs between figures as they are set in print."""
+    """Escape a text for LaTeX."""
     for sign, command in _SIGNS.items():
         if sign in text:
             return command.join(map(_text, text.split(sign)))
@@ -83,7 +83,7 @@ def _text(text: str) -> str:
 
 
 def _cut(grid: Grid) -> Iterator[Grid]:
-    """The grid, or parts of its columns that fit a page; columns with one heading stay together."""
+    """Split a grid into parts that fit a page; columns of one group stay together."""
     widths = [span for _, _, span in grid.groups] or [1] * len(grid.heads)
     start = end = 0
     for width in widths:

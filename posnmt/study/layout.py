@@ -1,4 +1,4 @@
-"""The tables and figures of a study's report, in the layout of the paper, beside the paper's own figures."""
+"""The sections of a recipe that define the report's tables and figures, in the paper's layout, next to its figures."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ Published = float | str | None
 TestName = Literal["paired_bootstrap", "sign_test", "approximate_randomisation"]
 OutputMeasure = Literal["bleu", "chrf", "ter", "multi-bleu", "length_difference", "length_ratio"]
 RunMeasure = Literal["parameters", "training_speed", "decoding_speed"]
-# Columns of ours in tables of these kinds.
+# Our columns in tables of kind `parts` and `corpora`.
 PARTS = ("Shortest", "Longest", "Pairs", "Source tokens")
 CORPORA = ("Pairs", "Source tokens", "Target tokens")
 
 
 class Column(Section):
-    """One column: a measure of every row's system.
+    """One column: a measure of each row's system.
 
-    Measures of outputs need an analysis; `parameters`, `training_speed` and `decoding_speed` (source tokens a second;
-    of the decoding of the analysis' test, if one is named) are of the system itself.
+    Measures of outputs need an analysis. `parameters`, `training_speed` and `decoding_speed` (source tokens per second,
+    on the test of the analysis if there is one) do not.
     """
 
     title: str
@@ -32,7 +32,7 @@ class Column(Section):
 
 
 class Marks(Section):
-    """Signs after a figure that differs from that of a baseline by more than chance."""
+    """Signs after figures that differ significantly from a baseline's."""
 
     baseline: str = Field(description="a row; rows below it, up to the next baseline, are compared with it")
     analysis: str
@@ -43,12 +43,12 @@ class Marks(Section):
 class Table(Section):
     """A table.
 
-    `scores`: a row a system, a column a measure. `by-length`: a row a system, and for each bin of the analysis one
-    column a measure. `significance`: the matrix of one test. `parts`: the length-controlled training texts.
-    `corpora`: pairs and tokens of every corpus.
+    `scores`: a row per system, a column per measure. `by-length`: a row per system, and a column per bin and measure.
+    `significance`: the matrix of one test. `parts`: the length-controlled training texts. `corpora`: pairs and tokens
+    of every corpus.
 
-    A published figure stands beside ours where the headings agree; the others have columns of their own. A column of
-    `scores`, or a whole table, without an analysis shows what was published alone.
+    A published figure is in the same cell as ours if their headings agree, and otherwise in a column of its own. A
+    column of `scores`, or a table, without an analysis shows only the published figures.
     """
 
     table: int | str = Field(description="its number or name in the paper")
@@ -132,10 +132,10 @@ class Panel(Section):
 class Figure(Section):
     """A figure of one or more panels.
 
-    `length-curve`: a measure over source length. `length-distribution`: how long outputs are, of sources of some
-    lengths. `swap`: a measure over the share of swapped words. `sweep`: a measure over a number that the systems
-    differ in. `corpus-lengths`: the source lengths of the training and test texts. `examples`: sentences with the
-    translations of the two systems of a panel, chosen by their scores.
+    `length-curve`: a measure over source length. `length-distribution`: output lengths for the sources of one bin.
+    `swap`: a measure over the share of swapped words. `sweep`: a measure over a hyperparameter of the systems.
+    `corpus-lengths`: the source lengths of the training and test texts. `examples`: sentences with the translations of
+    the two systems of a panel, chosen by their scores.
     """
 
     figure: int | str

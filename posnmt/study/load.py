@@ -1,4 +1,4 @@
-"""From a recipe's file, or the name of one that is shipped, to a checked recipe: every fault at once, with its line."""
+"""Load and check a recipe from a file or by the name of a built-in one; all faults are reported at once, with lines."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from posnmt.study.recipe import Analysis, Recipe, Scale, Training, at
 
 
 def shipped() -> dict[str, Path]:
-    """The recipes that come with the package, by name."""
+    """Name -> path of the recipes that come with the package."""
     folder = Path(str(resources.files("posnmt.study") / "recipes"))
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
 def load(name: str, overrides: tuple[str, ...] = (), check_configs: bool = True) -> Recipe:
-    """A recipe by its name, if it is one that comes with the package, or by its file, checked.
+    """Load and check a recipe.
 
     Args:
-        name: `neishi2019`, or the path of a YAML file.
-        overrides: `key.key=value`, over the file.
-        check_configs: whether the configuration of every training is checked too, for which PyTorch is imported.
+        name: of a recipe that comes with the package, such as `neishi2019`, or the path of a YAML file.
+        overrides: `key.key=value`, which replace settings of the file.
+        check_configs: whether to check the configuration of every training, too, which imports PyTorch.
 
     Raises:
-        UserError: every fault at once, with its line.
+        UserError: the recipe has faults: all at once, with their lines.
     """
     known = shipped()
     path = known.get(name) or Path(name)
@@ -58,7 +58,7 @@ def load(name: str, overrides: tuple[str, ...] = (), check_configs: bool = True)
 
 
 def _measurable(recipe: Recipe, analysis: Analysis) -> str | None:
-    """Why an analysis cannot be made as it is asked for; None if it can."""
+    """Why an analysis is not possible with its settings; None if it is."""
     if analysis.text == "words":
         try:
             requires(word_tokeniser(recipe.pair.target))
@@ -72,9 +72,9 @@ def _measurable(recipe: Recipe, analysis: Analysis) -> str | None:
 
 
 def _config_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]:
-    """Every fault of the configurations that the trainings will have: unknown keys, schemes and options of schemes.
+    """The faults of the trainings' configurations: unknown keys, schemes and options of schemes.
 
-    A fault of a scale's or a training's `config` is named once, not once for each system.
+    A fault in the `config` of a scale or a training is reported once, not for every system.
     """
     from posnmt.resolve import from_tree  # imports PyTorch
     from posnmt.study.trainings import text_config, train_config
@@ -118,7 +118,7 @@ def _schemes(recipe: Recipe, scale: Scale, system: str) -> set[str]:
 
 
 def _faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]:
-    """Every name that is used and is not there, and every system that there is not."""
+    """The faults of names: names that the recipe uses but does not define, and unknown systems."""
     from posnmt.config.systems import named
 
     known: dict[str, Mapping[str, Any]] = {
@@ -136,7 +136,7 @@ def _faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]:
     for name, system in recipe.systems.items():
         label = recipe.systems[name].label or name
         if (other := labels.setdefault(label, name)) != name:
-            what = f"systems.{name}: {other} is called {label!r} as well, and tables could not tell them apart"
+            what = f"systems.{name}: {other} is called {label!r} as well, so tables could not distinguish them"
             yield UserError(what, place(("systems", name), path, lines), "give one of them another label")
         try:
             named(system.system)

@@ -1,7 +1,7 @@
-"""Signs of significance over several seeds: one stands only if it holds for every seed against every other's.
+"""Signs of significance over several seeds: a sign is shown only if it holds for all pairs of seeds.
 
-The tests of an analysis compare outputs (docs/analyse.md). Of systems trained with several seeds each there are as many
-comparisons as pairs of seeds; a sign that held in some of them only would tell of the seeds that were chosen.
+The tests of an analysis compare outputs (docs/analyse.md). Systems with several seeds have as many comparisons as pairs
+of seeds; a sign that holds for only some of the pairs may depend on the choice of seeds.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from posnmt.study.measured import Measured, StudyResults, Variant
 
 
 def agreed(measured: Measured, metric: str, test: str, one: Variant, other: Variant) -> str | None:
-    """How one system stands to another, `>>`, `>`, `~`, `<` or `<<`, as far as all pairs of seeds agree.
+    """The sign of one system against another, as far as all pairs of seeds agree on it.
 
     Returns:
-        None where the analysis has no such test, or not both systems.
+        `>>`, `>`, `~`, `<` or `<<`; None if the analysis lacks the test or one of the systems.
     """
     entry = _tests(measured, metric)
     if entry is None:
@@ -33,7 +33,7 @@ def agreed(measured: Measured, metric: str, test: str, one: Variant, other: Vari
 
 
 def signs(results: StudyResults, table: Table) -> tuple[dict[tuple[int, int], str], list[str]]:
-    """The signs of a table of scores, by row and column, and the sentences that explain them."""
+    """The signs of a table of scores, (row, column) -> sign, and the sentences of the legend that explain them."""
     by_cell: dict[tuple[int, int], str] = {}
     variants = [results.variant(row) for row in table.rows]
     for number, column in enumerate(table.columns):
@@ -52,13 +52,13 @@ def signs(results: StudyResults, table: Table) -> tuple[dict[tuple[int, int], st
 
 
 def _sign(measured: Measured, metric: str, marks: Marks, variant: Variant, baseline: Variant) -> str:
-    """The sign of the lowest p at which every seed is better than every seed of the baseline; else nothing."""
+    """The sign of the lowest level at which every seed beats every seed of the baseline; empty if there is none."""
     entry = _tests(measured, metric)
     pairs = list(_pairs(measured, variant, baseline))
     if entry is None or not pairs:
         return ""
     tested = entry["tests"][marks.test]
-    # The sign test speaks of sentences, the others of the score.
+    # The sign test compares numbers of sentences, the other tests compare scores.
     ahead = tested["sentences"] if marks.test == "sign_test" else entry["differences"]
     direction = 1 if marks.test == "sign_test" or HIGHER_IS_BETTER[metric] else -1
     for row, column in pairs:
@@ -69,20 +69,20 @@ def _sign(measured: Measured, metric: str, marks: Marks, variant: Variant, basel
 
 
 def _tests(measured: Measured, metric: str) -> dict[str, Any] | None:
-    """What the analysis has of one metric's tests; None if it made none."""
+    """The tests of one metric; None if the analysis has none."""
     significance = measured.results["significance"]
     return None if significance is None else significance["metrics"].get(metric)
 
 
 def _pairs(measured: Measured, one: Variant, other: Variant) -> Iterator[tuple[int, int]]:
-    """The places of every seed of one system with every seed of another."""
+    """The indices of the outputs of every pair of seeds."""
     for row in measured.places.get(one, {}).values():
         for column in measured.places.get(other, {}).values():
             yield row, column
 
 
 def _legend(results: StudyResults, table: Table) -> Iterator[str]:
-    """What the signs mean; baselines with the same signs in one sentence."""
+    """The meaning of the signs; baselines with the same signs share a sentence."""
     labels = dict(zip(table.rows, results.labels([results.variant(row) for row in table.rows]), strict=True))
     baselines: dict[tuple[str, str], list[str]] = {}
     for marks in table.marks:

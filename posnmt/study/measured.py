@@ -1,4 +1,4 @@
-"""What a study found, as its report asks for it: the figures of a system by seed, or why there are none."""
+"""The results of a study for its report: the figures of a system by seed, or why they are missing."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 Variant = tuple[str, str]
 SPEEDS = ("training_speed", "decoding_speed")
-# Measures that a run has by itself; every other one is of an analysis.
+# Measures of a run; all others are of an analysis.
 OF_RUNS = ("parameters", *SPEEDS)
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """What a study advises, in a sentence, and what speaks for it."""
+    """The recommendation of a study, in a sentence, and the evidence for it."""
 
     sentence: str
     evidence: Sequence[str]
@@ -30,21 +30,22 @@ class Recommendation:
 
 @dataclass(frozen=True)
 class StudyResults:
-    """All that the report of a study is made from.
+    """All input of a study's report.
 
     Attributes:
-        recipe, scale: what was run.
+        recipe, scale: of the study.
         runs: for each training `system`, `training`, `seed`, `state` (`done`, or why not: `failed`, `blocked` ...),
             `error` (a sentence or None), `parameters`, `training_speed` and, by test, `decoding_speed` (source tokens a
             second), `seconds`, `updates`, `source_lengths` (shortest and longest of the training text).
-        analyses: the folders of the finished ones, with results.json, outputs.json and report.html.
-        missing: analysis -> why it is not there.
+        analyses: finished analysis -> its folder, with results.json, outputs.json and report.html.
+        missing: analysis -> why it is missing.
         corpora: name -> `pairs`, `source_tokens`, `target_tokens`, `lengths`: {`source`: {length: how many}}.
         parts: training -> `pairs` and `source`: {`tokens`, `shortest`, `longest`}, of length-controlled ones.
         verdicts: of the recipe's claims, in order.
-        versions, machine: of the software; what it ran on.
-        cost: seconds of all trainings together.
-        recommendation: of a recipe that asks for one.
+        versions: of the software.
+        machine: properties of the machine that writes the report.
+        cost: total seconds of all trainings.
+        recommendation: None if the recipe does not ask for one.
         texts: test -> the folder of its text, with `source` and `target`.
         translations: system, training, seed and test -> the folder of the translation, with `output`.
     """
@@ -74,7 +75,7 @@ class StudyResults:
         return [run for run in self.runs if (run["system"], run["training"]) == variant]
 
     def variant(self, text: str, analysis: str | None = None) -> Variant:
-        """`system/training`; a system alone has the first training, or, where that is not analysed, the analysis'."""
+        """Parse `system/training`; the default is the first training, or the analysis' first if it lacks that one."""
         if analysis is not None and "/" not in text:
             trainings = self.recipe.analyses[analysis].trainings
             if next(iter(self.recipe.trainings)) not in trainings:
@@ -82,18 +83,18 @@ class StudyResults:
         return self.recipe.variant(text)
 
     def labels(self, variants: Sequence[Variant]) -> list[str]:
-        """Names for a table or a figure: the systems' own if these tell them apart, else with their trainings."""
+        """Labels for a table or a figure: those of the systems, with their trainings if they would not be unique."""
         if len({system for system, _ in variants}) == len(variants):
             return [self.recipe.systems[system].label or system for system, _ in variants]
         return [self.recipe.label(variant) for variant in variants]
 
     def values(self, variant: Variant, measure: str, analysis: str | None) -> dict[int, float]:
-        """A figure of every seed that has it; empty if none has.
+        """Seed -> figure, for the seeds that have one.
 
         Args:
-            variant: whose.
-            measure: of the whole test set, or one of `OF_RUNS`.
-            analysis: which analysis; of `decoding_speed`, the one whose test was decoded, None for any.
+            variant: the system and its training.
+            measure: a measure of the whole test set, or one of `OF_RUNS`.
+            analysis: where the measure is from; for `decoding_speed`, the analysis whose test was decoded; None: any.
         """
         if measure not in OF_RUNS:
             measured = self.measured.get(analysis or "")
@@ -108,13 +109,13 @@ class StudyResults:
         return {seed: figure for seed, figure in figures.items() if figure is not None}
 
     def undone(self) -> list[str]:
-        """Which trainings are not done, and why, a sentence a system."""
+        """A sentence for each system with trainings that are not done, and why."""
         variants = dict.fromkeys((run["system"], run["training"]) for run in self.runs)
         reasons = {variant: _undone(self.runs_of(variant)) for variant in variants}
         return [f"{self.recipe.label(variant)}: {why}." for variant, why in reasons.items() if why]
 
     def absence(self, variant: Variant, analysis: str | None) -> tuple[str, str] | None:
-        """Why a system, or one of its seeds, has no figures: in a word, and at length; None if none lacks."""
+        """Why a system or one of its seeds has no figures: a word and an explanation; None if nothing is missing."""
         if variant not in self.recipe.variants(self.scale):
             return "not run", f"not run at scale {self.scale}"
         runs = self.runs_of(variant)
@@ -135,7 +136,7 @@ class StudyResults:
 
 
 def _undone(runs: Sequence[dict[str, Any]]) -> str:
-    """Which seeds are not done, and why; nothing if all are. A reason that several share is said once."""
+    """The seeds that are not done, and why, grouped by reason; empty if all are done."""
     seeds: dict[str, list[str]] = {}
     for run in runs:
         if run["state"] != "done":
@@ -144,7 +145,7 @@ def _undone(runs: Sequence[dict[str, Any]]) -> str:
 
 
 def _because(reason: str | None) -> str:
-    """A reason as it ends a sentence."""
+    """A reason as the end of a sentence; empty if there is none."""
     return f": {reason.strip().rstrip('.')}" if reason else ""
 
 
@@ -154,7 +155,7 @@ class Measured:
 
     Attributes:
         results: its results.json; see docs/analyse.md.
-        places: system and training -> seed -> the place of its output in `results["systems"]`.
+        places: system and training -> seed -> index of its output in `results["systems"]`.
     """
 
     results: dict[str, Any]
@@ -162,7 +163,7 @@ class Measured:
 
     @classmethod
     def read(cls, folder: Path) -> Measured:
-        """The analysis in a folder."""
+        """Read the analysis in a folder."""
         results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
         numbers = {system["name"]: place for place, system in enumerate(results["systems"])}
         places: dict[Variant, dict[int, int]] = {}
@@ -173,7 +174,7 @@ class Measured:
         return cls(results, places)
 
     def values(self, variant: Variant, measure: str, bin_number: int | None = None) -> dict[int, float]:
-        """A measure of every seed's output, overall or in one bin; those that have none are left out."""
+        """Seed -> measure of its output, overall or in one bin, for the seeds that have one."""
         values = {}
         for seed, place in self.places.get(variant, {}).items():
             system = self.results["systems"][place]
@@ -183,7 +184,7 @@ class Measured:
         return values
 
     def interval(self, variant: Variant, measure: str, bin_number: int | None = None) -> list[float] | None:
-        """The 95 % interval over sentences of the only seed's output; None with several seeds, or without samples."""
+        """The 95 % interval over sentences of a single seed; None with several seeds, or without intervals."""
         places = list(self.places.get(variant, {}).values())
         if len(places) != 1:
             return None

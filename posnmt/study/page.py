@@ -1,4 +1,4 @@
-"""The report of a study: a page with the paper's own tables and figures, and the same as files."""
+"""The report of a study: an HTML page with the paper's tables and figures, which are also written as files."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def render(results: StudyResults, out: Path) -> None:
 
     Args:
         results: of the study.
-        out: the folder to write to, made if it is not there; links to analyses are relative to it.
+        out: the folder to write to, created if it does not exist; links to analyses are relative to it.
 
     Raises:
-        UserError: it cannot be written.
+        UserError: the files cannot be written.
     """
     of_paper, beyond, figures = sheets(results), [*every_output(results), *cost(results)], plates(results)
     charts = [chart for plate in figures for chart in plate.charts]
@@ -95,7 +95,7 @@ def _page(
 
 
 def _counted(words: Iterable[str]) -> str:
-    """How often each word is there: "3 done, 1 failed"."""
+    """Counts of words: "3 done, 1 failed"."""
     counts: dict[str, int] = {}
     for word in words:
         counts[word] = counts.get(word, 0) + 1
@@ -103,14 +103,14 @@ def _counted(words: Iterable[str]) -> str:
 
 
 def _signed(difference: float | None) -> str:
-    """A difference with its sign; speeds, which are large, without decimals."""
+    """A difference with its sign; from 100 on, as for speeds, without decimals."""
     if difference is None:
         return "–"
     return f"{difference:+,.{0 if abs(difference) >= 100 else 2}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def _analyses(results: StudyResults, out: Path) -> list[dict[str, Any]]:
-    """Every analysis of the recipe with the way to its own report, or why it is missing."""
+    """Title of every analysis, and the link to its report or why it is missing."""
     return [
         {
             "title": analysis.title or name,

@@ -1,7 +1,7 @@
-"""From a recipe to steps: what to make, train, translate and analyse, and what each needs of the others.
+"""Plan a study: from a recipe to the steps that prepare, train, translate and analyse.
 
-Nothing runs here. A step's settings and needs say everything that its result depends on, so that the graph can tell
-what is done already. Analyses are planned apart (`analyses`): they take the translations that there are.
+Nothing runs here. A step's settings and needs hold everything that its result depends on, so that finished steps are
+recognised by their keys. Analyses are planned separately (`analyses`), from the translations that are finished.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from posnmt.study.trainings import Config, text_config, train_config
 from posnmt.workflow.graph import Step
 
 KINDS = "posnmt.study.steps:KINDS"
-"""Where the kinds of a study's steps are."""
+"""The dotted path of the kinds of a study's steps."""
 FULL_TEXT = "prepare/whole"
-"""The step that prepares the whole training text where some trainings take a part of it."""
+"""The step that prepares the full training text if some trainings use a part of it."""
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One training, and the translations that it makes.
+    """One training and its translations.
 
     Attributes:
-        train: name of its step.
-        translations: test -> name of the step.
+        train: name of the training step.
+        translations: test -> name of the translation step.
     """
 
     system: str
@@ -41,11 +41,12 @@ class PlannedRun:
 
 @dataclass
 class Plan:
-    """The steps of a study at one scale, in an order that respects their needs.
+    """The steps of a study at one scale, each after those that it needs.
 
     Attributes:
+        data: folder of the user's corpora; None: the recipe needs none.
         format: of the trainings' configurations; see `posnmt.config.formats`.
-        tests: test -> training -> the step that holds its text, which differs between trainings that reorder.
+        tests: test -> training -> the step that holds the text; it differs for trainings that reorder.
     """
 
     recipe: Recipe
@@ -58,27 +59,27 @@ class Plan:
 
     @property
     def setting(self) -> Setting:
-        """The recipe at this scale."""
+        """The recipe's setting at this scale."""
         return self.recipe.scales[self.scale]
 
     def add(self, name: str, kind: str, settings: Mapping[str, Any], **more: Any) -> str:
-        """A step, unless there is one of this name; its name."""
+        """Add a step, unless it exists already; return its name."""
         if name not in self.steps:
             self.steps[name] = Step(name, kind, dict(settings), resources=self.setting.resources.of(kind), **more)
         return name
 
 
 def plan(recipe: Recipe, scale: Scale, data: Path | None, format: int = FORMAT) -> Plan:
-    """All steps up to the translations.
+    """Plan all steps up to the translations.
 
     Args:
-        recipe: what to do.
-        scale: one that it has.
-        data: the folder that its files are under; None if it needs none.
-        format: of the trainings' configurations: today's, or that with which the study was begun.
+        recipe: of the study.
+        scale: one of the recipe's.
+        data: folder of the recipe's corpora; None if it needs none.
+        format: of the trainings' configurations; a study keeps the format that it was started with.
 
     Raises:
-        UserError: no such scale, or files that are missing, all at once.
+        UserError: the recipe lacks the scale; files are missing, all at once.
     """
     if scale not in recipe.scales:
         has = ", ".join(recipe.scales)
@@ -100,13 +101,13 @@ def plan(recipe: Recipe, scale: Scale, data: Path | None, format: int = FORMAT) 
 
 
 def _runs(study_plan: Plan, system: str, training: str, tests: Iterable[str]) -> None:
-    """The steps of one system after one training: a training and its translations for each seed."""
+    """Add the steps of one system and training: for each seed, the training and its translations."""
     prepared = _prepare(study_plan, training)
     texts = _texts(study_plan, training)
     for seed in range(1, study_plan.setting.seeds + 1):
         name = f"{system}/{training}/seed-{seed}"
         config = train_config(study_plan.recipe, study_plan.scale, system, training, seed)
-        if study_plan.format > OLDEST:  # a study from before there were numbers keeps the keys of its steps
+        if study_plan.format > OLDEST:  # without it, studies older than format numbers keep the keys of their steps
             config = {"format": study_plan.format, **config}
         settings = {"config": config, **texts[1], **_processes(study_plan.setting)}
         train = study_plan.add(f"train/{name}", "train", settings, needs={**texts[0], "prepared": prepared})
@@ -120,7 +121,7 @@ def _runs(study_plan: Plan, system: str, training: str, tests: Iterable[str]) ->
 
 
 def _processes(setting: Setting) -> dict[str, int]:
-    """How many processes train together, where it is more than one: each adds a batch to every update."""
+    """The number of training processes, if it is more than one: each adds a batch to every update."""
     wanted = setting.resources.of("train")
     processes = max(1, wanted.gpus) * wanted.nodes
     return {"processes": processes} if processes > 1 else {}
@@ -129,7 +130,7 @@ def _processes(setting: Setting) -> dict[str, int]:
 def _prepare(study_plan: Plan, training: str) -> str:
     """The step that prepares a training's text.
 
-    A part by length takes the subwords of the whole text, which count its lengths.
+    A part by length uses the subwords of the full text, in which its lengths are counted.
     """
     definition = study_plan.recipe.trainings[training]
     texts, which = _texts(study_plan, training)
@@ -142,7 +143,7 @@ def _prepare(study_plan: Plan, training: str) -> str:
 
 
 def _prepare_full_text(study_plan: Plan, definition: Training) -> str:
-    """The step that prepares the whole text of which a training takes a part."""
+    """The step that prepares the full text of which a training uses a part."""
     full = definition.model_copy(update={"part": None})
     config = text_config(study_plan.recipe, study_plan.scale, full)
     settings = {"config": {key: config[key] for key in ("data", "subword") if key in config}, "part": None}
@@ -151,7 +152,7 @@ def _prepare_full_text(study_plan: Plan, definition: Training) -> str:
 
 
 def _texts(study_plan: Plan, training: str) -> tuple[dict[str, str], dict[str, Any]]:
-    """The steps that hold a training's two corpora, and which part of the first to take."""
+    """The steps that hold a training's training and dev texts, and the part of the training text to use."""
     definition = study_plan.recipe.trainings[training]
     train, dev = _corpus(study_plan, "train"), _corpus(study_plan, "dev")
     if definition.reorder:
@@ -174,12 +175,12 @@ def _texts(study_plan: Plan, training: str) -> tuple[dict[str, str], dict[str, A
 
 
 def _counted(config: Config) -> Config:
-    """The setting of a step that counts subwords: that they are of tokenised text, which they once were not."""
+    """Settings of a step that counts subwords of tokenised text. They change its key: old versions did not tokenise."""
     return {"lengths": "tokenised"} if config.get("data", {}).get("tokenise", "none") != "none" else {}
 
 
 def _corpus(study_plan: Plan, name: str) -> str:
-    """The step that holds a corpus: files put in one place, a public text, or the artificial language pair."""
+    """The step that holds a corpus: the user's files, a public corpus, or the artificial language pair."""
     setting = study_plan.setting
     if name not in setting.corpora:
         artificial = study_plan.add("corpus/artificial", "artificial", setting.artificial or {})
@@ -201,14 +202,14 @@ def _corpus(study_plan: Plan, name: str) -> str:
 
 
 def _paths(study_plan: Plan, name: str, text: Text) -> dict[str, Path]:
-    """The files of a text, by part.
+    """Part (`source`, `target`, `documents`) -> the file of a text.
 
     Raises:
-        UserError: some are not there.
+        UserError: files are missing.
     """
     if study_plan.data is None:
         raise UserError(
-            f"the corpus {name!r} of the recipe {study_plan.recipe.recipe} is a file of yours",
+            f"the corpus {name!r} of the recipe {study_plan.recipe.recipe} is a file of your own",
             "--data",
             "name its folder",
         )
@@ -227,13 +228,13 @@ def _paths(study_plan: Plan, name: str, text: Text) -> dict[str, Path]:
 
 
 def _reordered(study_plan: Plan, name: str, text: str) -> str:
-    """The step that holds a text with its source words in the order of the target."""
+    """The step that holds a text with its source words reordered into target order."""
     model = study_plan.add("reorder/model", "reorder-model", {"seed": 1}, needs={"train": _corpus(study_plan, "train")})
     return study_plan.add(f"reorder/{name}", "reorder", {}, needs={"text": text, "model": model})
 
 
 def _test(study_plan: Plan, name: str, training: str) -> str | None:
-    """The step that holds a test text as a training's systems read it; None where the scale has no such corpus."""
+    """The step that holds a test text as a training's systems read it; None if the scale lacks its corpus."""
     test = study_plan.recipe.tests[name]
     if not isinstance(test.corpus, str) and study_plan.scale not in test.corpus:
         return None
@@ -251,11 +252,14 @@ def _test(study_plan: Plan, name: str, training: str) -> str | None:
 
 
 def analyses(study_plan: Plan, finished: Iterable[str]) -> tuple[dict[str, Step], dict[str, str]]:
-    """The steps that measure the translations that there are, and why an analysis cannot be made, by its name.
+    """The steps that analyse the finished translations.
 
     Args:
-        made: the plan.
+        study_plan: the plan.
         finished: names of the finished steps.
+
+    Returns:
+        Name -> step, and analysis -> why it is not possible.
     """
     done = set(finished)
     steps: dict[str, Step] = {}
@@ -279,7 +283,7 @@ def _is_part(run: PlannedRun, analysis: Analysis) -> bool:
 
 
 def _analysis(study_plan: Plan, name: str, analysis: Analysis, runs: list[PlannedRun]) -> Step:
-    """The step that measures the translations of some runs together."""
+    """The step that analyses the translations of several runs together."""
     recipe, scale = study_plan.recipe, study_plan.scale
     needs = {"test": study_plan.tests[analysis.test][""], "prepared": study_plan.steps[runs[0].train].needs["prepared"]}
     if analysis.bins == "parts":

@@ -1,4 +1,4 @@
-"""Figures as a paper prints them, and ours in the same form."""
+"""Published figures as the paper prints them, and ours in the same format."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ NUMBER = re.compile(r"[+-]?\d[\d,]*(?:\.(\d+))?")
 
 
 def texts(figures: Sequence[Published], unit: float = 1) -> list[str]:
-    """Published figures as the paper has them: numbers of one column with the same decimals, words as they are.
+    """Format published figures: numbers with equally many decimals, texts unchanged, empty for None.
 
     Args:
         figures: of one column; None where the paper has none.
-        unit: what each counts, as `published_unit`.
+        unit: `published_unit` of the column.
     """
     shown = decimals(figures) or 0
     return ["" if each is None else each if isinstance(each, str) else _number(each, shown, unit) for each in figures]
 
 
 def decimals(figures: Sequence[Published]) -> int | None:
-    """The most decimals that a published figure has; None without figures."""
+    """The maximum number of decimals of published figures; None without figures."""
     counts = [_decimals(each) for each in figures if each is not None]
     return max((each for each in counts if each is not None), default=None)
 
 
 def value(figure: Published, unit: float = 1) -> float | None:
-    """A published figure as a number, without its signs; None if it is none."""
+    """A published figure as a number, without marks of significance; None if it is not a number."""
     if figure is None:
         return None
     if not isinstance(figure, str):
@@ -41,9 +41,9 @@ def value(figure: Published, unit: float = 1) -> float | None:
 
 
 def show(figure: float, measure: str, unit: float = 1, published_decimals: int | None = None) -> str:
-    """A figure of ours: with at least as many decimals as the published ones, numbers of parameters in their unit.
+    """Format our figure, with at least as many decimals as the published ones.
 
-    Speeds are written out: a slower machine would leave little of them in thousands.
+    Numbers of parameters are in the published unit. Speeds are not: in thousands, those of a slow machine would vanish.
     """
     if measure in SPEEDS:
         return _number(figure, 0, 1)
@@ -56,17 +56,17 @@ def show(figure: float, measure: str, unit: float = 1, published_decimals: int |
 
 
 def show_spread(deviation: float, measure: str, unit: float = 1, published_decimals: int | None = None) -> str:
-    """A standard deviation, in the form of the figure that it belongs to."""
+    """Format a standard deviation like the figure that it belongs to."""
     return "±" + show(deviation, measure, unit, published_decimals).lstrip("+")
 
 
 def _decimals(figure: float | str) -> int | None:
-    """The decimals of one figure; None if it is none."""
+    """The number of decimals of a figure; None if it is not a number."""
     match = NUMBER.match(f"{figure:.10f}".rstrip("0") if isinstance(figure, float | int) else figure.strip())
     return len(match[1] or "") if match else None
 
 
 def _number(figure: float, shown: int, unit: float) -> str:
-    """A number with thousands apart, and its unit."""
+    """Format a number with thousands separators and the suffix of its unit."""
     suffix = SUFFIXES.get(unit, f"×{unit:g}")
     return f"{figure:z,.{shown}f}".replace("-", "\N{MINUS SIGN}") + suffix

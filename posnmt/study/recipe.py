@@ -1,8 +1,8 @@
-"""A recipe: what a study compares, on what, and what its report shows; one YAML file that people copy and change.
+"""The schema of a recipe: the YAML file that defines what a study compares, and what its report shows.
 
-Names are used throughout: corpora, systems, trainings (how the training text is made), tests (how a test text is made)
-and analyses (which outputs are measured together, and how). `load` checks that every name that is used is there, and
-that every training has a valid configuration.
+Corpora, systems, trainings (how the training text is made), tests (how a test text is made) and analyses (which outputs
+are measured together, and how) have names. `posnmt.study.load` checks that all names that a recipe uses are defined,
+and that the configuration of every training is valid.
 """
 
 from __future__ import annotations
@@ -29,22 +29,19 @@ Positive = Annotated[int, Field(gt=0)]
 Share = Annotated[float, Field(gt=0, le=1)]
 NAME = r"^[\w.+-]+$"
 Name = Annotated[str, Field(pattern=NAME)]
-# What the built-in language pair gives: see posnmt.corpora.artificial.pairs.command.
+# The texts of the built-in language pair: see posnmt.corpora.artificial.pairs.command.
 ARTIFICIAL = ("train", "dev", "test", "test-long")
 
 
 class Pair(Section):
-    """The languages, as codes; `{source}` and `{target}` in paths stand for them."""
+    """The language codes, which replace `{source}` and `{target}` in paths."""
 
     source: str
     target: str
 
 
 class Text(Section):
-    """One corpus, or a part of one: files under --data, or a public corpus that `posnmt data` knows.
-
-    Several of them one after the other are a corpus too.
-    """
+    """One corpus, or a part of one: files under --data, or a public corpus of `posnmt data`. A list is concatenated."""
 
     source: str | None = Field(None, description="source text under --data: plain, .gz or .xz")
     target: str | None = Field(None, description="its translation, line by line")
@@ -67,9 +64,9 @@ class Text(Section):
 
 
 class Setting(Section):
-    """What one scale trains on, how large, and how often.
+    """The settings of a scale: corpora, number of seeds, configuration and resources.
 
-    `config` has the sections of a config as `posnmt train` reads it, without corpora and systems.
+    `config` has the sections of a configuration of `posnmt train`, without corpora and systems.
     """
 
     seeds: Positive = 3
@@ -130,7 +127,7 @@ class Part(Section):
 
 
 class Training(Section):
-    """How the training text is made, and what else is special of training on it."""
+    """How a training text is made, and settings for training on it."""
 
     label: str | None = None
     part: Part | None = Field(None, description="only this part of it by source length, in subwords")
@@ -140,7 +137,7 @@ class Training(Section):
 
 
 class Test(Section):
-    """A test text, made of a corpus."""
+    """How a test text is made from a corpus."""
 
     __test__ = False  # for pytest, which takes it for a test
 
@@ -151,7 +148,7 @@ class Test(Section):
 
 
 class Runs(Section):
-    """Which systems are trained on what, and translate what: every combination of the names."""
+    """The systems, trainings and tests to run: all combinations."""
 
     systems: list[str]
     trainings: list[str]
@@ -160,7 +157,7 @@ class Runs(Section):
 
 
 class Analysis(Section):
-    """Outputs of one test that are measured together."""
+    """An analysis of the outputs of several systems on one test."""
 
     title: str | None = None
     test: str
@@ -181,14 +178,14 @@ class Analysis(Section):
 
 
 class Recommend(Section):
-    """What a recommendation rests on: how well systems translate these tests, and how fast."""
+    """The basis of a recommendation: the quality on these analyses, and the decoding speed."""
 
     analyses: list[str] = Field(min_length=1)
     measure: Literal["bleu", "chrf", "ter"] = "chrf"
 
 
 class Recipe(Section):
-    """A whole study."""
+    """The definition of a study."""
 
     recipe: Name
     title: str
@@ -208,11 +205,11 @@ class Recipe(Section):
 
     @property
     def hash(self) -> str:
-        """SHA-256 of all that it says."""
+        """SHA-256 of all settings."""
         return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
 
     def variants(self, scale: Scale) -> dict[tuple[str, str], list[str]]:
-        """(system, training) -> the tests that it translates, in the order of the recipe."""
+        """(system, training) -> its tests, in the order of the recipe."""
         tests_of: dict[tuple[str, str], list[str]] = {}
         for runs in self.runs:
             for system in runs.systems:
@@ -223,12 +220,12 @@ class Recipe(Section):
         return tests_of
 
     def variant(self, text: str) -> tuple[str, str]:
-        """`system/training`, or `system` with the first training, as a pair."""
+        """Parse `system/training`, or `system` for the first training."""
         system, _, training = text.partition("/")
         return system, training or next(iter(self.trainings))
 
     def label(self, variant: tuple[str, str]) -> str:
-        """What tables and figures call a system with a training; the first training goes without saying."""
+        """The label of a system and training in tables and figures; the first training is not mentioned."""
         system, training = variant
         name = self.systems[system].label or system
         if training == next(iter(self.trainings)):
@@ -237,5 +234,5 @@ class Recipe(Section):
 
 
 def at(value: Value | Mapping[Scale, Value], scale: Scale) -> Value:
-    """A setting at one scale; one without scales holds at all of them."""
+    """The value of a setting at a scale; a setting that is not a mapping has the same value at all scales."""
     return value[scale] if isinstance(value, Mapping) else value

@@ -1,8 +1,7 @@
-"""Which system to use: the fastest of those that no other beats by more than chance, with the figures that say so.
+"""Recommend a system: the fastest of those that are not significantly worse than the best.
 
-The system with the best mean is compared with every other, on each analysis, by the test of the verdicts. A system that
-it does not beat anywhere is as good as anyone can tell; of these, and the best itself, the one that decodes fastest is
-advised.
+The system with the best mean score is compared with every other one on each analysis, by the test of the verdicts. Of
+it and the systems that it does not significantly beat on any analysis, the one that decodes fastest is recommended.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from posnmt.study.verdict import Decision, decide
 
 
 def recommend(recipe: Recipe, wanted: Recommend, evidence: Mapping[str, Evidence], scale: Scale) -> Recommendation:
-    """The advice, and its evidence in sentences.
+    """Recommend a system.
 
     Args:
-        recipe, wanted: what was compared, and on what the advice rests.
+        recipe, wanted: of the study, and its section `recommend`.
         evidence: analysis -> its outputs and their counts.
         scale: of the study.
     """
@@ -69,7 +68,7 @@ def recommend(recipe: Recipe, wanted: Recommend, evidence: Mapping[str, Evidence
 
 
 def _scores(evidence: Evidence, system: str, training: str, measure: str) -> list[float]:
-    """The corpus score of every seed of a system."""
+    """The corpus scores of all seeds of a system."""
     import numpy as np
 
     places = list(evidence.places((system, training), 0.0).values())
@@ -86,7 +85,7 @@ def _beaten(
     evidence: Mapping[str, Evidence],
     scale: Scale,
 ) -> Decision:
-    """Whether the best system beats another one by more than chance."""
+    """The decision whether the best system significantly beats another one."""
     comparison = Comparison.model_validate(
         {
             "analysis": analysis,
@@ -101,6 +100,6 @@ def _beaten(
 
 
 def _speed(evidence: Evidence, system: str) -> float:
-    """Mean source tokens a second in decoding, over seeds; 0 where it was not measured."""
+    """The mean decoding speed over seeds, in source tokens per second; seeds without a measurement count as 0."""
     speeds = [output.decoding_speed or 0.0 for output in evidence.outputs if output.system == system]
     return mean(speeds) if speeds else 0.0

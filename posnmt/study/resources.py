@@ -1,4 +1,4 @@
-"""What the steps of a recipe's scale ask for: cores, GPUs, memory and time, by the kind of work."""
+"""The section `resources` of a recipe's scale: cores, GPUs, memory and time by kind of step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Positive = Annotated[int, Field(gt=0)]
 
 
 class Wanted(Section):
-    """What a step asks for; what is left out comes from `all`, and then from posnmt."""
+    """Resources of a kind of step; missing values are taken from `all`, then from `DEFAULTS`."""
 
     gpus: Annotated[int, Field(ge=0)] | None = Field(None, description="GPUs, on each node")
     cores: Positive | None = Field(None, description="processor cores, on each node")
@@ -24,7 +24,7 @@ class Wanted(Section):
 
 
 class ByKind(Section):
-    """What steps ask for, by what they do. `all` holds for every kind unless the kind says otherwise."""
+    """Resources by kind of step; `all` is the default for every kind."""
 
     all: Wanted = Wanted()
     texts: Wanted = Field(Wanted(), description="steps that fetch or make texts: corpora, length parts, pre-orderers")
@@ -42,7 +42,7 @@ class ByKind(Section):
         return self
 
     def of(self, kind: str) -> Resources:
-        """The resources of a step of a kind, as `posnmt.study.steps` calls it."""
+        """The resources of a kind of step, by its name in `posnmt.study.steps`."""
         group = kind if kind in DEFAULTS else "texts"
         asked = self.all.model_dump(exclude_none=True) | getattr(self, group).model_dump(exclude_none=True)
         wanted = DEFAULTS[group].model_dump(exclude_none=True) | asked
@@ -59,4 +59,4 @@ DEFAULTS = {
     "translate": Wanted(cores=1, memory=4, hours=4),
     "analyse": Wanted(cores=2, memory=4, hours=1),
 }
-"""Group of kinds -> what its steps ask for where the recipe says nothing: enough for small corpora."""
+"""Group of kinds -> default resources, which are enough for small corpora."""

@@ -1,4 +1,4 @@
-"""A plan and a status as people read them on a terminal."""
+"""Print a study's plan and status on a terminal."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from posnmt.workflow.graph import Graph
 
 
 def full_graph(study_plan: Plan) -> Graph:
-    """All steps that there would be if nothing failed, analyses too."""
+    """The graph of all steps, including all analyses."""
     steps, _ = analyses(study_plan, study_plan.steps)
     return Graph([*study_plan.steps.values(), *steps.values()], KINDS)
 
 
 def print_plan(study_plan: Plan, out: Path, calibrate: bool, display: Display) -> None:
-    """Kinds of steps: how many there are, how many are done in `out`, hours and disk; and the sum.
+    """Print a table of steps by kind: their number, how many are done, and the estimated hours and disk space.
 
     Args:
-        made: the plan.
-        out: the study's folder; it need not be there.
-        calibrate: whether to time the systems.
-        display: told what is being timed.
+        study_plan: the plan.
+        out: the study's folder; it need not exist.
+        calibrate: whether to time the systems and print estimates.
+        display: shows which system is being timed.
     """
     graph = full_graph(study_plan)
     done = Counter(graph.steps[name].kind for name in finished(graph, out))
@@ -57,8 +57,8 @@ def print_plan(study_plan: Plan, out: Path, calibrate: bool, display: Display) -
     )
     if calibrate:
         console.print(
-            "Hours are of one step after the other, on one core each (or one GPU); with --jobs N they are shared by N. "
-            "They are right within a factor of two; - is unknown before the texts are fetched.",
+            "Hours are for one step at a time, on one core (or one GPU); with --jobs N, divide them by N. "
+            "They may be off by a factor of two; - is unknown until the texts are fetched.",
             highlight=False,
         )
 
@@ -69,5 +69,5 @@ def _cost(cost: Estimate) -> tuple[str, str]:
 
 
 def print_status(study_plan: Plan, out: Path) -> None:
-    """The state of every step."""
+    """Print the state of every step."""
     Console().print(status.table(full_graph(study_plan), out))

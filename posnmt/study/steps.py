@@ -1,7 +1,7 @@
-"""What each kind of step of a study does: thin calls of prepare, train, translate, analyse and the conditions.
+"""The functions of a study's kinds of steps, which call prepare, train, translate, analyse and the conditions.
 
-Every corpus, whatever made it, is a folder with `source`, `target` and perhaps `documents`; a test with swapped words
-has `swapped-SHARE` besides, and the translation of `source` is `output`, that of `swapped-SHARE` `output-SHARE`.
+Every corpus is a folder with `source`, `target` and optionally `documents`; a test with swapped words also has
+`swapped-SHARE`. The translation of `source` is `output`, and that of `swapped-SHARE` is `output-SHARE`.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ if TYPE_CHECKING:
 
 SIDES = ("source", "target")
 Cut = Callable[[list[str]], list[str]]
-"""Lines to lines of words or subwords with blanks between."""
+"""Segments lines into words or subwords that are separated by blanks."""
 
 
 class _Progress(Display):
-    """A display whose lines are what the status of the study shows."""
+    """A display that passes its lines on to the status of the study."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(quiet=True)
         self._context = context
 
     def say(self, message: str) -> None:
-        """One line."""
+        """Pass on a message."""
         self._context.say(message)
 
     def show(self, description: str, fraction: float, state: str) -> None:
-        """How far the work is."""
+        """Pass on a progress line."""
         self._context.say(f"{description} {fraction:.0%}  {state}")
 
 
 def _work_folder(context: Context) -> Path:
-    """An empty folder to work in; what an attempt that was stopped left there goes."""
+    """Create an empty working folder, removing that of an earlier attempt."""
     folder = context.folder / "work"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -57,7 +57,7 @@ def _work_folder(context: Context) -> Path:
 
 
 def _move_results(context: Context, work: Path, names: dict[str, str]) -> None:
-    """Move what was made to where others look for it; the rest of the folder of work goes."""
+    """Move results from the working folder into the step's folder, and remove the working folder."""
     for old, new in names.items():
         if (work / old).exists():
             place = context.folder / new
@@ -67,7 +67,7 @@ def _move_results(context: Context, work: Path, names: dict[str, str]) -> None:
 
 
 def artificial(context: Context) -> None:
-    """The artificial language pair."""
+    """Generate the artificial language pair."""
     from posnmt.corpora.artificial.pairs import command
 
     work = _work_folder(context)
@@ -76,7 +76,7 @@ def artificial(context: Context) -> None:
 
 
 def part_of_artificial(context: Context) -> None:
-    """One of its texts as a corpus, with the alignments that the pair has."""
+    """Copy one text of the artificial language pair as a corpus, with its alignments."""
     pair, name = context.inputs["artificial"] / "pair", context.settings["name"]
     for part in (*SIDES, "align"):
         path = pair / f"{name}.{part}"
@@ -86,7 +86,7 @@ def part_of_artificial(context: Context) -> None:
 
 
 def corpus(context: Context) -> None:
-    """One or several texts put in one place, unpacked, one after the other."""
+    """Concatenate one or several texts, decompressed."""
     pieces = context.settings["texts"]
     texts = [_parts(context, str(number)) for number in range(len(pieces))]
     lines: dict[str, list[int]] = {}
@@ -102,7 +102,7 @@ def corpus(context: Context) -> None:
 
 
 def _parts(context: Context, number: str) -> dict[str, Path]:
-    """The files of one of a corpus' texts, by part: fetched by another step, or the user's own."""
+    """Part -> file of one of a corpus' texts: fetched by another step, or the user's own."""
     if number in context.inputs:
         folder = context.inputs[number]
         return {part: folder / part for part in (*SIDES, "documents") if (folder / part).exists()}
@@ -112,7 +112,7 @@ def _parts(context: Context, number: str) -> dict[str, Path]:
 
 
 def _write_some(out: BinaryIO, path: Path, take: int | None) -> int:
-    """Write the lines of a file, or so many of them, evenly spread; how many."""
+    """Write the lines of a file, or `take` evenly spaced ones; return their number."""
     with open_text(TextFile("corpus", path)) as stream:
         lines: Iterable[bytes] = stream
         if take is not None:
@@ -126,7 +126,7 @@ def _write_some(out: BinaryIO, path: Path, take: int | None) -> int:
 
 
 def fetch(context: Context) -> None:
-    """A public corpus."""
+    """Fetch a public corpus."""
     from posnmt.corpora.fetch import default_cache, spec
     from posnmt.corpora.fetch import fetch as get
 
@@ -138,7 +138,7 @@ def fetch(context: Context) -> None:
 
 
 def length_split(context: Context) -> None:
-    """The training text in parts of rising source length, those pairs left out that training leaves out."""
+    """Split the training text into parts of increasing source length, without the pairs that training leaves out."""
     from posnmt.conditions.length import cap, choose_unit
     from posnmt.conditions.length import length_split as split
     from posnmt.conditions.text import parallel_text
@@ -158,7 +158,7 @@ def length_split(context: Context) -> None:
 
 
 def join(context: Context) -> None:
-    """Consecutive sentences of a document made one."""
+    """Join consecutive sentences of a document."""
     from posnmt.conditions.join import join as write_joined
     from posnmt.conditions.text import parallel_text
 
@@ -173,7 +173,7 @@ def join(context: Context) -> None:
 
 
 def swap(context: Context) -> None:
-    """A test text with copies of its source in which words are swapped."""
+    """Copy a test text, and add copies of its source with swapped words."""
     from posnmt.conditions.swap import swap as write_swapped
     from posnmt.conditions.text import InputText
 
@@ -185,7 +185,7 @@ def swap(context: Context) -> None:
 
 
 def reorder_model(context: Context) -> None:
-    """A pre-orderer learned from a training text; by its own alignments where there are any, else by eflomal."""
+    """Learn a pre-orderer from a training text, with its own alignments if it has any, else with those of eflomal."""
     from posnmt.conditions.reorder.command import command
 
     work, text = _work_folder(context), context.inputs["train"]
@@ -197,7 +197,7 @@ def reorder_model(context: Context) -> None:
 
 
 def reorder(context: Context) -> None:
-    """A corpus with the words of its source, swapped or not, in the order of the target."""
+    """Reorder the words of a corpus' source, and of its swapped copies, into target order."""
     from posnmt.conditions.reorder.command import command
 
     work, text = _work_folder(context), context.inputs["text"]
@@ -213,7 +213,7 @@ def reorder(context: Context) -> None:
 
 
 def _config(context: Context, tree: dict[str, Any]) -> Config:
-    """A configuration with the corpora of the step's inputs."""
+    """The configuration with the corpora of the step's inputs."""
     train = context.inputs["train"]
     if context.settings["part"] is not None:
         train = train / str(context.settings["part"])
@@ -222,21 +222,21 @@ def _config(context: Context, tree: dict[str, Any]) -> Config:
         for name, folder in {"train": train, "dev": context.inputs["dev"]}.items()
     }
     tree = merge(tree, {"data": corpora})
-    # Preparing a text trains nothing, but a configuration says when training ends.
+    # Preparing a text trains nothing, but a configuration must have a limit of training.
     tree = tree if "train" in tree else {**tree, "train": {"steps": 1}}
     return from_tree(tree, unnumbered=OLDEST)
 
 
 def store_of(context: Context) -> Path:
-    """The store that a `prepare` step made."""
+    """The store of a step's `prepared` input."""
     return next(path.parent for path in context.inputs["prepared"].glob("*/manifest.json"))
 
 
 def prepare(context: Context) -> None:
-    """Text to a store."""
+    """Prepare the corpora as a store."""
     from posnmt.data.prepare import prepare as make
 
-    for left in context.folder.glob(".*"):  # by an attempt that was killed
+    for left in context.folder.glob(".*"):  # temporary folders of a killed attempt
         shutil.rmtree(left, ignore_errors=True)
     tree = context.settings["config"]
     if "subwords" in context.inputs:
@@ -246,7 +246,7 @@ def prepare(context: Context) -> None:
 
 
 def train(context: Context) -> None:
-    """Start a run or resume it; once it has ended, remove its checkpoints."""
+    """Start or resume a run; when it has ended, remove its checkpoints."""
     from posnmt.train.loop import train as run_training
 
     tree = merge(context.settings["config"], {"data": {"store": str(context.inputs["prepared"])}})
@@ -257,14 +257,14 @@ def train(context: Context) -> None:
     resume = (run / "config.yaml").exists()
     if not resume:
         shutil.rmtree(run, ignore_errors=True)
-    # A step may have been stopped while it removed the checkpoints of a run that had ended: there is no going back.
+    # The run may have ended already, if the step was stopped while it removed the checkpoints.
     if not (resume and "stopped" in Run.open(run).record):
         run_training(_config(context, tree), run, resume, _Progress(context))
     shutil.rmtree(run / "checkpoints", ignore_errors=True)
 
 
 def translate(context: Context) -> None:
-    """The translations of a test text and of its copies with swapped words, and how fast they were made."""
+    """Translate a test text and its copies with swapped words, and record the speed."""
     from posnmt.translate.command import translate_file
 
     text, speeds = context.inputs["test"], {}
@@ -280,7 +280,7 @@ def translate(context: Context) -> None:
 
 
 def analyse(context: Context) -> None:
-    """The outputs of one test measured together: a report of its own, and the counts that verdicts are made from."""
+    """Analyse the outputs of one test; write a report, and the counts for the verdicts."""
     from posnmt.analyse.analyse import Settings
     from posnmt.analyse.analyse import analyse as measure
     from posnmt.config.segmenters import word_tokeniser
@@ -325,7 +325,7 @@ def analyse(context: Context) -> None:
 
 
 def _outputs(context: Context) -> Iterator[dict[str, Any]]:
-    """Every output with what is known of its system; those of swapped sources last, as the analysis has them."""
+    """Every output with the facts about its system; outputs of swapped sources last, in the order of the analysis."""
     settings = context.settings
     for share in (0, *settings["shares"]):
         for number, output in enumerate(settings["outputs"]):
@@ -347,7 +347,7 @@ def _outputs(context: Context) -> Iterator[dict[str, Any]]:
 
 
 def training_speed(run: Path) -> float | None:
-    """Source tokens a second in training: the median of what the run logged, so that a pause does not count."""
+    """The median of a run's logged training speeds, in source tokens per second: robust to pauses."""
     from statistics import median
 
     lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
@@ -356,21 +356,21 @@ def training_speed(run: Path) -> float | None:
 
 
 def _bins_of_parts(context: Context) -> list[int]:
-    """The first length of every bin but the first, where the bins are those of the parts of the training text.
+    """The edges of bins that correspond to the parts of the training text: the first length of every bin but the first.
 
-    A bin ends with the longest source of its part; the last bin is longer than all parts.
+    A bin ends at the longest source of its part; the last bin has the lengths beyond all parts.
     """
     manifest = json.loads((context.inputs["parts"] / "manifest.json").read_text(encoding="utf-8"))
     return sorted({part["source"]["longest"] + 1 for part in manifest["statistics"]["parts"].values()})
 
 
 def _subwords(side: SideText) -> Cut:
-    """What cuts lines into the subwords of training; characters that the vocabulary does not have stay as they are."""
+    """A function that segments lines into the subwords of training; characters out of vocabulary are kept."""
     return lambda lines: [" ".join(pieces) for pieces in side.subwords.split(side.words.split_all(lines))]
 
 
 def _cut(path: Path, cut: Cut, work: Path) -> Path:
-    """A text cut into words or subwords, with blanks between."""
+    """Write a text segmented into words or subwords; return the path."""
     cut_path = work / f"{len(list(work.iterdir()))}.txt"
     findings = Findings(accept=("empty", "crlf"))
     lines = list(read_lines(TextFile("text", path), findings))

@@ -1,4 +1,4 @@
-"""A study from its recipe to its report: plan, run, measure what there is, decide the claims, write it all down."""
+"""Run a study from its recipe to its report: plan, run, analyse, decide the claims, and write the report."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ def run(
     jobs: int | None = None,
     say: Say = lambda message: None,
 ) -> runner.Summary:
-    """Make what is not made yet, then the report of all that there is.
+    """Run all unfinished steps, then write the report of all finished ones.
 
     Args:
-        recipe, scale, data: what to do; see `plan`.
+        recipe, scale, data: see `plan`.
         out: the study's folder.
         executor: `local`, `slurm` or `submitit-local`.
-        jobs: steps at once; None: as many as there are cores or GPUs.
-        say: told how it goes.
+        jobs: maximum number of steps at a time; None: the executor's default.
+        say: called with progress lines.
 
     Raises:
-        UserError: a folder of another study, missing files.
+        UserError: the folder is that of another study, or files are missing.
     """
     study_plan = plan(recipe, scale, data, config_format(out))
     runner.open_study(out, recipe.recipe, recipe.hash)
@@ -62,12 +62,12 @@ def run(
     except UserError as error:
         if not summary.failed:
             raise
-        say(error.line())  # what failed is the cause, and has been said
+        say(error.line())  # its cause, the failed step, has been reported
     return summary
 
 
 def save_request(study_plan: Plan, out: Path) -> None:
-    """Write down what the study in a folder was asked for, so that the folder alone tells how far it is."""
+    """Save recipe, scale, data and format in the study's folder, so that `load_plan` needs nothing else."""
     request = {
         "recipe": study_plan.recipe.model_dump(mode="json", by_alias=True),
         "scale": study_plan.scale,
@@ -78,16 +78,16 @@ def save_request(study_plan: Plan, out: Path) -> None:
 
 
 def config_format(out: Path) -> int:
-    """The format of a study's configurations: that with which it was begun, today's for a new folder."""
+    """The format of a study's configurations: the one that it was started with; the current one for a new folder."""
     request = read_json(out / REQUEST)
     return FORMAT if request is None else int(request.get("config_format", OLDEST))
 
 
 def load_plan(out: Path) -> Plan:
-    """The plan of the study in a folder, as it was last run.
+    """The plan of the study in a folder, as of its last run.
 
     Raises:
-        UserError: no study was run there.
+        UserError: the folder has no study.
     """
     request = read_json(out / REQUEST)
     if request is None:
@@ -97,21 +97,22 @@ def load_plan(out: Path) -> Plan:
 
 
 def with_analyses(study_plan: Plan, out: Path) -> tuple[Graph, dict[str, str]]:
-    """The graph with the analyses of all translations that there are, and why some analyses cannot be made."""
+    """The graph with the analyses of all finished translations, and analysis -> why it is not possible."""
     graph = Graph(study_plan.steps.values(), KINDS)
     steps, missing = analyses(study_plan, finished(graph, out))
     return Graph([*study_plan.steps.values(), *steps.values()], KINDS), missing
 
 
 def finished(graph: Graph, out: Path) -> list[str]:
-    """The steps that are done, and as they were left."""
+    """The steps that are done and unaltered."""
     return [name for name in graph.order() if status.finished(graph, out, name)]
 
 
 def altered(study_plan: Plan, out: Path) -> dict[str, status.State]:
-    """The finished steps with files that are no longer as the step wrote them, by name.
+    """Name -> state of the finished steps whose files have changed.
 
-    Files of an analysis, which a report is made from, are read; of other steps time and size of the files decide.
+    The report is made from the files of analyses, so they are always hashed; files of other steps only if their size or
+    modification time differs.
     """
     complete, _ = analyses(study_plan, study_plan.steps)
     states: dict[str, status.State] = {}
@@ -127,10 +128,10 @@ def altered(study_plan: Plan, out: Path) -> dict[str, status.State]:
 
 
 def report(study_plan: Plan, out: Path, say: Say = lambda message: None) -> Path:
-    """Write results.sqlite and the report of what is finished and unaltered; the report's path.
+    """Write results.sqlite and the report of all finished and unaltered steps; return the report's path.
 
     Raises:
-        UserError: nothing is finished that could be reported.
+        UserError: no analysis is finished.
     """
     graph, missing = with_analyses(study_plan, out)
     folders = {name: graph.folder(out, name) for name in finished(graph, out)}
@@ -183,7 +184,7 @@ def report(study_plan: Plan, out: Path, say: Say = lambda message: None) -> Path
 
 
 def _altered_needs(study_plan: Plan, altered_steps: Mapping[str, status.State]) -> dict[str, str]:
-    """Analysis -> which step was altered, of those that were, or that need a step that was."""
+    """Analysis -> why it is missing, for those that were altered or that need an altered step."""
     steps, _ = analyses(study_plan, study_plan.steps)
     every = {**study_plan.steps, **{step.name: step for step in steps.values()}}
 
@@ -194,7 +195,7 @@ def _altered_needs(study_plan: Plan, altered_steps: Mapping[str, status.State]) 
 
 
 def _run(graph: Graph, out: Path, planned: PlannedRun, folders: dict[str, Path]) -> dict[str, Any]:
-    """One training as the report and the database have it."""
+    """The facts about one training for the report and the database."""
     facts: dict[str, Any] = {"system": planned.system, "training": planned.training, "seed": planned.seed}
     state = status.state(graph, out, planned.train)
     facts |= {"state": state.state, "error": state.line if state.state in ("failed", "blocked", "altered") else None}
@@ -248,7 +249,7 @@ def _corpora(study_plan: Plan, folders: dict[str, Path]) -> dict[str, dict[str, 
 
 
 def _lengths(source: list[int], target: list[int]) -> dict[str, Any]:
-    """What the report says of a corpus, from the lengths of its lines."""
+    """The facts about a corpus for the report, from the lengths of its lines."""
     return {
         "pairs": len(source),
         "source_tokens": sum(source),
@@ -258,7 +259,7 @@ def _lengths(source: list[int], target: list[int]) -> dict[str, Any]:
 
 
 def _parts(study_plan: Plan, folders: dict[str, Path]) -> dict[str, dict[str, Any]]:
-    """Training -> what is known of its part of the training text."""
+    """Training -> the statistics of its part of the training text."""
     parts = {}
     for name, definition in study_plan.recipe.trainings.items():
         step = f"corpus/parts-{definition.part.of}" if definition.part else None

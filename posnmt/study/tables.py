@@ -1,4 +1,4 @@
-"""The tables of a study: each in the layout that its recipe asks for, our figures beside the published ones."""
+"""The tables of a study, in the layout of its recipe, with our figures and the published ones."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def figure_cell(
     unit: float = 1,
     decimals: int | None = None,
 ) -> Cell:
-    """Our figure over the seeds that have it, or why there is none.
+    """The mean of a figure over seeds, or why there is none.
 
     Args:
         results: of the study.
-        variant: whose figure.
-        values: by seed.
-        measure: what it is.
-        analysis: where it is from, if from any.
-        unit, decimals: of the published figures that stand beside it.
+        variant: the system and its training.
+        values: seed -> figure.
+        measure: of the figure.
+        analysis: of the figure; None: a measure of runs.
+        unit, decimals: of the published figures in the column.
     """
     absence = results.absence(variant, analysis)
     if not values:
@@ -73,7 +73,7 @@ def _sentence(text: str) -> str:
 
 
 def _unmeasured(results: StudyResults, measure: str, analysis: str | None) -> str:
-    """Why there is no figure although the system was run and analysed."""
+    """Why there is no figure, although the system was run and analysed."""
     if analysis is None or measure in SPEEDS:
         return "It was not recorded."
     measured = results.measured[analysis].results["systems"][0]["overall"]
@@ -81,7 +81,7 @@ def _unmeasured(results: StudyResults, measure: str, analysis: str | None) -> st
 
 
 def _scores(results: StudyResults, table: Table) -> tuple[list[Grid], list[str]]:
-    """A row a system, a column a measure."""
+    """A row per system, a column per measure."""
     variants = [results.variant(row) for row in table.rows]
     by_cell, legend = signs(results, table)
     columns = [_column(results, variants, column) for column in table.columns]
@@ -138,12 +138,12 @@ def _ratio(figure: float | None, first: float | None) -> str:
 
 
 def _headings(table: Table) -> dict[int, str]:
-    """Row -> what stands above it."""
+    """Row -> its subheading."""
     return {row: heading for heading, row in table.groups.items()}
 
 
 def _by_length(results: StudyResults, table: Table) -> tuple[list[Grid], list[str]]:
-    """A row a system, and for each bin a column a measure; each system's unseen lengths are marked."""
+    """A row per system, a column per bin and measure; lengths that a system's training did not see are marked."""
     variants = [results.variant(row, table.analysis) for row in table.rows]
     measured = results.measured.get(table.analysis or "")
     if table.analysis is None or measured is None:
@@ -174,7 +174,7 @@ def _by_length(results: StudyResults, table: Table) -> tuple[list[Grid], list[st
 
 
 def _trained(results: StudyResults, variant: Variant) -> TrainedLengths:
-    """The source lengths of a system's training, if any of its runs tells them."""
+    """The source lengths of a system's training, from the first run that has recorded them."""
     for run in results.runs_of(variant):
         if run["source_lengths"]:
             return TrainedLengths(*run["source_lengths"])
@@ -182,7 +182,7 @@ def _trained(results: StudyResults, variant: Variant) -> TrainedLengths:
 
 
 def _significance(results: StudyResults, table: Table) -> tuple[list[Grid], list[str]]:
-    """How each row's system stands to each column's (Neishi and Yoshinaga 2019, Table 4)."""
+    """The signs of each row's system against each column's (Neishi and Yoshinaga 2019, Table 4)."""
     variants = [results.variant(row, table.analysis) for row in table.rows]
     measured = results.measured.get(table.analysis or "")
     heads = [Head(label) for label in results.labels(variants)]
@@ -202,7 +202,7 @@ def _significance(results: StudyResults, table: Table) -> tuple[list[Grid], list
 
 
 def _significance_cell(results: StudyResults, table: Table, row: Variant, column: Variant) -> Cell:
-    """One cell of the matrix."""
+    """One cell of the significance matrix."""
     assert table.analysis is not None
     if row == column:
         return Cell()
@@ -219,21 +219,21 @@ def _significance_cell(results: StudyResults, table: Table, row: Variant, column
 
 
 def _unanalysed(table: Table) -> list[str]:
-    """That a table without an analysis has no figures of ours."""
+    """The legend of a table without an analysis: it has only published figures."""
     return [] if table.analysis else ["The paper's figures alone: the recipe measures nothing of this."]
 
 
 def _with_published(
     results: StudyResults, table: Table, variants: Sequence[Variant], heads: list[Head], rows: list[list[Cell]]
 ) -> list[Grid]:
-    """Ours with the published figures beside them where the headings agree; the rest is a grid of its own."""
+    """`merge_published` with the labels of systems."""
     return merge_published(table, results.labels(variants), heads, rows, _headings(table))
 
 
 def merge_published(
     table: Table, labels: Sequence[str], heads: list[Head], rows: list[list[Cell]], headings: dict[int, str]
 ) -> list[Grid]:
-    """Our figures, and the table's published ones: in the same cells where the headings agree, else below them."""
+    """Merge the published figures into ours where the headings agree; the others are in a second grid below."""
     keys = [f"{head.group} {head.title}".strip() for head in heads]
     titles = (table.published_columns or keys) if table.published else []
     columns = {title: published.texts([row[place] for row in table.published]) for place, title in enumerate(titles)}
@@ -261,7 +261,7 @@ def _grid(heads: list[Head], labels: Sequence[str], rows: list[list[Cell]], head
 
 
 def _published_head(title: str, table: Table) -> Head:
-    """The heading of a published column: of one by length the bin apart from the measure."""
+    """The heading of a published column; in a table by length, its bin is the heading of a group."""
     group, _, measure = title.partition(" ")
     if table.kind != "by-length" or not measure:
         return Head(title)
@@ -296,7 +296,7 @@ def _corpora(results: StudyResults, table: Table) -> tuple[list[Grid], list[str]
 def _counts(
     table: Table, labels: Sequence[str], titles: Sequence[str], facts: Sequence[Any], unknown: str, corner: str
 ) -> tuple[list[Grid], list[str]]:
-    """A table of counts; rows whose counts are not known say so."""
+    """A table of counts; cells of unknown counts have the note `unknown`."""
     if not labels:
         return [], ["Nothing of this is known."]
     rows = [list(_count_cells(each, len(titles), unknown)) for each in facts]

@@ -1,4 +1,4 @@
-"""The configurations of a recipe's trainings, without corpora: the scale's, then the training's, then the system's."""
+"""The configurations of a recipe's trainings: settings of the scale, then the training, then the system."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from posnmt.study.recipe import Recipe, Scale, Training, at
 
 Config = dict[str, Any]
 Options = Mapping[str, Mapping[str, Any]]
-"""Scheme -> option -> value."""
+"""Position scheme -> option -> value."""
 
 
 def train_config(recipe: Recipe, scale: Scale, system: str, training: str, seed: int) -> Config:
-    """The configuration of a training, without corpora: the scale's, then the training's, then the system's own.
+    """The configuration of a training, without corpora.
 
-    A system with a size of its own has the settings of that size: those of the scale that the size names are left out.
+    If the system has a size of its own, settings of the scale that this size determines are left out.
     """
     chosen, definition = recipe.systems[system], recipe.trainings[training]
     config = text_config(recipe, scale, definition)
@@ -32,7 +32,7 @@ def train_config(recipe: Recipe, scale: Scale, system: str, training: str, seed:
 
 
 def text_config(recipe: Recipe, scale: Scale, definition: Training) -> Config:
-    """The scale's configuration with the training's own settings, for any system."""
+    """The scale's configuration with the settings of the training, for any system."""
     languages = {"source_language": recipe.pair.source, "target_language": recipe.pair.target}
     config = merge(merge({"data": languages}, recipe.scales[scale].config), definition.config)
     if definition.max_length is not None:
@@ -41,13 +41,13 @@ def text_config(recipe: Recipe, scale: Scale, definition: Training) -> Config:
 
 
 def _with_options(model: Config, common: Options, own: Options, scale: Scale) -> Config:
-    """The position schemes of a `model` section with options of the recipe in them; nothing if none are given.
+    """The position schemes of a `model` section with the recipe's options; empty if the recipe has none for them.
 
     Args:
         model: with a named system.
-        common: of the scale, for the systems that have the scheme.
-        own: of the system, which win.
-        scale: which of the values that are given by scale.
+        common: options of the scale, for the systems that have the scheme.
+        own: options of the system, which take precedence.
+        scale: selects from values that are specified by scale.
 
     Raises:
         UserError: the system has no such scheme.
@@ -70,6 +70,6 @@ def _with_options(model: Config, common: Options, own: Options, scale: Scale) ->
 
 
 def _at_scale(options: Mapping[str, Any], scale: Scale) -> Config:
-    """The options that a scale has: those given for every scale, and those given for this one."""
+    """The options at a scale: those for all scales, and those for this one."""
     applicable = {key: value for key, value in options.items() if not isinstance(value, Mapping) or scale in value}
     return {key: at(value, scale) for key, value in applicable.items()}

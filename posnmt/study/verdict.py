@@ -1,8 +1,8 @@
-"""Whether what a paper claims holds of our own figures: each comparison by a test, and the claim by its comparisons.
+"""Verdicts on the claims of a paper, from the figures of a study.
 
-A comparison is a difference of means over seeds with an interval that allows for other sentences and other seeds
-(`posnmt.study.contrast`). It is `supported` where the whole interval says so, `not supported` where the whole interval
-says otherwise, and else `undecided`.
+A comparison is a difference of means over seeds, with an interval that accounts for the sampling of sentences and of
+seeds (`posnmt.study.contrast`). It is `supported` if the entire interval agrees with the claim, `not supported` if the
+entire interval contradicts it, and `undecided` otherwise.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 Word = Literal["supported", "not supported", "undecided"]
 Resolve = Callable[[str], Variant]
 LEVEL = 0.95
-# Of the interval that two one-sided tests at 5 % look at (Schuirmann 1987).
+# The level of the interval that corresponds to two one-sided tests at 5 % (Schuirmann 1987).
 EQUAL_LEVEL = 0.90
-# Of 10 sentences the bootstrap makes "95 %" intervals that hold the truth 9 times in 10; of 40 they are what they say.
+# With 10 sentences, "95 %" bootstrap intervals cover the true value 9 times in 10; with 40, their coverage is correct.
 FEWEST_SENTENCES = 20
 UNITS = {
     "bleu": "BLEU", "chrf": "chrF", "ter": "TER", "multi-bleu": "multi-bleu", "length_difference": "subwords",
@@ -38,16 +38,16 @@ MEASURES = {
 
 @dataclass(frozen=True)
 class Decision:
-    """What became of one comparison.
+    """The result of one comparison.
 
     Attributes:
         comparison: of the claim.
         asked: the comparison in words.
         word: the verdict.
-        why: in a sentence, with the figures.
-        value: `of` less `than`; of a relative comparison the share of `than`; None where it cannot be measured.
-        low, high: the 95 % interval; None where there is none.
-        freedom: its degrees of freedom, infinite for a normal interval; None where there is none.
+        why: the reason, with the figures.
+        value: `of` - `than`; of a relative comparison, `of` / `than` - 1; None: not measured.
+        low, high: the 95 % interval; None if there is none.
+        freedom: its degrees of freedom, infinite for a normal interval; None if there is none.
     """
 
     comparison: Comparison
@@ -61,13 +61,13 @@ class Decision:
 
     @property
     def sentence(self) -> str:
-        """What was asked, and the answer."""
+        """The comparison, the verdict and the reason."""
         return f"{self.asked}: {self.word}; {self.why}"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a claim: supported if all comparisons are, not supported if one is not, else undecided."""
+    """The result of a claim: supported if all comparisons are, not supported if any is not, undecided otherwise."""
 
     claim: Claim
     comparisons: list[Decision]
@@ -82,7 +82,7 @@ class Verdict:
 
     @property
     def why(self) -> str:
-        """The figures of the only comparison, or how many comparisons made the verdict, and the first of them."""
+        """The reason of a single comparison, or the number of comparisons with the verdict and the first of them."""
         first, *others = [decision for decision in self.comparisons if decision.word == self.word]
         if len(self.comparisons) == 1:
             return first.why
@@ -93,7 +93,7 @@ class Verdict:
 
 
 class _Undecidable(Exception):
-    """Why a comparison is undecided, in a sentence."""
+    """A comparison cannot be decided; the message is the reason."""
 
 
 def decide(claim: Claim, evidence: Mapping[str, Evidence], resolve: Resolve, scale: Scale) -> Verdict:
@@ -101,8 +101,8 @@ def decide(claim: Claim, evidence: Mapping[str, Evidence], resolve: Resolve, sca
 
     Args:
         claim: of the paper.
-        evidence: analysis -> its outputs and their counts; those that were not made are not there.
-        resolve: `system/training`, or a system alone, -> the two names.
+        evidence: analysis -> its outputs and their counts, for the finished analyses.
+        resolve: parses `system/training`, or a system alone.
         scale: of the study.
     """
     return Verdict(claim, [_decide(comparison, evidence, resolve, scale) for comparison in claim.holds_if])
@@ -150,7 +150,7 @@ def _decide(comparison: Comparison, evidence: Mapping[str, Evidence], resolve: R
 
 
 def _word(comparison: Comparison, estimate: Estimate) -> Word:
-    """The verdict that the intervals say."""
+    """The verdict that follows from the intervals."""
     low, high = estimate.interval(LEVEL)
     if comparison.within is not None:
         inner_low, inner_high = estimate.interval(EQUAL_LEVEL)
@@ -166,12 +166,12 @@ def _word(comparison: Comparison, estimate: Estimate) -> Word:
 
 @dataclass(frozen=True)
 class _Side:
-    """One side of a comparison, found in the evidence.
+    """The data of one side of a comparison.
 
     Attributes:
-        outputs: for each of its systems, the variant and seed -> place.
-        chosen: `[N]` whether a sentence is of its lengths.
-        lengths: those in words, as they follow "214 sentences"; nothing for all.
+        outputs: for each of its systems, the variant, and seed -> index of the output.
+        chosen: `[N]` mask of the sentences of its lengths.
+        lengths: in words, as they follow "214 sentences"; empty for all lengths.
     """
 
     outputs: list[tuple[Variant, dict[int, int]]]
@@ -180,7 +180,11 @@ class _Side:
 
     @classmethod
     def of(cls, figures: Figures, evidence: Evidence, resolve: Resolve, scale: Scale) -> _Side:
-        """The side, or why it is not there."""
+        """The data of a side.
+
+        Raises:
+            _Undecidable: they are incomplete.
+        """
         variants = [resolve(text) for text in figures.variants]
         outputs = [(variant, _places(evidence, variant, figures.share)) for variant in variants]
         first, last = _ends(figures, [evidence.outputs[place] for place in outputs[0][1].values()], scale)
@@ -190,7 +194,7 @@ class _Side:
 
 
 def _places(evidence: Evidence, variant: Variant, share: float) -> dict[int, int]:
-    """Seed -> place of a variant's outputs, in the order of the seeds; every seed of the analysis must be there."""
+    """Seed -> index of a variant's output, in the order of the seeds; no seed of the analysis may be missing."""
     places = evidence.places(variant, share)
     seeds = sorted({output.seed for output in evidence.outputs})
     if missing := [seed for seed in seeds if seed not in places]:
@@ -201,7 +205,7 @@ def _places(evidence: Evidence, variant: Variant, share: float) -> dict[int, int
 
 
 def _ends(figures: Figures, outputs: Sequence[Output], scale: Scale) -> tuple[int | None, int | None]:
-    """The first and last source length that a side is measured on; None: no end."""
+    """The first and last source length that a side is measured on; None: open."""
     lengths = figures.lengths_at(scale)
     if lengths is None:
         raise _Undecidable(f"the claim names no lengths for the scale {scale}")
@@ -239,7 +243,7 @@ def _contrast(comparison: Comparison, evidence: Evidence, sides: Sequence[_Side]
 
 
 def _value(contrast: Contrast) -> float:
-    """The contrast's estimate, or why there is none."""
+    """The value of a contrast, if it is defined."""
     _, than = contrast.sides
     if contrast.relative and not than > 0:
         raise _Undecidable(f"what it is compared with is {_signed(than)}, and nothing is a share of that")
@@ -249,7 +253,7 @@ def _value(contrast: Contrast) -> float:
 
 
 def _check_size(comparison: Comparison, sides: Sequence[_Side], basis: str, value: float) -> None:
-    """Refuse what is too little for an interval."""
+    """Raise `_Undecidable` if there are too few seeds or sentences for an interval."""
     measured = f"{basis}: {_amount(comparison, value)}"
     if any(len(seeds) < 2 for side in sides for _, seeds in side.outputs):
         raise _Undecidable(f"{measured}, and one seed says nothing of others")
@@ -258,7 +262,7 @@ def _check_size(comparison: Comparison, sides: Sequence[_Side], basis: str, valu
 
 
 def _basis(comparison: Comparison, sides: Sequence[_Side]) -> str:
-    """What a value comes from: "3 seeds a system, 214 sentences longer than 49 subwords"."""
+    """The data behind a value: "3 seeds a system, 214 sentences longer than 49 subwords"."""
     seeds = len(sides[0].outputs[0][1])
     basis = f"{seeds} seed{'s' if seeds > 1 else ''} a system"
     if comparison.measure in SPEEDS:
@@ -267,20 +271,20 @@ def _basis(comparison: Comparison, sides: Sequence[_Side]) -> str:
 
 
 def _counted(side: _Side) -> str:
-    """How many sentences a side is measured on, and which."""
+    """The number of sentences that a side is measured on, and their lengths."""
     count = int(side.chosen.sum())
     return f"{count:,} sentence{'' if count == 1 else 's'} {side.lengths}".rstrip()
 
 
 def _range(first: int | None, last: int | None) -> str:
-    """A range of lengths, as it follows "sentences"; nothing for all lengths."""
+    """A range of lengths, as it follows "sentences"; empty for all lengths."""
     if last is None:
         return "" if first is None else f"longer than {first - 1} subwords"
     return f"of {first or 1} to {last} subwords"
 
 
 def _interval(comparison: Comparison, estimate: Estimate) -> str:
-    """The value with its interval; where equality is asked also the one that the two one-sided tests look at."""
+    """The value with its interval; in a comparison for equality, also that of the two one-sided tests."""
     levels = (EQUAL_LEVEL, LEVEL) if comparison.within is not None else (LEVEL,)
     intervals = [(level, [_number(comparison, end) for end in estimate.interval(level)]) for level in levels]
     phrases = [f"{level * 100:.0f} % interval {low} to {high}" for level, (low, high) in intervals]
@@ -297,7 +301,7 @@ def _unit(measure: str) -> str:
 
 
 def _number(comparison: Comparison, value: float) -> str:
-    """A value with its sign; shares in per cent."""
+    """A value with its sign; a relative one in per cent."""
     return _signed(100 * value if comparison.relative else value)
 
 

@@ -1,1 +1,4 @@
-"""Steps named by hashes that run anywhere and go on after any stop. It knows nothing of translation."""
+"""A workflow engine: steps are named by hashes, run locally or on a cluster, and resume after any interruption.
+
+It is independent of translation.
+"""

@@ -1,10 +1,9 @@
-"""Steps as jobs of a cluster: Slurm through submitit, or submitit's stand-in for one on this machine.
+"""Run steps as jobs of a cluster: Slurm through submitit, or submitit's local executor.
 
-A job bears a name that tells the study and the step, so that a runner that was killed between the submission and its
-record still finds it in Slurm's queue. What `sbatch` is to be told besides (an account) comes from its own
-environment variables, such as SBATCH_ACCOUNT. A submission that is refused for the moment is tried again after a while.
-A job that reaches its time limit, or is preempted, is told before: its step saves its state, and Slurm starts the job
-again.
+The name of a job identifies the study and the step, so that the next runner finds the job in Slurm's queue even if this
+one was killed between submitting and recording it. Further options of `sbatch`, such as the account, come from its own
+environment variables (SBATCH_ACCOUNT). A submission that Slurm refuses temporarily is retried later. Before a job
+reaches its time limit or is preempted, it gets a signal: its step saves its state, and Slurm requeues the job.
 """
 
 from __future__ import annotations
@@ -30,40 +29,40 @@ from posnmt.workflow.lock import holder
 from posnmt.workflow.refusal import Backoff, TemporaryRefusal, is_temporary, reason
 
 JOBS = "jobs"
-NOTICE = 120  # seconds that a step has to save its state before its time is over
+NOTICE = 120  # seconds that a step has to save its state before its time limit
 RESTARTS = 20  # of a job that reaches its time limit
-QUERY_INTERVAL = 10.0  # seconds between two questions to Slurm
+QUERY_INTERVAL = 10.0  # seconds between two calls of squeue
 JOBS_AT_ONCE = 50  # in Slurm's queue, unless --jobs says otherwise
 
 
 class StepJob:
-    """What a job does: run a step. submitit calls it, on every node, and has it `checkpoint` when time is over."""
+    """The callable that a job runs. submitit calls it on every node, and calls `checkpoint` before the time limit."""
 
     def __init__(self, out: Path, folder: Path, key: str, resources: Resources) -> None:
         self.out, self.folder, self.key, self.resources = out, folder, key, resources
 
     def __call__(self) -> int:
-        """The exit status of the step's process on this node."""
+        """Run the step's process on this node; return its exit status."""
         import submitit
 
         job = submitit.JobEnvironment()
         rendezvous = None
         if self.resources.nodes > 1:
-            # The port belongs to the job, so that jobs that share a node do not meet.
+            # The port depends on the job, so that jobs that share a node do not collide.
             rendezvous = [f"--nnodes={job.num_nodes}", f"--node-rank={job.node}", f"--master-addr={job.hostnames[0]}"]
             rendezvous.append(f"--master-port={20000 + int(job.job_id) % 10000}")
         words = command(self.out, self.key, self.resources, rendezvous)
         process = launch(words, self.folder, self.resources.cores, {})
-        # `checkpoint` interrupts whatever stands here, so nothing may that holds a lock, as Popen.wait does.
+        # `checkpoint` interrupts this loop, which therefore must not hold a lock, as Popen.wait does.
         while (status := process.poll()) is None:
             time.sleep(0.1)
         if status == STOPPED and job.cluster == "slurm":
-            # Before Slurm takes a node away it tells the step as well; the notice for us comes after.
+            # Before Slurm preempts a node it signals the step, too; the signal for this process comes later.
             time.sleep(NOTICE)
         return status
 
     def checkpoint(self) -> Any:
-        """Have the step save its state; what is to be done when the job is started again."""
+        """Make the step save its state; return the submission that continues it."""
         import submitit
 
         until = time.monotonic() + NOTICE
@@ -74,15 +73,15 @@ class StepJob:
 
 
 class Cluster:
-    """Steps as jobs through submitit.
+    """Executor that submits steps as jobs through submitit.
 
     Args:
-        out: the study's folder, which every node must see.
+        out: the study's folder, on a file system that all nodes share.
         cluster: `slurm`, or `local`.
-        jobs: jobs at once, in Slurm's queue or running; None: `JOBS_AT_ONCE` on Slurm, else one for each core.
+        jobs: maximum number of jobs that are queued or running; None: `JOBS_AT_ONCE` on Slurm, else one per core.
 
     Raises:
-        UserError: submitit or Slurm is not there.
+        UserError: submitit or Slurm is not installed.
     """
 
     def __init__(self, out: Path, cluster: str, jobs: int | None) -> None:
@@ -94,20 +93,20 @@ class Cluster:
         self._queue = Queue() if cluster == "slurm" else None
         self._jobs = jobs or (JOBS_AT_ONCE if self._queue is not None else available_cores())
         self._backoff = Backoff()
-        self._unsure: set[str] = set()  # names of jobs whose submission may have succeeded though sbatch says no
-        self._unknown: set[str] = set()  # names of jobs that may be in the queue, which did not answer
+        self._unsure: set[str] = set()  # names of jobs that may have been submitted although sbatch failed
+        self._unknown: set[str] = set()  # names of jobs that may be in the queue, because squeue did not answer
         restarts: dict[str, Any] = {f"{cluster}_max_num_timeout": RESTARTS}
-        # One for each job: what an executor was once told to ask for, it asks for ever after.
+        # One executor per job: an executor keeps the parameters of earlier jobs.
         self._executor = partial(submitit.AutoExecutor, out / JOBS, cluster=cluster, **restarts)
         try:
             self._executor()
         except RuntimeError as error:
             raise UserError(f"submitit finds no Slurm: {error}", "--executor", "run it where sbatch works") from None
-        # Names of jobs are seen by all users of a cluster, and one cluster may work for several studies.
+        # Job names are visible to all users, and one cluster may run several studies.
         self._prefix = f"posnmt-{hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:8]}-"
 
     def resources(self, wanted: Resources, uses_gpu: bool) -> Resources:
-        """As wanted: the cluster says what it has."""
+        """The resources as wanted; the cluster itself refuses what it does not have."""
         if wanted.nodes > 1 and self._queue is None:
             raise UserError(
                 f"the step asks for {wanted.nodes} nodes", "--executor submitit-local", "use --executor slurm"
@@ -115,15 +114,15 @@ class Cluster:
         return wanted
 
     def has_capacity(self, wanted: Resources) -> bool:
-        """Whether there may be one job more, and the cluster is to be asked again where it refused the last one."""
+        """Whether another job may be submitted: below the maximum number, and not waiting after a refusal."""
         return self._active < self._jobs and self._backoff.is_over()
 
     def start(self, out: Path, folder: Path, key: str, resources: Resources) -> Job:
-        """Submit it, unless it is in the queue already.
+        """Submit a step as a job, unless its job is in the queue already.
 
         Raises:
-            TemporaryRefusal: the cluster refuses it for the moment.
-            UserError: the cluster refuses it for good.
+            TemporaryRefusal: the cluster refuses the job, but may accept it later.
+            UserError: the cluster refuses the job permanently.
         """
         import submitit
 
@@ -139,7 +138,7 @@ class Cluster:
         executor = self._executor()
         executor.update_parameters(**self._parameters(name, resources))
         try:
-            with redirect_stderr(io.StringIO()):  # submitit prints what sbatch says, which is in the error too
+            with redirect_stderr(io.StringIO()):  # submitit prints the output of sbatch, which is in the error, too
                 job = executor.submit(StepJob(out.resolve(), folder.resolve(), key, resources))
         except submitit.core.utils.FailedJobError as error:
             message = str(error)
@@ -154,25 +153,25 @@ class Cluster:
         return self._job(folder, job.job_id) if self._queue else _LocalJob(folder, job)
 
     def _parameters(self, name: str, resources: Resources) -> dict[str, Any]:
-        """What submitit is told of a job."""
-        asked: dict[str, Any] = {
+        """The submitit parameters of a job."""
+        parameters: dict[str, Any] = {
             "name": name,
             "timeout_min": max(1, round(resources.minutes)),
             "mem_gb": resources.memory_gib,
             "nodes": resources.nodes,
             "tasks_per_node": 1,
             "cpus_per_task": resources.cores,
-            # From Slurm 22.05 on srun does not take them over from its job.
+            # Since Slurm 22.05, srun does not inherit it from its job.
             "slurm_srun_args": [f"--cpus-per-task={resources.cores}"],
-            # A cluster without GPUs refuses even to be asked for none; None is not to ask.
+            # None requests nothing; a cluster without GPUs refuses even a request for 0.
             "gpus_per_node": resources.gpus or None,
             "slurm_partition": resources.partition,
             "slurm_signal_delay_s": round(min(NOTICE, 30 * resources.minutes)),
         }
-        return asked
+        return parameters
 
     def _cancel(self, name: str) -> None:
-        """Cancel a job that was accepted though sbatch was not told so; it could not find what it is to do.
+        """Cancel a job that Slurm accepted although sbatch failed; such a job lacks its pickled callable.
 
         Raises:
             TemporaryRefusal: Slurm does not answer.
@@ -186,11 +185,13 @@ class Cluster:
             raise self._refused(reason(done.stderr))
 
     def _refused(self, why: str) -> TemporaryRefusal:
-        """A refusal, and that the next try comes later."""
-        return TemporaryRefusal(f"the cluster takes no job now: {why}; trying again in {self._backoff.refused():.0f} s")
+        """The exception for a refusal, which also delays the next attempt."""
+        return TemporaryRefusal(
+            f"the cluster accepts no job now: {why}; trying again in {self._backoff.refused():.0f} s"
+        )
 
     def running(self, folder: Path, key: str) -> Job | None:
-        """Its job, if it waits in the queue or runs."""
+        """The job of a step, if it is queued or running."""
         job: Job | None = None
         if self._queue is not None:
             number = self._queue.find(name := self._prefix + key[:SHORT])
@@ -203,7 +204,7 @@ class Cluster:
         return job
 
     def ended(self, folder: Path) -> None:
-        """One job less."""
+        """Forget a job that ended."""
         self._active -= 1
         (folder / JOB).unlink(missing_ok=True)
 
@@ -213,13 +214,18 @@ class Cluster:
 
 
 class Queue:
-    """Our jobs in Slurm's queue, asked for once for all steps. (Accounting lags behind, and calls a job that is to be
-    started again failed; some clusters have none.)
+    """The user's jobs in Slurm's queue, from one call of squeue for all steps.
+
+    sacct is not used: it lags behind, reports a requeued job as failed, and is not available on every cluster.
+
+    Attributes:
+        answers: number of successful calls.
+        error: why the last failed call failed.
     """
 
     def __init__(self) -> None:
         self._queried, self._names, self.answers = 0.0, dict[str, str](), 0
-        self.error = "squeue does not answer"  # of the last question without an answer
+        self.error = "squeue does not answer"
 
     def _refresh(self) -> None:
         if time.monotonic() - self._queried < QUERY_INTERVAL and self.answers:
@@ -232,14 +238,14 @@ class Queue:
         except subprocess.TimeoutExpired:
             return
         self._queried = time.monotonic()
-        if query.returncode == 0:  # else Slurm is away for a moment, and what was known holds
+        if query.returncode == 0:  # otherwise Slurm is temporarily unavailable, and the last answer holds
             self._names = dict(line.split(maxsplit=1) for line in query.stdout.splitlines())
             self.answers += 1
         else:
             self.error = reason(query.stderr)
 
     def find(self, name: str) -> str | None:
-        """The number of the job of a name, if it has not ended."""
+        """The number of the job with this name; None if it has ended."""
         self._refresh()
         return next((number for number, each in self._names.items() if each.strip() == name), None)
 
@@ -250,7 +256,7 @@ class Queue:
 
 
 class _SlurmJob:
-    """A job of Slurm. It ends when its folder says so, or when it was not in the queue twice."""
+    """A Slurm job. It has ended when its folder holds a result, or when two answers of squeue do not list it."""
 
     def __init__(self, folder: Path, number: str, queue: Queue) -> None:
         self._folder, self._number, self._queue = folder, number, queue
@@ -262,11 +268,11 @@ class _SlurmJob:
             return UNKNOWN
         if self._queue.holds(self._number):
             self._first = self._queue.answers
-        # Once is not enough: it may have been submitted after the question, and a file may not be seen here yet.
+        # One answer is not enough: the job may be newer than it, and a file may not be visible on this node yet.
         return UNKNOWN if self._queue.answers >= self._first + 2 else None
 
     def stop(self) -> bool:
-        """Jobs go on without the runner."""
+        """Return False: jobs continue without the runner."""
         return False
 
 
@@ -282,9 +288,9 @@ class _LocalJob:
             return None
         try:
             return int(self._job.result())
-        except Exception:  # whatever ended it: its folder, or nothing, tells
+        except Exception:  # the folder, if anything, records why it ended
             return UNKNOWN
 
     def stop(self) -> bool:
-        """Tell the step."""
+        """Ask the step to stop."""
         return stop_step(self._folder)

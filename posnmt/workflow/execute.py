@@ -1,9 +1,8 @@
-"""One step in a process of its own: `python -m posnmt.workflow.execute OUT KEY`.
+"""Run one step in a process of its own: `python -m posnmt.workflow.execute OUT KEY`.
 
-Everything it needs stands in the step's step.json, so that the process outlives whoever started it, and may run on
-another machine. Where torchrun starts several, all do the work and the first keeps the books. Exit status: 0 done; 2 a
-mistake of the user's; 1 a fault of ours; 74 no space left; 75 another process is at it already; 130 stopped, its state
-saved.
+The step's step.json holds everything that the process needs, so that it can outlive the runner and run on another
+machine. Under torchrun, all processes do the work, and the one of rank 0 records the result. Exit status: 0 done; 1
+internal error; 2 user error; 74 no space left; 75 another process runs the step; 130 stopped with its state saved.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ VERSIONS = ("torch", "numpy", "sentencepiece", "sacrebleu")
 
 
 def main(out: Path, key: str) -> int:
-    """Run a step, unless it is finished or another process has it; the exit status."""
+    """Run a step, unless it is finished or another process runs it; return the exit status."""
     signal.signal(signal.SIGTERM, _stop)
     folder = next((out / STEPS).glob(f"*/{key[:SHORT]}"))
     step = read_json(folder / STEP) or {}
@@ -56,17 +55,17 @@ def main(out: Path, key: str) -> int:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    """What SIGTERM does where the kind does not listen itself."""
+    """Handle SIGTERM for kinds that do not handle it themselves."""
     raise KeyboardInterrupt
 
 
 def _gpus() -> list[str]:
-    """The GPUs that this process was given, by the names that CUDA has for them."""
+    """The GPUs of this process, by their names in CUDA_VISIBLE_DEVICES."""
     return [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
 
 
 def _attempt(folder: Path, work: Callable[[], None]) -> int:
-    """Do it; the exit status, and a record of what went wrong."""
+    """Call `work`, record a failure, and return the exit status."""
     try:
         work()
     except (Interrupted, KeyboardInterrupt):
@@ -77,7 +76,7 @@ def _attempt(folder: Path, work: Callable[[], None]) -> int:
 
 
 def _work(out: Path, folder: Path, step: dict[str, Any], say: Callable[[str], None]) -> None:
-    """What the kind does."""
+    """Run the function of the step's kind."""
     inputs = {role: out / need["folder"] for role, need in step["needs"].items()}
     files = {role: Path(facts["path"]) for role, facts in step["files"].items()}
     resources = Resources(**step["resources"])
@@ -86,10 +85,10 @@ def _work(out: Path, folder: Path, step: dict[str, Any], say: Callable[[str], No
 
 
 def _run_and_record(out: Path, folder: Path, step: dict[str, Any]) -> None:
-    """Do the work, and write down what it left.
+    """Run the step and write done.json.
 
     Raises:
-        UserError: an input file is no longer the one that the key was made of.
+        UserError: an input file has changed since the key was computed.
     """
     began = time.monotonic()
     progress = _Progress(folder)
@@ -110,7 +109,7 @@ def _run_and_record(out: Path, folder: Path, step: dict[str, Any]) -> None:
 
 
 def _versions() -> Iterator[tuple[str, str]]:
-    """The software that results depend on."""
+    """Versions of the software that results depend on."""
     yield "posnmt", posnmt.__version__
     yield "python", platform.python_version()
     for name in VERSIONS:
@@ -121,7 +120,7 @@ def _versions() -> Iterator[tuple[str, str]]:
 
 
 class _Progress:
-    """The last line said, for the status, and now and then a line for the log."""
+    """Keeps the latest progress line in progress.txt, and logs at most one line per second."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / PROGRESS
@@ -135,7 +134,7 @@ class _Progress:
             print(self._line, flush=True)
 
     def keep(self, pause: float) -> None:
-        """Write the line down, unless one was within that many seconds."""
+        """Write the line, unless one was written in the last `pause` seconds."""
         if self._line and time.monotonic() - self._kept >= pause:
             self._kept = time.monotonic()
             with replacing(self._path, durable=False) as partial:
@@ -143,7 +142,7 @@ class _Progress:
 
 
 def _failed(folder: Path, error: Exception) -> int:
-    """Say what went wrong, in the log and in failed.json; the exit status."""
+    """Write an error to the log and to failed.json; return the exit status."""
     status, lines = FAULT, [f"{type(error).__name__}: {error}"]
     if is_disk_full(error):
         status, lines = DISK_FULL, [disk_full(folder)]
@@ -156,7 +155,7 @@ def _failed(folder: Path, error: Exception) -> int:
     if os.environ.get("RANK", "0") == "0":
         try:
             record_failure(folder, status, "; ".join(lines), isinstance(error, UserError))
-        except OSError:  # a full disk: the exit status says it
+        except OSError:  # a full disk, which the exit status reports
             (folder / FAILED).unlink(missing_ok=True)
     return status
 
@@ -166,9 +165,9 @@ def record_failure(folder: Path, status: int | None, message: str, user_error: b
 
     Args:
         folder: of the step.
-        status: exit status; below 0 the signal that ended it; None: not known.
-        message: one line, with what to do about it if anything can be.
-        user_error: whether it is a mistake of the user's.
+        status: exit status; a negative one is the signal that ended the process; None: unknown.
+        message: one line: what went wrong, and how to fix it if it can be fixed.
+        user_error: whether the user caused it.
     """
     lines = last_lines(folder, 20)
     about = {"status": status, "message": message, "user_error": user_error, "when": now(), "lines": lines}
@@ -176,9 +175,9 @@ def record_failure(folder: Path, status: int | None, message: str, user_error: b
 
 
 def is_disk_full(error: BaseException | None) -> bool:
-    """Whether an error, or one that it came of, is that nothing more can be written."""
+    """Whether an error, or one of its causes, is a full disk or an exceeded quota."""
     while error is not None:
-        # safetensors and PyTorch hand on the system's words, not its number
+        # safetensors and PyTorch pass on the system's message, not its error number
         if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or os.strerror(errno.ENOSPC) in str(error):
             return True
         error = error.__cause__ or error.__context__
@@ -186,14 +185,14 @@ def is_disk_full(error: BaseException | None) -> bool:
 
 
 def disk_full(folder: Path) -> str:
-    """What is said when it is."""
+    """The error message for a full disk."""
     place = next(each for each in (folder, *folder.parents) if each.exists())
     free = shutil.disk_usage(place).free / 2**20
-    return f"no space is left on the disk ({folder}, {free:,.0f} MiB free); make room and run the study again"
+    return f"no space is left on the disk ({folder}, {free:,.0f} MiB free); free some space and run the study again"
 
 
 if __name__ == "__main__":
-    # The module under its own name, so that kinds that import Context get the same one.
+    # Import the module under its own name, so that kinds that import Context get the same class.
     from posnmt.workflow.execute import main as run_step
 
     sys.exit(run_step(Path(sys.argv[1]), sys.argv[2]))

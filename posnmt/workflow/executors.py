@@ -1,4 +1,4 @@
-"""Where steps run: what an executor is, and the one that runs them on this machine."""
+"""The interface of executors, and the executor that runs steps on this machine."""
 
 from __future__ import annotations
 
@@ -28,43 +28,43 @@ class Job(Protocol):
         """None while it runs; then its exit status, or `UNKNOWN`."""
 
     def stop(self) -> bool:
-        """Tell it to save its state and end; False where it is to go on without us."""
+        """Ask it to save its state and exit; False if it continues without the runner."""
 
 
 class Executor(Protocol):
     """Starts steps."""
 
     def resources(self, wanted: Resources, uses_gpu: bool) -> Resources:
-        """What a step is given.
+        """The resources that a step gets.
 
         Raises:
-            UserError: it asks for more than there will ever be.
+            UserError: it asks for more than the executor can ever provide.
         """
 
     def has_capacity(self, wanted: Resources) -> bool:
-        """Whether there is room for a step now."""
+        """Whether a step with these resources can start now."""
 
     def start(self, out: Path, folder: Path, key: str, resources: Resources) -> Job:
         """Start a step whose step.json is written.
 
         Raises:
-            TemporaryRefusal: it cannot be started for the moment.
+            TemporaryRefusal: it cannot be started now, but perhaps later.
             UserError: it cannot be started.
         """
 
     def running(self, folder: Path, key: str) -> Job | None:
-        """The step, if another process started it and it has not ended."""
+        """The job of a step that another process started, if it has not ended."""
 
     def ended(self, folder: Path) -> None:
-        """A step that was started, or was running, is no more."""
+        """Release the resources of a step that ended."""
 
 
 UNKNOWN = -1000
-"""The exit status of a step whose process was not ours to wait for, and which left no record."""
+"""The exit status of a step that is not a child of this process and left no record."""
 
 
 def gpus() -> list[str]:
-    """The GPUs that this process may use, by the names that CUDA_VISIBLE_DEVICES takes."""
+    """The GPUs that this process may use, by their names in CUDA_VISIBLE_DEVICES."""
     import torch
 
     count = torch.cuda.device_count()
@@ -73,10 +73,10 @@ def gpus() -> list[str]:
 
 
 def command(out: Path, key: str, resources: Resources, rendezvous: list[str] | None = None) -> list[str]:
-    """The command line of a step: one process, or torchrun with a process for each GPU.
+    """The command line of a step: one process, or torchrun with one process per GPU.
 
     Args:
-        rendezvous: torchrun's options for where the processes of several nodes meet; None on one node.
+        rendezvous: torchrun's options for the rendezvous of several nodes; None on one node.
     """
     step = ["-m", "posnmt.workflow.execute", str(out), key]
     if resources.gpus <= 1 and resources.nodes == 1:
@@ -86,10 +86,10 @@ def command(out: Path, key: str, resources: Resources, rendezvous: list[str] | N
 
 
 def launch(words: list[str], folder: Path, cores: int, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start a step's process, with the log of its folder, in a session of its own, so that it outlives this one.
+    """Start a step's process in a new session, so that it outlives this process; its output goes to the step's log.
 
-    A cluster's notice that time is over (SIGUSR2) goes to every process of a job, and would end those that do not know
-    it; it is for the process that started the step, so the step ignores it.
+    Before a time limit, Slurm sends SIGUSR2 to every process of a job, which by default terminates it. The signal is
+    meant for the process that started the step, so the step blocks it.
     """
     threads = {name: str(cores) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     with (folder / LOG).open("a", encoding="utf-8") as log:
@@ -106,10 +106,10 @@ def launch(words: list[str], folder: Path, cores: int, environment: Mapping[str,
 
 
 def stop_step(folder: Path, process: int | None = None) -> bool:
-    """Tell the first process of a step on this machine to save and end; whether there was one.
+    """Send SIGTERM to the process that holds a step's lock on this machine; return whether there was one.
 
     Args:
-        process: whom to tell where the step has not begun to keep its books.
+        process: id of the process to signal if none holds the lock yet.
     """
     owner = holder(folder / RUNNING)
     if owner is not None and owner.get("host") == socket.gethostname():
@@ -124,17 +124,17 @@ def stop_step(folder: Path, process: int | None = None) -> bool:
 
 
 class Running:
-    """A step that another process started on a machine that shares our locks: it runs while its lock is held."""
+    """A step that another process started, on a machine with the same locks: it runs while its lock is held."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def poll(self) -> int | None:
-        """None while it runs, then `UNKNOWN`: its folder tells how it ended."""
+        """None while it runs, then `UNKNOWN`; its folder records how it ended."""
         return None if holder(self._folder / RUNNING) is not None else UNKNOWN
 
     def stop(self) -> bool:
-        """Tell it, if it is on this machine."""
+        """Ask the step to stop if it runs on this machine."""
         return stop_step(self._folder)
 
 
@@ -147,7 +147,7 @@ class _Child:
     def poll(self) -> int | None:
         status = self._process.poll()
         if status is not None:
-            # What the step started and left behind, when it was killed, must not write into the next attempt.
+            # Subprocesses that survive a killed step must not write into the next attempt.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         return status
@@ -157,12 +157,12 @@ class _Child:
 
 
 class Local:
-    """Steps as processes of this machine, as many at once as its cores and GPUs allow.
+    """Executor that runs steps as processes of this machine, as many at a time as its cores and GPUs allow.
 
     Args:
-        cores: how many there are.
-        gpus: their names.
-        jobs: steps at once at most.
+        cores: number of cores.
+        gpus: their names in CUDA_VISIBLE_DEVICES.
+        jobs: maximum number of steps at a time; None: no maximum.
     """
 
     def __init__(self, cores: int, gpus: list[str], jobs: int | None) -> None:
@@ -170,10 +170,10 @@ class Local:
         self._taken: dict[Path, tuple[int, list[str]]] = {}
 
     def resources(self, wanted: Resources, uses_gpu: bool) -> Resources:
-        """As wanted, with at most the cores that there are.
+        """The resources as wanted, with at most the machine's cores.
 
-        A kind that uses a GPU is given one where there is any, and runs on the processor where there is none, though
-        its resources ask for one. Beside each GPU it has a share of the cores at most, so that no GPU is idle.
+        A kind with `uses_gpu` gets one GPU if the machine has any, and runs on the CPU otherwise, even if its resources
+        ask for a GPU. With each GPU it gets at most a proportional share of the cores, so that no GPU stays idle.
         """
         if wanted.nodes > 1:
             raise UserError(f"the step asks for {wanted.nodes} nodes", "--executor local", "use --executor slurm")
@@ -188,14 +188,14 @@ class Local:
         return replace(wanted, cores=cores, gpus=chosen)
 
     def has_capacity(self, wanted: Resources) -> bool:
-        """Whether so many cores and GPUs are free."""
+        """Whether enough cores and GPUs are free."""
         if self._jobs is not None and len(self._taken) >= self._jobs:
             return False
         used = sum(cores for cores, _ in self._taken.values())
         return used + wanted.cores <= self._cores and wanted.gpus <= len(self._free())
 
     def start(self, out: Path, folder: Path, key: str, resources: Resources) -> Job:
-        """Start its process."""
+        """Start the process of a step."""
         mine = self._free()[: resources.gpus]
         environment = {"CUDA_VISIBLE_DEVICES": ",".join(mine)}
         child = _Child(folder, launch(command(out, key, resources), folder, resources.cores, environment))
@@ -203,7 +203,7 @@ class Local:
         return child
 
     def running(self, folder: Path, key: str) -> Job | None:
-        """Its process, if that still lives; it keeps its cores and GPUs."""
+        """The process of a step that still runs; it keeps its cores and GPUs."""
         owner = holder(folder / RUNNING)
         if owner is None:
             return None
@@ -211,10 +211,10 @@ class Local:
         return Running(folder)
 
     def ended(self, folder: Path) -> None:
-        """Its cores and GPUs are free again."""
+        """Release the cores and GPUs of a step."""
         self._taken.pop(folder, None)
 
     def _free(self) -> list[str]:
-        """The GPUs that nobody has."""
+        """The GPUs that no step uses."""
         taken = {name for _, names in self._taken.values() for name in names}
         return [name for name in self._gpus if name not in taken]

@@ -1,12 +1,14 @@
-"""The folder of a step: the files that the study keeps there beside the step's own, and whether those are intact.
+"""The folder of a step: bookkeeping files, and the verification of the step's outputs.
 
-step.json      what the step is, and where its inputs are
+Besides the outputs of the step, a folder holds:
+
+step.json      the step, and the folders and files of its inputs
 log.txt        standard output and error of every attempt
-progress.txt   the last line that it said
-running.json   who runs it now; locked as long as that process lives
+progress.txt   the latest progress line
+running.json   the process that runs the step, locked as long as it lives
 job.json       the cluster's job, from its submission to its end
-failed.json    how the last attempt failed
-done.json      written last and whole: only with it the step is finished
+failed.json    why the last attempt failed
+done.json      written last, atomically: a step is finished if and only if it exists
 """
 
 from __future__ import annotations
@@ -24,12 +26,12 @@ STEPS, SHORT = "steps", 16
 
 
 def step_folder(out: Path, kind: str, key: str) -> Path:
-    """Where a step of a study is."""
+    """The folder of a step."""
     return out / STEPS / kind / key[:SHORT]
 
 
 def outputs(folder: Path) -> dict[str, dict[str, Any]]:
-    """Of every file that a step wrote, by its path in the folder: `size` in bytes, `mtime_ns`, `sha256`."""
+    """The files that a step wrote: path in the folder -> `size` in bytes, `mtime_ns` and `sha256`."""
     files = {}
     for place, folders, names in os.walk(folder, followlinks=True):
         folders.sort()
@@ -43,11 +45,11 @@ def outputs(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def alteration(folder: Path, thorough: bool) -> str | None:
-    """What is no longer as a finished step left it, as the beginning of a sentence; None if nothing is found.
+    """The first file of a finished step that has changed, as a phrase for a message; None if all are unchanged.
 
     Args:
         folder: of a step with done.json.
-        thorough: read every file; otherwise only those whose time of change is not the recorded one.
+        thorough: compare the hash of every file, not only of files whose modification time has changed.
     """
     done = read_json(folder / DONE)
     if done is None or not isinstance(done.get("files"), dict):
@@ -66,7 +68,7 @@ def alteration(folder: Path, thorough: bool) -> str | None:
 
 
 def last_lines(folder: Path, count: int) -> list[str]:
-    """The end of a step's log; nothing where there is none."""
+    """The last lines of a step's log; empty without a log."""
     try:
         with (folder / LOG).open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - 200 * count))
@@ -76,7 +78,7 @@ def last_lines(folder: Path, count: int) -> list[str]:
 
 
 def last_progress(folder: Path) -> str:
-    """The last line that a step said of its progress; empty where it said nothing."""
+    """The latest progress line of a step; empty if there is none."""
     try:
         return (folder / PROGRESS).read_text(encoding="utf-8").strip()
     except OSError:

@@ -1,7 +1,7 @@
-"""The steps of a study, what they need of each other, and the key that names the result of each.
+"""The graph of a study's steps, and the key of each step's result.
 
-A step's key is a hash of all that determines its result: its kind and the kind's version, its settings, the content of
-its input files, and the keys of the steps that it needs. Names, paths and resources are no part of it.
+A key is the hash of everything that determines the result: the kind and its version, the settings, the content of the
+input files, and the keys of the steps that the step needs. Names, paths and resources are not part of it.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Step:
 
     Attributes:
         name: unique and readable, as `train/relative/seed-1`.
-        kind: what is done.
-        settings: all else that determines the result, as JSON can hold it.
+        kind: name of its `Kind`.
+        settings: everything else that determines the result, as JSON.
         needs: role -> name of the step whose folder it reads.
-        files: role -> a file from outside; its content counts, not its path.
-        resources: what it takes.
+        files: role -> input file from outside the study; the key depends on its content, not on its path.
+        resources: what it needs to run.
     """
 
     name: str
@@ -45,10 +45,10 @@ class Step:
 
 
 class FileHashes:
-    """SHA-256 of files, remembered by path, size and time of change, so that a large file is read once.
+    """A cache of the SHA-256 of files by path, size and modification time, so that a large file is read once.
 
     Attributes:
-        store: a file that remembers beyond this process; None: nothing does.
+        store: the file that keeps the cache; None: it is kept in memory only.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class FileHashes:
         self._known: dict[str, list[Any]] = {}
 
     def remember_in(self, store: Path) -> None:
-        """Take up what a file remembers, and keep it there from now on."""
+        """Load the cache from a file, and save it there from now on."""
         if store != self.store:
             self.store = store
             self._known = {**(read_json(store) or {}), **self._known}
@@ -67,24 +67,23 @@ class FileHashes:
         now = [stat.st_size, stat.st_mtime_ns]
         if self._known.get(place, [])[:2] != now:
             self._known[place] = [*now, sha256_of(path)]
-            # A folder in which no study was begun is only looked at, never written to.
+            # Never create the folder: `plan` and `status` do not write.
             if self.store is not None and self.store.parent.is_dir():
-                with suppress(OSError):  # a full disk: the next process reads the file again
+                with suppress(OSError):  # on a full disk, the next process hashes the file again
                     write_json(self.store, self._known)
         size, changed, digest = self._known[place]
         return {"path": place, "size": size, "mtime_ns": changed, "sha256": digest}
 
 
 class Graph:
-    """Steps in an order that respects their needs.
+    """Steps in topological order.
 
     Args:
-        steps: in the order in which they are wished.
+        steps: in the preferred order.
         kinds: dotted path of the registry of their kinds, `package.module:NAME`.
 
     Raises:
-        UserError: two steps of one name, a need that is no step, an unknown kind (all at once); steps that need each
-            other in a circle.
+        UserError: duplicate names, needs that are not steps or unknown kinds (all at once); a cycle.
     """
 
     def __init__(self, steps: Iterable[Step], kinds: str) -> None:
@@ -115,18 +114,18 @@ class Graph:
         self._files: dict[str, dict[str, dict[str, Any]]] = {}
 
     def order(self) -> list[str]:
-        """The names of the steps, each after those that it needs."""
+        """The names of the steps, each after the steps that it needs."""
         return list(self._order)
 
     def uses_gpu(self, name: str) -> bool:
-        """Whether a step takes a GPU where there is one."""
+        """Whether a step uses a GPU if there is one."""
         return self._registry[self.steps[name].kind].uses_gpu
 
     def files(self, name: str) -> dict[str, dict[str, Any]]:
-        """Role -> `path`, `size`, `mtime_ns` and `sha256` of a step's input files, as they were when first asked for.
+        """Role -> `path`, `size`, `mtime_ns` and `sha256` of a step's input files, as of the first call.
 
         Raises:
-            UserError: one of them is missing.
+            UserError: a file is missing.
         """
         if name not in self._files:
             self._files[name] = {
@@ -157,7 +156,7 @@ class Graph:
         return self._keys[name]
 
     def folder(self, out: Path, name: str) -> Path:
-        """Where a step is in a study's folder.
+        """The folder of a step in a study's folder.
 
         Raises:
             UserError: an input file, of the step or of one that it needs, is missing.

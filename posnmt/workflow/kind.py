@@ -1,4 +1,4 @@
-"""A step's kind (a function and a version), what the function is told, and what it may use."""
+"""The kind of a step: a function and its version; and the arguments and resources of the function."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Resources:
-    """What a step takes while it runs. None of it is part of the key; what changes the result is in the settings too.
+    """Resources of a step. They are not part of its key; one that changes the result is repeated in the settings.
 
     Attributes:
-        cores: processor cores, of each node.
-        gpus: GPUs, of each node. With more than one, or with several nodes, torchrun starts a process for each.
-        memory_gib: memory in GiB, of each node; asked of a cluster, not watched on this machine.
-        minutes: a cluster's time limit. A step that reaches it is stopped, saved where it can be, and started again.
-        nodes: machines.
+        cores: processor cores per node.
+        gpus: GPUs per node. With several GPUs or nodes, torchrun starts one process per GPU.
+        memory_gib: memory per node, in GiB; requested from a cluster, not enforced on this machine.
+        minutes: time limit of a cluster's job. A step that reaches it saves its state if its kind can do so,
+            stops, and is started again.
+        nodes: number of machines.
         partition: of a Slurm cluster; None: its default.
     """
 
@@ -32,15 +33,15 @@ class Resources:
 
 @dataclass
 class Context:
-    """What the function of a kind is given.
+    """Arguments of a kind's function.
 
     Attributes:
-        folder: where it writes. What an earlier attempt left there is still there.
-        settings: the step's own.
+        folder: where it writes. Files of an earlier attempt are still there.
+        settings: of the step.
         inputs: role -> folder of a finished step.
         files: role -> input file.
-        resources: what it was given.
-        say: takes a line about how far it has come, for the status and the log.
+        resources: granted by the executor.
+        say: called with progress lines, for the status and the log.
     """
 
     folder: Path
@@ -56,10 +57,10 @@ class Kind:
     """A kind of step.
 
     Attributes:
-        run: does the work. A `UserError` is told as a mistake; `Interrupted` and KeyboardInterrupt say that it was
-            stopped and can go on.
-        version: a number to raise when the same settings give another result, so that steps are made anew.
-        uses_gpu: whether it takes a GPU of its own on a machine that has any, though its resources ask for none.
+        run: does the work. It raises `UserError` for errors of the user, and `Interrupted` or KeyboardInterrupt if it
+            was stopped and can be resumed.
+        version: increased when the same settings give another result, so that steps are run again.
+        uses_gpu: whether it gets a GPU on a machine that has any, even if its resources ask for none.
     """
 
     run: Callable[[Context], None]
@@ -68,7 +69,7 @@ class Kind:
 
 
 def load_kinds(path: str) -> Mapping[str, Kind]:
-    """The kinds of steps by name, from a dotted path: `package.module:NAME`."""
+    """Import a registry of kinds, name -> kind, from a dotted path: `package.module:NAME`."""
     module, _, name = path.partition(":")
     kinds: Mapping[str, Kind] = getattr(importlib.import_module(module), name)
     return kinds

@@ -1,8 +1,8 @@
-"""Who is at work: a file that names a process and is locked as long as that process lives.
+"""Lock files: a file that names a process and is locked as long as that process lives.
 
-The lock is the system's (POSIX record locks), so it ends with its process, however that ends; no file has to be cleaned
-up, and no process number is ever mistaken for another's. The children of the process do not hold it. A process must
-not open a file that it has locked: closing it would end the lock.
+POSIX record locks end with their process, however it ends, so that no stale file has to be removed and a reused process
+id does no harm. Child processes do not inherit them. A process must not open a file that it has locked: closing it
+would release the lock.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from typing import Any, TextIO
 
 from posnmt.files import read_json
 
-# Whoever asks whether a file is locked locks it for a moment; a claim outlasts that.
+# Seconds to wait for a lock: `holder` locks a file for a moment to test it.
 LOCK_TIMEOUT = 2.0
 
 
 class Lock:
-    """The claim of this process to a piece of work.
+    """A lock that this process holds.
 
     Args:
-        path: the file; it is there afterwards, and goes with `release`.
+        path: the file, which is created, and removed by `release`.
         about: written into it, with `host`, `process` (its id) and `started`.
 
     Raises:
-        BlockingIOError: another process has it.
+        BlockingIOError: another process holds the lock.
     """
 
     def __init__(self, path: Path, about: dict[str, Any] | None = None) -> None:
@@ -51,7 +51,7 @@ class Lock:
         self.release()
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release the lock and remove its file."""
         self._path.unlink(missing_ok=True)
         self._file.close()
 
@@ -69,16 +69,16 @@ def _locked(path: Path) -> TextIO:
                 raise BlockingIOError(f"{path} is another's") from None
             time.sleep(0.05)
             continue
-        # Whoever released it may have removed the file that was opened here.
+        # The previous holder may have removed the file that was opened here.
         if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
             return file
         file.close()
 
 
 def holder(path: Path) -> dict[str, Any] | None:
-    """Who holds a lock: `host`, `process`, `started` and what else it wrote; None if nobody does.
+    """The content of a lock file: `host`, `process`, `started` and further keys; None if the lock is free.
 
-    Not to be asked by the process that holds it.
+    The process that holds the lock must not call it.
     """
     try:
         with path.open(encoding="utf-8") as file:
@@ -92,5 +92,5 @@ def holder(path: Path) -> dict[str, Any] | None:
 
 
 def now() -> str:
-    """The time of day, in UTC, as ISO 8601 has it."""
+    """The current time in UTC, in ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,4 +1,4 @@
-"""Submissions that a cluster refuses: which are worth another try, and when."""
+"""Submissions that a cluster refuses: whether and when to retry them."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ TEMPORARY = (
     "Connection reset",
     "Transport endpoint is not connected",
 )
-"""What Slurm says (slurm_strerror) where the same submission may be accepted later: limits and outages."""
+"""Messages of Slurm (slurm_strerror) after which the same submission may be accepted later: limits and outages."""
 
 LIMIT = re.compile(r"\b(?:QOS|Assoc)(?:Max|Grp|Min)\w+")
-"""A limit by name, which `sbatch` prints before "Job violates accounting/QOS policy". Those with Submit in their name
-count jobs, and pass; a job that is beyond any other (nodes, GPUs, memory, time) always will be."""
+"""The name of a limit, which `sbatch` prints before "Job violates accounting/QOS policy". Limits with Submit in their
+name count jobs, so waiting helps; a job that exceeds another one (nodes, GPUs, memory, time) always will."""
 
 
 def reason(message: str) -> str:
-    """What a program of Slurm printed, in one line without the program's name."""
+    """The message of a Slurm program as one line, without the program's name."""
     lines = [re.sub(r"^\w+:\s*(error:\s*)?", "", line, count=1).strip() for line in message.splitlines()]
     return "; ".join(line for line in lines if line) or "Slurm does not say why"
 
 
 def is_temporary(message: str) -> bool:
-    """Whether the same submission may be accepted later; words that are not known are for a person to read: no."""
+    """Whether the same submission may be accepted later; an unknown message is taken to be permanent."""
     limits: list[str] = LIMIT.findall(message)
     if limits:
         return all("Submit" in name for name in limits)
@@ -40,14 +40,14 @@ def is_temporary(message: str) -> bool:
 
 
 class TemporaryRefusal(Exception):
-    """An executor could not start a step, and will have no room for any until it is worth another try."""
+    """An executor cannot start a step now; its `has_capacity` is False until the next attempt is due."""
 
 
 class Backoff:
-    """When to try again: after waits that double with each refusal.
+    """Exponential backoff: the waiting time doubles with each refusal.
 
     Args:
-        first, longest: seconds.
+        first, longest: waiting times in seconds.
     """
 
     def __init__(self, first: float = 15.0, longest: float = 600.0) -> None:
@@ -55,15 +55,15 @@ class Backoff:
         self._wait, self._until = 0.0, 0.0
 
     def refused(self) -> float:
-        """Note a refusal; seconds until the next try."""
+        """Record a refusal; return the seconds until the next attempt."""
         self._wait = min(self._longest, 2 * self._wait or self._first)
         self._until = time.monotonic() + self._wait
         return self._wait
 
     def accepted(self) -> None:
-        """Note a success: the next refusal waits as the first did."""
+        """Record a success: the next refusal waits for `first` seconds again."""
         self._wait = self._until = 0.0
 
     def is_over(self) -> bool:
-        """Whether it is time to try."""
+        """Whether the next attempt is due."""
         return time.monotonic() >= self._until

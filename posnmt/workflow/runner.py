@@ -1,7 +1,7 @@
-"""Runs the steps of a study that are not finished, each after those that it needs; stops and goes on anywhere.
+"""Run the unfinished steps of a study, each after the steps that it needs.
 
-The truth is in the steps' folders, so there is nothing to repair after a kill: a step is finished when its done.json is
-there, runs while its lock is held (or its job is in the queue), and is to be run otherwise.
+The steps' folders hold all state, so that nothing has to be repaired after a kill: a step is finished if its done.json
+exists, running while its lock is held or its job is queued, and otherwise still to be run.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ PAUSE = 0.1
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run of the runner came to.
+    """The result of a run.
 
     Attributes:
-        states: step -> how it stands with it.
-        made: the steps that were finished in this run.
+        states: step -> its state.
+        finished: the steps that this run finished.
     """
 
     states: dict[str, State]
@@ -48,32 +48,32 @@ class Summary:
 
     @property
     def failed(self) -> dict[str, str]:
-        """Steps that failed, or were altered -> what is wrong, and what to do."""
+        """Failed or altered step -> what is wrong, and how to fix it."""
         return {name: each.line for name, each in self.states.items() if each.state in ("failed", "altered")}
 
     @property
     def blocked(self) -> dict[str, str]:
-        """Steps that can never start -> the failed steps that they need."""
+        """Step that cannot start -> the failed step that it needs."""
         return {name: each.line for name, each in self.states.items() if each.state == "blocked"}
 
     def and_then(self, later: Summary) -> Summary:
-        """This run and a later one, as one."""
+        """The summary of this run and a later one together."""
         return Summary({**self.states, **later.states}, [*self.finished, *later.finished])
 
 
 def open_study(out: Path, recipe_name: str, recipe_hash: str) -> None:
-    """Make a folder a study's, or go on with one; a later version of its recipe is welcome.
+    """Create a study's folder, or reopen one; the recipe may have changed, but not its name.
 
     Raises:
-        UserError: a folder of something else, of another recipe, or of a newer posnmt; a file.
+        UserError: `out` is a file, or the folder of something else, another recipe or a newer posnmt.
     """
     about = {"format": FORMAT, "recipe": recipe_name, "hash": recipe_hash, "posnmt": posnmt.__version__}
     another = "choose another --out"
     if out.exists() and not out.is_dir():
-        raise UserError("a file stands where the study's folder should be", out, another)
+        raise UserError("the study's folder is a file", out, another)
     if out.is_dir() and any(out.iterdir()):
         if not (out / STUDY).exists():
-            raise UserError("the folder holds something, and is not a study's", out, another)
+            raise UserError("the folder is not empty, and is not a study's", out, another)
         record = read_json(out / STUDY)
         if record is None or not {"format", "recipe"} <= record.keys():
             raise UserError("the study's file cannot be read", out / STUDY, f"restore it, or {another}")
@@ -98,37 +98,38 @@ def run(
     retry: bool = True,
     estimates: Mapping[str, float] | None = None,
 ) -> Summary:
-    """Run what is not finished.
+    """Run the steps that are not finished.
 
-    A step that fails does not stop those that do not need it. Told to stop, it has the steps of this machine save their
-    state and waits for them; jobs of a cluster go on, and the next run finds them.
+    A failed step does not stop the steps that do not need it. On a signal, the steps of this machine save their state
+    and `run` waits for them; jobs of a cluster continue, and the next run finds them.
 
     Args:
         graph: all steps.
         out: the study's folder.
         executor: `local`, `slurm` or `submitit-local`.
-        jobs: steps at once; None: as many as there is room for, or as many jobs as the executor has at once.
-        say: takes lines about what happens.
-        retry: try steps again that failed in an earlier run.
-        estimates: step -> seconds that it will take, for the time left.
+        jobs: maximum number of steps at a time; None: the executor's default.
+        say: called with progress lines.
+        retry: whether to run steps again that failed in an earlier run.
+        estimates: step -> expected seconds, for the remaining time.
 
     Raises:
-        UserError: another runner is at work in the folder; an executor that cannot be used; a full disk.
-        KeyboardInterrupt: told to stop, and everything is saved.
+        UserError: another runner uses the folder, the executor cannot be used, or the disk is full.
+        KeyboardInterrupt: a signal stopped the run; all state is saved.
     """
     with _only_runner(out), StopSignal() as stop, status.Board(graph, say, estimates) as board:
         return _Runner(graph, out, _executor(executor, out, jobs), board, stop, retry).run()
 
 
 def _only_runner(out: Path) -> Lock:
-    """The claim to be the one process that starts steps of this study."""
+    """The lock of the only process that may start steps of this study."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         return Lock(out / RUNNER)
     except BlockingIOError:
         owner = holder(out / RUNNER) or {}
-        what = f"process {owner.get('process')} on {owner.get('host')} runs this study since {owner.get('started')}"
-        raise UserError(what, out, "wait for it, or end it; `posnmt study status` shows how far it is") from None
+        started = owner.get("started")
+        what = f"process {owner.get('process')} on {owner.get('host')} has been running this study since {started}"
+        raise UserError(what, out, "wait for it, or stop it; `posnmt study status` shows its progress") from None
     except OSError as error:
         if is_disk_full(error):
             raise UserError(disk_full(out)) from None
@@ -136,15 +137,10 @@ def _only_runner(out: Path) -> Lock:
 
 
 def _executor(name: str, out: Path, jobs: int | None) -> Executor:
-    """The executor of a name.
-
-    Args:
-        name: one of `NAMES`.
-        out: the study's folder.
-        jobs: steps at once; None: as many as there is room for.
+    """The executor with a name.
 
     Raises:
-        UserError: no such executor, or what it needs is not installed.
+        UserError: there is no such executor, or it is not installed.
     """
     refuse_unknown(name, NAMES, "executor")
     if name == "local":
@@ -153,7 +149,7 @@ def _executor(name: str, out: Path, jobs: int | None) -> Executor:
 
 
 class _Runner:
-    """The state of a run: how it stands with every step, and what was started. Of steps of one key the first is run."""
+    """The states of all steps, and the running jobs. Of steps with the same key, only the first is run."""
 
     def __init__(
         self, graph: Graph, out: Path, executor: Executor, board: status.Board, stop: StopSignal, retry: bool
@@ -170,7 +166,7 @@ class _Runner:
         self._postponed = False
 
     def run(self) -> Summary:
-        """Until all is done, or nothing more can be, or it was told to stop."""
+        """Run until all steps are done, no step can start, or a signal arrives."""
         for name in self._graph.order():
             self._inspect(name)
         while True:
@@ -188,7 +184,7 @@ class _Runner:
         return Summary(self._states, self._finished)
 
     def _inspect(self, name: str) -> None:
-        """How it stands with a step before anything is started."""
+        """Determine the state of a step before any is started."""
         state = status.own_state(self._graph, self._out, name)
         if state.state in ("waiting", "running", "failed"):
             state = self._unfinished(name, state)
@@ -197,7 +193,7 @@ class _Runner:
             self._report_problem(state)
 
     def _unfinished(self, name: str, state: State) -> State:
-        """A step that is not done: at work still, to be tried (again), or given up."""
+        """The state of a step that is not done: running, waiting to be run (again), or failed."""
         try:
             folder, key = self._graph.folder(self._out, name), self._graph.key(name)
         except UserError:
@@ -214,14 +210,14 @@ class _Runner:
         return State(name, "waiting")
 
     def _look(self) -> list[State]:
-        """How it stands with every step, with what those that run say."""
+        """The state of every step, with the progress of those that run."""
         return [
             status.own_state(self._graph, self._out, name) if name in self._running else each
             for name, each in self._states.items()
         ]
 
     def _collect(self) -> None:
-        """Take note of what has ended."""
+        """Record the steps that have ended."""
         for name, (folder, job) in list(self._running.items()):
             ended = job.poll()
             if ended is None:
@@ -239,27 +235,27 @@ class _Runner:
                 self._report_problem(self._states[name])
 
     def _result(self, name: str, folder: Path, ended: int) -> State:
-        """How it stands with a step whose process, or job, has ended."""
+        """The state of a step whose process or job has ended."""
         if (folder / DONE).exists() or (folder / FAILED).exists():
             return status.own_state(self._graph, self._out, name)
         if (job := self._executor.running(folder, self._graph.key(name))) is not None:
-            self._running[name] = folder, job  # another process had begun it
+            self._running[name] = folder, job  # another process had started it
             return State(name, "running")
         if self._stop.heard and ended in (STOPPED, -15, -2, UNKNOWN):
             return State(name, "waiting")
         return self._fail(name, folder, None if ended == UNKNOWN else ended, _why(folder, ended))
 
     def _fail(self, name: str, folder: Path, ended: int | None, message: str, user_error: bool = False) -> State:
-        """A failure that the step could not record itself."""
+        """Record a failure that the step could not record itself."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
             record_failure(folder, ended, message, user_error)
-        except OSError:  # the disk is full; it is said, and at the next run the step is simply not finished
+        except OSError:  # the disk is full; the message is reported, and the next run runs the step again
             return State(name, "failed", None, message)
         return status.own_state(self._graph, self._out, name)
 
     def _start_ready(self) -> None:
-        """Start steps whose needs are finished, as long as there is room."""
+        """Start the steps whose needs are finished, as far as the executor has capacity."""
         for name, state in list(self._states.items()):
             if state.state != "waiting":
                 continue
@@ -276,7 +272,7 @@ class _Runner:
                 self._start(name)
 
     def _ready(self, name: str) -> bool:
-        """Whether all that a step needs is finished, and as it was left."""
+        """Whether all steps that a step needs are finished and unaltered."""
         needs = self._graph.steps[name].needs.values()
         if any(self._states[need].state != "done" for need in needs):
             return False
@@ -292,10 +288,10 @@ class _Runner:
         return True
 
     def _start(self, name: str) -> None:
-        """Start a step, if there is room."""
+        """Start a step, if the executor has capacity."""
         folder, key = self._graph.folder(self._out, name), self._graph.key(name)
         step = self._graph.steps[name]
-        if self._postponed and (folder / DONE).exists():  # by a job of an earlier run, which nobody could ask for
+        if self._postponed and (folder / DONE).exists():  # finished by a job of an earlier run while squeue was down
             self._postponed = False
             self._states[name] = status.own_state(self._graph, self._out, name)
             return
@@ -305,7 +301,7 @@ class _Runner:
                 return
             self._write_step(name, folder, resources)
             job = self._executor.start(self._out, folder, key, resources)
-        except TemporaryRefusal as refusal:  # the executor says itself, by `has_capacity`, when it is worth another try
+        except TemporaryRefusal as refusal:  # `has_capacity` is False until the next attempt
             self._postponed = True
             self._board.say(f"waiting {name}: {refusal}")
             return
@@ -321,7 +317,7 @@ class _Runner:
         self._board.say(f"started {name}")
 
     def _write_step(self, name: str, folder: Path, resources: Resources) -> None:
-        """What the step's process reads."""
+        """Write step.json, which the step's process reads."""
         step = self._graph.steps[name]
         needs = {
             role: {"step": need, "folder": self._graph.folder(self._out, need).relative_to(self._out).as_posix()}
@@ -337,30 +333,30 @@ class _Runner:
         write_json(folder / STEP, about)
 
     def _stop_running(self) -> None:
-        """Have what runs save its state; what runs elsewhere goes on."""
+        """Ask the running steps to save their state; steps on other machines continue."""
         self._announced = True
         for name, (_, job) in list(self._running.items()):
             if not job.stop():
-                self._board.say(f"{name} goes on without us; the next run finds it")
+                self._board.say(f"{name} continues; the next run finds it")
                 del self._running[name]
         if self._running:
             self._board.say(f"stopping: {', '.join(self._running)} save their state; a second signal does not wait")
 
     def _report_problem(self, state: State) -> None:
-        """Say once what is wrong with a step."""
+        """Report what is wrong with a step."""
         self._board.say(status.sentence(state))
 
 
 def _why(folder: Path, ended: int) -> str:
-    """What is known of a step that left no record, as a sentence."""
+    """The error message for a step that left no record."""
     if ended == DISK_FULL:
         return disk_full(folder)
     if ended == UNKNOWN:
-        return "it ended without a word; run the study again to go on with it"
+        return "it ended without recording a result; run the study again to continue it"
     if ended in (STOPPED, -15, -2):
-        return "it was stopped from outside; run the study again to go on with it"
+        return "it was stopped by another process; run the study again to continue it"
     if ended < 0:
         return f"it was ended by signal {-ended}" + (
-            ", perhaps for want of memory; run the study again to go on with it" if ended == -9 else ""
+            ", perhaps because memory ran out; run the study again to continue it" if ended == -9 else ""
         )
     return f"it ended with status {ended}"

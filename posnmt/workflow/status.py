@@ -1,4 +1,4 @@
-"""How far a study has come: read from its folder alone, and shown."""
+"""The progress of a study, read from its folder and displayed."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ UNSUCCESSFUL = ("failed", "altered", "blocked")
 
 @dataclass(frozen=True)
 class State:
-    """How it stands with a step.
+    """The state of a step.
 
     Attributes:
         step: its name.
-        state: one of `STATES`. `altered`: finished, but a file of it is not what it wrote; `blocked`: it needs a step
-            that failed, was altered or is blocked.
-        seconds: that it took, or has taken so far; None where that is not known.
-        line: the last that it said, or what is wrong and what to do about it.
+        state: one of `STATES`. `altered`: finished, but one of its files has changed; `blocked`: it needs a step that
+            failed, was altered or is blocked.
+        seconds: how long it took, or has been running; None: unknown.
+        line: its latest progress line, or what is wrong and how to fix it.
     """
 
     step: str
@@ -46,22 +46,22 @@ class State:
 
 
 def states(graph: Graph, out: Path) -> list[State]:
-    """How it stands with every step, in the graph's order. `out` need not exist."""
+    """The states of all steps, in the graph's order. `out` need not exist."""
     return list(_states(graph, out, graph.order()).values())
 
 
 def state(graph: Graph, out: Path, name: str) -> State:
-    """How it stands with one step."""
+    """The state of one step, given those that it needs."""
     return _states(graph, out, _with_needs(graph, name))[name]
 
 
 def finished(graph: Graph, out: Path, name: str) -> bool:
-    """Whether a step's output is there, and as the step left it."""
+    """Whether a step is done and its output unaltered."""
     return own_state(graph, out, name).state == "done"
 
 
 def _with_needs(graph: Graph, name: str) -> list[str]:
-    """A step after all that it needs."""
+    """A step and all that it needs, directly or not, in the graph's order."""
     wanted, pending = {name}, [name]
     while pending:
         new = set(graph.steps[pending.pop()].needs.values()) - wanted
@@ -71,7 +71,7 @@ def _with_needs(graph: Graph, name: str) -> list[str]:
 
 
 def _states(graph: Graph, out: Path, names: Sequence[str]) -> dict[str, State]:
-    """How it stands with steps that come after those that they need."""
+    """The states of steps, each listed after those that it needs."""
     known: dict[str, State] = {}
     for name in names:
         own = own_state(graph, out, name)
@@ -80,14 +80,14 @@ def _states(graph: Graph, out: Path, names: Sequence[str]) -> dict[str, State]:
 
 
 def blocked(graph: Graph, name: str, known: Mapping[str, State]) -> State | None:
-    """That a step waits in vain; None if it does not.
+    """The blocked state of a step that can never start; None if it can.
 
     Args:
-        known: how it stands with those that it needs.
+        known: the states of the steps that it needs.
     """
     for need in graph.steps[name].needs.values():
         if known[need].state in UNSUCCESSFUL:
-            # Of a chain of blocked steps, what is wrong at its beginning.
+            # In a chain of blocked steps, report the first cause.
             why = (
                 known[need].line if known[need].state == "blocked" else f"it needs {need}, which is {known[need].state}"
             )
@@ -96,7 +96,7 @@ def blocked(graph: Graph, name: str, known: Mapping[str, State]) -> State | None
 
 
 def own_state(graph: Graph, out: Path, name: str) -> State:
-    """The state of a step by itself: `waiting` also where a step that it needs has failed."""
+    """The state of a step regardless of those that it needs: a blocked step is `waiting`."""
     try:
         folder = graph.folder(out, name)
     except UserError as missing:
@@ -115,7 +115,7 @@ def own_state(graph: Graph, out: Path, name: str) -> State:
 
 
 def altered(name: str, folder: Path, what: str) -> State:
-    """That a finished step is no longer what it was."""
+    """The state of a finished step whose files have changed."""
     return State(name, "altered", None, f"{what}; delete {folder} to make it again, or restore it")
 
 
@@ -125,22 +125,22 @@ def _seconds_since(moment: str) -> float:
 
 
 def sentence(state: State) -> str:
-    """What is wrong with a step, as a line."""
+    """A line that says what is wrong with a step."""
     return f"{state.state:7} {state.step}: {state.line}"
 
 
 def table(graph: Graph, out: Path) -> Table:
-    """How it stands with every step, for a rich console."""
+    """The states of all steps, for a rich console."""
     return Table(states(graph, out), {name: step.kind for name, step in graph.steps.items()})
 
 
 class Table:
-    """Counts by kind, and what runs or is wrong; where there is no terminal, a plain line a step.
+    """Counts by kind, and the steps that run or failed; without a terminal, one plain line per step.
 
     Args:
         states: of the steps.
         kinds: step -> its kind.
-        left: seconds that the rest will take; None: not known.
+        left: estimated seconds until all steps are done; None: unknown.
     """
 
     def __init__(self, states: Sequence[State], kinds: Mapping[str, str], left: float | None = None) -> None:
@@ -180,18 +180,18 @@ def plain(each: State) -> str:
 
 
 def _time(each: State) -> str:
-    """Seconds as people say them; empty where they are not known."""
+    """The duration as text; empty if unknown."""
     return "" if each.seconds is None else duration(each.seconds)
 
 
 class Board:
-    """Shows a run while it lasts: a table that is drawn again and again on a terminal, plain lines elsewhere.
+    """Displays a run: a live table on a terminal, plain lines elsewhere.
 
     Args:
-        graph: its steps.
-        say: takes the lines.
-        estimates: step -> seconds that it will take; from these comes what is left.
-        every: seconds between two plain lines.
+        graph: the steps.
+        say: called with the plain lines.
+        estimates: step -> expected seconds, for the remaining time.
+        every: seconds between two reports in plain lines.
     """
 
     def __init__(
@@ -222,11 +222,11 @@ class Board:
             self._live.stop()
 
     def show(self, read_states: Callable[[], Sequence[State]], at_once: int) -> None:
-        """Show how it stands, unless that was shown a moment ago.
+        """Update the display, unless it was updated a moment ago.
 
         Args:
-            read_states: gives the states of all steps.
-            at_once: how many steps run now.
+            read_states: returns the states of all steps.
+            at_once: number of running steps.
         """
         pause = 0.5 if self._live is not None else self._every
         if time.monotonic() - self._shown < pause:
@@ -243,7 +243,7 @@ class Board:
                 self.say(plain(each))
 
     def _left(self, states: Sequence[State], at_once: int) -> float | None:
-        """Seconds until all is done, if as many steps as now run at once; None without estimates."""
+        """Estimated seconds until all steps are done if as many run at a time as now; None without estimates."""
         if self._estimates is None:
             return None
         rest = 0.0

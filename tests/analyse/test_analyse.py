@@ -318,7 +318,7 @@ def test_every_unreadable_file_is_told_at_once(files, tmp_path):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"bin_width": 5, "bin_edges": [5]}, "bins are given twice"),
+        ({"bin_width": 5, "bin_edges": [5]}, "bins are specified twice"),
         ({"bin_width": 0}, "width of a bin is at least 1; got 0"),
         ({"max_trained_length": 0}, "trained length is at least 1; got 0"),
         ({"max_trained_length": 4, "min_trained_length": 5}, "shortest trained length, 5, is above the longest, 4"),
@@ -335,7 +335,7 @@ def test_options_that_do_not_go(run, tmp_path, options, sentence):
 
 
 def test_trained_lengths_given_twice_or_not_at_all(run, files):
-    with pytest.raises(UserError, match="trained lengths are given twice"):
+    with pytest.raises(UserError, match="trained lengths are specified twice"):
         run(trained_on=files("train", ["a"]), max_trained_length=3)
     with pytest.raises(UserError, match="training text has only empty lines"):
         run(trained_on=files("train", ["", " "]))
@@ -349,7 +349,7 @@ def test_subword_models_that_do_not_go(run, files):
 
 
 def test_out_that_is_a_file(run, files):
-    with pytest.raises(UserError, match="place for the results is a file"):
+    with pytest.raises(UserError, match="the output folder is a file"):
         run(out=files("taken", ["x"]))
 
 

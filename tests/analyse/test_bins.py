@@ -68,12 +68,12 @@ def test_marks(each, trained, expected):
 
 @pytest.mark.parametrize("edges", [[], [10, 10], [20, 10], [-5, 10], [0, 0, 3]])
 def test_edges_that_make_no_bins(edges):
-    with pytest.raises(UserError, match="edges of bins are lengths that rise from 0 on; got"):
+    with pytest.raises(UserError, match="bin edges must be increasing lengths of 0 or more; got"):
         bins_from_edges(edges)
 
 
 def test_width_and_number_have_limits():
     with pytest.raises(UserError, match="width of a bin is at least 1; got 0"):
         bins_of_width(0, UNKNOWN)
-    with pytest.raises(UserError, match=f"1002 bins are too many, at most {MOST_BINS}"):
+    with pytest.raises(UserError, match=f"1002 bins are too many; the maximum is {MOST_BINS}"):
         bins_of_width(1, TrainedLengths(longest=999))

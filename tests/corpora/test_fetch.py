@@ -209,10 +209,10 @@ def test_one_that_fails_does_not_stop_the_others(tmp_path):
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (["fetch", "sacrebleu:wmt13"], "which languages, and in which direction? (--pair)"),
+        (["fetch", "sacrebleu:wmt13"], "needs a language pair (--pair)"),
         (["fetch", "sacrebleu:wmt13", "--pair", "ende"], "a pair is two languages, such as en-de; got 'ende'"),
         (["fetch", "opus:x", "--pair", "en-de"], "a corpus is named by one of"),
-        (["list", "klingon"], "the catalogue has nothing with 'klingon'"),
+        (["list", "klingon"], "the catalogue has no corpus with 'klingon'"),
     ],
 )
 def test_commands_say_what_is_wrong(call, sentence):

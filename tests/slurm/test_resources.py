@@ -109,7 +109,7 @@ def test_a_limit_of_submissions_is_waited_for(out, one_job_a_user):
     study, lines = Graph([add(name, len(name)) for name in NAMES], "step_kinds:KINDS"), []
     summary = run(study, out, executor="slurm", say=lines.append)
     assert sorted(summary.finished) == sorted(NAMES)
-    refused = [line for line in lines if "takes no job now: QOSMaxSubmitJobPerUserLimit" in line]
+    refused = [line for line in lines if "accepts no job now: QOSMaxSubmitJobPerUserLimit" in line]
     assert [line.split("trying again in ")[1] for line in refused][:2] == ["1 s", "2 s"]
     assert len(jobs(out)) == 3
 
@@ -150,7 +150,7 @@ class Controller:
         self.lines.append(line)
         if line.startswith("done    first"):
             self.sleep()
-        if "takes no job now" in line:
+        if "accepts no job now" in line:
             self.wake()
 
 
@@ -166,7 +166,7 @@ def test_a_controller_that_does_not_answer_is_waited_for(out, controller):
     after = Step("after", "add", {"number": 2}, {"it": "first"}, resources=SMALL)
     study = Graph([add("first", 1), after], "step_kinds:KINDS")
     assert run(study, out, executor="slurm", say=controller.hear).finished == ["first", "after"]
-    assert any("takes no job now" in line for line in controller.lines)
+    assert any("accepts no job now" in line for line in controller.lines)
     name = jobs(out)[study.key("after")[:16]]["JobName"]
     states = ["sacct", "--noheader", "--parsable2", "--allocations", f"--name={name}", "--format=State"]
     assert wait_for(lambda: "COMPLETED" in subprocess.check_output(states, text=True))
@@ -183,7 +183,7 @@ def test_a_job_is_not_submitted_again_while_nobody_knows_whether_it_is_there(out
     first.wait()
     controller.sleep()
     assert run(study, out, executor="slurm", say=controller.hear).states["slow"].state == "done"
-    assert any("waiting slow: the cluster takes no job now" in line for line in controller.lines)
+    assert any("waiting slow: the cluster accepts no job now" in line for line in controller.lines)
     assert len(list(out.glob("jobs/*_submission.sh"))) == 1
 
 

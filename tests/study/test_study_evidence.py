@@ -55,7 +55,7 @@ def test_what_is_stored_must_be_whole_and_named(additive, tmp_path):
     with pytest.raises(ValueError, match="2 outputs are named, and 3 were counted"):
         stored.save(tmp_path, additive, np.arange(30), map(as_step, [output("a", 1), output("a", 2)]))
     additive.rows[0, 0, 0] = 0.5
-    with pytest.raises(ValueError, match="counts are whole numbers"):
+    with pytest.raises(ValueError, match="counts must be integers"):
         stored.save(tmp_path, additive, np.arange(30), [as_step(output("a", seed)) for seed in range(3)])
 
 

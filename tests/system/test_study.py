@@ -190,7 +190,7 @@ def test_folders_and_recipes_that_do_not_fit(recipe: Path, tmp_path: Path) -> No
 def test_a_plan_counts_the_steps_and_estimates_them(recipe: Path, tmp_path: Path) -> None:
     told, _ = posnmt("study", "plan", recipe, "--scale", "smoke", "--out", tmp_path / "study")
     assert re.search(r"train\W+1\W+0\W+\d", told)
-    assert "Hours are of one step after the other" in told
+    assert "Hours are for one step at a time" in told
     assert not (tmp_path / "study").exists()
 
 

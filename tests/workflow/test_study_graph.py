@@ -54,7 +54,7 @@ def test_a_folder_belongs_to_a_study(tmp_path):
         runner.open_study(out, "mine", "hash")
     (out / "study.json").unlink()
     (out / "other").touch()
-    with pytest.raises(UserError, match="holds something, and is not a study's"):
+    with pytest.raises(UserError, match="is not empty, and is not a study's"):
         runner.open_study(out, "mine", "hash")
-    with pytest.raises(UserError, match="a file stands"):
+    with pytest.raises(UserError, match="the study's folder is a file"):
         runner.open_study(out / "other", "mine", "hash")

@@ -133,7 +133,7 @@ def test_several_gpus_are_a_process_each(study):
     [
         ("mistake", 2, "the text is empty (some.txt:3); put something in"),
         ("fault", 1, "ZeroDivisionError: of ours"),
-        ("killed", -9, "it was ended by signal 9, perhaps for want of memory"),
+        ("killed", -9, "it was ended by signal 9, perhaps because memory ran out"),
         ("exit", 7, "it ended with status 7"),
     ],
 )
@@ -220,7 +220,7 @@ def test_two_runners_do_not_share_a_folder(study):
     study.long_step()
     first = study.in_a_process()
     study.process_of("long")
-    with pytest.raises(UserError, match=f"process {first.pid} on .* runs this study since"):
+    with pytest.raises(UserError, match=f"process {first.pid} on .* has been running this study since"):
         study.run()
     first.send_signal(signal.SIGTERM)
     first.wait()
@@ -299,7 +299,7 @@ def test_no_space_is_a_sentence(study):
     study.step("two")
     summary = study.run()
     assert "no space is left on the disk" in summary.failed["one"]
-    assert "make room and run the study again" in summary.failed["one"]
+    assert "free some space and run the study again" in summary.failed["one"]
     assert summary.finished == ["two"]
 
 

@@ -1,4 +1,4 @@
-"""Figures drawn with matplotlib, as wide as a column of a paper: the same charts give the same bytes."""
+"""Draw figures with matplotlib, as wide as a column of a paper; the same charts give the same bytes."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from posnmt.report.figures.lines import draw_lines
 
 
 def draw(charts: Iterable[Chart]) -> dict[str, Drawing]:
-    """The figure of every chart, by its name."""
+    """Name of chart → its figure."""
     return {chart.name: (draw_lines if chart.width is None else draw_histogram)(chart) for chart in charts}

@@ -1,6 +1,6 @@
-"""What all figures share: colours, strokes, sizes, the legend, and how they become SVG and PDF.
+"""The common parts of all figures: colours, strokes, sizes, the legend, and saving as SVG and PDF.
 
-A figure is laid out in inches by itself, not by matplotlib's search for a layout, which takes longer than the drawing.
+The layout is fixed, in inches: matplotlib's layout engines take longer than the drawing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Every colour of a figure, by role: the page puts its own light and dark colours in their place.
+# The colours of figures by role; the page replaces them with its own light and dark colours.
 COLOURS = {
     "surface": "#ffffff",
     "ink": "#1b1f24",
@@ -31,13 +31,13 @@ COLOURS = {
     "hatch": "#d6dbe1",
     "reference": "#b9c0c8",
 }
-# Okabe and Ito's colours, which people with any colour vision tell apart, a little darker for lines on white.
+# The colour-blind safe palette of Okabe and Ito, slightly darker for lines on white.
 SERIES = ("#0072b2", "#d55e00", "#008f68", "#b84f8f", "#b07d00", "#2f8fc4", "#5c5c66")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p")
-# On grey paper marker and stroke tell the systems apart; the numbers of the three have no common factor.
+# In grey print, marker and stroke distinguish the systems; the numbers of the three are pairwise coprime.
 STROKES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 
-# Stands in a PDF for a letter that the font does not have.
+# Replaces letters in a PDF that the font does not have.
 UNKNOWN = "\N{WHITE SQUARE}"
 
 # Sizes in inches: the column of a two-column page, and the parts of a figure.
@@ -45,9 +45,9 @@ WIDTH, LEFT, RIGHT, PLOT = 3.3, 0.44, 0.16, 1.5
 TITLE, LEGEND_ROW, FOOT, COUNTS = 0.2, 0.14, 0.42, 0.12
 POINT = 1 / 72
 LEGEND_FONT, TICK_FONT = 7.5, 7
-# About the widest mean width of a letter, by the height of its font.
+# An upper estimate of the mean width of a letter, relative to the font size.
 LETTER = 0.62
-# In the legend: letters in a line, and, in points, the width of one and of what stands before and between entries.
+# In the legend: letters per line, and, in points, the width of a letter and of the handle and spacing of an entry.
 LEGEND_LETTERS, LEGEND_LETTER, LEGEND_HANDLE = 46, 4.4, 35
 
 
@@ -61,11 +61,11 @@ class Drawing:
 
 @contextmanager
 def settings(name: str) -> Iterator[None]:
-    """matplotlib with settings of our own: a user's would make other bytes. `name` makes the ids of an SVG its own."""
+    """Use fixed matplotlib settings, whatever the user's are. `name` makes the ids of an SVG unique."""
     import matplotlib
 
     with matplotlib.rc_context(), warnings.catch_warnings():
-        # Names in other scripts are text in the SVG, which a viewer shows in its own fonts.
+        # Letters that the font lacks are text in the SVG, which a viewer shows in its own fonts.
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         matplotlib.rcdefaults()
         changed: dict[Any, Any] = {
@@ -74,7 +74,7 @@ def settings(name: str) -> Iterator[None]:
             "font.size": 8,
             "text.color": COLOURS["ink"],
             "text.parse_math": False,
-            "pdf.fonttype": 42,  # many venues refuse the other type, 3
+            "pdf.fonttype": 42,  # TrueType; many venues refuse Type 3
             "hatch.linewidth": 0.6,
         }
         matplotlib.rcParams.update(changed)
@@ -82,12 +82,12 @@ def settings(name: str) -> Iterator[None]:
 
 
 def line_style(number: int) -> dict[str, Any]:
-    """Colour and stroke of the system with this number."""
+    """Colour and stroke of a system by its number."""
     return {"color": SERIES[number % len(SERIES)], "linestyle": STROKES[number % len(STROKES)], "linewidth": 1.3}
 
 
 def marker_style(number: int) -> dict[str, Any]:
-    """The marker of the system with this number; with `line_style`, no two of the first 308 are alike."""
+    """The marker of a system by its number; together with `line_style`, the first 308 systems are distinct."""
     return {
         "marker": MARKERS[number % len(MARKERS)],
         "markersize": 4.2,
@@ -97,7 +97,7 @@ def marker_style(number: int) -> dict[str, Any]:
 
 
 def figure_of(chart: Chart, entries: Sequence[str]) -> tuple[Figure, list[Axes]]:
-    """An empty figure with axes for each panel, and room above them for a legend with these entries."""
+    """An empty figure with axes for each panel, and space above them for a legend with these entries."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -115,7 +115,7 @@ def figure_of(chart: Chart, entries: Sequence[str]) -> tuple[Figure, list[Axes]]
 
 
 def quiet(axes: Axes, title: str) -> None:
-    """Title at the left, faint horizontal lines, no frame."""
+    """Style axes: title on the left, faint horizontal grid, no frame."""
     start = (0.05 - LEFT) / (WIDTH - LEFT - RIGHT)
     axes.set_title(title, loc="left", x=start, fontsize=8, color=COLOURS["ink"], pad=4)
     axes.tick_params(colors=COLOURS["muted"], labelsize=TICK_FONT, length=0)
@@ -127,22 +127,22 @@ def quiet(axes: Axes, title: str) -> None:
 
 
 def label_axis(axes: Axes, text: str) -> None:
-    """What lies along the horizontal axis, under its labels."""
+    """Set the label of the horizontal axis."""
     axes.set_xlabel(text, color=COLOURS["muted"], fontsize=7.5, labelpad=2)
 
 
 def counted(chart: Chart) -> bool:
-    """Whether the number of sentences stands under each label."""
+    """Whether the number of sentences is drawn below each label."""
     return chart.counts is not None and chart.counts[0] == "n"
 
 
 def entry(curve: Curve) -> str:
-    """A curve in the legend."""
+    """The legend's text for a curve."""
     return curve.name if curve.seeds == 1 else f"{curve.name} (mean of {curve.seeds} seeds)"
 
 
 def legend_shape(entries: Sequence[str]) -> tuple[int, int]:
-    """Rows and columns of the legend: as many columns as there is room for, filled one after the other."""
+    """Rows and columns of the legend: as many columns as fit, filled one after the other."""
     lines = [wrapped(text).split("\n") for text in entries]
     widths = [max(map(letters, of_entry)) * LEGEND_LETTER + LEGEND_HANDLE for of_entry in lines]
     rows, columns = len(entries), 1
@@ -155,18 +155,18 @@ def legend_shape(entries: Sequence[str]) -> tuple[int, int]:
 
 
 def wrapped(text: str) -> str:
-    """A legend's entry in lines that fit the figure."""
+    """Wrap a legend's text into lines that fit the figure."""
     return "\n".join(textwrap.wrap(text, LEGEND_LETTERS // (2 if letters(text) > len(text) else 1))) or text
 
 
 def letters(text: str) -> int:
-    """How wide a text is, in letters; those of East Asian scripts take two."""
+    """The width of a text in letters; wide East Asian characters count as two."""
     return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
 def add_legend(figure: Figure, handles: Sequence[Any], entries: Sequence[str]) -> None:
-    """The legend above the plots."""
-    # matplotlib leaves out a label that starts with "_"; so the names are set after the legend stands.
+    """Add the legend above the plots."""
+    # matplotlib leaves out labels that start with "_", so the texts are set afterwards.
     legend = figure.legend(
         handles, list(map(str, range(len(entries)))), loc="upper left", ncols=legend_shape(entries)[1], frameon=False,
         fontsize=LEGEND_FONT, borderaxespad=0, borderpad=0.3, handlelength=2.6, columnspacing=1.2, labelspacing=0.3,
@@ -177,21 +177,21 @@ def add_legend(figure: Figure, handles: Sequence[Any], entries: Sequence[str]) -
 
 
 def _known_letters() -> set[str]:
-    """The letters of the font that figures are set in, and the end of a line."""
+    """The letters of the figures' font, and the newline."""
     from matplotlib.font_manager import findfont, get_font
 
     return {"\n", *map(chr, get_font(findfont("DejaVu Sans")).get_charmap())}
 
 
 def save(figure: Figure) -> Drawing:
-    """The figure as SVG, with text as text, and as PDF, with boxes for letters of other scripts; both without dates."""
+    """The figure as SVG, with text as text, and as PDF, with boxes for letters that the font lacks; without dates."""
     from matplotlib.text import Text
 
     svg, pdf = io.BytesIO(), io.BytesIO()
     figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     known = _known_letters()
     for text in figure.findobj(Text):
-        # matplotlib would embed a font of boxes, which takes a second.
+        # Otherwise matplotlib would embed a fallback font of boxes, which takes a second.
         text.set_text("".join(letter if letter in known else UNKNOWN for letter in text.get_text()))
     figure.savefig(pdf, format="pdf", metadata={"CreationDate": None})
     return Drawing(svg.getvalue().decode("utf-8"), pdf.getvalue())

@@ -1,4 +1,4 @@
-"""Histograms: how many sentences have outputs of each length."""
+"""Histograms of output lengths."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from posnmt.report.figures.canvas import COLOURS, Drawing
 
 
 def draw_histogram(chart: Chart) -> Drawing:
-    """The reference as an area, and one stepped line a system."""
+    """Draw the reference as an area, and each system as a stepped line."""
     (panel,) = chart.panels
     firsts, width = chart.places or (), chart.width or 1
     entries = [canvas.entry(curve) for curve in panel.curves]

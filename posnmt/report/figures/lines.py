@@ -1,4 +1,4 @@
-"""Line charts: a measure by source length, by place in the sentence, by share of swapped words."""
+"""Line charts: measures by source length, position in the sentence or share of swapped words."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from posnmt.report.figures.canvas import COLOURS, Drawing
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Bands of more curves than these cover each other; the table has all intervals.
+# With more curves, bands are not drawn, since they would cover each other; the table has all intervals.
 MOST_BANDS = 6
-# Places beyond which not every one has a marker.
+# With more positions, not every one has a marker.
 MOST_MARKERS = 24
 SHADES: dict[str | None, tuple[str, dict[str, Any]]] = {
     "unseen": ("length not in training", {"facecolor": COLOURS["unseen"]}),
@@ -25,7 +25,7 @@ SHADES: dict[str | None, tuple[str, dict[str, Any]]] = {
 
 
 def draw_lines(chart: Chart) -> Drawing:
-    """One line a system in every panel, with bands for the intervals; unseen lengths are shaded."""
+    """Draw a line for each system in every panel, with bands for the intervals; unseen lengths are shaded."""
     shaded = [SHADES[mark][0] for mark in dict.fromkeys(chart.training or ()) if mark in SHADES]
     curves = chart.panels[0].curves
     entries = [*map(canvas.entry, curves), *shaded]
@@ -46,7 +46,7 @@ def draw_lines(chart: Chart) -> Drawing:
 
 
 def _draw_curve(axes: Axes, places: list[float], curve: Curve, bridged: bool) -> None:
-    """The line of one system. Where it has no value the line is broken, unless places are `bridged`."""
+    """Draw the line of one system. Missing values break the line, unless they are `bridged`."""
     points = [
         (place, math.nan if value is None else value)
         for place, value in zip(places, curve.values, strict=True)
@@ -60,7 +60,7 @@ def _draw_curve(axes: Axes, places: list[float], curve: Curve, bridged: bool) ->
 
 
 def _draw_band(axes: Axes, places: list[float], curve: Curve) -> None:
-    """From the lower to the upper end of each interval; a place between two without one gets a bar."""
+    """Draw a band between the ends of the intervals; an interval without neighbours becomes a bar."""
     colour = canvas.line_style(curve.number)["color"]
     for known, group in groupby(zip(places, curve.intervals, strict=True), lambda each: each[1] is not None):
         run: list[tuple[float, Interval]] = list(group)
@@ -74,7 +74,7 @@ def _draw_band(axes: Axes, places: list[float], curve: Curve) -> None:
 
 
 def _shade(axes: Axes, training: Sequence[str | None]) -> dict[str, Any]:
-    """Shade the places with lengths that training never saw, under everything else; the legend's patches by text."""
+    """Shade the positions with lengths that do not occur in training; return the legend's patches by text."""
     shades = {}
     for mark, run in groupby(enumerate(training), lambda each: each[1]):
         if mark in SHADES:
@@ -87,7 +87,7 @@ def _shade(axes: Axes, training: Sequence[str | None]) -> dict[str, Any]:
 
 
 def _label(axes: Axes, chart: Chart, panel: Panel, places: list[float]) -> None:
-    """Title, the labels that fit, with n below each, and the line of the neutral value."""
+    """Add the title, as many labels as fit, with n below each, and the line of the neutral value."""
     measure = panel.measure
     canvas.quiet(axes, f"{measure.title} ({measure.better})")
     labels = list(chart.labels)
@@ -103,7 +103,7 @@ def _label(axes: Axes, chart: Chart, panel: Panel, places: list[float]) -> None:
 
 
 def step(labels: Sequence[str]) -> int:
-    """Of so many labels every one, every second, every third …, so that they do not touch."""
+    """The smallest n such that every n-th label fits without overlapping."""
     widest = max(canvas.letters(line) for label in labels for line in label.split("\n"))
     characters = (canvas.WIDTH - canvas.LEFT - canvas.RIGHT) / (canvas.TICK_FONT * canvas.POINT * canvas.LETTER)
     return math.ceil(len(labels) * (widest + 1) / characters)
