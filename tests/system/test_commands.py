@@ -97,8 +97,8 @@ def test_empty_lines_and_crlf_are_kept_and_said(trained):
     out, err = posnmt("translate", trained / "relative", stdin=b"lo dumo\r\n\n   \nlo gubi")
     assert len(lines(out)) == 4
     assert lines(out)[1:3] == ["", ""]
-    assert "note: 2 empty lines stay empty" in err
-    assert "1 lines ended in CRLF" in err
+    assert "note: 2 empty lines are left empty" in err
+    assert "1 lines end in CRLF" in err
     out, _ = posnmt("translate", trained / "relative", stdin=b"")
     assert out == ""
 
