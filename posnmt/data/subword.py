@@ -36,7 +36,7 @@ Item = TypeVar("Item")
 
 
 class Reservoir(Generic[Item]):
-    """A uniform random sample of a stream of unknown length (algorithm R); a short stream is kept in full and in order."""
+    """A uniform random sample of a stream of unknown length (algorithm R); a short stream is kept in full, in order."""
 
     def __init__(self, size: int, seed: int) -> None:
         self.size, self.seen = size, 0

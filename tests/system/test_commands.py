@@ -284,4 +284,4 @@ def test_demo_does_the_main_job(tmp_path):
     assert results["training"]["longest"] < max(each["first"] for each in results["bins"])
     assert "training the absolute system" in err
     [error] = refused("demo", "--out", tmp_path / "demo")
-    assert "nothing is written over" in error
+    assert "is not overwritten" in error
