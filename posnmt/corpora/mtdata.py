@@ -78,7 +78,9 @@ def as_remote(entry: dict[str, Any]) -> Remote:
     pair = identifier.split("-")[3:]
     if form is None or len(pair) != 2:
         todo = "for a test set, see sacrebleu in docs/data.md; else unpack it by hand and give its path"
-        raise UserError(f"{identifier} has an unsupported format{f': {ending}' if ending else ''}", None, todo)
+        raise UserError(
+            f"{identifier} is not a pair of texts in a supported format{f' ({ending})' if ending else ''}", None, todo
+        )
     languages = [_TWO_LETTERS.get(code.split("_")[0], code.split("_")[0]) for code in pair]
     fields = (entry.get("meta") or {}).get("fields", {})
     tree = {
