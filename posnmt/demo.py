@@ -1,7 +1,8 @@
-"""The main job on the built-in language pair: train on short sentences, translate longer ones, see what happens.
+"""A demonstration on the built-in language pair: train on short sentences, and translate longer ones.
 
-Two systems, an absolute and a relative one, make the same number of updates on sentences of at most 14 words and then
-translate sentences up to three times as long. So a slow or busy machine takes longer and shows the same.
+Two systems, one with absolute and one with relative positions, make the same number of updates on sentences of at most
+14 words and then translate sentences up to three times as long. A slow or busy machine takes longer; its result is the
+same.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from posnmt.translate.command import translate_file
 
 SYSTEMS: dict[str, list[dict[str, Any]]] = {
     "absolute": [{"scheme": "sinusoidal"}],
-    # the clipping distance must be well inside the training sentences: vectors of distances never seen stay untrained
+    # the clipping distance must be well below the training lengths: vectors of unseen distances stay untrained
     "relative": [{"scheme": "relative", "distance": 4}],
 }
 LONGEST = 14
@@ -28,7 +29,7 @@ LONGEST_TEST = 42
 
 
 def demo(out: Path, updates: int, seed: int, display: Display) -> Path:
-    """Make a corpus, train both systems, translate, analyse.
+    """Generate a corpus, train both systems, translate, analyse.
 
     Args:
         out: a new folder.
@@ -64,7 +65,7 @@ def demo(out: Path, updates: int, seed: int, display: Display) -> Path:
 
 
 def _config(corpus: Path, stores: Path, position: list[dict[str, Any]], updates: int, seed: int) -> dict[str, Any]:
-    """The configuration of one of the two systems; what is not here is the default."""
+    """The configuration of one of the two systems; other settings have their defaults."""
     files = {
         split: {side: str(corpus.resolve() / f"{split}.{side}") for side in ("source", "target")}
         for split in ("train", "dev")

@@ -1,7 +1,7 @@
-"""Errors for people: what is wrong, where, and what to do.
+"""Errors for users: what is wrong, where, and what to do.
 
-Every mistake that a user can make ends as a `UserError`; the command line prints it as one line a fault, without a
-traceback, and exits with status 2. Anything else that escapes is a fault of ours and keeps its traceback.
+Every mistake of a user is reported as a `UserError`; the command line prints one line for each fault, without a
+traceback, and exits with status 2. Any other exception is a bug of posnmt and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 class UserError(Exception):
-    """A mistake of the user's, said in one line.
+    """A mistake of the user, described in one line.
 
     Args:
         what: what is wrong, with the rule and the value.
@@ -37,7 +37,7 @@ class UserError(Exception):
 
 
 class UserErrors(UserError):
-    """Several mistakes found at once, each on its own line, and said once."""
+    """Several mistakes, each on its own line, without duplicates."""
 
     def __init__(self, faults: Iterable[UserError]) -> None:
         single = [each for fault in faults for each in (fault.faults if isinstance(fault, UserErrors) else [fault])]
@@ -51,7 +51,7 @@ class UserErrors(UserError):
 
 
 def raise_all(faults: list[UserError]) -> None:
-    """Raise the one fault, or all of them together; do nothing when the list is empty."""
+    """Raise a single fault, or all faults together; do nothing if the list is empty."""
     if len(faults) == 1:
         raise faults[0]
     if faults:
@@ -59,13 +59,17 @@ def raise_all(faults: list[UserError]) -> None:
 
 
 def nearest(word: str, words: Iterable[str]) -> str | None:
-    """The known word most like `word`, for 'did you mean'; None when nothing is near."""
+    """The word most similar to `word`, for 'did you mean'; None if none is similar."""
     matches = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
     return matches[0] if matches else None
 
 
 def refuse_unknown(name: str, known: Iterable[str], kind: str) -> None:
-    """Raise the error that names the nearest, or all, of the known names, unless `name` is one of them."""
+    """Check that `name` is a known name.
+
+    Raises:
+        UserError: it is not; the message lists the known names and the most similar one.
+    """
     names = list(known)
     if name not in names:
         near = nearest(name, names)
@@ -74,7 +78,11 @@ def refuse_unknown(name: str, known: Iterable[str], kind: str) -> None:
 
 
 def existing_file(path: str | Path, role: str) -> Path:
-    """`path` as a readable file, or the error that says which input is missing or is a folder."""
+    """`path`, checked to be an existing file.
+
+    Raises:
+        UserError: it is missing or a folder.
+    """
     path = Path(path)
     if path.is_dir():
         raise UserError(f"{role} is a folder, not a file", path, "name a file")

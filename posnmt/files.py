@@ -1,7 +1,7 @@
-"""Files that are whole or absent, digests, and locks.
+"""Atomic writes, digests, and locks.
 
-What is written under its own name is complete: it is written under another name, synchronised with the disk, and
-renamed. A process that is killed, or a machine that loses power, leaves the old content or the new one.
+A file is written under a temporary name, synchronised with the disk, and renamed. A killed process or a loss of power
+leaves either the old content or the new one.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 PARTIAL = ".partial"
-"""End of the name of a file or folder that is being written."""
+"""Suffix of a file or folder that is being written."""
 
 
 @contextmanager
 def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
-    """Write a file through a partial one that takes its place when the block ends without an error.
+    """Write a file through a temporary one that replaces it when the block ends without an error.
 
     Args:
-        durable: whether to wait until the disk has it, so that it outlasts a loss of power.
+        durable: whether to synchronise with the disk, so that it survives a loss of power.
 
     Yields:
-        The partial file's path, to be written in the block.
+        The path of the temporary file, to be written in the block.
     """
     partial = path.with_name(path.name + PARTIAL)
     try:
@@ -55,7 +55,7 @@ def write_json(path: Path, tree: Any) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """The object in a JSON file of ours; None if the file is missing or holds anything else."""
+    """The object in a JSON file; None if the file is missing or has other content."""
     try:
         tree = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -64,7 +64,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def commit_folder(building: Path, place: Path) -> None:
-    """Give a complete folder its name, in one step, after all that it holds is on the disk.
+    """Rename a complete folder atomically, after its content is on the disk.
 
     Raises:
         OSError: `place` exists and is not empty.
@@ -78,7 +78,7 @@ def commit_folder(building: Path, place: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Have the system write a file, or the entries of a folder, to the disk."""
+    """Synchronise a file, or the entries of a folder, with the disk."""
     if path.is_dir() and os.name == "nt":  # Windows has no such operation on folders
         return
     number = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
@@ -96,10 +96,10 @@ def sha256_of(path: Path) -> str:
 
 @contextmanager
 def locked(path: Path, busy: Callable[[], None]) -> Iterator[None]:
-    """Hold the lock file `path`; the system frees it when the process ends, however it ends.
+    """Hold the lock file `path`, which the system releases when the process ends for any reason.
 
     Args:
-        busy: called where another process holds the lock, before waiting for it; it may raise an error instead.
+        busy: called before waiting if another process holds the lock; it may raise an error instead.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path)

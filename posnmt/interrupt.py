@@ -1,4 +1,4 @@
-"""Told to stop: long work hears the signal, saves its state, and ends."""
+"""Stop signals: long work receives the signal, saves its state, and ends."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 
 class Interrupted(Exception):
-    """The work was told to stop (Ctrl-C, or a cluster's notice) and has saved its state."""
+    """The work was stopped by a signal (Ctrl-C, or a cluster's notice) and has saved its state."""
 
 
 class StopSignal:
-    """Hears SIGINT and SIGTERM, so that work ends where its state can be saved; a second one is obeyed."""
+    """Records SIGINT and SIGTERM, so that work can end where its state can be saved; a second one interrupts it."""
 
     def __init__(self) -> None:
         self.heard = False
@@ -22,7 +22,7 @@ class StopSignal:
         for number in (signal.SIGINT, signal.SIGTERM):
             try:
                 self._before[number] = signal.signal(number, self._hear)
-            except ValueError:  # not the main thread: whoever owns the thread decides
+            except ValueError:  # only the main thread can set handlers
                 break
         return self
 

@@ -1,4 +1,4 @@
-"""The processor that a run computes on: its name, and whether it multiplies bfloat16."""
+"""The processor of a run: its name, and its support of bfloat16."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def processor() -> str:
 
 @cache
 def multiplies_bf16() -> bool:
-    """Whether this machine's CPU has instructions that multiply bfloat16, and oneDNN may use them.
+    """Whether this machine's CPU has bfloat16 instructions that oneDNN may use.
 
     Without them PyTorch emulates bfloat16 products, which take 3 to 12 times as long as float32 ones (1,024 x 512 times
-    512 x 512 on one core), and oneDNN has no bfloat16 LSTM. The environment variable ONEDNN_MAX_CPU_ISA, as in
-    ONEDNN_MAX_CPU_ISA=AVX2, takes them away: a way to see what a processor without them does.
+    512 x 512 on one core), and oneDNN has no bfloat16 LSTM. The environment variable ONEDNN_MAX_CPU_ISA=AVX2 disables
+    them, to test the behaviour of a processor without them.
     """
     capabilities = torch.cpu.get_capabilities()
     in_hardware = capabilities.get("avx512_bf16") or capabilities.get("amx_bf16")

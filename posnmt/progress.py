@@ -11,11 +11,11 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 
 class Display:
-    """Shows how far a long piece of work has come, and says things on lines of their own.
+    """Shows the progress of long work, and messages on separate lines.
 
     Args:
-        quiet: show nothing at all.
-        every: seconds between two plain lines where there is no terminal.
+        quiet: show nothing.
+        every: seconds between two progress lines if there is no terminal.
     """
 
     def __init__(self, quiet: bool = False, every: float = 10.0) -> None:
@@ -39,16 +39,16 @@ class Display:
             self._bar = None
 
     def hush(self, silent: bool) -> None:
-        """Show nothing from now on (processes other than the first)."""
+        """Show nothing from now on if `silent`, for processes other than the first."""
         if silent:
             self.quiet = self.console.quiet = True
 
     def say(self, message: str) -> None:
-        """One line."""
+        """Print one line."""
         self.console.print(message, markup=False)
 
     def show(self, description: str, fraction: float, state: str) -> None:
-        """How far the work is: a share from 0 to 1, and a few words."""
+        """Show the progress: a fraction from 0 to 1, and a short status."""
         if self._bar is not None:
             if not self._bar.tasks:
                 self._bar.add_task(description, total=1.0, state=state)
@@ -59,7 +59,7 @@ class Display:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as people say them: `48 s`, `12 min`, `3 h 05 min`."""
+    """Seconds in readable form: `48 s`, `12 min`, `3 h 05 min`."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -67,5 +67,5 @@ def duration(seconds: float) -> str:
 
 
 def warn(message: str) -> None:
-    """A warning on standard error."""
+    """Print a warning to standard error."""
     print(f"warning: {message}", file=sys.stderr)

@@ -1,7 +1,7 @@
-"""Where the random numbers of a forward pass come from: dropout, and schemes that move positions in training.
+"""The random number generator of a forward pass, for dropout and for schemes that randomise positions.
 
-A batch on a CPU is computed in parts, each by a thread (`train/gradients.py`), and each part draws from a generator of
-its own, so that what it draws does not hang on what the other threads do meanwhile.
+A batch on a CPU is computed in parts by several threads (`train/gradients.py`). Each part has its own generator, so
+that its random numbers do not depend on the timing of other threads.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _thread = threading.local()
 
 
 def generator() -> torch.Generator | None:
-    """What this thread draws from; None is the default generator of the device."""
+    """The generator of this thread; None: the default generator of the device."""
     return getattr(_thread, "generator", None)
 
 
 @contextmanager
 def drawing_from(source: torch.Generator) -> Iterator[None]:
-    """This thread draws from `source` inside."""
+    """A context in which this thread draws from `source`."""
     before = generator()
     _thread.generator = source
     try:

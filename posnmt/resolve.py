@@ -1,7 +1,7 @@
-"""From a YAML file to a whole, checked configuration: unknown keys refused, every fault listed at once.
+"""From a YAML file to a complete, checked configuration, with all faults reported at once.
 
-A named system (`model.system: relative`) or a named size (`model.size: small`) fills in what the file leaves out;
-whatever the file says wins. Each fault names the file, the line, the rule and the value.
+A named system (`model.system: relative`) or a named size (`model.size: small`) sets the defaults of the file. Each
+fault names the file, the line, the rule and the value.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def load(path: str | Path, overrides: Sequence[str] = (), unnumbered: int = FORM
 
     Args:
         path: the YAML file.
-        overrides: `key.key=value` settings, the value in YAML; they win over the file.
-        unnumbered: the format of a file that does not name its own: today's where a person writes it, `OLDEST` where an
-            earlier posnmt may have written it.
+        overrides: `key.key=value` settings, the value in YAML, which override the file.
+        unnumbered: the format of a file without a format number: the current one for users' files, `OLDEST` for files
+            that an earlier posnmt may have written.
 
     Raises:
         UserError: every fault of the file and of the overrides at once, each with its line.
@@ -55,10 +55,10 @@ def read(path: str | Path, overrides: Sequence[str] = ()) -> tuple[dict[str, Any
 def from_tree(
     tree: dict[str, Any], path: Path | None = None, lines: Lines | None = None, unnumbered: int = FORMAT
 ) -> Config:
-    """The configuration in a nested dictionary, checked; `path` and `lines` say where each key stands.
+    """The configuration in a nested dictionary, checked; `path` and `lines` locate its keys for messages.
 
-    `unnumbered` is as for `load`. `data.root` becomes absolute, so that the configuration names the same files whatever
-    the working directory is, and wherever it is written down.
+    `unnumbered` is as for `load`. `data.root` becomes absolute, so that the configuration does not depend on the
+    working directory or on the place of its file.
     """
     if unnumbered != FORMAT:
         tree = {"format": unnumbered, **tree}
@@ -77,17 +77,17 @@ def from_tree(
 
 
 def with_names(model: dict[str, Any]) -> dict[str, Any]:
-    """A `model` section with all that its named size and system stand for; what it says itself wins.
+    """A `model` section with the defaults of its named size and system filled in.
 
     Raises:
-        UserError: an unknown system, or nothing for `without` to take away.
+        UserError: an unknown system, or nothing for `without` to remove.
     """
     filled: dict[str, Any] = _with_defaults_of_names({"model": model}, None, {})["model"]
     return filled
 
 
 def resumed(config: Config, number: int) -> Config:
-    """A configuration for going on with a run of format `number`: one that names no format is read as of that."""
+    """A configuration for resuming a run of format `number`, the format of a configuration that names none."""
     if "format" in config.model_fields_set or config.format == number:
         return config
     written = config.model_dump(mode="json", exclude_unset=True)  # earlier formats have defaults of their own
@@ -105,7 +105,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _with_defaults_of_names(tree: dict[str, Any], path: Path | None, lines: Lines) -> dict[str, Any]:
-    """Fill in what model.size and model.system stand for: size, then system, then what the file says."""
+    """Fill in the defaults of model.size and model.system: size, then system, then the file's own settings."""
     model = tree.get("model", {})
     if not isinstance(model, dict):
         return tree
@@ -129,13 +129,13 @@ def _with_defaults_of_names(tree: dict[str, Any], path: Path | None, lines: Line
 
 
 def _why_not_without(side: str, named: dict[str, Any], model: dict[str, Any]) -> tuple[str, str] | None:
-    """Why `model.without` cannot take order information away from a side: what is wrong, and what to do."""
+    """Why `model.without` cannot remove the order information of a side: what is wrong, and what to do."""
     if not isinstance(model.get("system"), str):
         return "model.without needs model.system", f"no order information is model.{side}.position: []"
     written = model.get(side)
-    if isinstance(written, dict) and written.get("position"):  # a config as resolved says [], which is the same
-        what = f"model.without: {model['without']} takes away what a named system gives"
-        return f"{what}, and model.{side}.position is the config's own", "leave one of them out"
+    if isinstance(written, dict) and written.get("position"):  # [], as in a resolved config, is allowed
+        what = f"model.without: {model['without']} removes the position schemes of a named system"
+        return f"{what}, and model.{side}.position is set in the config", "leave one of them out"
     if not named.get(side, {}).get("position"):
         what = f"model.without: {model['system']} has no order information in its {side} that could be left out"
         return what, "leave model.without out"
@@ -143,7 +143,7 @@ def _why_not_without(side: str, named: dict[str, Any], model: dict[str, Any]) ->
 
 
 def _model_faults(config: Config, path: Path | None, lines: Lines) -> list[UserError]:
-    """What the architecture and the position schemes have against the `model` section."""
+    """The faults of the `model` section for its architecture and position schemes."""
     from posnmt.model.registry import check  # which imports PyTorch
 
     stacks = {"encoder": config.model.encoder, "decoder": config.model.decoder}

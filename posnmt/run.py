@@ -1,11 +1,11 @@
-"""A run folder: what training leaves, and what translation, scoring and export read. It needs nothing outside itself.
+"""A run folder: the self-contained result of training, for translation, scoring and export.
 
-config.yaml          the configuration as resolved
-record.json          provenance, data, longest training sentences, how the run ended
+config.yaml          the resolved configuration
+record.json          provenance, data, longest training sentences, reason of the end
 text/                tokenisation and subword models
-metrics.jsonl        training and dev figures; tensorboard/ holds the same
-checkpoints/         the newest, to go on from and to average
-model.safetensors    what is used: the best by dev, or the average of the last where that is better
+metrics.jsonl        training and dev figures, also in tensorboard/
+checkpoints/         the newest checkpoints, for resuming and averaging
+model.safetensors    the final model: the best by dev, or the average of the last checkpoints if that is better
 best.safetensors, average.safetensors
 """
 
@@ -31,14 +31,13 @@ if TYPE_CHECKING:
     from posnmt.model.base import TranslationModel
 
 LOCK = ".lock"
-"""The file in a run folder that the process which trains there holds locked."""
+"""The lock file of the process that trains in a run folder."""
 
 MAY_CHANGE = {"steps", "epochs", "minutes", "patience", "log_every", "shard"}
-"""Settings of `train` that a resumed run may change: when to stop, how often to speak, who keeps what."""
+"""Settings of `train` that a resumed run may change: the end, the frequency of logs, and sharding."""
 
 LOCATIONS = ("data.root", "data.store", "data.train", "data.dev", "subword.text")
-"""Settings that say where text lies, by the beginning of their keys. What it holds is compared by the key of its store,
-which counts contents, not paths."""
+"""Prefixes of settings that locate text, whose content is compared by the key of its store."""
 
 
 @dataclass(frozen=True)
@@ -53,17 +52,17 @@ class Run:
         """The run in a folder.
 
         Raises:
-            UserError: no such folder, or none that training made.
+            UserError: no such folder, or not a run folder.
         """
         folder = Path(folder)
         if not (folder / "config.yaml").exists():
             what = "is not a run folder: it has no config.yaml" if folder.is_dir() else "no such run folder"
-            raise UserError(what, folder, "name a folder that `posnmt train` made")
+            raise UserError(what, folder, "name a folder made by `posnmt train`")
         return cls(folder, load(folder / "config.yaml", unnumbered=OLDEST))
 
     @classmethod
     def create(cls, folder: Path, config: Config, text: TextPipeline, record: dict[str, Any]) -> Run:
-        """Start a new run folder. `refuse_existing` has been asked before."""
+        """Create a new run folder, which `refuse_existing` has checked."""
         folder.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(folder / "text", ignore_errors=True)
         text.save(folder / "text")
@@ -74,7 +73,7 @@ class Run:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What the run wrote down about itself."""
+        """The record of the run."""
         return read_record(self.folder)
 
     def write_record(self, record: dict[str, Any]) -> None:
@@ -88,7 +87,7 @@ class Run:
         return TextPipeline.load(self.folder / "text")
 
     def text_hash(self) -> str:
-        """The same for runs whose subword ids mean the same."""
+        """A hash that is equal for runs whose subword ids have the same meaning."""
         from posnmt.data.text import text_hash
 
         return text_hash(self.folder / "text")
@@ -97,7 +96,7 @@ class Run:
         """The trained model, in evaluation mode.
 
         Args:
-            checkpoint: `model` (the one to use), `best`, `average`, or `last`.
+            checkpoint: `model` (the final model), `best`, `average`, or `last`.
         """
         from posnmt.model.registry import build_undrawn
         from posnmt.model.weights import load_model
@@ -116,7 +115,7 @@ class Run:
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """What the run in a folder wrote down about itself.
+    """The record of the run in a folder.
 
     Raises:
         UserError: it has no record.
@@ -133,15 +132,15 @@ def checkpoints_in(folder: Path) -> list[Path]:
 
 
 def step_and_version(place: Path) -> tuple[int, int]:
-    """Step and version of a checkpoint, from its name."""
+    """The step and version of a checkpoint, from its name."""
     _, step, *version = place.name.split("-")
     return int(step), int(version[0]) if version else 1
 
 
 def is_unfinished(folder: Path) -> bool:
-    """Whether a folder is empty, or holds nothing but what `Run.create` writes before the configuration.
+    """Whether a folder is empty, or only has the files that `Run.create` writes before the configuration.
 
-    A process that was killed there leaves such a folder. No update was made in it.
+    A process that is killed before its first update leaves such a folder.
     """
     if not folder.is_dir():
         return False
@@ -152,21 +151,21 @@ def is_unfinished(folder: Path) -> bool:
 
 
 def refuse_existing(folder: Path) -> None:
-    """A new run must not write over anything.
+    """Check that a new run would not overwrite anything.
 
     Raises:
-        UserError: the folder holds something.
+        UserError: the folder exists and is not empty.
     """
     if folder.exists() and not is_unfinished(folder):
         raise UserError(
-            "the run folder exists already, and nothing is written over",
+            "the run folder exists already and is not overwritten",
             folder,
-            "choose another --out, or go on with --resume",
+            "choose another --out, or continue with --resume",
         )
 
 
 def refuse_other_config(run: Run, config: Config) -> None:
-    """A resumed run must have been started with the same configuration, its end aside.
+    """Check that a resumed run was started with the same configuration, except for its end.
 
     Raises:
         UserError: names each setting that differs, with both values.
@@ -183,13 +182,13 @@ def refuse_other_config(run: Run, config: Config) -> None:
 
 
 def refuse_other_text(run: Run, key: str) -> None:
-    """A resumed run must have been started on the same text; it may have moved.
+    """Check that a resumed run was started on the same text, whatever its location.
 
     Args:
-        key: that of the store of its corpora, which counts contents, not paths.
+        key: key of the store of its corpora, which depends on contents and not on paths.
 
     Raises:
-        UserError: the text is another.
+        UserError: the text differs.
     """
     begun = run.record.get("data")
     if begun not in (None, key):
@@ -201,17 +200,17 @@ def refuse_other_text(run: Run, key: str) -> None:
 
 
 def _may_differ(key: str) -> bool:
-    """Whether a resumed run may have another value of a setting: it ends the run, or says only where text lies."""
+    """Whether a setting may differ in a resumed run: it concerns the end, the logs, sharding, decoding or locations."""
     section, _, name = key.partition(".")
     return (section == "train" and name in MAY_CHANGE) or key.startswith(LOCATIONS) or section == "decode"
 
 
 @contextmanager
 def claimed(folder: Path) -> Iterator[None]:
-    """Be the one process that trains in a run folder, which is made where it is missing.
+    """Lock a run folder for training; it is created if it is missing.
 
     Raises:
-        UserError: another process trains there.
+        UserError: another process is training there.
     """
 
     def busy() -> None:
@@ -223,7 +222,7 @@ def claimed(folder: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            if [path.name for path in folder.iterdir()] == [LOCK]:  # nothing came of it
+            if [path.name for path in folder.iterdir()] == [LOCK]:  # the run was not created
                 shutil.rmtree(folder)
 
 

@@ -1,7 +1,7 @@
-"""What must hold for every position scheme: `check_scheme(MyScheme)` tests one from anywhere, without pytest.
+"""Checks for position schemes: `check_scheme(MyScheme)` tests a scheme of any package, without pytest.
 
-A scheme that passes may stand in a configuration: it trains, translates step by step and in beams, reads long inputs in
-blocks, and is stored and packed like those of the package. Whether it computes its equation is for a test of its own.
+A scheme that passes can be used in a configuration: it trains, translates step by step and with beams, supports long
+inputs in blocks, and is stored and packed like those of posnmt. The test of its equation is not included.
 
 Shapes: B rows, J source tokens, T target tokens, d model width.
 """
@@ -26,7 +26,7 @@ from posnmt.position.registry import SCHEMES, check
 from posnmt.position.seam import LayerPosition, Scheme, Span
 
 VOCABULARY = 13
-"""Subwords of each side of the models, the special ones included."""
+"""The size of the vocabulary of each side, special symbols included."""
 
 _NAME = "checked-scheme"
 
@@ -34,15 +34,15 @@ _NAME = "checked-scheme"
 def check_scheme(
     kind: type[Scheme], options: Mapping[str, Any] | None = None, d_model: int = 16, heads: int = 4, layers: int = 2
 ) -> None:
-    """Check a position scheme in an encoder and in a decoder, in each that it does not refuse.
+    """Check a position scheme in an encoder and in a decoder, unless it refuses one of them.
 
     Args:
         kind: the scheme; it need not be registered.
-        options: its options, if other than the defaults.
-        d_model, heads, layers: of the small models that it is tested in.
+        options: options other than the defaults.
+        d_model, heads, layers: of the small test models.
 
     Raises:
-        AssertionError: a sentence that says which property does not hold, in which stack.
+        AssertionError: the property that does not hold, and the stack.
     """
     refusals = {}
     with _registered(kind):
@@ -70,7 +70,7 @@ def check_scheme(
 
 @dataclass(frozen=True)
 class Subject:
-    """A `model` section whose properties are checked."""
+    """The `model` section of a test model."""
 
     config: Model
 
@@ -86,12 +86,12 @@ class Subject:
 
 
 def tokens(rows: int, length: int, seed: int = 0) -> Tensor:
-    """[rows,length] subwords, none of them special."""
+    """[rows,length] random subwords, without special symbols."""
     return torch.randint(4, VOCABULARY, (rows, length), generator=torch.Generator().manual_seed(seed))
 
 
 def steps(subject: Subject) -> None:
-    """A decoder gives the same for a target in pieces of any size as for the whole, with and without gradients."""
+    """The output of a decoder is the same for a target in pieces of any size, with and without gradients."""
     model = subject.build()
     for rows, length, ends in ((1, 9, range(1, 10)), (32, 7, range(1, 8)), (2, 40, (1, 4, 33, 40))):
         source, target, lengths = tokens(rows, 7), tokens(rows, length, seed=1), torch.arange(rows) % 7 + 1
@@ -103,7 +103,7 @@ def steps(subject: Subject) -> None:
 
 
 def padding(subject: Subject) -> None:
-    """Padding changes nothing: neither that of other rows' sources, nor that of targets."""
+    """Padding of sources and of targets does not change the output."""
     model, source, target = subject.build(), tokens(1, 5), tokens(1, 4, seed=1)
     alone = model(source, None, target)
     padded = torch.cat([source, torch.zeros(1, 6, dtype=torch.long)], dim=1)
@@ -114,7 +114,7 @@ def padding(subject: Subject) -> None:
 
 
 def selection(subject: Subject) -> None:
-    """After beams are reordered and sentences have left the batch, each row goes on as if alone with its history."""
+    """After beams are reordered and sentences have left the batch, each row continues its own history."""
     model, source, lengths = subject.build(), tokens(3, 6), torch.tensor([6, 2, 4])
     first, then = tokens(6, 4, seed=1), tokens(6, 3, seed=2)  # 2 hypotheses of each of 3 sentences
     for rows, kept in (([1, 0, 3, 3, 4, 4], [0, 1, 2]), ([0, 1, 5, 5], [0, 2])):
@@ -130,7 +130,7 @@ def selection(subject: Subject) -> None:
 
 
 def causality(subject: Subject) -> None:
-    """The decoder never looks right, and the last words count."""
+    """The decoder does not depend on words to the right, and depends on the words that it has read."""
     model, source, target = subject.build(), tokens(1, 5), tokens(1, 8, seed=1)
     changed = target.clone()
     changed[:, 5:] = (changed[:, 5:] - 3) % 9 + 4
@@ -151,7 +151,7 @@ def gradients(subject: Subject) -> None:
 
 
 def parts(subject: Subject) -> None:
-    """A batch in parts, as training on a CPU computes it, has the loss and the gradients of the whole batch."""
+    """A batch in parts, as in training on a CPU, has the same loss and gradients as the whole batch."""
     from posnmt.config.schema import Train
     from posnmt.train.device import make_fabric
     from posnmt.train.gradients import InParts, Whole
@@ -176,16 +176,16 @@ def parts(subject: Subject) -> None:
         return [sums / sums.abs().max(), *(none if each.grad is None else each.grad for each in model.parameters())]
 
     whole, dealt = added(Whole), added(InParts)
-    _same(dealt[0], whole[0], "the loss of a batch in parts is not that of the whole", 1e-6)  # Fabric's are float32
+    _same(dealt[0], whole[0], "the loss of a batch in parts is not that of the whole", 1e-6)  # Fabric returns float32
     for split, full in zip(dealt[1:], whole[1:], strict=True):
         _same(split, full, "the gradients of a batch in parts are not those of the whole", 1e-9)
 
 
 def in_blocks(subject: Subject) -> None:
-    """Long inputs, whose attention is computed in blocks of queries on a CPU, give the same, gradients included."""
+    """Attention in blocks of queries, for long inputs on a CPU, has the same outputs and gradients."""
     if not subject.is_transformer:
         return
-    model, length = subject.build(), 21  # the last of the blocks has one query
+    model, length = subject.build(), 21  # the last block has one query
     source, target, lengths = tokens(2, length), tokens(2, length, seed=1), torch.tensor([length, length - 6])
 
     def computed(long: bool) -> list[Tensor]:
@@ -202,7 +202,7 @@ def in_blocks(subject: Subject) -> None:
 
 
 def packing(subject: Subject) -> None:
-    """Weights that are packed for translating on a CPU compute the same, in float32."""
+    """Weights packed for translation on a CPU give the same output, in float32."""
     from posnmt.model.packed import pack
 
     if not torch.backends.mkldnn.is_available():
@@ -212,11 +212,11 @@ def packing(subject: Subject) -> None:
     source, target = tokens(5, 9), tokens(5, 7, seed=1)
     with torch.inference_mode():
         actual, expected = (model.project(model(source, None, target)) for model in (packed, plain))
-    _same(actual, expected, "packed weights give something else", 1e-4)
+    _same(actual, expected, "packed weights change the output", 1e-4)
 
 
 def weights(subject: Subject) -> None:
-    """All that is drawn is stored: a model with other weights becomes the first one by its state dictionary."""
+    """The state dictionary is complete: it turns a model with other weights into the first one."""
     first, second = subject.build(seed=1), subject.build(seed=2)
     second.load_state_dict(first.state_dict())
     source, target = tokens(2, 7), tokens(2, 5, seed=1)
@@ -229,7 +229,7 @@ def weights(subject: Subject) -> None:
 
 
 def seed(subject: Subject) -> None:
-    """One seed gives a Transformer the same other weights under every scheme."""
+    """With one seed, the other weights of a Transformer do not depend on the scheme."""
     if not subject.is_transformer:
         return
     config = subject.config
@@ -237,11 +237,11 @@ def seed(subject: Subject) -> None:
     plain, chosen = Subject(config.model_copy(update=bare)).build(5), subject.build(5)
     parameters = dict(chosen.named_parameters())
     for name, weight in plain.named_parameters():
-        _same(parameters[name], weight, f"with one seed, the scheme changes what {name} begins with", 0.0)
+        _same(parameters[name], weight, f"with one seed, the scheme changes the initial {name}", 0.0)
 
 
 def interpolation(subject: Subject) -> None:
-    """`interpolate` says whether it does anything; steps are still the whole then, and a factor of 1 undoes it."""
+    """`interpolate` returns whether it has an effect; steps still match the whole, and a factor of 1 undoes it."""
     model, source, target = subject.build(), tokens(2, 6), tokens(2, 9, seed=1)
     before, known = model(source, None, target), model.interpolate(2.0)
     whole = model(source, None, target)
@@ -251,14 +251,14 @@ def interpolation(subject: Subject) -> None:
         "steps with interpolated positions are not the whole",
     )
     if known != bool((whole - before).abs().max() > 1e-9):
-        does = "changes nothing" if known else "changes something"
-        raise AssertionError(f"interpolate(2.0) gives {known}, and {does}")
+        does = "does not change the output" if known else "changes the output"
+        raise AssertionError(f"interpolate(2.0) returns {known}, and {does}")
     model.interpolate(1.0)
     _same(model(source, None, target), before, "interpolate(1.0) does not undo interpolate(2.0)", 0.0)
 
 
 def keys_read(subject: Subject) -> None:
-    """Logit terms of a view that says `reads_keys = False` do not depend on the keys."""
+    """Logit terms of a view with `reads_keys = False` do not depend on the keys."""
     if not subject.is_transformer:
         return
     model = subject.build()
@@ -273,7 +273,7 @@ def keys_read(subject: Subject) -> None:
                 _same(
                     second,
                     first,
-                    f"{type(view).__name__} says reads_keys = False, and its logits depend on the keys",
+                    f"{type(view).__name__} has reads_keys = False, but its logits depend on the keys",
                     0.0,
                 )
 
@@ -285,12 +285,12 @@ CHECKS: dict[str, Callable[[Subject], None]] = {
         keys_read,
     )
 }  # fmt: skip
-"""What is checked, by name. Each holds for a model of any architecture."""
+"""The checks by name. Each applies to models of any architecture."""
 
 
 @contextmanager
 def blocks_of(queries: int, long: bool = True) -> Iterator[list[int]]:
-    """Attention on a CPU in blocks of so many queries, or not in blocks at all; collects the queries of each call."""
+    """A context with attention on a CPU in blocks of this size, or never in blocks; lists the queries of each call."""
     import posnmt.model.kernels.blocks as blocks
     import posnmt.model.kernels.choose as choose
 
@@ -312,7 +312,7 @@ def blocks_of(queries: int, long: bool = True) -> Iterator[list[int]]:
 
 @contextmanager
 def _registered(kind: type[Scheme]) -> Iterator[None]:
-    """The scheme is in the registry inside."""
+    """A context in which the scheme is registered."""
     with patch.dict(SCHEMES, {_NAME: kind}):
         yield
 
@@ -320,13 +320,13 @@ def _registered(kind: type[Scheme]) -> Iterator[None]:
 def _in_pieces(
     model: TranslationModel, source: Tensor, lengths: Tensor | None, target: Tensor, ends: Sequence[int]
 ) -> Tensor:
-    """What a decoder gives that reads the target in pieces: [B,T,d]."""
+    """[B,T,d] the output of a decoder that reads the target in pieces."""
     state = model.start(model.encode(source, lengths), lengths)
     return torch.cat([model.advance(target[:, a:b], state) for a, b in zip([0, *ends], ends, strict=False)], dim=1)
 
 
 def _same(got: Tensor, want: Tensor, sentence: str, tolerance: float = 1e-12) -> None:
-    """Raise what `sentence` says where two tensors differ."""
+    """Raise an AssertionError with `sentence` if two tensors differ."""
     if got.shape != want.shape:
         raise AssertionError(f"{sentence}: shapes {list(got.shape)} and {list(want.shape)}")
     off = (got - want).abs().max().item() if got.numel() else 0.0

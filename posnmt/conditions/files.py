@@ -1,4 +1,4 @@
-"""What every `posnmt condition` command leaves behind: plain aligned text files, and a manifest of what they are."""
+"""The output of every `posnmt condition` command: plain aligned text files and a manifest."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ MANIFEST = "manifest.json"
 
 
 class PlainFiles:
-    """A folder of plain text files that appears as a whole or not at all, and never replaces a file.
+    """A folder of plain text files that is written completely or not at all, and never overwrites a file.
 
-    Use as a context: `write` any number of groups of aligned files, then `finish`. Until then all is kept in a
-    temporary folder beside; an error, or leaving without `finish`, removes it. The same lines and facts give the same
-    bytes.
+    A context manager: `write` any number of groups of aligned files, then `finish`. Until then the files are in a
+    temporary folder, which is removed after an error or without `finish`. The output is reproducible bit by bit.
 
     Args:
-        out: the folder to make; it may exist, and may hold files of other names.
+        out: the folder to create; it may exist, and may have files with other names.
     """
 
     def __init__(self, out: str | Path) -> None:
@@ -50,7 +49,7 @@ class PlainFiles:
         shutil.rmtree(self._temporary, ignore_errors=True)
 
     def write(self, names: Sequence[str], rows: Iterable[Sequence[str]]) -> int:
-        """Write aligned files: of each row one line to each file.
+        """Write aligned files, one line of each row to each file.
 
         Args:
             names: the files of this group.
@@ -61,7 +60,7 @@ class PlainFiles:
 
         Raises:
             UserError: one of the files is already in the folder.
-            ValueError: a line holds a line feed, which would shift every line after it.
+            ValueError: a line contains a line feed, which would shift all following lines.
         """
         self._refuse(names)
         hashes = [hashlib.sha256() for _ in names]
@@ -71,7 +70,7 @@ class PlainFiles:
             for row in rows:
                 for line, file, digest in zip(row, files, hashes, strict=True):
                     if "\n" in line:
-                        raise ValueError(f"row {count} holds a line feed: {line!r}")
+                        raise ValueError(f"row {count} contains a line feed: {line!r}")
                     data = f"{line}\n".encode()
                     file.write(data)
                     digest.update(data)
@@ -81,12 +80,12 @@ class PlainFiles:
         return count
 
     def finish(self, condition: str, parameters: dict[str, Any], statistics: dict[str, Any]) -> dict[str, Any]:
-        """Write the manifest and put everything in its place.
+        """Write the manifest and move all files to the folder.
 
         Args:
             condition: name of the `posnmt condition` command.
-            parameters: what would make the same files again.
-            statistics: what was counted and measured.
+            parameters: the parameters that reproduce the files.
+            statistics: counts and measurements.
 
         Returns:
             The manifest, as written to manifest.json.
@@ -102,7 +101,7 @@ class PlainFiles:
         (self._temporary / MANIFEST).write_text(text, encoding="utf-8", newline="\n")
         try:
             self.out.mkdir(exist_ok=True)
-            # The manifest last: where it is, all its files are.
+            # The manifest last: if it exists, so do all its files.
             for name in (*self._files, MANIFEST):
                 (self._temporary / name).rename(self.out / name)
         except OSError as error:
@@ -115,4 +114,4 @@ class PlainFiles:
     def _refuse(self, names: Iterable[str]) -> None:
         for name in names:
             if (self.out / name).exists():
-                raise UserError("this file exists and is not written over", self.out / name, "name another folder")
+                raise UserError("this file exists and is not overwritten", self.out / name, "name another folder")

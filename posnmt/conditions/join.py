@@ -1,7 +1,7 @@
 """`posnmt condition join`: consecutive sentence pairs as one, source with source and target with target.
 
-With two sentences it makes the test set concat_seq of Rosendahl et al. (2019, section 4.2, Table 3): long input of good
-quality, where natural long sentences are rare.
+With two sentences the result is the test set concat_seq of Rosendahl et al. (2019, section 4.2, Table 3): long input of
+good quality, which natural long sentences rarely are.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ def join(
 ) -> dict[str, Any]:
     """Write groups of consecutive pairs as one pair each; no pair is in two groups, and no group in two documents.
 
-    joined.source and joined.target hold the text, joined.lines the input's line numbers, such as `3 4`. A document is
-    a run of pairs with the same id, and pairs without id are one too; without any ids, the text is one document. What
-    is left at the end of a document, fewer pairs than `sentences`, becomes one shorter group.
+    joined.source and joined.target have the text, joined.lines the input's line numbers, such as `3 4`. A document is a
+    sequence of pairs with the same id or without an id; without any ids, the text is one document. The rest of a
+    document, fewer pairs than `sentences`, is one shorter group.
 
     Args:
         out: the folder.
         text: a parallel text, in document order.
         sentences: pairs in a group.
-        source_separator: what stands between two sentences of the source; nothing where blanks separate no words.
-        target_separator: likewise.
-        drop_rest: leave what is left at the end of a document out.
+        source_separator: separator of source sentences; empty for languages without blanks.
+        target_separator: separator of target sentences.
+        drop_rest: whether to drop the shorter group at the end of a document.
 
     Returns:
         The manifest.
@@ -49,7 +49,7 @@ def join(
     """
     for option, separator in (("--source-separator", source_separator), ("--target-separator", target_separator)):
         if "\n" in separator:
-            raise UserError("a separator may not hold a line feed, which ends a line", option, "take a blank")
+            raise UserError("a separator may not contain a line feed, which ends a line", option, "use a blank")
     counts: Counter[str] = Counter()
 
     def rows() -> Iterator[tuple[str, str, str]]:
@@ -72,7 +72,7 @@ def join(
         written = files.write(FILES, rows())
         if not written:
             raise UserError(
-                f"no document has {sentences} pairs, and what is left is dropped", "--sentences", "join fewer"
+                f"no document has {sentences} pairs, and shorter groups are dropped", "--sentences", "join fewer"
             )
         facts = {
             **text.facts,
@@ -95,12 +95,12 @@ def join(
 
 
 def _joined(lines: Iterable[str], separator: str) -> str:
-    """Lines as one; a blank line adds nothing, not even a separator."""
+    """Lines joined; blank lines are skipped, without a separator."""
     return separator.join(line for line in lines if line.strip())
 
 
 def _tell(text: InputText, facts: dict[str, int], sentences: int, drop_rest: bool) -> None:
-    """Say what was joined and what was left."""
+    """Report what was joined and what was left."""
     say, read = text.display.say, f"{facts['read']:,} pairs"
     documents = f"; documents: {facts['documents']:,}" if facts["documents"] else ""
     say(f"{read} became {facts['written']:,}, joined by {sentences}{documents}")

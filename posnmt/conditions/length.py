@@ -1,7 +1,7 @@
-"""`posnmt condition length-split` and `cap`: training text controlled by the length of its sentences.
+"""`posnmt condition length-split` and `cap`: training text selected by sentence length.
 
 Splits are those of Neishi and Yoshinaga (2019, section 5.3, Table 5), caps those of Rosendahl et al. (2019, section
-4.2, Table 2). Memory holds the lengths, never the text.
+4.2, Table 2). Only the lengths are held in memory, not the text.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CHUNK = 10_000
 
 @dataclass(frozen=True)
 class Unit:
-    """What lengths count, on each side."""
+    """The unit of length of each side."""
 
     name: str
     source: CountLengths
@@ -44,15 +44,15 @@ class Unit:
 
 
 def choose_unit(unit: str | None, subword_model: Path | None = None, target_subword_model: Path | None = None) -> Unit:
-    """The unit of length; by default subwords where a model is given, else words.
+    """The unit of length; default: subwords with a model, else words.
 
     Args:
         unit: `words`, `characters` or `subwords`.
-        subword_model: SentencePiece model, or a `text` folder; the target's as well, if it has no other.
+        subword_model: SentencePiece model or `text` folder of the source, and by default of the target.
         target_subword_model: that of the target.
 
     Raises:
-        UserError: the unit is unknown, or a model is missing, unreadable or not wanted.
+        UserError: the unit is unknown, or a model is missing, unreadable or not applicable.
     """
     name = unit or ("subwords" if subword_model else "words")
     models = {"subword_model": subword_model, "target_subword_model": target_subword_model}
@@ -62,22 +62,22 @@ def choose_unit(unit: str | None, subword_model: Path | None = None, target_subw
 
 
 def length_split(out: str | Path, text: InputText, unit: Unit, parts: int = 3) -> dict[str, Any]:
-    """Write a parallel text in parts of rising source length that have almost equally many source tokens.
+    """Split a parallel text into parts of increasing source length with almost equal numbers of source tokens.
 
-    Of each part NAME (`short`, `middle`, `long`; `short`, `long`; else `part-1` ...): NAME.source, NAME.target and
+    Each part NAME (`short`, `middle`, `long`; `short`, `long`; else `part-1` ...) has NAME.source, NAME.target and
     NAME.lines, the input's line numbers. Within a part the order is that of the input.
 
     Args:
         out: the folder.
-        text: a parallel text, of regular files, since it is read once to count and once for each part.
-        unit: what lengths count.
-        parts: how many.
+        text: a parallel text of regular files, which is read once to count and once for each part.
+        unit: the unit of length.
+        parts: number of parts.
 
     Returns:
         The manifest.
 
     Raises:
-        UserError: the text is faulty, or cannot be cut into so many parts.
+        UserError: the text is faulty, or cannot be split into this number of parts.
     """
     before = _signature(text)
     names = NAMES.get(parts) or tuple(f"part-{number}" for number in range(1, parts + 1))
@@ -97,17 +97,17 @@ def length_split(out: str | Path, text: InputText, unit: Unit, parts: int = 3) -
 
 
 def equal_tokens(lengths: NDArray[np.integer[Any]], parts: int) -> NDArray[np.int64]:
-    """The part of each sentence, if they are sorted by length and cut where the number of tokens is nearest equal.
+    """The part of each sentence, if sentences are sorted by length and split into parts of nearly equal tokens.
 
-    Of sentences of one length, those that come first in the text go into the lower part. A part differs from an equal
-    share of the tokens by at most the longest sentence.
+    Of sentences of equal length, earlier ones are in the lower part. A part differs from an equal share of the tokens
+    by at most the longest sentence.
 
     Args:
         lengths: `[N]`.
-        parts: how many.
+        parts: number of parts.
 
     Returns:
-        `[N]`: from 0 (the shortest) on.
+        `[N]`, 0 for the shortest.
 
     Raises:
         UserError: a part would have no sentence.
@@ -120,10 +120,10 @@ def equal_tokens(lengths: NDArray[np.integer[Any]], parts: int) -> NDArray[np.in
     sizes = np.diff(cuts, prepend=0, append=len(lengths))
     if (sizes <= 0).any():
         raise UserError(
-            f"{len(lengths):,} pairs with {before[-1]:,} source tokens cannot be cut into {parts} equal parts: one of "
-            "them would be empty",
+            f"{len(lengths):,} pairs with {before[-1]:,} source tokens cannot be split into {parts} equal parts: one "
+            "would be empty",
             "--parts",
-            "ask for fewer parts, or give more text",
+            "use fewer parts or more text",
         )
     part_of = np.empty(len(lengths), np.int64)
     part_of[order] = np.repeat(np.arange(parts), sizes)
@@ -131,18 +131,18 @@ def equal_tokens(lengths: NDArray[np.integer[Any]], parts: int) -> NDArray[np.in
 
 
 def cap(out: str | Path, text: InputText, unit: Unit, maximum: int) -> dict[str, Any]:
-    """Write the pairs of which neither side is longer than a maximum, in their order.
+    """Write the pairs of which neither side is longer than a maximum, in order.
 
-    They go into capped.source, capped.target and capped.lines, the input's line numbers.
+    The files are capped.source, capped.target and capped.lines, the input's line numbers.
 
     Args:
         out: the folder.
         text: a parallel text.
-        unit: what lengths count.
-        maximum: the longest that is kept.
+        unit: the unit of length.
+        maximum: the largest length.
 
     Returns:
-        The manifest; its statistics describe what is kept, and what is dropped because of which side.
+        The manifest; its statistics describe the kept pairs, and the dropped ones by the side that is too long.
 
     Raises:
         UserError: the text is faulty, or nothing is kept.
@@ -160,7 +160,7 @@ def cap(out: str | Path, text: InputText, unit: Unit, maximum: int) -> dict[str,
             raise UserError(
                 f"no pair has at most {maximum} {unit.name} on both sides",
                 "--max-length",
-                f"{shortest} is the least that keeps one",
+                f"the smallest that keeps a pair is {shortest}",
             )
         lengths = np.concatenate(chunks)
         _warn_of_unsegmented(lengths, unit)
@@ -180,7 +180,7 @@ def cap(out: str | Path, text: InputText, unit: Unit, maximum: int) -> dict[str,
 
 
 def describe(lengths: Lengths) -> dict[str, Any]:
-    """The columns of N19's Table 5 and the mean, of some pairs `[N, 2]`; of none, their lengths are None."""
+    """The columns of N19's Table 5 and the mean, for pairs `[N, 2]`; lengths are None without pairs."""
     facts: dict[str, Any] = {"pairs": len(lengths)}
     for side, column in zip(SIDES, lengths.T, strict=True):
         nonempty = len(column) > 0
@@ -194,7 +194,7 @@ def describe(lengths: Lengths) -> dict[str, Any]:
 
 
 def length_table(manifest: dict[str, Any]) -> Table:
-    """The parts of a manifest of `length_split` or `cap` as a table, a row a part and side."""
+    """The parts of a manifest of `length_split` or `cap` as a table, with a row for each part and side."""
     from rich.box import SIMPLE
     from rich.table import Table
 
@@ -216,14 +216,14 @@ def _cell(value: float | None) -> str:
 
 
 def _measured(pairs: Iterator[Pair], unit: Unit) -> Iterator[tuple[list[Pair], Lengths]]:
-    """Some thousand pairs at a time, with their lengths."""
+    """The pairs in chunks, with their lengths."""
     while chunk := list(islice(pairs, CHUNK)):
         counts = unit.source([pair.source for pair in chunk]), unit.target([pair.target for pair in chunk])
         yield chunk, np.array(counts, np.int32).T
 
 
 def _signature(text: InputText) -> list[tuple[int, int]]:
-    """Size and time of change of each file, of those that exist; none may be a pipe."""
+    """Size and modification time of each file that exists; none may be a pipe."""
     signatures = []
     for file in text.files.values():
         if file.path.is_file():
@@ -235,7 +235,7 @@ def _signature(text: InputText) -> list[tuple[int, int]]:
 
 
 def _warn_of_unsegmented(lengths: Lengths, unit: Unit) -> None:
-    """Warn where lengths in words mean nothing."""
+    """Warn if lengths in words are meaningless."""
     for side, column in zip(SIDES, lengths.T, strict=True):
         if unit.name == "words" and unsegmented(int((column == 1).sum()), int((column > 0).sum())):
             warn(

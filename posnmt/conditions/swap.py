@@ -1,8 +1,8 @@
 """`posnmt condition swap`: source text with a share of each sentence's words swapped (Chen et al. 2019a, section 6.5).
 
 C19a: "We randomly swapped words of a source sentence in the test set according to different percentages of incorrectly
-swapped words in a sentence." Here: a sentence of n words has s n / 2 pairs of words exchange their places, at a share
-s; the pairs are drawn at random and have no word in common, so that s n words stand at another's place.
+swapped words in a sentence." Here, with a share s, s n / 2 pairs of words of a sentence of n words are swapped; the
+pairs are drawn at random and disjoint, so that s n words are at the place of another.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _BLANKS = re.compile("([ \t]+)")
 def swap(out: str | Path, text: InputText, shares: Sequence[float], seed: int = 1) -> dict[str, Any]:
     """Write a text once for each share of swapped words, as swapped-SHARE.source.
 
-    A line keeps its words and its blanks. What is swapped at one share is swapped at every larger one, and does not
-    depend on which other shares are asked for.
+    A line keeps its words and its blanks. Pairs that are swapped at one share are also swapped at every larger share,
+    and do not depend on the other shares.
 
     Args:
         out: the folder.
-        text: the `source` to swap words in; a word is what runs of blanks and tabs separate.
+        text: with the `source` text; words are separated by blanks and tabs.
         shares: of each sentence's words, each above 0 and at most 1.
         seed: of the draws.
 
     Returns:
-        The manifest; its statistics have, for each share, the words at another's place and the lines that changed.
+        The manifest; its statistics have, for each share, the numbers of swapped words and of changed lines.
 
     Raises:
-        UserError: the text is faulty or not separated into words, or the shares are out of range or come twice.
+        UserError: the text is faulty or not separated into words, or the shares are out of range or repeated.
     """
     named = {f"{share:g}": share for share in shares}
     if not named or len(named) < len(shares) or not all(0 < share <= 1 for share in shares):
@@ -64,7 +64,7 @@ def swap(out: str | Path, text: InputText, shares: Sequence[float], seed: int = 
         files.write([f"swapped-{name}.source" for name in named], rows())
         if unsegmented(single, filled):
             raise UserError(
-                "nearly every line is a single word, which has none to swap with",
+                "nearly every line is a single word, which cannot be swapped",
                 text.files["source"].path,
                 "separate words by blanks first",
             )
@@ -82,17 +82,17 @@ def swap(out: str | Path, text: InputText, shares: Sequence[float], seed: int = 
 
 
 class Sentence:
-    """A line whose words can be swapped by any share, with one draw of the order in which they are.
+    """A line whose words can be swapped by any share, in an order that is drawn once.
 
     Args:
         line: the text.
-        random: what the draw is made from.
+        random: the generator of the draw.
     """
 
     def __init__(self, line: str, random: Random) -> None:
         self._parts = _BLANKS.split(line)  # words at even places, blanks at odd ones
         places = [place for place in range(0, len(self._parts), 2) if self._parts[place]]
-        # By sorting, since Python promises that random() gives the same numbers for ever, but not shuffle().
+        # By sorting: Python guarantees that the numbers of random() do not change between versions, but not shuffle().
         keys = {place: random.random() for place in places}
         self._order = sorted(places, key=keys.__getitem__)
         self._chance = random.random()
@@ -102,10 +102,10 @@ class Sentence:
         return len(self._order)
 
     def swaps(self, share: float) -> int:
-        """How many pairs of words exchange their places.
+        """The number of pairs to swap.
 
-        Where `share` of the words are no even number, chance rounds up or down, so that the share is right on average
-        for sentences of every length; by rounding to the nearest, short sentences would never be touched.
+        It is rounded up or down at random, so that the share is right on average for sentences of every length;
+        rounding to the nearest integer would never change short sentences.
         """
         return min(int(share * len(self) / 2 + self._chance), len(self) // 2)
 

@@ -1,4 +1,4 @@
-"""The text files that the conditions are made from: read strictly, as a stream, and what is odd in them counted."""
+"""The input text of conditions: read strictly, as a stream, with counts of irregularities."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from posnmt.errors import UserError
 from posnmt.progress import Display
 
 REPORT_EVERY = 100_000
-"""Lines between two signs of life."""
+"""Lines between two progress reports."""
 
 Item = TypeVar("Item")
 
 
 class InputText:
-    """One text, or a parallel one, that a condition is made from. It can be read several times.
+    """The text or parallel text of a condition, which can be read several times.
 
-    Blank lines stay and the CR of a CRLF is removed; both are counted, and said by `tell`. What else is wrong with a
-    file ends the reading with every fault at once.
+    Blank lines are kept and the CR of a CRLF is removed; both are counted, and reported by `tell`. Other faults are
+    raised together at the end of the text.
 
     Args:
         files: part → file, with the parts of `corpus.read_pairs`; `source` alone for a text without translation.
-        display: for what is said; default: nothing is.
+        display: for reports; default: nothing is shown.
     """
 
     def __init__(self, files: dict[str, TextFile], display: Display | None = None) -> None:
@@ -35,12 +35,12 @@ class InputText:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """Part → path as given, for the manifest."""
+        """Part → path, for the manifest."""
         return {part: str(file.path) for part, file in self.files.items()}
 
     @property
     def facts(self) -> dict[str, int]:
-        """What the last complete reading counted."""
+        """The counts of the last complete reading."""
         return {
             "read": self.read,
             "blank": self.blank,
@@ -48,16 +48,16 @@ class InputText:
         }
 
     def pairs(self, doing: str) -> Iterator[Pair]:
-        """The pairs of a parallel text in their order; `doing` is said now and then."""
+        """The pairs of a parallel text in order; `doing` names the work in progress reports."""
         yield from self._counted(lambda findings: read_pairs(self.files, findings), lambda pair: pair.blank, doing)
 
     def lines(self, doing: str) -> Iterator[str]:
-        """The lines of the source alone; `doing` is said now and then."""
+        """The lines of the source; `doing` names the work in progress reports."""
         source = self.files["source"]
         yield from self._counted(lambda findings: read_lines(source, findings), lambda line: not line.strip(), doing)
 
     def tell(self) -> None:
-        """Say what is odd in the text, once it has been read."""
+        """Report irregularities of the text after it has been read."""
         facts, say = self.facts, self.display.say
         if facts["blank"]:
             say(f"{facts['blank']:,} of {facts['read']:,} lines are blank, on one side at least; they are kept")
@@ -70,7 +70,7 @@ class InputText:
     def _counted(
         self, reader: Callable[[Findings], Iterator[Item]], is_blank: Callable[[Item], bool], doing: str
     ) -> Iterator[Item]:
-        """What a reader gives, counted; at the end, the faults it found are raised."""
+        """The items of a reader, counted; at the end, all faults are raised."""
         findings = Findings(accept=("empty", "crlf"))
         read = blank = 0
         for item in reader(findings):
@@ -90,7 +90,7 @@ def parallel_text(
     documents: str | Path | None = None,
     display: Display | None = None,
 ) -> InputText:
-    """A parallel text as the command line names it: two aligned files, perhaps document ids, or one TSV file.
+    """A parallel text from the command line: two aligned files with optional document ids, or one TSV file.
 
     Raises:
         UserError: neither form is complete, or both are given.
@@ -107,7 +107,7 @@ def parallel_text(
 
 
 def unsegmented(single: int, filled: int) -> bool:
-    """Whether text looks as if its words were not separated: 9 in 10 lines that are not blank are one word.
+    """Whether the words of a text do not seem to be separated: 9 in 10 lines that are not blank are a single word.
 
     Args:
         single: lines of one word.

@@ -1,8 +1,8 @@
-"""The format number of a configuration: what changed the meaning of one, and how an earlier one is read.
+"""The format number of a configuration, and the conversion of earlier formats.
 
-A change that would alter the results of a configuration as it stands raises `FORMAT` and adds a function to `_EARLIER`
-that says, in the configuration's own options, what an earlier format meant. So a run folder keeps its meaning, and no
-other part of the program asks for the number. See docs/decisions/0009-config-format.md.
+A change that alters the results of an existing configuration increments `FORMAT` and adds a function to `_EARLIER` that
+expresses the earlier meaning in current options. So run folders keep their meaning, and no other part of the program
+depends on the number. See docs/decisions/0009-config-format.md.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from collections.abc import Callable
 from typing import Any
 
 FORMAT = 3
-"""The format of configurations that are written now."""
+"""The current format."""
 
 OLDEST = 1
-"""The format of run folders and studies without a number: from before there was one."""
+"""The format of run folders and studies without a format number."""
 
 Tree = dict[str, Any]
 
 
 def as_meant(tree: Tree, number: object) -> Tree:
-    """A configuration of an earlier format with what it meant written out in options; named systems are filled in.
+    """A configuration of an earlier format, converted to current options.
 
     Args:
-        tree: the whole configuration as nested dictionaries.
-        number: its format; what is no integer is left to the check of the configuration.
+        tree: the configuration as nested dictionaries, with named systems filled in.
+        number: its format; the check of the configuration reports other types than integers.
     """
     for changed, earlier in _EARLIER.items():
         if isinstance(number, int) and number < changed:
@@ -33,7 +33,7 @@ def as_meant(tree: Tree, number: object) -> Tree:
 
 
 def _frequencies_of_the_head(tree: Tree) -> Tree:
-    """Format 1: sinusoidal relative vectors had the frequencies of an encoding as wide as a head."""
+    """Format 1: sinusoidal relative vectors had the frequencies of an encoding of the width of a head."""
 
     def meant(choice: Any) -> Any:
         if not isinstance(choice, dict) or (choice.get("scheme"), choice.get("vectors")) != ("relative", "sinusoidal"):
@@ -52,7 +52,7 @@ def _frequencies_of_the_head(tree: Tree) -> Tree:
 
 
 def _other_defaults(tree: Tree) -> Tree:
-    """Formats 1 and 2: other defaults, of how matrices start, which side pairs are sorted by, and of schedules."""
+    """Formats 1 and 2: other defaults of initialisation, sorting and schedules."""
     tree = _with(tree, "model", init="xavier")
     tree = _with(tree, "train", sort_by="target")
     if isinstance(tree.get("train"), dict):
@@ -61,13 +61,13 @@ def _other_defaults(tree: Tree) -> Tree:
 
 
 def _with(tree: Tree, section: str, **defaults: Any) -> Tree:
-    """The tree with defaults for what a section leaves out."""
+    """The tree with defaults for the missing settings of a section."""
     settings = tree.get(section)
     return {**tree, section: {**defaults, **settings}} if isinstance(settings, dict) else tree
 
 
 def unreadable(positions: dict[str, set[str]], number: int) -> list[tuple[str, str]]:
-    """What a configuration of an earlier format meant that can no longer be computed.
+    """The faults of a configuration of an earlier format whose meaning is no longer supported.
 
     In format 1 the logit terms of some schemes read the queries as another scheme had changed them.
 
@@ -84,8 +84,8 @@ def unreadable(positions: dict[str, set[str]], number: int) -> list[tuple[str, s
     return [
         (
             side,
-            f"in format 1, {reader} read the queries that {changer} had changed; since format 2 schemes add up, and weights"
-            " trained before compute something else; train anew, or use the version that is in the run's record.json",
+            f"in format 1, {reader} read the queries that {changer} had changed; since format 2 schemes add up, and"
+            " weights trained before compute something else; train anew, or use the version in the run's record.json",
         )
         for side, names in positions.items()
         for reader in sorted(names & reading)
@@ -94,4 +94,4 @@ def unreadable(positions: dict[str, set[str]], number: int) -> list[tuple[str, s
 
 
 _EARLIER: dict[int, Callable[[Tree], Tree]] = {2: _frequencies_of_the_head, 3: _other_defaults}
-"""Format that changed a meaning -> what an earlier configuration is rewritten to, in the order of the formats."""
+"""Format that changed a meaning -> conversion of earlier configurations, in the order of the formats."""

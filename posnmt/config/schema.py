@@ -1,6 +1,6 @@
 """The sections of a configuration, typed and frozen: `data`, `subword`, `model`, `train`, `decode`.
 
-`posnmt.resolve` reads one from a file, fills in what named systems and sizes stand for, and checks the whole.
+`posnmt.resolve` reads a configuration from a file, fills in named systems and sizes, and checks it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from posnmt.config.yaml import Section
 
 Positive = Annotated[int, Field(gt=0)]
 Init = Literal["xavier", "pytorch", "fairseq", "small-output", "depth-scaled", "deepnorm"]
-"""How matrices start: see `posnmt.model.start`."""
+"""Initialisation of matrices: see `posnmt.model.start`."""
 Norm = Literal["post", "pre", "deep"]
-"""Where layer normalisation stands: see `posnmt.model.layers`."""
+"""Position of layer normalisation: see `posnmt.model.layers`."""
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
 class Corpus(Section):
-    """Aligned text: two files, or one TSV file (source, target, and perhaps a document id). Plain, .gz or .xz."""
+    """Aligned text: two files, or one TSV file (source, target, optional document id). Plain, .gz or .xz."""
 
     source: str | None = Field(None, description="source text, one sentence a line")
     target: str | None = Field(None, description="target text, line by line the translation of source")
@@ -51,19 +51,19 @@ Tokeniser = Literal["none", "moses", "mecab", "jieba"]
 
 
 class Tokenisers(Section):
-    """How each side is tokenised."""
+    """The tokeniser of each side."""
 
     source: Tokeniser = "none"
     target: Tokeniser = "none"
 
 
 class Data(Section):
-    """Which text, and what is done to it before subwords."""
+    """The text, and its processing before subwords."""
 
     root: str = Field(
         ".",
-        description="folder that the paths below start from; itself relative to the config file, or without one to the "
-        "working directory; a loaded config has it in full",
+        description="base folder of the paths below; itself relative to the config file, or without one to the "
+        "working directory; absolute in a loaded config",
     )
     train: Corpus
     dev: Corpus | None = None
@@ -82,7 +82,7 @@ class Data(Section):
     )
     max_length: Positive | None = Field(100, description="longest training sentence in subwords, either side")
     accept: list[Literal["empty", "crlf"]] = Field(
-        [], description="faults in the text to live with: empty (pair dropped, counted), crlf (sign removed, counted)"
+        [], description="faults in the text to accept: empty (pair dropped, counted), crlf (CR removed, counted)"
     )
     store: str | None = Field(None, description="folder of prepared stores; default: $POSNMT_CACHE or ~/.cache/posnmt")
 
@@ -93,14 +93,14 @@ class Data(Section):
 
     @property
     def tokenisers(self) -> tuple[Tokeniser, Tokeniser]:
-        """The tokeniser of the source and that of the target."""
+        """The tokenisers of source and target."""
         both = self.tokenise
         return (both.source, both.target) if isinstance(both, Tokenisers) else (both, both)
 
     @field_validator("tokenise", mode="wrap")
     @classmethod
     def _one_fault_and_one_form(cls, value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
-        """One message for both forms; two equal sides become one name, so that equal settings are written alike."""
+        """One message for both forms; two equal sides become one name, so that equal settings have one form."""
         try:
             chosen = validate(value)
         except ValidationError:
@@ -138,7 +138,7 @@ class Subword(Section):
     text: str | None = Field(
         None,
         description="instead of learning: the text/ folder of a run or a store, whose tokenisation and subwords are "
-        "used; shared must agree with it, the keys below do not count",
+        "used; shared must agree with it, the keys below are ignored",
     )
     shared: bool = Field(True, description="one vocabulary for both sides, or one each")
     type: Literal["bpe", "unigram"] = "bpe"
@@ -158,28 +158,28 @@ class SchemeChoice(BaseModel):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The scheme's own options, as written."""
+        """The options of the scheme."""
         return dict(self.model_extra or {})
 
 
 class Side(Section):
-    """One stack: encoder or decoder."""
+    """The encoder or the decoder."""
 
     layers: Positive = 6
     position: list[SchemeChoice] = Field(
-        [], description="position schemes; [] means no position information; the order counts for recurrences alone"
+        [], description="position schemes; [] means no position information; the order matters for recurrences only"
     )
 
 
 class Model(Section):
-    """The translator. Defaults are the papers' base size."""
+    """The model. Defaults are the papers' base size."""
 
     system: str | None = Field(None, description="a named system: see `posnmt systems`")
     without: Literal["encoder", "decoder", "both"] | None = Field(
         None, description="an ablation: leave the named system's order information out of this side (C19b Table 3)"
     )
     size: Literal["tiny", "small", "base", "big"] | None = Field(
-        None, description="named sizes; single settings win over it"
+        None, description="named sizes; single settings override it"
     )
     d_model: Positive = 512
     feed_forward: Positive = 2048
@@ -189,7 +189,7 @@ class Model(Section):
     feed_forward_dropout: Share = Field(0.0, description="inside the feed-forward layer, after ReLU")
     norm: Norm = Field(
         "post",
-        description="where layer normalisation stands: post, LN(x + Sublayer(x)), as in the papers; pre, "
+        description="position of layer normalisation: post, LN(x + Sublayer(x)), as in the papers; pre, "
         "x + Sublayer(LN(x)), and once more at the end of encoder and decoder; deep (DeepNorm), LN(a x + Sublayer(x))",
     )
     norm_epsilon: float = Field(
@@ -197,22 +197,25 @@ class Model(Section):
     )
     init: Init = Field(
         "depth-scaled",
-        description="how the matrices of a Transformer's sub-layers start: xavier; pytorch; fairseq (fairseq 0.12.2); "
-        "small-output, depth-scaled (what is added to the residual stream starts small); deepnorm (with norm: deep)",
+        description="initialisation of a Transformer's sub-layers: xavier; pytorch; fairseq (fairseq 0.12.2); "
+        "small-output, depth-scaled (small initial terms of the residual stream); deepnorm (with norm: deep)",
     )
     embedding_init: Literal["scaled-normal", "normal"] = Field(
-        "scaled-normal", description="how word embeddings start: scaled-normal is N(0, 1/d_model), normal is N(0, 1)"
+        "scaled-normal",
+        description="initialisation of word embeddings: scaled-normal is N(0, 1/d_model), normal is N(0, 1)",
     )
     scale_embeddings: bool = Field(
-        True, description="multiply word embeddings by sqrt(d_model); RNN-NMT and RNNsearch never do"
+        True, description="multiply word embeddings by sqrt(d_model); RNN-NMT and RNNsearch ignore it"
     )
     tie_embeddings: Literal["none", "target", "all"] = Field(
         "none", description="target: output projection = target embedding; all: source embedding too (shared subwords)"
     )
-    max_length: Positive = Field(1024, description="length of finite tables (learned positions); others ignore it")
+    max_length: Positive = Field(
+        1024, description="length of finite tables (learned positions); other schemes ignore it"
+    )
     encoder: Side = Side()
     decoder: Side = Side()
-    architecture: str = Field("transformer", description="a named system chooses it; see docs/systems.md")
+    architecture: str = Field("transformer", description="set by named systems; see docs/systems.md")
     options: dict[str, Any] = Field({}, description="the architecture's own options")
 
     @model_validator(mode="after")
@@ -223,7 +226,7 @@ class Model(Section):
 
 
 class Schedule(Section):
-    """The learning rate over the steps."""
+    """The learning rate schedule."""
 
     type: Literal["constant", "noam", "inverse-square-root", "plateau", "cosine"] = "inverse-square-root"
     warmup: float | None = Field(
@@ -234,7 +237,7 @@ class Schedule(Section):
     )
     decay: float = Field(0.9, gt=0, lt=1, description="plateau: factor on the rate when dev perplexity stops falling")
     patience: Positive = Field(6, description="plateau: evaluations without a better dev perplexity before a decay")
-    minimum: float = Field(0.0, ge=0, description="plateau: the rate never falls below this")
+    minimum: float = Field(0.0, ge=0, description="plateau: lower limit of the rate")
     cooldown: float | None = Field(
         None,
         ge=0,
@@ -254,19 +257,19 @@ class Train(Section):
     """The training run."""
 
     seed: int = 1
-    steps: Positive | None = Field(None, description="stop after so many updates")
-    epochs: Positive | None = Field(None, description="stop after so many passes over the corpus")
-    minutes: float | None = Field(None, gt=0, description="stop after so many minutes of training, resumes included")
+    steps: Positive | None = Field(None, description="stop after this many updates")
+    epochs: Positive | None = Field(None, description="stop after this many passes over the corpus")
+    minutes: float | None = Field(None, gt=0, description="stop after this many minutes of training, resumes included")
     batch: Positive = Field(4096, description="most padded tokens of a batch on either side, or sentences")
     batch_unit: Literal["tokens", "sentences"] = "tokens"
     sort_by: Literal["target", "source"] = Field(
-        "source", description="the side whose length pairs are sorted by, to be cut into batches; then the other's"
+        "source", description="the side by whose length pairs are sorted for batches, before the other side"
     )
     concatenate: float = Field(
-        0.0, ge=0, description="joined pairs added for each training pair, of two drawn at random; 1 doubles the corpus"
+        0.0, ge=0, description="concatenations of two random pairs, relative to the corpus; 1 doubles the corpus"
     )
-    accumulate: Positive = Field(1, description="batches added up, on each device, for one update")
-    learning_rate: float = Field(5e-4, gt=0, description="peak rate; noam: factor in front of the formula")
+    accumulate: Positive = Field(1, description="batches of each device that are accumulated for one update")
+    learning_rate: float = Field(5e-4, gt=0, description="peak rate; noam: factor of the formula")
     schedule: Schedule = Schedule()
     optimizer: Literal["adam", "muon"] = Field(
         "adam", description="muon: Muon for the matrices of linear layers, Adam for everything else"
@@ -277,8 +280,10 @@ class Train(Section):
     weight_decay: float = Field(0.0, ge=0, description="AdamW's decoupled decay; 0 is Adam")
     label_smoothing: Share = 0.1
     clip: float | None = Field(1.0, gt=0, description="largest gradient norm; null: no clipping")
-    precision: Literal["auto", "bf16", "fp32", "fp64"] = Field("auto", description="auto: bf16 where the chip has it")
-    compile: bool = Field(False, description="torch.compile: minutes before the first update, so for long runs")
+    precision: Literal["auto", "bf16", "fp32", "fp64"] = Field(
+        "auto", description="auto: bf16 if the hardware supports it"
+    )
+    compile: bool = Field(False, description="torch.compile: takes minutes before the first update, for long runs")
     shard: bool = Field(
         False,
         description="each of torchrun's processes keeps a slice of the weights, gradients and Adam's moments (FSDP2): "
@@ -288,27 +293,27 @@ class Train(Section):
     dev_bleu: bool = Field(True, description="translate dev greedily at each evaluation and report BLEU")
     best_by: Literal["bleu", "perplexity"] = "bleu"
     bleu_tokenizer: Literal["13a", "none", "zh", "ja-mecab", "char", "intl", "flores200"] = "13a"
-    patience: Positive | None = Field(None, description="stop after so many evaluations without a better one")
+    patience: Positive | None = Field(None, description="stop after this many evaluations without a better one")
     average: Positive = Field(5, description="checkpoints kept and averaged at the end (1: no averaging)")
     log_every: Positive = Field(50, description="updates between two lines of metrics")
 
     @model_validator(mode="after")
     def _some_end(self) -> Train:
         if self.steps is None and self.epochs is None and self.minutes is None:
-            raise ValueError("say when to stop: one of steps, epochs or minutes")
+            raise ValueError("set when to stop: steps, epochs or minutes")
         return self
 
     @model_validator(mode="after")
     def _shards_alone(self) -> Train:
         if self.shard and self.compile:
-            raise ValueError("compile and shard do not go together yet: set one of them to false")
+            raise ValueError("compile and shard cannot be combined: set one of them to false")
         if self.shard and self.optimizer == "muon":
-            raise ValueError("muon needs whole matrices: set optimizer: adam, or shard: false")
+            raise ValueError("muon needs unsharded matrices: set optimizer: adam, or shard: false")
         return self
 
 
 class Decode(Section):
-    """Search."""
+    """Settings of search."""
 
     beam: Positive = 4
     length_penalty: float = Field(1.0, ge=0, description="a: hypotheses rank by log-probability / length^a")
@@ -322,11 +327,11 @@ class Decode(Section):
 
 
 class Config(Section):
-    """The whole configuration."""
+    """The configuration."""
 
     format: int = Field(
         FORMAT,
-        description="what its settings mean: an earlier number repeats a run of an earlier posnmt; see config.md",
+        description="version of the meaning of settings: an earlier number repeats an earlier run; see config.md",
     )
     data: Data
     subword: Subword = Subword()
@@ -348,7 +353,7 @@ class Config(Section):
             raise ValueError("model.tie_embeddings: all needs one vocabulary for both sides: set subword.shared: true")
         if not self.data.has_dev and (self.train.patience is not None or self.train.schedule.type == "plateau"):
             raise ValueError(
-                "train.patience and the plateau schedule look at a dev corpus: "
+                "train.patience and the plateau schedule need a dev corpus: "
                 "add data.dev or data.held_out, or leave them out"
             )
         return self

@@ -1,4 +1,4 @@
-"""The word segmenters that a configuration may name: for which languages each is, and what it needs installed."""
+"""The word segmenters of configurations: their languages and required packages."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from posnmt.errors import UserError
 
 
 class Needs(NamedTuple):
-    """What a segmenter is for and what it needs.
+    """The language of a segmenter and its requirements.
 
     Attributes:
-        language: in words.
+        language: its name.
         codes: language codes, without region or script.
         extra: the extra of posnmt that installs its packages.
         packages: distribution name → module.
@@ -25,7 +25,7 @@ class Needs(NamedTuple):
     packages: dict[str, str]
 
     def serves(self, code: str) -> bool:
-        """Whether it is for a language, by its code, such as `zh` or `zh-Hant`."""
+        """Whether it supports a language, by a code such as `zh` or `zh-Hant`."""
         return re.split("[-_]", code.lower())[0] in self.codes
 
 
@@ -36,7 +36,7 @@ SEGMENTERS = {
 
 
 def word_tokeniser(code: str) -> str:
-    """The tokeniser whose words are counted in a language: a segmenter where it has no blanks, else Moses' rules."""
+    """The tokeniser that defines words in a language: a segmenter for languages without blanks, else Moses."""
     return next((name for name, needs in SEGMENTERS.items() if needs.serves(code)), "moses")
 
 

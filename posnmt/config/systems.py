@@ -1,6 +1,6 @@
-"""The named sizes, and the named systems: each a few lines of configuration under the id that the papers' table uses.
+"""The named sizes, and the named systems under the ids of the papers' tables.
 
-They fill in a part of the `model` section; any setting that a config writes itself wins over them.
+They are defaults for a part of the `model` section, which settings of a config override.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ SIZES: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class System:
-    """A named system: what it is, where it comes from, and the part of the `model` section that it stands for.
+    """A named system: a summary, its source, and its part of the `model` section.
 
     Attributes:
-        fewer_decoder_layers: layers that its decoder has less than its encoder (N19 evens out the cost of its GRUs).
+        fewer_decoder_layers: by how many layers the decoder is shallower than the encoder (N19 compensates for the cost
+            of its GRUs).
     """
 
     summary: str
@@ -35,7 +36,7 @@ class System:
     fewer_decoder_layers: int = 0
 
     def over(self, below: dict[str, Any]) -> dict[str, Any]:
-        """Its part of the `model` section, above the settings of a named size."""
+        """Its part of the `model` section, on top of the settings of a named size."""
         if not self.fewer_decoder_layers:
             return self.model
         layers = below.get("decoder", {}).get("layers", 6) - self.fewer_decoder_layers
@@ -52,7 +53,7 @@ SYSTEMS: dict[str, System] = {
         "sinusoids added to the word embeddings", "Vaswani et al. 2017, section 3.5", _both({"scheme": "sinusoidal"})
     ),
     "learned": System(
-        "a trained vector for each position; a finite table, so a longest sentence",
+        "a trained vector for each position; a finite table, which limits the length of sentences",
         "Gehring et al. 2017; N19 note 1",
         _both({"scheme": "learned"}),
     ),
@@ -97,12 +98,12 @@ SYSTEMS: dict[str, System] = {
         },
     ),
     "rpe-head": System(
-        "5/8 of each word embedding goes through a recurrent network, as heads of their own; the rest has sinusoids",
+        "5/8 of each word embedding passes through a recurrent network, as separate heads; the rest has sinusoids",
         "C19b section 4.1",
         _both({"scheme": "recurrent-heads", "layout": "rpe"}),
     ),
     "mpr-head": System(
-        "half of each word embedding goes through a recurrent network, a part of every head; the rest has sinusoids",
+        "half of each word embedding passes through a recurrent network, a part of every head; the rest has sinusoids",
         "C19b section 4.2",
         _both({"scheme": "recurrent-heads", "layout": "mpr"}),
     ),
@@ -152,17 +153,17 @@ SYSTEMS: dict[str, System] = {
         _both({"scheme": "transformer-xl"}),
     ),
     "sru": System(
-        "sinusoids; every feed-forward layer is a simple recurrent unit, both ways in the encoder",
+        "sinusoids; every feed-forward layer is a simple recurrent unit, bidirectional in the encoder",
         "Lei et al. 2018",
         {"architecture": "sru", **_both({"scheme": "sinusoidal"})},
     ),
     "rnn-nmt": System(
-        "no Transformer: a bidirectional LSTM reads, an LSTM with attention and input feeding writes",
+        "no Transformer: a bidirectional LSTM encoder, and an LSTM decoder with attention and input feeding",
         "N19 section 5; Luong et al. 2015",
         {"architecture": "rnn-nmt", "encoder": {"layers": 4}, "decoder": {"layers": 3}},
     ),
     "rnnsearch+distortion": System(
-        "no Transformer: bidirectional GRU, and a GRU whose attention is drawn to places near its last one",
+        "no Transformer: a bidirectional GRU, and a GRU decoder with attention biased to positions near the last one",
         "Bahdanau et al. 2015; Zhang et al. 2017",
         {"architecture": "rnnsearch+distortion", "encoder": {"layers": 1}, "decoder": {"layers": 1}},
     ),
@@ -172,7 +173,7 @@ SYSTEMS: dict[str, System] = {
         {"architecture": "convs2s", **_both({"scheme": "learned"})},
     ),
     "dtmt": System(
-        "no Transformer: recurrent networks with five cells from one word to the next, words with sinusoids, attention",
+        "no Transformer: recurrent networks with five cells for each word, sinusoids on the words, attention",
         "Meng and Zhang 2019",
         {
             "architecture": "dtmt",
@@ -181,38 +182,38 @@ SYSTEMS: dict[str, System] = {
         },
     ),
     "rope": System(
-        "queries and keys turned by angles that grow with their positions; products know distances alone",
+        "queries and keys rotated by angles that grow with their positions; products depend on distances only",
         "Su et al. 2021",
         _both({"scheme": "rope"}),
     ),
     "xpos": System(
-        "as rope, with products in the decoder that fall off with the distance",
+        "as rope, with products in the decoder that decay with the distance",
         "Sun et al. 2022",
         {"encoder": {"position": [{"scheme": "rope"}]}, "decoder": {"position": [{"scheme": "xpos"}]}},
     ),
     "shape": System(
-        "sinusoids; in training each sentence begins at a random position",
+        "sinusoids; in training each sentence starts at a random position",
         "Kiyono et al. 2021",
         _both({"scheme": "shape"}),
     ),
     "cape": System(
-        "sinusoids; in training each sentence is shifted and stretched, each word moved a little, at random",
+        "sinusoids; in training each sentence is shifted and stretched, and each word shifted slightly, at random",
         "Likhomanenko et al. 2021",
         _both({"scheme": "cape"}),
     ),
     "randomised": System(
-        "sinusoids; in training the words of a sentence stand at random positions, in order",
+        "sinusoids; in training the words of a sentence have random positions, in order",
         "Ruoss et al. 2023",
         _both({"scheme": "randomised"}),
     ),
     "alibi": System(
-        "a word counts less with its distance, at a fixed slope a head; left and right are the same to the encoder",
+        "a penalty linear in the distance, with a fixed slope for each head; the encoder does not see the direction",
         "Press et al. 2022",
         _both({"scheme": "alibi"}),
     ),
     "alibi-asymmetric": System(
         "as alibi, with half of the encoder's heads looking left and half looking right",
-        "Press et al. 2022, and the form its author gives for encoders",
+        "Press et al. 2022, and its author's form for encoders",
         _both({"scheme": "alibi", "encoder": "asymmetric"}),
     ),
     "t5-bias": System(
@@ -221,7 +222,7 @@ SYSTEMS: dict[str, System] = {
         _both({"scheme": "t5-bias"}),
     ),
     "kerple": System(
-        "as alibi-asymmetric, with a logarithm of the distance whose steepness is trained in place of the fixed slope",
+        "as alibi-asymmetric, with a trained logarithmic function of the distance in place of the fixed slope",
         "Chi et al. 2022",
         _both({"scheme": "kerple", "encoder": "asymmetric"}),
     ),
@@ -231,21 +232,21 @@ SYSTEMS: dict[str, System] = {
         _both({"scheme": "sandwich", "encoder": "asymmetric"}),
     ),
     "fire": System(
-        "a small network a layer makes a number for each head of the distance, relative to the sentence's length",
+        "a bias from a small network in each layer, of the distance relative to the sentence's length",
         "Li S. et al. 2023",
         _both({"scheme": "fire"}),
     ),
     "cope": System(
-        "trained vectors for how many of the words between two words count, which attention itself decides",
+        "trained vectors for the number of words between two words that the query selects",
         "Golovneva et al. 2024",
         _both({"scheme": "cope"}),
     ),
     "pre-reordering": System(
-        "as transformer, on source text that `posnmt condition reorder` has put into the order of the target first",
+        "as transformer, on source text that `posnmt condition reorder` has put into the order of the target",
         "C19a section 6.2; the pre-orderer of Neubig et al. 2012",
         _both({"scheme": "sinusoidal"}),
     ),
-    "none": System("no position information but the decoder's causal mask", "control", _both()),
+    "none": System("no position information except the decoder's causal mask", "control", _both()),
 }
 
 

@@ -1,4 +1,4 @@
-"""A YAML file that people write: read with the line of every key, checked by pydantic models, every fault at once."""
+"""YAML files written by users: read with the line of every key, and checked by pydantic models."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Lines = dict[tuple[str, ...], int]
 
 
 class Section(BaseModel):
-    """A group of settings: frozen, and an unknown key is an error."""
+    """A group of settings: frozen; an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -27,18 +27,17 @@ def read_yaml(path: str | Path, role: str, form: str) -> tuple[dict[str, Any], L
     """The mapping in a YAML file, and the line of each of its keys.
 
     Args:
-        path: the file.
-        role: what it is, for messages: "config".
-        form: what it should hold, as a sentence, for one that holds no mapping.
+        role: name of the file in messages, such as "config".
+        form: description of the expected content, for a file without a mapping.
 
     Raises:
-        UserError: no such file, not UTF-8, not YAML, or no mapping.
+        UserError: no such file, not UTF-8, not YAML, no mapping, or a key that occurs twice.
     """
     path = existing_file(path, role)
     try:
         text = path.read_text(encoding="utf-8")
         node = yaml.compose(text, Loader=yaml.SafeLoader)
-        lines, twice = _key_lines(node), list(_twice(node, path))  # before merge keys (`<<`) are put in place
+        lines, twice = _key_lines(node), list(_twice(node, path))  # before merge keys (`<<`) are resolved
         tree = yaml.SafeLoader("").construct_document(node) if node is not None else None
     except RecursionError:
         raise UserError("a part of the YAML refers to itself", path, "write it without the alias") from None
@@ -55,14 +54,14 @@ def read_yaml(path: str | Path, role: str, form: str) -> tuple[dict[str, Any], L
 
 
 def _twice(node: Any, path: Path) -> Iterator[UserError]:
-    """A fault for every key that stands twice in one mapping, of which YAML would silently take the last."""
+    """A fault for every key that occurs twice in one mapping, of which YAML would silently take the last."""
     if isinstance(node, yaml.MappingNode):
         seen: dict[str, int] = {}
         for key, value in node.value:
             line = key.start_mark.line + 1
             first = seen.setdefault(str(key.value), line)
             if first != line:
-                what = f"{key.value} stands twice, on lines {first} and {line}"
+                what = f"{key.value} occurs twice, on lines {first} and {line}"
                 yield UserError(what, f"{path}:{line}", "leave one of them out, or give it another name")
             yield from _twice(value, path)
     elif isinstance(node, yaml.SequenceNode):
@@ -71,7 +70,7 @@ def _twice(node: Any, path: Path) -> Iterator[UserError]:
 
 
 def override(tree: dict[str, Any], setting: str) -> dict[str, Any]:
-    """The tree with one `key.key=value` applied; a section that YAML aliases share changes in this one place alone."""
+    """The tree with one `key.key=value` applied; a section that YAML aliases share is changed in one place only."""
     key, sign, value = setting.partition("=")
     if not sign or not key:
         raise UserError(f"a setting is written key.key=value; got {setting!r}", "--set", "for example train.steps=1000")
@@ -91,7 +90,7 @@ def override(tree: dict[str, Any], setting: str) -> dict[str, Any]:
 
 
 def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """Two nested dictionaries as one; where both have a value, `above` wins."""
+    """Two nested dictionaries merged; values of `above` override those of `below`."""
     result = dict(below)
     for key, value in above.items():
         old = result.get(key)
@@ -113,18 +112,17 @@ def expand(text: str, where: str) -> str:
 
 
 def faults(error: ValidationError, root: type[BaseModel], path: Path | None, lines: Lines) -> list[UserError]:
-    """Every one of pydantic's problems as a sentence with key, rule, value and line.
+    """Every problem of a pydantic error as a sentence with key, rule, value and line.
 
     Args:
-        error: what the validation raised.
-        root: the model that was validated, for the names of known keys.
-        path, lines: where the keys stand.
+        root: the validated model, for the names of known keys.
+        path, lines: the file and the lines of its keys.
     """
     return [_fault(problem, root, path, lines) for problem in error.errors()]
 
 
 def _fault(problem: Any, root: type[BaseModel], path: Path | None, lines: Lines) -> UserError:
-    """One of pydantic's problems as a sentence with key, rule, value and line."""
+    """A problem of a pydantic error as a sentence with key, rule, value and line."""
     keys = tuple(str(part) for part in problem["loc"])
     name = ".".join(keys) or "the file"
     value = problem.get("input")
@@ -145,7 +143,7 @@ def _fault(problem: Any, root: type[BaseModel], path: Path | None, lines: Lines)
 
 
 def place(keys: tuple[str, ...], path: Path | None, lines: Lines) -> str | None:
-    """`file:line` of a key, or of the nearest section around it."""
+    """`file:line` of a key, or of the innermost section around it."""
     while keys and keys not in lines:
         keys = keys[:-1]
     if path is None:
@@ -154,19 +152,19 @@ def place(keys: tuple[str, ...], path: Path | None, lines: Lines) -> str | None:
 
 
 def _known_keys(root: type[BaseModel], keys: tuple[str, ...]) -> list[str]:
-    """The keys that the section at a key path may have; none where the path leads through a list."""
+    """The known keys of the section at a key path; none if the path leads through a list."""
     section: Any = root
     for key in keys:
         if isinstance(section, type) and issubclass(section, BaseModel):
             field = section.model_fields.get(key)
             section = None if field is None else _section_of(field.annotation)
-        else:  # a mapping with names of the user's choice, whose values are sections
+        else:  # a mapping from the user's names to sections
             section = _section_of(get_args(section)[1]) if get_origin(section) is dict else None
     return list(section.model_fields) if isinstance(section, type) and issubclass(section, BaseModel) else []
 
 
 def _section_of(annotation: Any) -> Any:
-    """The section, or mapping of sections, that a type is or has among its alternatives; None if there is none."""
+    """The section, or mapping of sections, in a type or its alternatives; None if there is none."""
     choices = [annotation, *(() if get_origin(annotation) is dict else get_args(annotation))]
     return next(
         (

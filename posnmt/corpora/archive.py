@@ -1,6 +1,7 @@
-"""Single files out of archives, and through compression: what comes out is written where the caller says.
+"""Extraction of single files from archives and compressed files.
 
-No name in an archive ever becomes the name of a file, so that none can point outside a folder, and links are refused.
+Members are written to paths of the caller's choice, never to names from the archive, and links are refused, so that no
+member is written outside its folder.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from posnmt.errors import UserError, nearest
 
 _DAMAGE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, gzip.BadGzipFile)
 _MAGIC: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ": lzma.open, b"BZh": bz2.open}
-_DOUBTFUL = "does the archive hold what the recipe says?"
+_DOUBTFUL = "check that the archive has what the recipe names"
 
 
 def is_archive(path: Path) -> bool:
@@ -35,15 +36,15 @@ def extract(archive: Path, members: Mapping[str, Path], optional: bool = False) 
     """Write members of an archive (.zip, .tar, .tar.gz, .tgz, .tar.xz, .tar.bz2) to files, in one pass.
 
     Args:
-        archive: the file; what it is shows in its bytes, not in its name.
-        members: name in the archive, or pattern (`*.de`) that fits exactly one → file to write.
+        archive: the file, whose format is determined by its content.
+        members: name in the archive, or pattern (`*.de`) that matches exactly one → file to write.
         optional: whether members may be missing.
 
     Returns:
-        Which were there.
+        The members that were extracted.
 
     Raises:
-        UserError: no or a damaged archive, no such member, several, a link, or no space.
+        UserError: no archive or a damaged one, a missing member, several matches, a link, or too little disk space.
     """
     extracted: dict[str, str] = {}
     names: list[str] = []
@@ -68,14 +69,14 @@ def extract(archive: Path, members: Mapping[str, Path], optional: bool = False) 
 
 
 def _entries(archive: Path) -> Iterator[tuple[str, int, Callable[[], IO[bytes]] | None]]:
-    """Name, bytes and opener of every file in an archive; a link, or another thing that is no file, has no opener."""
+    """Name, size and opener of every file in an archive; links and other special files have no opener."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as box:
             for info in box.infolist():
                 if not info.is_dir():
                     yield info.filename, info.file_size, _opener(box.open, info)
     elif tarfile.is_tarfile(archive):
-        # As a stream: going back in a compressed archive means to unpack it from its beginning.
+        # As a stream: seeking back in a compressed archive would decompress it again from its beginning.
         with tarfile.open(archive, "r|*") as tar:
             for item in tar:
                 if not item.isdir():
@@ -85,7 +86,7 @@ def _entries(archive: Path) -> Iterator[tuple[str, int, Callable[[], IO[bytes]] 
                         _opener(tar.extractfile, item) if item.isreg() else None,
                     )
     else:
-        raise UserError("this is no zip and no tar archive", archive, "look into it, remove it, and fetch it once more")
+        raise UserError("this is not a zip or tar archive", archive, "inspect it, remove it, and fetch it again")
 
 
 def _opener(opens: Callable[..., Any], item: object) -> Callable[[], IO[bytes]]:
@@ -94,7 +95,7 @@ def _opener(opens: Callable[..., Any], item: object) -> Callable[[], IO[bytes]]:
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[BinaryIO]:
-    """A file opened for reading, through .gz, .xz or .bz2 if its first bytes say that it is such a file.
+    """A file opened for reading, decompressed if its first bytes are those of .gz, .xz or .bz2.
 
     Raises:
         UserError: it is damaged.
@@ -111,4 +112,4 @@ def _reported_damage(path: Path) -> Iterator[None]:
     try:
         yield
     except _DAMAGE as error:
-        raise UserError(f"the file is damaged: {error}", path, "remove it, and fetch it once more") from None
+        raise UserError(f"the file is damaged: {error}", path, "remove it, and fetch it again") from None

@@ -1,4 +1,4 @@
-"""The catalogue of public corpora, catalogue.yaml: those of the four papers, and how to get the ones with a licence."""
+"""The catalogue of public corpora, catalogue.yaml: the corpora of the four papers, and how to obtain them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from posnmt.errors import UserError, raise_all, refuse_unknown
 
 
 class Entry(Section):
-    """A corpus: what it is, and where it is or how to get it."""
+    """A corpus: its description, and its location or how to obtain it."""
 
     title: str
-    pair: Languages = Field(description="the direction that the papers translate; the other one can be had as well")
+    pair: Languages = Field(description="the direction of the papers; the other one is available as well")
     corpus: Remote | TestSet | None = None
-    obtain: str | None = Field(None, description="instead: how to get what nobody may fetch without asking")
-    mtdata: str | None = Field(None, description="what mtdata calls it")
+    obtain: str | None = Field(
+        None, description="instead: how to obtain a corpus that may not be fetched without a licence"
+    )
+    mtdata: str | None = Field(None, description="its id in mtdata")
     pairs: int | None = Field(None, description="sentence pairs, blank lines counted")
-    megabytes: int | None = Field(None, description="of the download")
+    megabytes: int | None = Field(None, description="size of the download")
     papers: list[str] = Field([], description="N19, R19, C19a, C19b")
     licence: str
     citation: str
@@ -34,10 +36,10 @@ class Entry(Section):
         return self
 
     def fetchable(self, name: str) -> Remote | TestSet:
-        """Where it is to be fetched.
+        """The location from which to fetch it.
 
         Raises:
-            UserError: it needs a licence; the message says how to get it.
+            UserError: it needs a licence; the message says how to obtain it.
         """
         if self.corpus is None:
             raise UserError(f"{name} cannot be fetched: {self.title}", None, " ".join(str(self.obtain).split()))
@@ -57,15 +59,15 @@ def catalogue() -> dict[str, Entry]:
 
 
 def entry(name: str) -> Entry:
-    """The entry of a name.
+    """The entry with a name.
 
     Raises:
-        UserError: there is none; the message names the nearest.
+        UserError: there is none; the message names the most similar one.
     """
     refuse_unknown(name, catalogue(), "corpus of the catalogue")
     return catalogue()[name]
 
 
 def by_mtdata(identifier: str) -> str | None:
-    """The name of the entry that mtdata has as well, under this id."""
+    """The name of the entry with this id in mtdata; None if there is none."""
     return next((name for name, listed in catalogue().items() if listed.mtdata == identifier), None)

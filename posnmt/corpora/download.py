@@ -1,4 +1,4 @@
-"""Downloads into a cache: they go on where they stopped, are checked, and two processes do not harm each other."""
+"""Downloads into a cache: resumable, verified by checksums, and safe for concurrent processes."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from posnmt.files import write_json
 
 Say = Callable[[str], None]
 Show = Callable[[str, float, str], None]
-"""Shows how far the work is: what it is, a share from 0 to 1, a few words; as `progress.Display.show`."""
+"""Shows progress: a description, a fraction from 0 to 1, a short status; as `progress.Display.show`."""
 
 PAUSES = (1.0, 2.0, 4.0, 8.0)
-"""Seconds before each further attempt; an attempt that brings the file forward starts them anew."""
+"""Seconds before each further attempt; an attempt that receives any bytes restarts the sequence."""
 
 TIMEOUT = 30.0
-"""Seconds without a byte after which a connection counts as lost."""
+"""Seconds without data after which a connection is considered lost."""
 
 RECORD = "fetched.json"
-"""URL → SHA-256, bytes and time of its first fetch; every later fetch must be the same."""
+"""URL → SHA-256, size and time of the first fetch; later fetches must have the same checksum."""
 
 _CHUNK = 1 << 18
 _SPARE = 1 << 26
@@ -46,13 +46,13 @@ _NETWORK = (URLError, ConnectionError, TimeoutError, http.client.HTTPException, 
 
 @dataclass(frozen=True)
 class Checksum:
-    """What a file's bytes must add up to: `sha256` or `md5`, and the digest in hexadecimal."""
+    """The expected checksum of a file: `sha256` or `md5`, and the digest in hexadecimal."""
 
     algorithm: str
     digest: str
 
     def of(self, path: Path) -> Checksum:
-        """The checksum that a file has, by the same algorithm."""
+        """The checksum of a file by the same algorithm."""
         with path.open("rb") as file:
             return Checksum(self.algorithm, hashlib.file_digest(file, self.algorithm).hexdigest())
 
@@ -63,15 +63,15 @@ class Checksum:
 class Downloads:
     """The files of one cache.
 
-    A file that lies at its `place` already, put there by hand or by an earlier fetch, is not fetched again. It is
-    checked all the same: against the checksum asked for, else against what its first fetch recorded in fetched.json.
+    A file that exists at its `place`, by hand or from an earlier fetch, is not fetched again. It is still verified:
+    against the given checksum, else against that of its first fetch in fetched.json.
 
     Args:
         cache: folder of the cache.
-        say: takes a line about what goes on.
-        show: takes how far a download is; default: a line to `say` every 10 seconds.
+        say: called with a line about each stage.
+        show: called with the progress of a download; default: a line to `say` every 10 seconds.
         pauses: seconds before each further attempt.
-        timeout: seconds without a byte after which a connection counts as lost.
+        timeout: seconds without data after which a connection is considered lost.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Downloads:
         self._new: dict[str, Path] = {}
 
     def place(self, url: str) -> Path:
-        """Where the file of a URL lies in the cache: the host, then the path."""
+        """The path of the file of a URL in the cache: the host, then the path of the URL."""
         parts = urlsplit(url)
         names = [name for name in parts.path.split("/") if name not in ("", ".", "..")] or ["index"]
         if parts.query:
@@ -96,10 +96,10 @@ class Downloads:
         return self.cache.joinpath("downloads", host, *names)
 
     def get(self, url: str, checksum: Checksum | None = None) -> Path:
-        """The file of a URL, complete and checked.
+        """The file of a URL, complete and verified.
 
         Raises:
-            UserError: it cannot be fetched, its checksum is another one, or there is no space for it.
+            UserError: it cannot be fetched, its checksum differs, or there is too little disk space.
         """
         path = self.place(url)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -110,7 +110,7 @@ class Downloads:
         return path
 
     def _fetch(self, url: str, path: Path) -> None:
-        """Fetch a file, in as many attempts as it takes."""
+        """Fetch a file, with repeated attempts."""
         partial = Partial(path)
         pauses = list(self.pauses)
         while True:
@@ -133,12 +133,12 @@ class Downloads:
             if not pauses:
                 raise _unreachable(url, path, reason)
             pause = max(pauses.pop(0), wish)
-            self.say(f"{url}: {reason}; once more in {pause:g} s")
+            self.say(f"{url}: {reason}; trying again in {pause:g} s")
             time.sleep(pause)
         partial.finish()
 
     def _attempt(self, url: str, partial: Partial) -> None:
-        """One request for what is missing; the connection may end before all of it is there."""
+        """One request for the missing part; the connection may end before it is complete."""
         if partial.complete:
             return
         fixed = {"User-Agent": f"posnmt/{__version__}", "Accept-Encoding": "identity"}
@@ -146,7 +146,7 @@ class Downloads:
             begun = partial.size
             start = partial.begin(answer.status, answer.headers)
             if begun:
-                self.say(f"{url}: goes on after {_size(start)}" if start else f"{url}: begins anew")
+                self.say(f"{url}: resuming after {_size(start)}" if start else f"{url}: starting again")
             length, since = partial.length, time.monotonic()
             if length is not None:
                 require_space(partial.path.parent, length - start, url)
@@ -161,7 +161,7 @@ class Downloads:
             raise ConnectionError(f"the connection ended after {_size(partial.size)} of {_size(length)}")
 
     def _check(self, url: str, path: Path, checksum: Checksum | None) -> None:
-        """Compare a file with the checksum that it must have, or had when it was first fetched."""
+        """Compare a file with its expected checksum, or with that of its first fetch."""
         first = self._recorded().get(url)
         if first is None:
             self._new[url] = path
@@ -177,10 +177,10 @@ class Downloads:
             aside = path.with_name(path.name + ".wrong")
             path.replace(aside)
             what = f"{url} has another checksum: {actual}; {whose}: {expected}"
-            raise UserError(what, f"kept as {aside}", f"fetch it once more; or, if the new file is right, {todo}")
+            raise UserError(what, f"kept as {aside}", f"fetch it again; or, if the new file is right, {todo}")
 
     def record(self) -> None:
-        """Write down the checksums of files that were got for the first time, once they have proved good."""
+        """Record the checksums of files that were fetched for the first time, after they have proved valid."""
         with locked(self.cache / RECORD, self.say):
             entries = {
                 url: {
@@ -197,46 +197,52 @@ class Downloads:
         try:
             record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         except ValueError:
-            raise UserError(f"{RECORD} is not valid JSON", path, "correct it, or remove it and what it lists") from None
+            raise UserError(
+                f"{RECORD} is not valid JSON", path, "correct it, or remove it and the files that it lists"
+            ) from None
         return dict(record)
 
 
 def locked(path: Path, say: Say) -> AbstractContextManager[None]:
-    """Hold `PATH.lock`, which another process may hold first."""
-    return files.locked(path.with_name(f"{path.name}.lock"), lambda: say(f"{path}: another process is at it; waiting"))
+    """Hold `PATH.lock`, waiting for another process if necessary."""
+    return files.locked(
+        path.with_name(f"{path.name}.lock"), lambda: say(f"{path}: another process is using it; waiting")
+    )
 
 
 def require_space(folder: Path, needed: int, what: str) -> None:
-    """Raise, before anything is written, if there is no space for so many bytes and some more.
+    """Check, before anything is written, that a folder has this much disk space and a reserve.
 
     Args:
-        folder: where they will be.
         needed: bytes.
-        what: for the message: what needs them.
+        what: for the message: what needs the space.
+
+    Raises:
+        UserError: there is too little space.
     """
     free = shutil.disk_usage(folder).free
     if needed + _SPARE > free:
         raise UserError(
             f"{what} needs {_size(needed)}, and only {_size(free)} are free",
             folder,
-            "make space, or name another cache",
+            "free disk space, or name another cache",
         )
 
 
 def _unreachable(url: str, path: Path, reason: str) -> UserError:
     return UserError(
-        f"{url} cannot be fetched: {reason}", None, f"fetch it by hand, put it at {path}, and do this once more"
+        f"{url} cannot be fetched: {reason}", None, f"fetch it by hand, put it at {path}, and repeat this command"
     )
 
 
 def _wish(headers: Message) -> float:
-    """The seconds of a Retry-After, at most a minute; its other form, a date, is not followed."""
+    """The seconds of a Retry-After header, at most a minute; its other form, a date, is ignored."""
     value = headers["Retry-After"] or ""
     return min(float(value), _LONGEST_PAUSE) if value.isdecimal() else 0.0
 
 
 def _spoken(say: Say, every: float = 10.0) -> Show:
-    """Progress as lines, not more often than every so many seconds."""
+    """Progress as lines, at most one in this number of seconds."""
     last = time.monotonic()
 
     def show(description: str, fraction: float, state: str) -> None:
@@ -249,7 +255,7 @@ def _spoken(say: Say, every: float = 10.0) -> Show:
 
 
 def _size(number: float) -> str:
-    """Bytes as people say them: `876 MB`."""
+    """Bytes in readable form: `876 MB`."""
     for unit in ("bytes", "kB", "MB"):
         if number < 1000:
             return f"{number:.0f} {unit}"

@@ -1,7 +1,7 @@
-"""Public corpora: named in a recipe, fetched once into a cache, given as aligned text files.
+"""Public corpora: named in a recipe, fetched once into a cache, provided as aligned text files.
 
-The cache has the files as fetched (downloads/), the texts made of them (texts/, a folder each with manifest.json) and
-what was fetched first (fetched.json). docs/data.md is the page for users.
+The cache has the fetched files (downloads/), the texts extracted from them (texts/, each a folder with manifest.json)
+and the checksums of first fetches (fetched.json). See docs/data.md.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class FetchedCorpus:
 
     Attributes:
         source, target: aligned text, one sentence a line.
-        document_ids: one a line, or None where the corpus has none; what `posnmt condition join --documents` takes.
+        document_ids: one a line, for `posnmt condition join --documents`; None if the corpus has none.
         checksum: SHA-256 of the SHA-256 of these files, in this order.
-        lines: how many, or None for files of one's own, which are not read here.
-        licence, citation: sentences, where the catalogue knows them.
+        lines: their number; None for the user's own files, which are not read here.
+        licence, citation: from the catalogue.
     """
 
     source: Path
@@ -55,7 +55,7 @@ class FetchedCorpus:
 
 
 def default_cache() -> Path:
-    """Where corpora are kept for all studies of a user: $POSNMT_CACHE/corpora, else ~/.cache/posnmt/corpora."""
+    """The cache of corpora for all studies of a user: $POSNMT_CACHE/corpora, else ~/.cache/posnmt/corpora."""
     return Path(os.environ.get("POSNMT_CACHE") or Path.home() / ".cache" / "posnmt") / "corpora"
 
 
@@ -70,15 +70,15 @@ def fetch(
     """A corpus as aligned text files; fetched if it is not in the cache.
 
     Args:
-        corpus: what `spec` makes of a recipe's words.
+        corpus: result of `spec`.
         cache: folder, for all corpora.
-        languages: source and target, as codes of two letters: a corpus of the other direction is turned round.
-        say: takes lines about what goes on.
-        show: takes how far a download is; default: lines to `say`.
+        languages: source and target, as codes of two letters; a corpus of the other direction is reversed.
+        say: called with a line about each stage.
+        show: called with the progress of a download; default: lines to `say`.
         pauses: seconds before each further attempt of a download.
 
     Raises:
-        UserError: it cannot be had, with what to fetch by hand and where to put it; or it is not what it should be.
+        UserError: it cannot be fetched, with instructions to do so by hand; or its content is not as expected.
     """
     match corpus:
         case LocalText():
@@ -87,7 +87,7 @@ def fetch(
             listed = entry(corpus.name)
             fetched = fetch(listed.fetchable(corpus.name), cache, languages, say, show, pauses)
             if listed.pairs not in (None, fetched.lines):
-                say(f"{corpus.name}: {fetched.lines:,} pairs, and the catalogue knows of {listed.pairs:,}")
+                say(f"{corpus.name}: {fetched.lines:,} pairs, and the catalogue lists {listed.pairs:,}")
             return replace(fetched, licence=listed.licence, citation=listed.citation)
         case Indexed():
             name = by_mtdata(corpus.mtdata)
@@ -113,14 +113,14 @@ def fetch(
 
 
 def _order(has: tuple[str, str], wanted: tuple[str, str], label: str) -> tuple[int, int]:
-    """Which of a corpus' two texts is the source, and which the target."""
+    """The indices of source and target among the two texts of a corpus."""
     if set(has) != set(wanted):
-        raise UserError(f"{label} is {'-'.join(has)}, and {'-'.join(wanted)} is asked for", None, "name another corpus")
+        raise UserError(f"{label} is {'-'.join(has)}, and {'-'.join(wanted)} is requested", None, "name another corpus")
     return has.index(wanted[0]), has.index(wanted[1])
 
 
 def _local(corpus: LocalText) -> FetchedCorpus:
-    """Files of one's own; whoever reads them checks them."""
+    """The user's own files, which are checked when they are read."""
     source, target = (existing_file(path, side) for path, side in zip(corpus.path, _PARTS, strict=False))
     documents = existing_file(corpus.documents, "documents") if corpus.documents else None
     files = [path for path in (source, target, documents) if path is not None]
@@ -130,7 +130,7 @@ def _local(corpus: LocalText) -> FetchedCorpus:
 def _write_remote(
     corpus: Remote, languages: tuple[str, str], downloads: Downloads, folder: Path, say: Say
 ) -> dict[str, Path]:
-    """Fetch the files of a corpus and write its two texts in the order in which it has them."""
+    """Fetch the files of a corpus and write its two texts in their original order."""
     files, missing = [], []
     for url, digest in zip(corpus.urls, corpus.checksums, strict=True):
         try:
@@ -138,7 +138,7 @@ def _write_remote(
         except UserError as fault:
             missing.append(fault)
     raise_all(missing)
-    say(f"{corpus.label}: making its texts")
+    say(f"{corpus.label}: extracting its texts")
     if corpus.members:
         members = {member: folder / f"member-{number}" for number, member in enumerate(corpus.members)}
         extract(files[0], members)
@@ -161,13 +161,13 @@ def _write_remote(
 def _cached_texts(
     cache: Path, label: str, key: dict[str, Any], make: Callable[[Path], dict[str, Path]], say: Say
 ) -> FetchedCorpus:
-    """The texts of a corpus, made in a folder of the cache unless they are there; the folder appears as a whole."""
+    """The texts of a corpus in a folder of the cache, which is created atomically if it does not exist."""
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
     name = re.sub(r"[^\w.]+", "-", label.removeprefix("https://").removeprefix("http://")).strip("-")[-60:]
     folder = cache / "texts" / f"{name}-{'-'.join(key['languages'])}-{digest[:8]}"
     with locked(folder, say):
         if not folder.exists():
-            for leftover in folder.parent.glob(f".{folder.name}.*"):  # of a process that was killed
+            for leftover in folder.parent.glob(f".{folder.name}.*"):  # of a killed process
                 shutil.rmtree(leftover)
             with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as work:
                 texts, ready = make(Path(work)), Path(work) / "ready"
@@ -183,7 +183,9 @@ def _cached_texts(
         facts = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))["files"]
     for part, fact in facts.items():
         if _sha256(existing_file(folder / part, part)) != fact["sha256"]:
-            raise UserError("this text is not as it was made", folder / part, "remove its folder to have it made anew")
+            raise UserError(
+                "this text has changed since it was written", folder / part, "remove its folder to create it again"
+            )
     return FetchedCorpus(
         folder / "source",
         folder / "target",
@@ -199,7 +201,7 @@ def _refuse_misaligned(label: str, facts: dict[str, dict[str, Any]]) -> None:
         counted = ", ".join(f"{part} has {count:,}" for part, count in counts.items())
         raise UserError(f"{label}: different line counts: {counted}", None, "line n of each must belong together")
     if not counts["source"]:
-        raise UserError(f"{label}: no line is in it", None, "look at the file")
+        raise UserError(f"{label}: it has no lines", None, "inspect the file")
 
 
 def _lines(path: Path) -> int:

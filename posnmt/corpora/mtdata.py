@@ -1,8 +1,8 @@
-"""What mtdata knows of a corpus: its index, as a program of its own lists it, says where the files are.
+"""The locations of corpora in the index of mtdata, which is run as a separate program.
 
-Only the index is used (Gowda et al. 2021, mtdata 0.5). Its downloads neither go on where they stopped nor check what
-came, and its package asks for older versions of what we use: so it is not imported, and may live in an environment of
-its own (`pipx install mtdata`).
+Only the index is used (Gowda et al. 2021, mtdata 0.5). mtdata's downloads are neither resumable nor verified, and its
+package requires older versions of our dependencies: so it is not imported, and may be installed in a separate
+environment (`pipx install mtdata`).
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ _TWO_LETTERS = dict(
         """,
     )
 )
-"""ISO 639-3, which mtdata writes, → ISO 639-1, where there is one, for the languages that are translated most."""
+"""ISO 639-3, as in mtdata, → ISO 639-1, for the most common languages that have one."""
 
 
 def look_up(identifier: str, cache: Path, say: Say) -> Remote:
-    """Where mtdata says that the files of a corpus are.
+    """The location of the files of a corpus according to mtdata.
 
     Args:
         identifier: `Statmt-europarl-10-deu-eng`.
-        cache: folder; mtdata keeps its index (150 MB) in a folder of it.
-        say: told that the index is made, which takes some 20 seconds the first time.
+        cache: folder; mtdata's index (150 MB) is in a subfolder of it.
+        say: called when the index is built, which takes some 20 seconds the first time.
 
     Raises:
-        UserError: mtdata is not installed or fails, does not know the id, or the corpus has a form that we do not read.
+        UserError: mtdata is not installed or fails, the id is unknown, or the corpus has an unsupported format.
     """
     folder = cache / "mtdata"
     with locked(folder / "index", say):
@@ -59,17 +59,17 @@ def look_up(identifier: str, cache: Path, say: Say) -> Remote:
             if entry["did"] == identifier:
                 return as_remote(entry)
             known.append(entry["did"])
-    # Comparing with all of 300,000 ids takes minutes; what is meant mostly begins alike.
+    # Comparison with all 300,000 ids would take minutes; a misspelt id usually has the right beginning.
     near = nearest(identifier, [name for name in known if name[:6].lower() == identifier[:6].lower()])
-    todo = f"did you mean {near!r}?" if near else "`mtdata list -id -l eng-deu` lists what it knows"
-    raise UserError(f"mtdata knows no corpus {identifier!r}", None, todo)
+    todo = f"did you mean {near!r}?" if near else "`mtdata list -id -l eng-deu` lists its corpora"
+    raise UserError(f"mtdata has no corpus {identifier!r}", None, todo)
 
 
 def as_remote(entry: dict[str, Any]) -> Remote:
-    """A line of mtdata's index as URLs, members and form.
+    """A line of mtdata's index as URLs, members and format.
 
     Raises:
-        UserError: a form that we do not read.
+        UserError: an unsupported format.
     """
     identifier = entry["did"]
     forms = {"tsv": "tsv", "tmx": "tmx", "txt": "text", "raw": "text"}
@@ -78,7 +78,9 @@ def as_remote(entry: dict[str, Any]) -> Remote:
     pair = identifier.split("-")[3:]
     if form is None or len(pair) != 2:
         todo = "for a test set, see sacrebleu in docs/data.md; else unpack it by hand and give its path"
-        raise UserError(f"{identifier} is {ending or 'of a form'} that is not read here", None, todo)
+        raise UserError(
+            f"{identifier} is not a pair of texts in a supported format{f' ({ending})' if ending else ''}", None, todo
+        )
     languages = [_TWO_LETTERS.get(code.split("_")[0], code.split("_")[0]) for code in pair]
     fields = (entry.get("meta") or {}).get("fields", {})
     tree = {
@@ -92,29 +94,29 @@ def as_remote(entry: dict[str, Any]) -> Remote:
     try:
         return Remote.model_validate(tree)
     except ValueError:
-        raise UserError(f"{identifier} has its files in an order that is not read here", None, INSTALL) from None
+        raise UserError(f"{identifier} has an unsupported arrangement of files", None, INSTALL) from None
 
 
 def _index(identifier: str, folder: Path, say: Say) -> Path:
-    """mtdata's index as JSON lines, made by mtdata if it is not there."""
+    """mtdata's index as JSON lines, built by mtdata if it does not exist."""
     scripts = os.path.dirname(sys.executable)
     program = shutil.which("mtdata", path=os.pathsep.join([scripts, os.environ.get("PATH", "")]))
     if program is None:
-        what = f"the catalogue has no {identifier}, and mtdata, which may know it, is not installed"
+        what = f"the catalogue has no {identifier}, and mtdata, which may have it, is not installed"
         raise UserError(what, None, INSTALL)
     environment = os.environ | {"MTDATA": str(folder.resolve())}
     version = _run([program, "--version"], environment, folder).split()[1]
     index = folder / f"mtdata.index.{version}.jsonl"
     if not index.exists():
-        say(f"{program}: making its index, some 20 seconds this first time")
+        say(f"{program}: building its index, which takes some 20 seconds the first time")
         _run([program, "list", "-id", "-n", "none"], environment, folder)
     if not index.exists():
-        raise UserError(f"mtdata {version} leaves no {index.name}", folder, "install mtdata 0.5.1")
+        raise UserError(f"mtdata {version} did not write {index.name}", folder, "install mtdata 0.5.1")
     return index
 
 
 def _run(call: list[str], environment: dict[str, str], folder: Path) -> str:
-    """The output of mtdata, run where no file of the user's is taken for one of its modules."""
+    """The output of mtdata, run in a folder where no file of the user can shadow its modules."""
     done = subprocess.run(call, env=environment, cwd=folder, capture_output=True, text=True)
     if done.returncode != 0:
         reason = (done.stderr.strip() or f"status {done.returncode}").splitlines()[-1]

@@ -1,8 +1,8 @@
-"""The part of a download that has come so far, and how to ask for the rest.
+"""A partial download, and the request for the rest.
 
-It is kept as NAME.partial, beside it NAME.partial.json with what the server says identifies the file (ETag,
-Last-Modified, length). A later attempt asks for the rest with If-Range (RFC 9110, section 13.1.5), so that a file that
-has changed on the server in between is fetched from its beginning. Bytes of two versions are never put together.
+The data is in NAME.partial, and NAME.partial.json identifies the version of the file (ETag, Last-Modified, length). A
+later attempt requests the rest with If-Range (RFC 9110, section 13.1.5), so that a file that has changed on the server
+is fetched from its beginning. Bytes of two versions are never combined.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from posnmt.files import write_json
 
 
 class Partial:
-    """The part of a file that has come so far, and which file it is a part of."""
+    """The part of a file that has been received, and the identity of the file."""
 
     def __init__(self, path: Path) -> None:
         self.name, self.final = path.name, path
@@ -32,36 +32,36 @@ class Partial:
 
     @property
     def size(self) -> int:
-        """Bytes that are there."""
+        """Bytes received."""
         return self.path.stat().st_size if self.path.exists() else 0
 
     @property
     def length(self) -> int | None:
-        """Bytes of the whole file, if the server says."""
+        """Bytes of the complete file; None if the server does not tell."""
         return self._is.get("length")
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is missing."""
+        """Whether the file is complete."""
         return self.length is not None and self.size == self.length
 
     @property
     def _validator(self) -> str | None:
-        """What If-Range may hold: a strong ETag, else the time of the last change."""
+        """The value of If-Range: a strong ETag, else the time of the last change."""
         tag = self._is.get("etag")
         return tag if tag and not tag.startswith("W/") else self._is.get("last_modified")
 
     def wanted(self) -> dict[str, str]:
-        """The headers that ask for what is missing."""
+        """The headers of a request for the missing part."""
         if not self.size or self._validator is None:
             return {}
         return {"Range": f"bytes={self.size}-", "If-Range": self._validator}
 
     def begin(self, status: int, headers: Message) -> int:
-        """Make ready for an answer's bytes; where in the file they start.
+        """Prepare for the body of a response; return its start in the file.
 
         Raises:
-            ConnectionError: they belong to another place or to another file; the next attempt starts anew.
+            ConnectionError: the body is another part or another version; the next attempt starts from the beginning.
         """
         announced = {"etag": headers["ETag"], "last_modified": headers["Last-Modified"]}
         if status == 206:
@@ -78,12 +78,12 @@ class Partial:
         return 0
 
     def discard(self) -> None:
-        """Begin anew."""
+        """Remove the partial file."""
         self._is = {}
         for path in (self.path, self._state):
             path.unlink(missing_ok=True)
 
     def finish(self) -> None:
-        """Give the complete file its name."""
+        """Rename the complete file to its final name."""
         self.path.replace(self.final)
         self._state.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What names a corpus: paths, a name of the catalogue, a test set of sacreBLEU, an id of mtdata, or URLs."""
+"""Specifications of a corpus: paths, a name of the catalogue, a test set of sacreBLEU, an id of mtdata, or URLs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Column = Annotated[int, Field(ge=0)]
 
 
 class LocalText(Section):
-    """Two files of one's own, source and target."""
+    """Two files of the user, source and target."""
 
     path: tuple[str, str] = Field(description="source and target text, plain, .gz or .xz")
     documents: str | None = Field(None, description="document ids, one a line")
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return self.path[0]
 
 
@@ -35,26 +35,26 @@ class Listed(Section):
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return self.name
 
 
 class TestSet(Section):
-    """A test set that sacreBLEU knows."""
+    """A test set of sacreBLEU."""
 
-    __test__ = False  # for pytest, which takes it for a test
+    __test__ = False  # pytest would collect it as a test
 
     sacrebleu: str = Field(description="its name, such as wmt14/full; `sacrebleu --list` lists them")
-    pair: str | None = Field(None, pattern=r"^[a-z]{2,3}-[a-z]{2,3}$", description="en-de; default: as asked for")
+    pair: str | None = Field(None, pattern=r"^[a-z]{2,3}-[a-z]{2,3}$", description="en-de; default: source-target")
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return self.sacrebleu
 
 
 class Indexed(Section):
-    """A corpus that the catalogue or mtdata knows by its id."""
+    """A corpus of the catalogue or of mtdata, by its id in mtdata."""
 
     mtdata: str = Field(
         pattern=r"^[^-]+-[^-]+-[^-]+-[^-]+-[^-]+$",
@@ -63,21 +63,21 @@ class Indexed(Section):
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return self.mtdata
 
 
 class Remote(Section):
-    """Files at URLs: two text files; or one archive or file that holds two texts, or pairs as TSV or TMX."""
+    """Files at URLs: two text files; or one archive or file with two texts, or with pairs as TSV or TMX."""
 
     url: str | tuple[str, str]
     sha256: Digest | tuple[Digest, Digest] | None = Field(
-        None, description="of the files as fetched; default: what the first fetch finds holds from then on"
+        None, description="of the fetched files; default: the checksum of the first fetch"
     )
     members: list[str] = Field(
-        [], max_length=2, description="the files in the archive, or patterns (*.de) that each fit one"
+        [], max_length=2, description="the files in the archive, or patterns (*.de) that each match one"
     )
-    form: Literal["text", "tsv", "tmx"] | None = Field(None, description="default: from the names; else text")
+    form: Literal["text", "tsv", "tmx"] | None = Field(None, description="default: by the names; else text")
     columns: tuple[Column, Column] = Field((0, 1), description="tsv: the two texts, from 0")
     documents: Column | None = Field(None, description="tsv: the column of document ids")
     languages: Languages | None = Field(None, description="of the two texts, in their order; default: source, target")
@@ -96,7 +96,7 @@ class Remote(Section):
         if isinstance(self.sha256, tuple) != isinstance(self.url, tuple) and self.sha256 is not None:
             raise ValueError("as many checksums as URLs")
         if len(self.urls) == 2 and (self.members or self.kind != "text"):
-            raise ValueError("two URLs are two text files, one a language, not archives and not tables")
+            raise ValueError("two URLs are two text files, one for each language, not archives or tables")
         if len(self.urls) == 1 and self.kind == "text" and len(self.members) != 2:
             raise ValueError("text comes as two files: give two URLs, or two members of an archive")
         if self.kind != "text" and len(self.members) == 2:
@@ -117,7 +117,7 @@ class Remote(Section):
 
     @property
     def kind(self) -> str:
-        """The form of the texts: as said, else by the ending of the member or URL."""
+        """The format of the texts: `form`, else by the suffix of the member or URL."""
         if self.form is not None:
             return self.form
         name = (self.members or [urlsplit(self.urls[0]).path])[0].lower()
@@ -127,7 +127,7 @@ class Remote(Section):
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return self.urls[0]
 
 
@@ -138,10 +138,10 @@ _FORMS: dict[str, type[Corpus]] = {
 
 
 def spec(tree: dict[str, Any]) -> Corpus:
-    """A corpus as a recipe names it: {path: …}, {name: …}, {sacrebleu: …}, {mtdata: …} or {url: …}, with its options.
+    """A corpus from a recipe: {path: …}, {name: …}, {sacrebleu: …}, {mtdata: …} or {url: …}, with its options.
 
     Raises:
-        UserError: none or several of these keys, an unknown key, or a value that cannot be.
+        UserError: none or several of these keys, an unknown key, or an invalid value.
     """
     named = [key for key in _FORMS if key in tree]
     if len(named) != 1:

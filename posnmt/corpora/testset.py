@@ -1,4 +1,4 @@
-"""sacreBLEU's test sets: fetched by our downloads, read by its own processing."""
+"""sacreBLEU's test sets: fetched by `Downloads`, processed by sacreBLEU."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from posnmt.errors import UserError, raise_all, refuse_unknown
 
 
 def choose_pair(name: str, wanted: str | None, languages: tuple[str, str]) -> str:
-    """The language pair of a test set to take, as `en-de`.
+    """The language pair of a test set, as `en-de`.
 
     Args:
         name: of the test set.
-        wanted: the pair that the recipe names, if it does.
+        wanted: the pair in the recipe, or None.
         languages: source and target.
 
     Raises:
@@ -31,7 +31,7 @@ def choose_pair(name: str, wanted: str | None, languages: tuple[str, str]) -> st
     pair = wanted or "-".join(languages)
     if {*pair.split("-")} != set(languages):
         raise UserError(
-            f"{name}: the pair {pair} is not {'-'.join(languages)}, which is asked for", "pair", "change one"
+            f"{name}: the pair {pair} is not {'-'.join(languages)}, which is requested", "pair", "change one"
         )
     if pair not in pairs:
         back = "-".join(reversed(pair.split("-")))
@@ -43,24 +43,27 @@ def choose_pair(name: str, wanted: str | None, languages: tuple[str, str]) -> st
 def write_test_set(name: str, pair: str, downloads: Downloads, folder: Path, say: Say) -> dict[str, Path]:
     """Fetch a test set and write its texts.
 
-    sacreBLEU's own processing turns the SGML, XML, TSV or plain files into lines; it finds them where it would have
-    unpacked them itself. Of several references the first is taken. Document ids are written where the set has them.
+    sacreBLEU converts the SGML, XML, TSV or plain files to lines; the files are put where it expects them. Of several
+    references the first is used. Document ids are written if the set has them.
 
     Args:
         name: of the test set.
-        pair: one that it has.
+        pair: one of its language pairs.
         downloads: the cache.
-        folder: where the files are made.
-        say: takes a line about a choice made.
+        folder: folder of the new files.
+        say: called with a line about a choice.
 
     Returns:
-        `source`, `target` and perhaps `documents` → file.
+        `source`, `target` and possibly `documents` → file.
+
+    Raises:
+        UserError: a file cannot be fetched, or sacreBLEU cannot read it.
     """
     from sacrebleu.dataset import DATASETS
 
     data: Any = copy.copy(DATASETS[name])
     raw = Path(tempfile.mkdtemp(prefix="raw-", dir=folder))
-    # Where a data set of sacreBLEU keeps its files is fixed when the package is imported, and is not for us.
+    # The folder of a data set of sacreBLEU is set when the package is imported; here it is replaced.
     data._outdir, data._rawdir = str(folder), str(raw)
     data.maybe_download = lambda: None
     needed = {_raw_name(member) for member in _members(data.langpairs[pair])}
@@ -68,12 +71,12 @@ def write_test_set(name: str, pair: str, downloads: Downloads, folder: Path, say
     try:
         files = dict(zip(data.fieldnames(pair), map(Path, data.get_files(pair)), strict=True))
         references = list(map(Path, data.get_reference_files(pair)))
-    except Exception as error:  # whatever its parsers raise on a file that is not what they know
+    except Exception as error:  # its parsers may raise anything on unexpected files
         raise UserError(
             f"sacreBLEU cannot read {name} {pair}: {error}", None, "is this sacreBLEU up to date?"
         ) from error
     if len(references) > 1:
-        say(f"{name} {pair}: the first of {len(references)} references is taken, {references[0].name}")
+        say(f"{name} {pair}: the first of {len(references)} references is used, {references[0].name}")
     texts = {"source": files["src"], "target": references[0]}
     ids = files.get("docid") or _document_ids(data, raw, pair, folder)
     if ids is not None and _clean_ids(ids):
@@ -83,17 +86,17 @@ def write_test_set(name: str, pair: str, downloads: Downloads, folder: Path, say
 
 
 def _members(entry: Any) -> list[str]:
-    """The files of a language pair, as the tables of sacreBLEU name them."""
+    """The files of a language pair, by their names in the tables of sacreBLEU."""
     return [entry["path"]] if isinstance(entry, dict) else list(entry)
 
 
 def _raw_name(member: str) -> str:
-    """The file without the number of a column, which TSV test sets write before it."""
+    """The name of the file without the column number that precedes it for TSV test sets."""
     return member.partition(":")[2] if member[:1].isdigit() and ":" in member else member
 
 
 def _unpack(data: Any, needed: set[str], raw: Path, downloads: Downloads) -> None:
-    """Fetch the files of a test set and put what is needed of them where sacreBLEU looks for it."""
+    """Fetch the files of a test set and put the needed ones where sacreBLEU expects them."""
     places = {member: raw / member for member in needed}
     for path in places.values():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -118,7 +121,7 @@ def _unpack(data: Any, needed: set[str], raw: Path, downloads: Downloads) -> Non
 
 
 def _document_ids(data: Any, raw: Path, pair: str, folder: Path) -> Path | None:
-    """The document ids of an SGML set of which sacreBLEU does not list them, if its files have them (2008)."""
+    """The document ids of an SGML set for which sacreBLEU does not list them, if its files have them (2008)."""
     from sacrebleu.dataset.fake_sgml import FakeSGMLDataset
 
     if not isinstance(data, FakeSGMLDataset):
@@ -129,7 +132,7 @@ def _document_ids(data: Any, raw: Path, pair: str, folder: Path) -> Path | None:
 
 
 def _clean_ids(path: Path) -> bool:
-    """Make each id one word, as only the first of a line counts; whether there are any."""
+    """Rewrite each id as one word, since only the first word of a line is used; whether every line has an id."""
     ids = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     path.write_text("".join(f"{'_'.join(identifier.split())}\n" for identifier in ids), encoding="utf-8", newline="\n")
     return all(identifier.strip() for identifier in ids)

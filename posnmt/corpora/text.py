@@ -1,4 +1,4 @@
-"""Fetched files of all forms as two files of aligned lines: pairs of text files, TSV and TMX."""
+"""Conversion of fetched files, text, TSV or TMX, to two files of aligned lines."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _LANGUAGE = ("{http://www.w3.org/XML/1998/namespace}lang", "lang")
 
 
 def write_text(files: Sequence[Path], out: Sequence[Path]) -> int:
-    """Two text files, line by line each other's translation, unpacked; the number of lines.
+    """Write two aligned text files, decompressed; return the number of lines.
 
-    Bytes stay as they are; a last line without line end gets one.
+    Bytes are not changed, except that a missing line end is added to the last line.
 
     Raises:
         UserError: they have different numbers of lines.
@@ -37,15 +37,15 @@ def write_text(files: Sequence[Path], out: Sequence[Path]) -> int:
 
 
 def write_tsv(file: Path, columns: Sequence[int], out: Sequence[Path], say: Say) -> int:
-    """Columns of tab-separated lines, a file each; the number of lines.
+    """Write columns of tab-separated lines, each to a file; return the number of lines.
 
-    Every line stays: one that has too few columns leaves blank what it does not have; such lines are counted and said.
+    No line is dropped: missing columns are left blank, and such lines are counted and reported.
 
     Args:
-        file: the table; it may be compressed.
+        file: the table, which may be compressed.
         columns: from 0; as many as `out`.
         out: the files to write.
-        say: takes what is odd.
+        say: called with a line about irregularities.
     """
     short = 0
     with unpacked(file) as stream:
@@ -59,15 +59,15 @@ def write_tsv(file: Path, columns: Sequence[int], out: Sequence[Path], say: Say)
 
         lines = _write_rows(rows(), out)
     if short:
-        say(f"{file.name}: {short:,} of {lines:,} lines have too few columns; what they lack is left blank")
+        say(f"{file.name}: {short:,} of {lines:,} lines have too few columns; the missing ones are left blank")
     return lines
 
 
 def write_tmx(file: Path, languages: Sequence[str], out: Sequence[Path], say: Say) -> int:
-    """The translation units of a TMX file that have both languages; the number of lines.
+    """Write the translation units of a TMX file that have both languages; return the number of lines.
 
-    Units without one of the languages have no pair to write; they are counted and said. Line breaks and tabs inside a
-    segment become blanks. TMX 1.4b; a regional code such as `de-DE` counts as `de`.
+    Units that lack one of the languages are skipped, counted and reported. Line breaks and tabs inside a segment become
+    blanks. TMX 1.4b; a regional code such as `de-DE` is treated as `de`.
 
     Raises:
         UserError: not well-formed, or no unit has both languages.
@@ -85,14 +85,14 @@ def write_tmx(file: Path, languages: Sequence[str], out: Sequence[Path], say: Sa
 
         lines = _write_rows(rows(), out)
     if not lines:
-        raise UserError(f"none of {units:,} units has both {' and '.join(languages)}", file, "look at its languages")
+        raise UserError(f"none of {units:,} units has both {' and '.join(languages)}", file, "check its languages")
     if lines < units:
-        say(f"{file.name}: {units - lines:,} of {units:,} units lack text in one of the languages; left out")
+        say(f"{file.name}: {units - lines:,} of {units:,} units lack text in one of the languages and are skipped")
     return lines
 
 
 def _units(stream: BinaryIO, file: Path) -> Iterator[ElementTree.Element]:
-    """The translation units, one at a time; what has been read is freed."""
+    """The translation units as a stream; units that have been read are freed."""
     try:
         root = None
         for event, element in ElementTree.iterparse(stream, events=("start", "end")):
@@ -101,7 +101,7 @@ def _units(stream: BinaryIO, file: Path) -> Iterator[ElementTree.Element]:
                 yield element
                 root.clear()
     except ElementTree.ParseError as error:
-        raise UserError(f"not well-formed XML: {error}", file, "remove it, and fetch it once more") from None
+        raise UserError(f"not well-formed XML: {error}", file, "remove it, and fetch it again") from None
 
 
 def _language(part: ElementTree.Element) -> str:
@@ -115,7 +115,7 @@ def _segment(part: ElementTree.Element) -> str:
 
 
 def _write_rows(rows: Iterable[Sequence[bytes]], out: Sequence[Path]) -> int:
-    """Write aligned files: of each row one line to each file; the number of rows."""
+    """Write aligned files, one line of each row to each file; return the number of rows."""
     count = 0
     with ExitStack() as stack:
         files = [stack.enter_context(path.open("wb")) for path in out]

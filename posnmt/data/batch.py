@@ -1,4 +1,4 @@
-"""Batches: by tokens or by sentences, of sentences of like length, in a seeded order with an exact cursor.
+"""Batches by tokens or by sentences, of similar lengths, in a seeded order with an exact cursor.
 
 Shapes: B rows, J source tokens, T target tokens (both padded to the longest row).
 """
@@ -21,13 +21,13 @@ Pair = tuple[NDArray[np.int32], NDArray[np.int32]]
 
 
 class Pairs(Protocol):
-    """Numbered sentence pairs with known lengths; a split of a store is one."""
+    """Numbered sentence pairs with known lengths, such as a split of a store."""
 
     source_lengths: NDArray[np.int32]
     target_lengths: NDArray[np.int32]
 
     def pair(self, index: int) -> Pair:
-        """One of them."""
+        """The pair with this number."""
         ...
 
 
@@ -40,7 +40,7 @@ class Batch:
         source_lengths: [B] real tokens, eos included.
         target_in: [B,T] bos, then the target.
         target_out: [B,T] the target, then eos; pad elsewhere.
-        tokens: real target tokens, eos included: what the loss is summed over.
+        tokens: number of real target tokens, eos included, over which the loss is summed.
     """
 
     source: Tensor
@@ -51,7 +51,7 @@ class Batch:
 
     @property
     def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """What a model and its loss read: source, source_lengths, target_in, target_out."""
+        """The inputs of a model and its loss: source, source_lengths, target_in, target_out."""
         return self.source, self.source_lengths, self.target_in, self.target_out
 
     def to(self, device: torch.device) -> Batch:
@@ -62,7 +62,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Cursor:
-    """Where in the endless sequence of batches a run stands: the next batch is number `batch` of pass `epoch`."""
+    """A position in the endless sequence of batches: the next batch is number `batch` of pass `epoch`."""
 
     epoch: int = 0
     batch: int = 0
@@ -71,16 +71,16 @@ class Cursor:
 class BatchPlan:
     """The endless sequence of batches of a corpus: pass after pass, each in an order drawn from (seed, pass).
 
-    Pairs are sorted by the length of one side, and among equals by that of the other, before they are cut into batches,
-    so that little is padded; every pair occurs once in a pass; a pair longer than the limit makes a batch of its own.
-    The same arguments give the same sequence on every machine and process.
+    To reduce padding, pairs are sorted by the length of one side, and among equal lengths by that of the other, before
+    they are divided into batches. Every pair occurs once in a pass; a pair longer than the limit is a batch of its own.
+    The sequence is the same on every machine and in every process.
 
     Args:
         pairs: the corpus.
-        size: most padded tokens of a batch on either side, or sentences.
-        unit: what `size` counts.
+        size: limit of padded tokens on either side, or of sentences.
+        unit: unit of `size`.
         seed: of the order.
-        sort_by: the side whose length counts first.
+        sort_by: the primary side of sorting.
     """
 
     def __init__(
@@ -96,20 +96,20 @@ class BatchPlan:
         self._batches: list[NDArray[np.int64]] = []
 
     def epoch(self, number: int) -> list[NDArray[np.int64]]:
-        """The batches of one pass, each the numbers of its pairs."""
+        """The batches of one pass, each as an array of pair numbers."""
         if number != self._epoch:
             generator = np.random.default_rng([self.seed, number])
             shuffled = generator.permutation(len(self.pairs.source_lengths))
             sources, targets = self.pairs.source_lengths[shuffled], self.pairs.target_lengths[shuffled]
             keys = (sources, targets) if self.sort_by == "target" else (targets, sources)  # the last key counts first
-            order = shuffled[np.lexsort(keys)]  # stable: pairs of one shape stay shuffled
+            order = shuffled[np.lexsort(keys)]  # stable: pairs of equal lengths stay shuffled
             batches = self._cut(order)
             self._batches = [batches[index] for index in generator.permutation(len(batches))]
             self._epoch = number
         return self._batches
 
     def take(self, cursor: Cursor, count: int) -> tuple[list[NDArray[np.int64]], Cursor]:
-        """The next `count` batches from a cursor, over the end of a pass where need be, and the cursor after them."""
+        """The next `count` batches from a cursor, across the end of a pass if necessary, and the cursor after them."""
         chosen: list[NDArray[np.int64]] = []
         while len(chosen) < count:
             batches = self.epoch(cursor.epoch)
@@ -120,13 +120,13 @@ class BatchPlan:
         return chosen, cursor
 
     def tokens(self, batches: Sequence[NDArray[np.int64]]) -> tuple[int, int]:
-        """Real source and target tokens of batches, eos included, from the lengths alone."""
+        """Numbers of real source and target tokens of batches, eos included, from the lengths alone."""
         numbers = np.concatenate(batches)
         source, target = self.pairs.source_lengths[numbers], self.pairs.target_lengths[numbers]
         return int(source.sum()) + len(numbers), int(target.sum()) + len(numbers)
 
     def _cut(self, order: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Cut an order into batches that fit the limit."""
+        """Divide an order into batches within the limit."""
         if self.unit == "sentences":
             return [order[start : start + self.size] for start in range(0, len(order), self.size)]
         longest = np.maximum(self.pairs.source_lengths[order], self.pairs.target_lengths[order]) + 1
@@ -134,9 +134,9 @@ class BatchPlan:
 
 
 def fit(lengths: NDArray[np.int32], limit: int) -> Iterator[tuple[int, int]]:
-    """Cut a row of lengths, in order, into runs whose padded size (rows x longest) stays within a limit.
+    """Divide a sequence of lengths into runs whose padded size (rows x longest) is within a limit.
 
-    A length above the limit makes a run of its own. Yields (start, end) of each run.
+    A length above the limit is a run of its own. Yields (start, end) of each run.
     """
     start = 0
     while start < len(lengths):
@@ -158,7 +158,7 @@ def collate(pairs: Sequence[Pair]) -> Batch:
 def pad(
     rows: Sequence[NDArray[np.int32] | Sequence[int]], before: int | None = None, after: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Rows of subwords as one right-padded tensor [B,T], with a symbol before or after each; and real lengths [B]."""
+    """Rows of subwords as a right-padded tensor [B,T], each with a symbol before or after it, and real lengths [B]."""
     first, extra = int(before is not None), int(before is not None) + int(after is not None)
     lengths = np.array([len(row) + extra for row in rows], dtype=np.int64)
     padded = np.full((len(rows), int(lengths.max())), PAD, dtype=np.int64)

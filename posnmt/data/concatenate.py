@@ -1,4 +1,4 @@
-"""Concatenated-pair augmentation: longer training sentences, made of two (a control for any position scheme)."""
+"""Concatenated-pair augmentation: longer training sentences, a control for any position scheme."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from posnmt.data.store import Split
 
 
 class Concatenated:
-    """A split and, after its own pairs, pairs that are two of them joined, source to source and target to target.
+    """A split, followed by concatenations of two of its pairs, source to source and target to target.
 
     Kondo et al. 2021 ("Sentence Concatenation Approach to Data Augmentation for Neural Machine Translation"), without a
-    separator: subwords mark where a word begins, so the ids of two sentences in a row are those of the joined text.
+    separator: subwords mark the start of a word, so the concatenated ids are those of the concatenated text.
 
     Args:
         split: the corpus.
-        share: joined pairs for each pair of the corpus; 1 doubles the number of pairs.
-        seed: of the draw; the same pairs in every pass.
+        share: number of concatenated pairs relative to the corpus; 1 doubles the number of pairs.
+        seed: of the draw; the pairs are the same in every pass.
     """
 
     def __init__(self, split: Split, share: float, seed: int) -> None:
@@ -30,7 +30,7 @@ class Concatenated:
         )
 
     def __len__(self) -> int:
-        """The number of pairs, the joined ones included."""
+        """The number of pairs, concatenated ones included."""
         return len(self.source_lengths)
 
     def pair(self, index: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -41,7 +41,7 @@ class Concatenated:
         return np.concatenate([source, more_source]), np.concatenate([target, more_target])
 
     def where(self, index: int) -> str:
-        """Where a pair comes from, for errors."""
+        """The origin of a pair, for errors."""
         if index < len(self.split):
             return self.split.where(index)
         return " joined with ".join(self.split.where(int(each)) for each in self._parts(index))

@@ -1,7 +1,8 @@
-"""Reading text files: line by line, strictly, without ever losing a line.
+"""Strict line-by-line reading of text files.
 
-A file is read as bytes and split on "\\n" alone (a line may hold U+2028 or U+0085). What is wrong with it is gathered
-in `Findings`: every kind of fault of every file with its first place and its number, so that one run tells them all.
+A file is read as bytes and split on "\\n" only (a line may contain U+2028 or U+0085), and no line is skipped. Faults
+are collected in `Findings`: the first occurrence and the count of each kind in each file, so that one run reports them
+all.
 """
 
 from __future__ import annotations
@@ -22,30 +23,30 @@ from posnmt.config.schema import Corpus
 from posnmt.config.yaml import expand
 from posnmt.errors import UserError, existing_file, raise_all
 
-# kind of fault -> what to say, what to do
+# kind of fault -> message, advice
 _SENTENCES = {
     "utf-8": ("not valid UTF-8: {detail}", "save the file as UTF-8"),
-    "nul": ("a NUL character: {detail}", "remove it; text holds none"),
+    "nul": ("a NUL character: {detail}", "remove it"),
     "empty": ("empty line", "fill it, or set data.accept: [empty] to drop such pairs, counted"),
     "crlf": ("line ends in CRLF", "convert it to LF, or set data.accept: [crlf] to remove the CR, counted"),
     "columns": ("wrong number of tab-separated columns: {detail}", "write source <tab> target [<tab> document id]"),
 }
-# A byte order mark only says how the file is encoded: it is removed and counted, never a fault.
+# A byte order mark is removed and counted, and is not a fault.
 BYTE_ORDER_MARK = "byte order mark"
-# Lines that are read, encoded and written together.
+# Number of lines that are read, encoded and written together.
 CHUNK = 10_000
 
 
 @dataclass(frozen=True)
 class TextFile:
-    """A text file and the part it plays, such as `data.train.source`."""
+    """A text file and its role, such as `data.train.source`."""
 
     role: str
     path: Path
 
     @property
     def compression(self) -> str:
-        """`.gz`, `.xz` or nothing: the ending of the name decides."""
+        """`.gz`, `.xz` or nothing, by the suffix of the name."""
         return self.path.suffix if self.path.suffix in (".gz", ".xz") else ""
 
 
@@ -59,12 +60,12 @@ class Pair(NamedTuple):
 
     @property
     def blank(self) -> bool:
-        """Whether a side holds nothing but white space."""
+        """Whether a side has only white space."""
         return not self.source.strip() or not self.target.strip()
 
 
 class Chunk(NamedTuple):
-    """Pairs that follow each other, as columns: line numbers, texts, and documents (None: no pair has one)."""
+    """Consecutive pairs as columns: line numbers, texts, and documents (None: no pair has one)."""
 
     lines: Sequence[int]
     sources: list[str]
@@ -73,11 +74,11 @@ class Chunk(NamedTuple):
 
 
 class Findings:
-    """What reading text files brought to light: faults, and things counted.
+    """The faults in text files, with their counts.
 
     Args:
-        accept: kinds that are no faults here (`empty`, `crlf`); they are counted all the same.
-        stop: raise at the first fault; else gather them for `raise_all`.
+        accept: kinds that are counted but are not faults (`empty`, `crlf`).
+        stop: raise at the first fault; otherwise collect them for `raise_all`.
     """
 
     def __init__(self, accept: Iterable[str] = (), stop: bool = False) -> None:
@@ -89,20 +90,20 @@ class Findings:
         self._other: list[UserError] = []
 
     def add(self, kind: str, file: TextFile, line: int, detail: str = "") -> None:
-        """Note one line with a fault (or an accepted oddity) of some kind."""
+        """Record a line with a fault, or an accepted irregularity."""
         self._counts[file, kind] += 1
         self._first.setdefault((file, kind), (line, detail))
         if self.stop and kind not in self.accept:
             raise self._fault(file, kind)
 
     def unreadable(self, file: TextFile, fault: UserError) -> None:
-        """Note that a file could not be read to its end."""
+        """Record that a file could not be read to its end."""
         if self.stop:
             raise fault
         self._unreadable[file] = fault
 
     def misaligned(self, files: list[TextFile], counts: list[int]) -> None:
-        """Note different line counts, unless a file could not be read to its end and its count is unknown."""
+        """Record different line counts, unless a file could not be read to its end, so that its count is unknown."""
         if any(file in self._unreadable for file in files):
             return
         counted = ", ".join(f"{file.path} has {count:,}" for file, count in zip(files, counts, strict=True))
@@ -113,12 +114,12 @@ class Findings:
         self._other.append(fault)
 
     def count(self, file: TextFile, kind: str) -> int:
-        """How many lines of a file were of some kind."""
+        """The number of lines of a file with a fault of this kind."""
         return self._counts[file, kind]
 
     def raise_all(self) -> None:
-        """Raise every fault gathered, one a file and kind; do nothing when there is none."""
-        # by line: files are read in turn, some lines at a time
+        """Raise all collected faults, one for each file and kind; do nothing if there are none."""
+        # sorted by line, since files are read alternately
         ordered = sorted(self._first, key=lambda each: self._first[each][0])
         faults = [self._fault(file, kind) for file, kind in ordered if kind not in self.accept]
         raise_all([*self._unreadable.values(), *self._other, *faults])
@@ -132,10 +133,10 @@ class Findings:
 
 
 def open_text(file: TextFile) -> BinaryIO:
-    """A text file opened for reading bytes, unpacked by the ending of its name.
+    """A text file opened for reading bytes, decompressed by the suffix of its name.
 
     Raises:
-        UserError: it is missing, a folder, or may not be read.
+        UserError: it is missing, a folder, or not readable.
     """
     path = existing_file(file.path, file.role)
     openers: dict[str, Callable[..., Any]] = {"": open, ".gz": gzip.open, ".xz": lzma.open}
@@ -148,13 +149,13 @@ def open_text(file: TextFile) -> BinaryIO:
 def decode_lines(
     stream: Iterable[bytes], file: TextFile, findings: Findings, blank_is_fault: bool = True
 ) -> Iterator[str]:
-    """Lines of bytes as strings without line ends, checked; every line that goes in comes out.
+    """Decode and check lines; every input line yields a string without its line end.
 
     Args:
         stream: lines split on "\\n", such as an open binary file or `sys.stdin.buffer`.
-        file: what to call the stream in a message.
-        findings: where faults are noted; a gathered fault leaves a stand-in line, so that counting goes on.
-        blank_is_fault: whether a line of white space alone is noted.
+        file: names the stream in messages.
+        findings: collects faults; a faulty line yields a replacement, so that lines stay aligned.
+        blank_is_fault: whether a line with only white space is a fault.
     """
     for number, raw in enumerate(stream, start=1):
         yield _decode_line(raw, number, file, findings, blank_is_fault)
@@ -183,7 +184,7 @@ def _decode_line(raw: bytes, number: int, file: TextFile, findings: Findings, bl
 
 
 def _decode_block(raws: list[bytes], first: int, file: TextFile, findings: Findings, blank_is_fault: bool) -> list[str]:
-    """Lines as in `decode_lines`: all at once where there is nothing to find, which is ten times as fast."""
+    """Lines as in `decode_lines`: all at once if there are no faults, which is ten times as fast."""
     joined = b"".join(raws)
     if b"\r" not in joined and b"\0" not in joined and not (first == 1 and joined.startswith(codecs.BOM_UTF8)):
         with contextlib.suppress(UnicodeDecodeError):
@@ -194,15 +195,15 @@ def _decode_block(raws: list[bytes], first: int, file: TextFile, findings: Findi
 
 
 def read_lines(file: TextFile, findings: Findings, blank_is_fault: bool = True) -> Iterator[str]:
-    """The lines of a plain, .gz or .xz file, checked as in `decode_lines`; streaming.
+    """The lines of a plain, .gz or .xz file, checked as in `decode_lines`, as a stream.
 
-    A missing or empty file, a folder and a damaged archive are faults too. A last line without line end is a line.
+    A missing or empty file, a folder and a damaged archive are faults too. The last line needs no line end.
     """
     return decode_lines(_raw_lines(file, findings), file, findings, blank_is_fault)
 
 
 def _read_blocks(file: TextFile, findings: Findings, blank_is_fault: bool = True) -> Iterator[list[str]]:
-    """The lines of `read_lines` in lists of `CHUNK`, the last one shorter; several times as fast."""
+    """The lines of `read_lines` in lists of up to `CHUNK`, several times as fast."""
     raws, first = _raw_lines(file, findings), 1
     while block := list(itertools.islice(raws, CHUNK)):
         yield _decode_block(block, first, file, findings, blank_is_fault)
@@ -210,7 +211,7 @@ def _read_blocks(file: TextFile, findings: Findings, blank_is_fault: bool = True
 
 
 def _raw_lines(file: TextFile, findings: Findings) -> Iterator[bytes]:
-    """The lines of a file with their ends, as bytes; their number is noted, or that they cannot all be read."""
+    """The lines of a file as bytes with their ends; records their number, or that the file is unreadable."""
     try:
         stream = open_text(file)
     except UserError as fault:
@@ -233,11 +234,11 @@ def _raw_lines(file: TextFile, findings: Findings) -> Iterator[bytes]:
 
 
 def corpus_files(corpus: Corpus, root: str | Path, role: str) -> dict[str, TextFile]:
-    """The files of a corpus by part: source, target and perhaps documents, or tsv.
+    """The files of a corpus by part: source, target and possibly documents; or tsv.
 
     Args:
         corpus: the section of the configuration.
-        root: folder that relative paths start from.
+        root: base folder of relative paths.
         role: config key of the corpus, such as `data.train`.
 
     Raises:
@@ -252,11 +253,11 @@ def corpus_files(corpus: Corpus, root: str | Path, role: str) -> dict[str, TextF
 
 
 def read_pairs(files: dict[str, TextFile], findings: Findings) -> Iterator[Pair]:
-    """The pairs of a corpus in their order, streaming; pairs with a blank side are noted and come out as well.
+    """The pairs of a corpus in order, as a stream, pairs with a blank side included.
 
     Args:
-        files: what `corpus_files` gives.
-        findings: where faults are noted, different line counts among them.
+        files: result of `corpus_files`.
+        findings: collects faults, including different line counts.
     """
     for chunk in read_chunks(files, findings):
         documents = chunk.documents or itertools.repeat(None)
@@ -264,14 +265,14 @@ def read_pairs(files: dict[str, TextFile], findings: Findings) -> Iterator[Pair]
 
 
 def read_chunks(files: dict[str, TextFile], findings: Findings) -> Iterator[Chunk]:
-    """The pairs of `read_pairs`, up to `CHUNK` at a time: several times as fast."""
+    """The pairs of `read_pairs`, up to `CHUNK` at a time, several times as fast."""
     return _read_table(files["tsv"], findings) if "tsv" in files else _read_aligned(files, findings)
 
 
 def _read_aligned(files: dict[str, TextFile], findings: Findings) -> Iterator[Chunk]:
-    """Pairs from two files, and from a third one with document ids if there is one."""
+    """Pairs from two files, and from a third file of document ids if there is one."""
     parts = [part for part in ("source", "target", "documents") if part in files]
-    # a line without a document id is a pair that belongs to no document
+    # a blank line in the file of documents: a pair without a document
     streams = [_read_blocks(files[part], findings, blank_is_fault=part != "documents") for part in parts]
     first = 1
     for blocks in itertools.zip_longest(*streams, fillvalue=[]):

@@ -1,4 +1,4 @@
-"""Pairs to subword ids, a chunk at a time: what is kept, what is dropped and why, and the books of both."""
+"""Encodes pairs as subword ids, a chunk at a time, with counts of kept and dropped pairs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ REASONS = ("empty", "no subwords", "source too long", "target too long", "both t
 
 @dataclass
 class Account:
-    """The books of a split, or of a part of it.
+    """The counts of a split, or of a part of it.
 
     Attributes:
-        read, kept, kept_too_long: pairs; the last are kept though longer than `data.max_length`.
+        read, kept, kept_too_long: pairs; the last are kept although longer than `data.max_length`.
         dropped: pairs for each of `REASONS`.
-        subwords, unknown, longest: of the source and the target of what is kept.
+        subwords, unknown, longest: of the source and the target of kept pairs.
     """
 
     read: int = 0
@@ -38,7 +38,7 @@ class Account:
     longest: list[int] = field(default_factory=lambda: [0, 0])
 
     def add(self, part: Account) -> None:
-        """Enter the books of a part."""
+        """Add the counts of a part."""
         self.read += part.read
         self.kept += part.kept
         self.kept_too_long += part.kept_too_long
@@ -49,7 +49,7 @@ class Account:
             self.longest[side] = max(self.longest[side], part.longest[side])
 
     def manifest(self) -> dict[str, Any]:
-        """The books as the manifest has them."""
+        """The counts in the form of the manifest."""
         dropped = {reason: self.dropped[reason] for reason in REASONS}
         books = {"read": self.read, "kept": self.kept, "dropped": dropped, "kept_too_long": self.kept_too_long}
         for side, name in enumerate(("source", "target")):
@@ -59,7 +59,7 @@ class Account:
 
 
 class Encoded(NamedTuple):
-    """A chunk as it goes into a store: rows that are kept; line, reason and lengths of the others; the books."""
+    """An encoded chunk: kept rows; line, reason and lengths of the dropped pairs; the counts."""
 
     rows: pa.RecordBatch
     dropped: list[tuple[int, str, int, int]]
@@ -68,12 +68,12 @@ class Encoded(NamedTuple):
 
 @dataclass(frozen=True)
 class EncodeChunk:
-    """Encodes the pairs of a split and decides on each: length drops training pairs alone, for dev is to measure.
+    """Encodes the pairs of a split and selects those to keep; dev, for evaluation, has no limit of length.
 
     Args:
         text: the text pipeline.
-        split: `train` or `dev`; dev keeps its text.
-        max_length: subwords a side, or None.
+        split: `train` or `dev`; the text of dev is stored.
+        max_length: most subwords of a side; None: no limit.
     """
 
     text: TextPipeline
@@ -81,7 +81,7 @@ class EncodeChunk:
     max_length: int | None
 
     def __call__(self, chunk: Chunk) -> Encoded:
-        """The chunk as it goes into the store."""
+        """The encoded chunk."""
         sides = [self.text.source.encode_flat(chunk.sources), self.text.target.encode_flat(chunk.targets)]
         source, target = (lengths for _, lengths in sides)
         reasons, too_long = self._reasons(chunk, source, target)
@@ -111,7 +111,7 @@ class EncodeChunk:
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """For each pair 0 (kept) or 1 + the index of the reason, and whether a side is longer than the limit."""
         limit = np.inf if self.max_length is None else self.max_length
-        # 1, 2 or 3: the source, the target, both
+        # 1: the source, 2: the target, 3: both
         over = (source > limit) + 2 * (target > limit)
         texts = zip(chunk.sources, chunk.targets, strict=True)
         blank = [not (source_text.strip() and target_text.strip()) for source_text, target_text in texts]
@@ -121,17 +121,17 @@ class EncodeChunk:
 
 @dataclass(frozen=True)
 class CountForms:
-    """Counts how the words of a chunk are written, for truecasing; pairs with a blank side do not count.
+    """Counts the forms of the words of a chunk, for truecasing; pairs with a blank side are ignored.
 
     Args:
-        source, target: the tokenisation of a side that is truecased, or None.
+        source, target: the tokenisation of the side if it is truecased, or None.
     """
 
     source: Words | None
     target: Words | None
 
     def __call__(self, chunk: Chunk) -> tuple[Counter[str], Counter[str]]:
-        """The forms of the sources' and of the targets' words, in the order of the text; none of a side of None."""
+        """The forms of source and of target words, in the order of the text; empty for a side that is None."""
         learners = TruecaseLearner(), TruecaseLearner()
         for source, target in zip(chunk.sources, chunk.targets, strict=True):
             if source.strip() and target.strip():
@@ -142,7 +142,7 @@ class CountForms:
 
 
 def _strings(texts: list[Any] | None, rows: NDArray[np.int64]) -> pa.Array:
-    """Some of the texts as a column; nulls where there are none."""
+    """A selection of texts as a column; nulls if there are no texts."""
     if texts is None:
         return pa.array([None] * len(rows), pa.large_string())
     return pa.array([texts[row] for row in rows], pa.large_string())

@@ -1,4 +1,4 @@
-"""The first pass of `prepare`: every line is checked, and the text pipeline is learned, or taken from elsewhere."""
+"""The first pass of `prepare`: checks every line, and learns the text pipeline or loads an existing one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from posnmt.errors import UserError, raise_all
 from posnmt.parallel.processes import ordered_map
 
 REPORT_EVERY = 100_000
-# Fixed, not train.seed: runs that differ in their seed share one vocabulary and one store.
+# Fixed, and not train.seed, so that runs with different seeds share one vocabulary and one store.
 SAMPLE_SEED = 1
 HELD_OUT_SEED = 2
 
@@ -96,15 +96,15 @@ def learn(config: Config, files: Files, processes: int, say: Report) -> Learned:
 
 
 def text_folder(config: Config) -> Path:
-    """The folder of `subword.text`, which is set."""
+    """The folder that `subword.text` names."""
     return Path(config.data.root) / expand(str(config.subword.text), "subword.text")
 
 
 def _load_pipeline(config: Config) -> TextPipeline:
-    """The pipeline of `subword.text`; what the config says of text must be true of it.
+    """The pipeline of `subword.text`, checked against the settings of the config.
 
     Raises:
-        UserError: names every setting that is not.
+        UserError: lists every setting that differs.
     """
     data, folder = config.data, text_folder(config)
     text = TextPipeline.load(folder)
@@ -138,7 +138,7 @@ def _load_pipeline(config: Config) -> TextPipeline:
 
 
 def _of_sides(source: str, target: str) -> str | dict[str, str]:
-    """The tokenisers of both sides as a config has them."""
+    """The tokenisers of both sides in the form of a config."""
     return source if source == target else {"source": source, "target": target}
 
 
@@ -153,7 +153,7 @@ def _sampled(chunks: Iterable[Chunk], sample: Reservoir[tuple[str, str]], held_o
 
 
 def _tokenised(words: Words, texts: list[str], processes: int) -> list[str]:
-    """The texts as they go into subwords."""
+    """The texts tokenised."""
     if words.tokeniser == "none":
         return texts
     chunks = (texts[first : first + CHUNK] for first in range(0, len(texts), CHUNK))
@@ -162,7 +162,7 @@ def _tokenised(words: Words, texts: list[str], processes: int) -> list[str]:
 
 
 def with_progress(chunks: Iterable[Chunk], doing: str, say: Report) -> Iterator[Chunk]:
-    """The same chunks; says what is being done and how far it has come."""
+    """The same chunks, with progress reports."""
     say(doing)
     reported = 0
     for chunk in chunks:

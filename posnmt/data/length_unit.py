@@ -1,6 +1,6 @@
-"""What the length of a line counts: words, characters or subwords, of the text as given.
+"""Units of the length of a line: words, characters or subwords.
 
-No begin or end symbol is counted.
+Begin and end symbols are not counted.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ CountLengths = Callable[[list[str]], list[int]]
 
 
 def length_unit(unit: str, subword_model: Path | None = None, side: str = "source") -> CountLengths:
-    """The function that gives the length of each line in a unit.
+    """The function that counts the length of each line in a unit.
 
     Args:
         unit: `words` (separated by blanks), `tokens` (likewise, of text that is already tokenised or in subwords),
             `characters` (Unicode code points, blanks included) or `subwords`.
-        subword_model: for `subwords`, and only for them: the SentencePiece `.model` file, which cuts the text as it is;
-            or the `text` folder of a run or a store, which tokenises it first, as in training.
-        side: `source` or `target`, of a folder.
+        subword_model: only for `subwords`: a SentencePiece `.model` file, for text that is already tokenised; or the
+            `text` folder of a run or a store, which also tokenises, as in training.
+        side: `source` or `target`, for a folder.
 
     Raises:
-        UserError: an unknown unit, a subword model missing, unreadable or not wanted.
+        UserError: an unknown unit, or a subword model that is missing, unreadable or not applicable.
     """
     if unit not in UNITS:
         raise UserError(f"no unit of length is called {unit!r}", "--unit", f"choose from {', '.join(UNITS)}")

@@ -1,9 +1,9 @@
-"""Moses' word tokenisation: sacremoses' rules and results, many times as fast.
+"""Moses' word tokenisation: the rules and results of sacremoses, many times as fast.
 
-sacremoses applies every rule to every line, some with sets of ten thousand characters made anew for each full stop.
-Here the rules see what stands between two blanks, and what they make of it is remembered. They look no further, but
-for two: whether a full stop belongs to its word may depend on how the next one starts, which is decided line by line;
-and an apostrophe uses up the blank beside it, so that a line with two of them around a blank is taken as a whole.
+sacremoses applies every rule to every line, some with sets of ten thousand characters rebuilt for each full stop. Here
+the rules are applied to the text between two blanks, and the results are cached. Two rules depend on more context:
+whether a full stop belongs to its word may depend on the start of the next word, which is decided for each line; and an
+apostrophe consumes the blank next to it, so a line with two apostrophes around a blank is processed as a whole.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-# Characters of remembered text, for some 30 MB. All is forgotten when there are more: frequent words come back soon.
+# Characters of cached text, some 30 MB. The cache is cleared when it is full: frequent words return soon.
 REMEMBERED = 2**20
 
-# What is no text; sacremoses removes it after it has made runs of white space one blank.
+# Control characters, which sacremoses removes after it has collapsed white space.
 _CONTROL = re.compile(r"[\0-\x08\x0e-\x1b]")
 _NUMERIC_ONLY = re.compile(r"\s#NUMERIC_ONLY#")
 _DIGITS = frozenset("0123456789")
-# Runs of full stops are words of letters while the rules work. Such a word in the text becomes full stops, as there.
+# Runs of full stops are replaced by words of letters during the rules. As in sacremoses, such a word in the text
+# becomes full stops.
 _DOT_MARKER = re.compile(r"(?:DOT)+MULTI")
 _SCRIPTS = {
     "zh": ["Han"],
@@ -28,18 +29,18 @@ _SCRIPTS = {
     "cjk": ["Hangul", "Hiragana", "Katakana", "Han"],
 }
 
-# A sign without which the rule finds nothing, what it finds, what takes its place.
+# A character without which the rule cannot match, the pattern, the replacement.
 Rule = tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]]
 
 
 class Piece(NamedTuple):
-    """What the rules make of the text between two blanks.
+    """The result of the rules for the text between two blanks.
 
     Attributes:
         first: the first character of its first token.
-        text: its tokens, with one blank between them.
-        parted: the same with the last full stop as a token of its own, where the next token decides; else None.
-        before_number: whether that full stop stays when a number follows (`No. 5`).
+        text: its tokens, separated by single blanks.
+        parted: the same with the last full stop as a separate token, if that depends on the next token; else None.
+        before_number: whether the full stop stays with its word before a number (`No. 5`).
     """
 
     first: str
@@ -49,10 +50,10 @@ class Piece(NamedTuple):
 
 
 class MosesTokeniser:
-    """Moses' tokeniser without escapes. Pickles without what it remembers, so that worker processes may have it.
+    """Moses' tokeniser without escapes. Can be pickled for worker processes, without its cache.
 
     Args:
-        language: code for the rules; one that sacremoses has no list for gets the English non-breaking prefixes.
+        language: code for the rules; without a list in sacremoses it has the English non-breaking prefixes.
     """
 
     def __init__(self, language: str) -> None:
@@ -77,14 +78,14 @@ class MosesTokeniser:
         return self.__dict__ | {"_pieces": {}, "_held": 0}
 
     def tokenise(self, text: str) -> str:
-        """One line as tokens with one blank between them: what sacremoses' `tokenize(text, return_str=True,
-        escape=False)` gives, the blank at the end of a line that ends in `.'` included."""
+        """One line as tokens separated by single blanks, exactly as sacremoses' `tokenize(text, return_str=True,
+        escape=False)`, including the blank at the end of a line that ends in `.'`."""
         parts = text.split()
         line = " ".join(parts)
         if "' '" in line or _CONTROL.search(line):
             line = _CONTROL.sub("", line).strip()
             parts = [line] if line else []
-        # A blank on either side, but where the line starts or ends: some rules ask for it.
+        # A blank on each side, except at the ends of the line: some rules match it.
         for index in range(1, len(parts)):
             parts[index - 1] += " "
             parts[index] = " " + parts[index]
@@ -94,10 +95,10 @@ class MosesTokeniser:
         return _DOT_MARKER.sub(_dots, line) if "MULTI" in line else line
 
     def _piece(self, part: str) -> Piece:
-        """The rules applied to the text between two blanks, the blanks included; what comes out is remembered."""
+        """The rules applied to the text between two blanks, with these blanks; the result is cached."""
         text = part.strip()
         stem, mark = (text[:-1], text[-1]) if text[-1] in ",." else (text, "")
-        if stem and self._alphanumeric.issuperset(stem):  # most words: a mark after it is all that a rule could find
+        if stem and self._alphanumeric.issuperset(stem):  # most words: only a final comma or full stop can match
             piece = Piece(text[0], f"{stem} ,", None, False) if mark == "," else self._token(text)
         else:
             piece = self._ruled(part)
@@ -109,7 +110,7 @@ class MosesTokeniser:
         return piece
 
     def _ruled(self, part: str) -> Piece:
-        """All rules applied, one after the other."""
+        """All rules applied in order."""
         text = part.translate(self._padded)
         for sign, rule, replacement in self._rules:
             if sign in text:
@@ -120,7 +121,7 @@ class MosesTokeniser:
         return Piece(tokens[0].first, joined, last.parted and self._join(tokens), last.before_number)
 
     def _token(self, token: str) -> Piece:
-        """A token, and whether a full stop at its end belongs to it: yes, or it depends on what follows."""
+        """A token, and whether a full stop at its end belongs to it in any case or depends on the next token."""
         word = token[:-1]
         if not word or not token.endswith("."):
             return Piece(token[0], token, None, False)
@@ -129,7 +130,7 @@ class MosesTokeniser:
         return Piece(token[0], token, f"{word} .", word in self._before_number)
 
     def _join(self, pieces: list[Piece]) -> str:
-        """The tokens of a line, with the full stops left where they are or parted from their words."""
+        """The tokens of a line, with final full stops kept or separated depending on the next token."""
         tokens = []
         for index, (_, text, parted, before_number) in enumerate(pieces):
             if parted is not None:
@@ -141,7 +142,7 @@ class MosesTokeniser:
 
 
 class _Padded(dict[int, str]):
-    """For `str.translate`: a blank on either side of every sign but letters, numbers and those that have rules."""
+    """For `str.translate`: blanks around every character except letters, numbers and those that have rules."""
 
     def __init__(self, alphanumeric: frozenset[str]) -> None:
         super().__init__()
@@ -154,7 +155,7 @@ class _Padded(dict[int, str]):
 
 
 def _rules(language: str, a: str, n: str) -> list[Rule]:
-    """Moses' rules in their order, for letters `a` and numbers `n` (the insides of classes of a regular expression)."""
+    """Moses' rules in order, for letters `a` and numbers `n` (the contents of character classes)."""
     apostrophes = [(r"'", " ' ")]
     if language == "en":
         apostrophes = [
@@ -178,17 +179,17 @@ def _rules(language: str, a: str, n: str) -> list[Rule]:
 
 
 def _dot_marker(dots: re.Match[str]) -> str:
-    """A run of full stops as a word of letters."""
+    """The placeholder word for a run of full stops."""
     return " " + "DOT" * len(dots[0]) + "MULTI" + (" " if dots.end() < len(dots.string) else "")
 
 
 def _dots(marker: re.Match[str]) -> str:
-    """The way back from `_dot_marker`."""
+    """The inverse of `_dot_marker`."""
     return "." * (len(marker[0]) // len("DOT") - 1)
 
 
 def _ranges(characters: Iterable[str]) -> str:
-    """Characters as the inside of a class of a regular expression: runs as ranges, which is quick to compile."""
+    """Characters as the contents of a character class, with ranges, which compile fast."""
     runs: list[list[int]] = []
     for code in sorted(map(ord, characters)):
         if runs and code == runs[-1][1] + 1:

@@ -1,9 +1,9 @@
-"""`prepare`: from text files to a store, once.
+"""`prepare`: converts text files to a store.
 
-The corpus streams by twice: first every line is checked, a sample is drawn and truecasing is learned; then, with the
-subwords learned, every pair is encoded and written or dropped with a reason. Memory holds the sample and a few chunks;
-a process a core works on a large corpus. A store is named by the hash of its inputs and settings, built beside its
-place and moved there whole.
+The corpus is read twice: the first pass checks every line, draws a sample and learns truecasing; the second, with the
+learned subwords, encodes every pair and writes it, or drops it with a reason. Only the sample and a few chunks are in
+memory; a large corpus is processed on all cores. A store is named by the hash of its inputs and settings, built in a
+temporary folder and renamed when complete.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _MEASURES = {"subwords": "subwords kept", "unknown": "of them unknown", "longest
 
 
 class Inputs(NamedTuple):
-    """The input files as they are found.
+    """The input files before they are read.
 
     Attributes:
         files: the files of each split.
         hashes: SHA-256 of the bytes of each.
-        signatures: as `_signatures` gives them, from before the files are read.
+        signatures: result of `_signatures`.
     """
 
     files: Files
@@ -62,14 +62,14 @@ def prepare(
     """The store of a configuration's corpora: opened if it exists, else built.
 
     Args:
-        config: the configuration; its data and subword sections matter.
+        config: of which the sections data and subword are used.
         out: folder of stores; default: `data.store`, else `$POSNMT_CACHE/stores`, else `~/.cache/posnmt/stores`.
-        report: gets a line about each stage.
-        processes: how many work on a large corpus; default: one a core (`processes.cores`). The store is the same.
+        report: called with a line about each stage.
+        processes: for a large corpus; default: one for each core. The store does not depend on their number.
         check: called with the key of the store before it is opened or built; may raise.
 
     Raises:
-        UserError: a segmenter that is not installed; every fault of every input file, before anything is written.
+        UserError: a segmenter is not installed; or all faults of all input files, before anything is written.
     """
     say: Report = report or (lambda message: None)
     for tokeniser in config.data.tokenisers:
@@ -92,17 +92,17 @@ def prepare(
             if not (folder / "manifest.json").exists():
                 _make(config, inputs, key, folder, processes or cores(), say)
     except OSError as error:
-        todo = "make room or choose another folder with --out or data.store"
+        todo = "free disk space, or choose another folder with --out or data.store"
         raise UserError(f"the store cannot be written: {error.strerror or error}", root, todo) from error
     return Store.open(folder)
 
 
 def _make(config: Config, inputs: Inputs, key: str, folder: Path, processes: int, say: Report) -> None:
-    """Prepare a store under another name, and rename it when it is complete."""
+    """Prepare a store in a temporary folder, and rename it when it is complete."""
     files = inputs.files
     text, findings, held_out = learn(config, files, processes, say)
     building = folder.with_name(f".{folder.name}{PARTIAL}")
-    shutil.rmtree(building, ignore_errors=True)  # left by a process that was killed
+    shutil.rmtree(building, ignore_errors=True)  # left by a killed process
     building.mkdir()
     try:
         sources = {name: partial(read_chunks, parts) for name, parts in files.items()}
@@ -144,7 +144,7 @@ def dropped(store: Store) -> list[str]:
 
 
 def table(store: Store) -> Table:
-    """What was kept and what was dropped, with the reasons, a column a split."""
+    """The numbers of pairs kept and dropped, with reasons, in a column for each split."""
     from rich.table import Table
 
     splits = list(store.manifest["splits"].values())
@@ -164,7 +164,7 @@ def table(store: Store) -> Table:
 
 
 def input_files(config: Config) -> Files:
-    """The input files of each split; every one that is missing, a folder, a pipe or of no bytes is told at once."""
+    """The input files of each split; reports all that are missing, folders, pipes or empty together."""
     corpora = {"train": config.data.train} | ({"dev": config.data.dev} if config.data.dev else {})
     files: Files = {}
     faults: list[UserError] = []
@@ -187,7 +187,7 @@ def input_files(config: Config) -> Files:
 
 
 def _signatures(files: Files) -> list[tuple[int, int]]:
-    """Size and time of change of every file, to notice one that is written to meanwhile."""
+    """Size and modification time of every file, to detect a change during preparation."""
     states = [file.path.stat() for file in all_files(files)]
     return [(state.st_size, state.st_mtime_ns) for state in states]
 
@@ -217,7 +217,7 @@ def _settings(config: Config) -> dict[str, Any]:
 
 
 def _hash_file(file: TextFile) -> str:
-    """SHA-256 of a file's bytes as they lie on disk."""
+    """SHA-256 of a file's bytes."""
     try:
         return sha256_of(file.path)
     except OSError as error:
@@ -225,7 +225,7 @@ def _hash_file(file: TextFile) -> str:
 
 
 def _key(config: Config, files: Files, hashes: dict[TextFile, str]) -> str:
-    """SHA-256 of all that a store depends on: contents, not names, of the files."""
+    """SHA-256 of everything that a store depends on: the contents of the files, not their names."""
     inputs = [
         [split, part, file.compression, hashes[file]] for split, parts in files.items() for part, file in parts.items()
     ]
@@ -247,7 +247,7 @@ def _write(
     config: Config, sources: Mapping[str, Callable[[Findings], Iterator[Chunk]]], text: TextPipeline, folder: Path,
     processes: int, say: Report,
 ) -> dict[str, Any]:  # fmt: skip
-    """Second pass: encode every pair and write it, or drop it with a reason; what became of them, by split."""
+    """Second pass: encode every pair and write it, or drop it with a reason; the counts of each split."""
     splits = {}
     with (folder / "dropped.tsv").open("w", encoding="utf-8", newline="\n") as dropped:
         dropped.write("split\tline\treason\tsource length\ttarget length\n")
@@ -272,7 +272,7 @@ def _write(
 
 
 def _input(file: TextFile, digest: str, findings: Findings) -> dict[str, Any]:
-    """What the manifest says of an input file."""
+    """The manifest's entry of an input file."""
     return {
         "role": file.role,
         "path": str(file.path),
@@ -285,7 +285,7 @@ def _input(file: TextFile, digest: str, findings: Findings) -> dict[str, Any]:
 
 
 def _versions(config: Config) -> dict[str, str]:
-    """The software that made a store, segmenters where they were used."""
+    """Versions of the software that made a store, including segmenters that were used."""
     segmenters = [SEGMENTERS[name].packages for name in config.data.tokenisers if name in SEGMENTERS]
     names = ("sentencepiece", "sacremoses", "pyarrow", *itertools.chain.from_iterable(segmenters))
     packages = {name: version(name) for name in names}

@@ -1,4 +1,4 @@
-"""Word segmentation of Japanese (MeCab with the IPA dictionary) and Chinese (jieba), and the way back.
+"""Word segmentation of Japanese (MeCab with the IPA dictionary) and Chinese (jieba), and the inverse.
 
 Both are optional: `pip install 'posnmt[ja]'` or `'posnmt[zh]'`. The Japanese words are those of sacreBLEU's `ja-mecab`.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 from posnmt.config.segmenters import requires
 
-# First and last code of scripts that are written without blanks, with their punctuation and full-width forms.
+# First and last code points of scripts written without blanks, with their punctuation and full-width forms.
 _WITHOUT_BLANKS = (
     (0x2E80, 0x312F),  # radicals, CJK punctuation, hiragana, katakana, bopomofo
     (0x3190, 0x9FFF),  # kanbun, katakana extensions, enclosed and compatibility signs, Han
@@ -24,9 +24,9 @@ _WITHOUT_BLANKS = (
 
 
 class Segmenter:
-    """Words of Japanese or Chinese text with one blank between them, and the text without these blanks.
+    """Segments Japanese or Chinese text into words separated by single blanks, and removes these blanks again.
 
-    Pickles without the dictionary, which is read again where it is needed.
+    Pickled without its dictionary, which is loaded again on demand.
 
     Args:
         name: `mecab` or `jieba`.
@@ -34,7 +34,7 @@ class Segmenter:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        # jieba leaves letters and digits of one word together, MeCab separates them.
+        # jieba keeps letters and digits of one word together, MeCab separates them.
         self._letters = "LMN" if name == "jieba" else "LM"
 
     def __reduce__(self) -> tuple[type[Segmenter], tuple[str]]:
@@ -42,7 +42,7 @@ class Segmenter:
 
     @cached_property
     def _engine(self) -> Any:
-        """MeCab's tagger, or jieba with its own dictionary alone."""
+        """MeCab's tagger, or jieba with its default dictionary."""
         requires(self.name)
         if self.name == "mecab":
             import ipadic
@@ -54,7 +54,7 @@ class Segmenter:
         return Jieba()
 
     def tokenise(self, text: str) -> str:
-        """One line as words with one blank between them; blanks at its ends are removed.
+        """One line as words separated by single blanks; blanks at its ends are removed.
 
         Raises:
             UserError: the segmenter's packages are not installed.
@@ -64,7 +64,7 @@ class Segmenter:
         return self._engine.parse(text).strip() if self.name == "mecab" else " ".join(self._jieba_words(text))
 
     def _jieba_words(self, text: str) -> list[str]:
-        """jieba's words, but those of scripts with blanks whole: jieba cuts them at every letter outside ASCII."""
+        """jieba's words, with words of scripts with blanks, which jieba splits at non-ASCII letters, joined again."""
         words: list[str] = []
         adjacent = False
         for piece in self._engine.cut(text):
@@ -78,11 +78,11 @@ class Segmenter:
         return words
 
     def detokenise(self, text: str) -> str:
-        """The way back: only blanks that separate words in such text stay.
+        """The inverse: removes blanks except those that separate words in such text.
 
-        These are blanks between two words of letters of scripts that use blanks (of letters or digits, by jieba), and
-        those after a comma or semicolon that does not stand between digits. A blank beside a Chinese or Japanese
-        character, or beside other signs, is removed, whether or not the original text had one there.
+        These are blanks between two words of letters of scripts that use blanks (or of digits, for jieba), and those
+        after a comma or semicolon that is not between digits. A blank next to a Chinese or Japanese character, or next
+        to other signs, is removed, whether or not the original text had it.
         """
         words = [word for word in text.split(" ") if word]
         line = "".join(words[:1])
@@ -97,7 +97,7 @@ class Segmenter:
         return self._are_letters(line[-1], word[0])
 
     def _are_letters(self, left: str, right: str) -> bool:
-        """Whether two characters side by side are parts of words that a blank would separate."""
+        """Whether two adjacent characters are parts of words that a blank separates."""
         return _is_letter(left, self._letters) and _is_letter(right, self._letters)
 
 

@@ -1,8 +1,8 @@
-"""The store: a prepared corpus as memory-mapped Arrow files, opened in no time and read without copies.
+"""The store: a prepared corpus in memory-mapped Arrow files, read without copies.
 
-A store is a folder: `manifest.json` (what went in, what was kept), `train.arrow` and perhaps `dev.arrow`, `text/` (the
-`TextPipeline`) and `dropped.tsv`. Rows stand in corpus order. An Arrow file consists of record batches of `ROWS` rows,
-the last one excepted, so that row i is found in constant time.
+A store is a folder: `manifest.json` (inputs and counts), `train.arrow` and possibly `dev.arrow`, `text/` (the
+`TextPipeline`) and `dropped.tsv`. Rows are in corpus order. An Arrow file consists of record batches of `ROWS` rows,
+except the last, so that row i is located in constant time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from posnmt.errors import UserError
 FORMAT = 1
 ROWS = 8192
 
-# The untouched text is kept for dev alone, where BLEU needs it.
+# The original text is stored for dev only, where BLEU needs it.
 SCHEMA = pa.schema(
     [
         ("line", pa.int64()),
@@ -36,7 +36,7 @@ SCHEMA = pa.schema(
 
 
 class SplitWriter:
-    """Writes the rows of a split as they come, `ROWS` at a time. A context manager."""
+    """Writes the rows of a split, `ROWS` at a time. A context manager."""
 
     def __init__(self, path: Path) -> None:
         self._writer = pa.ipc.new_file(str(path), SCHEMA)
@@ -56,7 +56,7 @@ class SplitWriter:
         self._flush(ROWS)
 
     def _flush(self, least: int) -> None:
-        """Write what is held as long as there are so many rows."""
+        """Write pending rows while there are at least this many."""
         while len(self._pending) >= least:
             (batch,) = self._pending.slice(0, ROWS).combine_chunks().to_batches()
             self._writer.write_batch(batch)
@@ -64,7 +64,7 @@ class SplitWriter:
 
 
 class Split:
-    """A split of a store, memory-mapped. Pickles as its path, so that worker processes may have it.
+    """A split of a store, memory-mapped. Pickled as its path, for worker processes.
 
     Args:
         path: the Arrow file.
@@ -116,7 +116,7 @@ class Split:
         return counts
 
     def where(self, index: int) -> str:
-        """Where a pair comes from, for errors."""
+        """The origin of a pair, for errors."""
         return f"line {self.lines[index]}"
 
     def document(self, index: int) -> str | None:
@@ -126,17 +126,17 @@ class Split:
 
     @cached_property
     def source_texts(self) -> list[str]:
-        """The untouched source lines [N]; of dev alone."""
+        """The original source lines [N]; for dev only."""
         return self._texts("source_text")
 
     @cached_property
     def target_texts(self) -> list[str]:
-        """The untouched target lines [N], the references; of dev alone."""
+        """The original target lines [N], the references; for dev only."""
         return self._texts("target_text")
 
     def _texts(self, column: str) -> list[str]:
         if self._batches[0].column(column).null_count:
-            raise ValueError(f"the text of {self.path.stem} is not kept in the store, only its subwords")
+            raise ValueError(f"the store has no text of {self.path.stem}, only its subwords")
         return [text for batch in self._batches for text in batch.column(column).to_pylist()]
 
     def _place(self, index: int) -> tuple[int, int]:
@@ -149,9 +149,8 @@ class Store:
     """A prepared corpus; `Store.open` reads one.
 
     Attributes:
-        folder: where it is.
-        manifest: what went in and what was kept: see docs/prepare.md.
-        text: the text pipeline that made its ids.
+        manifest: inputs and counts: see docs/prepare.md.
+        text: the text pipeline of its ids.
     """
 
     def __init__(self, folder: Path, manifest: dict[str, Any], text: TextPipeline) -> None:
@@ -197,7 +196,7 @@ class Store:
 
 
 def _ids(batch: pa.RecordBatch, side: str) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """All ids of a side of a record batch [tokens], and where each row starts in them [rows + 1]; views."""
+    """All ids of a side of a record batch [tokens], and the start of each row in them [rows + 1]; views."""
     column = batch.column(side)
     return column.values.to_numpy(zero_copy_only=True), column.offsets.to_numpy(zero_copy_only=True)
 

@@ -1,8 +1,8 @@
-"""Subwords: SentencePiece BPE or unigram, learned from a random sample.
+"""SentencePiece subwords, BPE or unigram, learned from a random sample.
 
-Text is normalised as `subword.normalisation` says. SentencePiece's default, `nmt_nfkc`, is NFKC with control
-characters and invisible marks removed; runs of white space are one blank under every rule. Characters outside the
-vocabulary become `UNK`.
+Text is normalised according to `subword.normalisation`. SentencePiece's default, `nmt_nfkc`, is NFKC without control
+characters and invisible marks; every setting collapses white space to one blank. Characters outside the vocabulary
+become `UNK`.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from posnmt.errors import UserError, existing_file
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 SPECIALS = 4
-# SentencePiece's own mark for unknown characters: it would silently not learn from a line that holds one.
+# SentencePiece's mark for unknown characters; training silently skips lines that contain it.
 _RESERVED = "\u2585"
-# How SentencePiece writes a blank.
+# SentencePiece's symbol for a blank.
 _BLANK = "\u2581"
-# Characters of remembered words, for some 40 MB. All is forgotten when there are more: frequent words come back soon.
+# Characters of cached words, some 40 MB. The cache is cleared when it is full: frequent words return soon.
 REMEMBERED = 2**20
 
 Item = TypeVar("Item")
 
 
 class Reservoir(Generic[Item]):
-    """A uniform random sample of a stream of unknown length (algorithm R); a short stream is kept whole, in order."""
+    """A uniform random sample of a stream of unknown length (algorithm R); a short stream is kept in full, in order."""
 
     def __init__(self, size: int, seed: int) -> None:
         self.size, self.seen = size, 0
@@ -53,7 +53,7 @@ class Reservoir(Generic[Item]):
 
 
 class Subwords:
-    """A SentencePiece model: text ↔ ids. Pickles, so that worker processes may have it.
+    """A SentencePiece model: text ↔ ids. Can be pickled for worker processes.
 
     Args:
         model: the model file's bytes.
@@ -71,27 +71,27 @@ class Subwords:
         return Subwords, (self.model,)
 
     def __len__(self) -> int:
-        """Entries, the 4 special symbols included."""
+        """The size of the vocabulary, the 4 special symbols included."""
         return len(self._processor)
 
     @cached_property
     def pieces(self) -> list[str]:
-        """Every entry by id, as SentencePiece writes it (`▁` for a blank)."""
+        """All entries by id, in SentencePiece's form (`▁` for a blank)."""
         return [self._processor.id_to_piece(index) for index in range(len(self))]
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text, without bos and eos; all cores."""
+        """The ids of each text, without bos and eos, computed on all cores."""
         return self._processor.encode(list(texts), num_threads=-1) if texts else []
 
     def encode_flat(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The ids of `encode`, one text after the other [tokens], and how many each text has [N]; one core.
+        """The ids of `encode`, concatenated [tokens], and the number of ids of each text [N], computed on one core.
 
-        Many texts by many calls: what SentencePiece makes of a word is remembered where it cannot depend on others.
+        For many calls: the ids of a word are cached if they cannot depend on other words.
         """
         if self._words_alone and not any(_BLANK in text for text in texts):
             lines = [text.split(" ") for text in texts]
             unseen = set().union(*lines).difference(self._words)
-            # Text without blanks between its words is not worth remembering.
+            # Caching does not pay for text without blanks between words.
             if 2 * sum(map(len, unseen)) < sum(map(len, texts)):
                 return self._encode_words(lines, unseen)
         rows = self._processor.encode(list(texts), num_threads=1) if texts else []
@@ -99,7 +99,7 @@ class Subwords:
         return np.fromiter(itertools.chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths
 
     def _encode_words(self, lines: list[list[str]], unseen: set[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Ids and lengths as in `encode_flat`, of lines as words, of which some have not been seen yet."""
+        """Ids and lengths as in `encode_flat`, of lines split into words, some of which are not cached yet."""
         if self._remembered > REMEMBERED:
             unseen = unseen.union(*lines)
             self._words.clear()
@@ -114,20 +114,20 @@ class Subwords:
 
     @cached_property
     def _words_alone(self) -> bool:
-        """Whether a text's ids are those of its words, one after the other: so in BPE without pieces across blanks.
+        """Whether the ids of a text are the concatenated ids of its words, as in BPE without pieces across blanks.
 
-        Of unigram the best pieces of a text may differ by a rounding. The scores of BPE are the ranks of its merges.
+        Not in unigram, where the best segmentation of a text may differ by rounding. BPE's scores are merge ranks.
         """
         ranked = all(self._processor.get_score(index) == SPECIALS - index for index in range(SPECIALS, len(self)))
         across = any(_BLANK in piece[1:] for piece in self.pieces)
         return ranked and not across and self._processor.piece_to_id(_BLANK) != UNK
 
     def split(self, texts: Sequence[str]) -> list[list[str]]:
-        """The pieces of each text as SentencePiece writes them; one outside the vocabulary as its own characters."""
+        """The pieces of each text in SentencePiece's form; unknown pieces as their own characters."""
         return self._processor.encode(list(texts), out_type=str, num_threads=-1) if texts else []
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
-        """The text of each row of ids; pad, bos and eos leave no trace, unk shows as ` ⁇ `."""
+        """The text of each row of ids; pad, bos and eos are omitted, unk is ` ⁇ `."""
         return self._processor.decode([list(row) for row in rows], num_threads=-1) if rows else []
 
     def save(self, path: Path) -> None:
@@ -153,10 +153,10 @@ class Subwords:
         Args:
             sentences: the sample.
             settings: the `subword` section.
-            role: whose vocabulary it is, for the message: `source`, `target` or `shared`.
+            role: for messages: `source`, `target` or `shared`.
 
         Raises:
-            UserError: the sample does not support a vocabulary of that size; the message says which it does support.
+            UserError: the sample does not support a vocabulary of that size; the message names the supported size.
         """
         import sentencepiece
 
@@ -174,7 +174,7 @@ class Subwords:
                 bos_id=BOS,
                 eos_id=EOS,
                 max_sentence_length=2**30,  # bytes; SentencePiece silently skips longer lines
-                num_threads=8,  # fixed: sums of unigram training depend on it, and with them the vocabulary
+                num_threads=8,  # fixed, since the result of unigram training depends on it
                 minloglevel=2,
             )
         except RuntimeError as error:
@@ -183,7 +183,7 @@ class Subwords:
 
 
 def _vocabulary_fault(message: str, settings: Subword, role: str) -> UserError:
-    """SentencePiece's complaint in the configuration's own terms (it counts the special symbols, we do not)."""
+    """SentencePiece's error in terms of the configuration, which does not count the special symbols."""
     asked = f"subword.vocabulary: {settings.vocabulary} is too"
     if match := re.search(r"too high .*<= (\d+)", message):
         largest = int(match[1]) - SPECIALS
@@ -202,5 +202,5 @@ def _vocabulary_fault(message: str, settings: Subword, role: str) -> UserError:
     return UserError(
         f"no subwords can be learned from the {role} training text: {message}",
         "subword",
-        "check that the text holds visible characters",
+        "check that the text contains visible characters",
     )

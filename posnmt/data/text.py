@@ -1,7 +1,7 @@
-"""From text to subword ids and back, for both sides of a translator: all that a run folder needs to know about text.
+"""From text to subword ids and back, for both sides of a model.
 
-A saved pipeline is a folder of `source.model`, `target.model` (SentencePiece), `text.json` (settings) and, with
-truecasing, `source.truecase.json` and `target.truecase.json`. A shared vocabulary is two equal model files.
+A saved pipeline is a folder with `source.model`, `target.model` (SentencePiece), `text.json` (settings) and, with
+truecasing, `source.truecase.json` and `target.truecase.json`. With a shared vocabulary both model files are equal.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ SIDES = ("source", "target")
 
 @dataclass(frozen=True)
 class SideText:
-    """One language's way from text to ids and back."""
+    """The text pipeline of one language."""
 
     words: Words
     subwords: Subwords
 
     @property
     def size(self) -> int:
-        """Entries of the vocabulary, the 4 special symbols included."""
+        """The size of the vocabulary, the 4 special symbols included."""
         return len(self.subwords)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The subword ids of each text, without bos and eos; a text of invisible characters alone has none."""
+        """The subword ids of each text, without bos and eos; none for a text of invisible characters only."""
         return self.subwords.encode([self.words.split(text) for text in texts])
 
     def encode_flat(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The ids of `encode`, one text after the other [tokens], and how many each text has [N]; one core."""
+        """The ids of `encode`, concatenated [tokens], and the number of ids of each text [N], computed on one core."""
         return self.subwords.encode_flat([self.words.split(text) for text in texts])
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
-        """The text of each row of ids, subwords and tokenisation undone."""
+        """The detokenised text of each row of ids."""
         return [self.words.join(text) for text in self.subwords.decode(rows)]
 
 
 @dataclass(frozen=True)
 class TextPipeline:
-    """Both sides; with a shared vocabulary they have one `Subwords` between them."""
+    """The text pipelines of both sides; with a shared vocabulary both have the same `Subwords`."""
 
     source: SideText
     target: SideText
@@ -60,7 +60,7 @@ class TextPipeline:
         return self.source.subwords is self.target.subwords
 
     def save(self, folder: str | Path) -> None:
-        """Write the pipeline into a folder, which is made if need be."""
+        """Write the pipeline into a folder, which is created if necessary."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         settings: dict[str, object] = {"shared": self.shared}
@@ -83,7 +83,7 @@ class TextPipeline:
         """Read what `save` wrote.
 
         Raises:
-            UserError: a file is missing or not what it should be.
+            UserError: a file is missing or invalid.
         """
         folder = Path(folder)
         path = existing_file(folder / "text.json", "text settings")
@@ -92,17 +92,17 @@ class TextPipeline:
             sides = [_load_words(folder, name, settings[name]) for name in SIDES]
             shared = bool(settings["shared"])
         except (ValueError, KeyError, TypeError):
-            raise UserError("not the settings of a text pipeline", path, "prepare the store anew") from None
+            raise UserError("not the settings of a text pipeline", path, "prepare the store again") from None
         source = Subwords.load(folder / "source.model")
         target = source if shared else Subwords.load(folder / "target.model")
         return cls(SideText(sides[0], source), SideText(sides[1], target))
 
 
 def text_hash(folder: str | Path) -> str:
-    """SHA-256 of a saved pipeline: the same for those whose subword ids mean the same.
+    """SHA-256 of a saved pipeline, which identifies the meaning of its subword ids.
 
     Raises:
-        UserError: no pipeline was saved there.
+        UserError: there is no saved pipeline in the folder.
     """
     existing_file(Path(folder) / "text.json", "text settings")
     digest = hashlib.sha256()
@@ -112,6 +112,6 @@ def text_hash(folder: str | Path) -> str:
 
 
 def _load_words(folder: Path, name: str, settings: dict[str, object]) -> Words:
-    """One side's tokenisation and truecasing."""
+    """The tokenisation and truecasing of one side."""
     truecaser = Truecaser.load(folder / f"{name}.truecase.json") if settings["truecase"] else None
     return Words(str(settings["language"]), str(settings["tokenise"]), truecaser)

@@ -1,8 +1,8 @@
-"""Tokenisation of one side's text and truecasing, and the way back.
+"""Tokenisation and truecasing of the text of one side, and the inverse.
 
-Moses' tokenisation and truecasing have sacremoses' results. Nothing is escaped, so that `&`, `|` or `<` reach the
-subwords as they are. The way back is Moses' own: it restores usual typography, not every blank of the text. The word
-segmenters of `segment.py` are for Japanese and Chinese.
+Moses' tokenisation and truecasing have the same results as sacremoses. Characters such as `&`, `|` or `<` are not
+escaped. Detokenisation is that of Moses, which restores usual typography but not every blank. The word segmenters of
+`segment.py` are for Japanese and Chinese.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from posnmt.data.moses import MosesTokeniser
 from posnmt.data.segment import Segmenter
 from posnmt.errors import UserError, existing_file
 
-# Where truecasing takes a new sentence to start: after the first, also beyond the second.
+# Truecasing assumes that a sentence starts after the first, or after these followed by the second.
 _SENTENCE_END = frozenset(".:?!")
 _BEFORE_SENTENCE = frozenset(["(", "[", '"', "'", "&apos;", "&quot;", "&#91;", "&#93;"])
-# Tags and factors, which sacremoses treats apart.
+# Tags and factors, which sacremoses treats separately.
 _TAG = re.compile(r"<\S[^>]*>")
 _MARKUP = re.compile(r"[<>|\n]")
 
 
 class TruecaseLearner:
-    """Counts how each word is written where a sentence does not start; memory grows with the number of words.
+    """Counts the forms of each word inside sentences; memory grows with the number of words.
 
     Attributes:
-        forms: how often each form occurred, in the order of the text.
+        forms: frequency of each form, in the order of the text.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class TruecaseLearner:
         self.forms.update(counted)
 
     def truecaser(self) -> Truecaser:
-        """What was learned: the most frequent form of each word, and the other forms that occurred."""
+        """The learned truecaser: the most frequent form of each word, and the other forms."""
         words: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for form, count in self.forms.items():
             words[form.lower()][form] = count
@@ -73,11 +73,11 @@ class TruecaseLearner:
 
 
 class Truecaser:
-    """Writes the first word of a sentence as it is written elsewhere, and back.
+    """Restores the usual case of the first word of a sentence, and the inverse.
 
     Args:
         best: lower-cased word → its most frequent form.
-        other: further forms that occurred; inside a sentence these are left alone.
+        other: other forms, which are not changed inside a sentence.
     """
 
     def __init__(self, best: dict[str, str], other: list[str]) -> None:
@@ -88,7 +88,7 @@ class Truecaser:
         return Truecaser, (self._best, self._other)
 
     def truecase(self, text: str) -> str:
-        """One tokenised line, truecased as sacremoses does with `use_known=True`."""
+        """One tokenised line, truecased as by sacremoses with `use_known=True`."""
         if _MARKUP.search(text):
             return self._moses.truecase(text, return_str=True, use_known=True)
         first = True
@@ -102,7 +102,7 @@ class Truecaser:
         return " ".join(tokens)
 
     def detruecase(self, text: str) -> str:
-        """One tokenised line with capital letters where sentences start."""
+        """One tokenised line with capital letters at the start of sentences."""
         return self._back.detruecase(text, return_str=True)
 
     @cached_property
@@ -116,7 +116,7 @@ class Truecaser:
 
     @cached_property
     def _back(self) -> Any:
-        """sacremoses' way back."""
+        """sacremoses' detruecaser."""
         from sacremoses import MosesDetruecaser
 
         return MosesDetruecaser()
@@ -133,16 +133,21 @@ class Truecaser:
             model = json.loads(existing_file(path, "truecasing model").read_text(encoding="utf-8"))
             return cls(model["best"], model["other"])
         except (ValueError, KeyError, TypeError):
-            raise UserError("not a truecasing model", path, "prepare the store, or copy the run folder, anew") from None
+            raise UserError(
+                "not a truecasing model", path, "prepare the store, or copy the run folder, again"
+            ) from None
 
 
 class Words:
     """The step between text and subwords: nothing, or tokenisation, or Moses' tokenisation and truecasing.
 
     Args:
-        language: code for Moses' rules; a language that sacremoses has no rules for gets the English ones.
-        tokeniser: `none`, `moses`, or a segmenter (`mecab`, `jieba`), whose packages are needed only to `split`.
-        truecaser: the learned truecasing of this language, or none.
+        language: code for Moses' rules; languages without rules in sacremoses have the English ones.
+        tokeniser: `none`, `moses`, or a segmenter (`mecab`, `jieba`), whose packages only `split` needs.
+        truecaser: the learned truecasing of this language, or None.
+
+    Raises:
+        ValueError: an unknown tokeniser.
     """
 
     def __init__(self, language: str, tokeniser: str = "none", truecaser: Truecaser | None = None) -> None:
@@ -154,13 +159,13 @@ class Words:
 
     @cached_property
     def _moses_detokeniser(self) -> Any:
-        """sacremoses' way back."""
+        """sacremoses' detokeniser."""
         from sacremoses import MosesDetokenizer
 
         return MosesDetokenizer(self.language)
 
     def split(self, text: str) -> str:
-        """Text as it goes into subwords: tokens with one blank between them.
+        """The text as tokens separated by single blanks, the input of subwords.
 
         Raises:
             UserError: the packages of the segmenter are not installed.
@@ -175,7 +180,7 @@ class Words:
         return [self.split(text) for text in texts]
 
     def join(self, text: str) -> str:
-        """The way back from `split`."""
+        """The inverse of `split`."""
         if self.truecaser:
             text = self.truecaser.detruecase(text)
         if self._segmenter is not None:

@@ -20,11 +20,11 @@ class HeadProjection(nn.Linear):
     """Queries, keys and values of all heads in one matrix [3d,d], each d rows of it H times D."""
 
     def forward(self, x: Tensor, reads: Tensor | None = None) -> Tensor:
-        """[B,T,d] -> [B,T,3d]; reads [H,d] are the features that each head may project, None all."""
+        """[B,T,d] -> [B,T,3d]; `reads` [H,d] are the features that each head may project; None: all."""
         return functional.linear(x, self.restricted(reads), self.bias)
 
     def restricted(self, reads: Tensor | None) -> Tensor:
-        """[3d,d] the matrix, zero where a head may not read."""
+        """[3d,d] the matrix, with zeros for features that a head may not read."""
         if reads is None:
             return self.weight
         width = self.in_features // len(reads)
@@ -48,11 +48,11 @@ class SelfAttention(nn.Module):
     def forward(
         self, x: Tensor, view: LayerPositions, span: Span, mask: Tensor | None, cache: LayerCache | None = None
     ) -> Tensor:
-        """Attend from the tokens computed now to all tokens so far.
+        """Attend from the tokens of this call to all tokens so far.
 
         Args:
             x: [B,T,d] the tokens of `span`.
-            view: what the position schemes do in this layer.
+            view: the joined view of the position schemes.
             mask: [B,1,1,Tk] bool, True at real tokens, or None.
             cache: keys and values of earlier tokens (decoder).
 
@@ -73,9 +73,9 @@ class SelfAttention(nn.Module):
 
 
 class CrossAttention(nn.Module):
-    """Attention from target to source; it has no relative term in any of the papers.
+    """Attention from target to source, without position terms, as in all of the papers.
 
-    The source's keys and values are projected once a sentence and shared by its hypotheses.
+    The keys and values of the source are projected once for each sentence and shared by its hypotheses.
     """
 
     def __init__(self, d_model: int, heads: int, dropout: float, start: Start = XAVIER) -> None:
@@ -90,12 +90,12 @@ class CrossAttention(nn.Module):
 
     def remember(self, encoded: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values, each [S,H,J,D], of the encoder output [S,J,d]."""
-        # copied once, where the products of each step would copy them
+        # contiguous, so that the products of a decoding step need not copy them
         keys, values = self.memory(encoded).unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4).contiguous()
         return keys, values
 
     def forward(self, x: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
-        """Attend from x [N,T,d] to the memory of S sentences; N / S hypotheses of a sentence stand together.
+        """Attend from x [N,T,d] to the memory of S sentences; the N / S hypotheses of a sentence are adjacent.
 
         Args:
             mask: [S,1,1,J] bool, True at real source tokens, or None.

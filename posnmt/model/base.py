@@ -1,4 +1,4 @@
-"""What training, search and scoring ask of a translator, whatever its architecture; and what all architectures share.
+"""The interface of a translation model for training, search and scoring, and parts that architectures share.
 
 Shapes: B rows, J source tokens, T target tokens, V vocabulary entries, d model width; S sentences, N hypotheses.
 """
@@ -15,21 +15,21 @@ from posnmt.config.schema import Model
 from posnmt.position.seam import Options, Stack
 
 Faults = list[tuple[tuple[str, ...], str]]
-"""What is wrong with a `model` section: (keys inside it, sentence) for each fault."""
+"""The faults of a `model` section: (keys inside it, sentence) for each."""
 
 
 class State(Protocol):
-    """What a decoder remembers between two steps."""
+    """The state of a decoder between two steps."""
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
-        """Keep hypotheses `rows` [N'] in this order, and `sentences` [S'] where some have left the batch."""
+        """Keep hypotheses `rows` [N'] in this order, and `sentences` [S'] if some have left the batch."""
         ...
 
 
 class TranslationModel(nn.Module):
-    """A translator: source and target subwords in, at each target token what predicts the next one out.
+    """A translation model: from source and target subwords to a hidden state that predicts the next target subword.
 
-    An architecture takes (config, source_size, target_size), fills `output`, and has `Settings`, its options.
+    An architecture takes (config, source_size, target_size), sets `output`, and defines its options as `Settings`.
 
     Attributes:
         output: the projection to the target vocabulary.
@@ -44,7 +44,7 @@ class TranslationModel(nn.Module):
 
     @classmethod
     def refuses(cls, config: Model, settings: Any) -> Faults:
-        """What in a `model` section cannot work with this architecture: found before anything is built."""
+        """The faults of a `model` section for this architecture, determined before the model is built."""
         return []
 
     def encode(self, source: Tensor, lengths: Tensor | None) -> Tensor:
@@ -56,10 +56,10 @@ class TranslationModel(nn.Module):
         raise NotImplementedError
 
     def advance(self, tokens: Tensor, state: Any, lengths: Tensor | None = None) -> Tensor:
-        """Read target tokens [N,T] after those already in `state`; the state moves on.
+        """Read target tokens [N,T] after those already in `state`, and update the state.
 
         Returns:
-            [N,T,d]: at each token, what predicts the next one.
+            [N,T,d] at each token the hidden state that predicts the next one.
         """
         raise NotImplementedError
 
@@ -73,9 +73,10 @@ class TranslationModel(nn.Module):
         return logits
 
     def logits_of(self, hidden: Tensor, tokens: Tensor) -> Tensor:
-        """The logits [N,c] of some subwords [N,c] after `hidden` [N,d], in the width of the weights.
+        """The logits [N,c] of some subwords [N,c] after `hidden` [N,d], in the precision of the weights.
 
-        `project` may give bfloat16, in which a logit of 16 is rounded by up to 1/32: enough to change the best subword.
+        `project` may return bfloat16, in which a logit of 16 has an error of up to 1/32: enough to change the best
+        subword.
         """
         output = self.output
         with torch.autocast(hidden.device.type, enabled=False):
@@ -84,28 +85,28 @@ class TranslationModel(nn.Module):
             return torch.baddbmm(bias, weight, hidden[..., None].to(weight.dtype)).squeeze(-1)
 
     def interpolate(self, factor: float) -> bool:
-        """Divide every position by `factor` from now on; False where nothing in the model knows such a thing."""
+        """Divide every position by `factor` from now on; False if no part of the model supports it."""
         return False
 
     @property
     def longest_source(self) -> int | None:
-        """Most source tokens the encoder can place, the end-of-sentence symbol included; None: no limit."""
+        """The longest source in tokens, the end-of-sentence symbol included; None: no limit."""
         return None
 
     @property
     def longest_target(self) -> int | None:
-        """Most target tokens the decoder can place, the begin-of-sentence symbol included; None: no limit."""
+        """The longest target in tokens, the begin-of-sentence symbol included; None: no limit."""
         return None
 
 
 def embeddings(config: Model, source_size: int, target_size: int) -> tuple[nn.Embedding, nn.Embedding]:
-    """Source and target word embeddings, one matrix where `model.tie_embeddings` says so."""
+    """Source and target word embeddings: the same module if `model.tie_embeddings` is all."""
     source = _embedding(source_size, config)
     return source, source if config.tie_embeddings == "all" else _embedding(target_size, config)
 
 
 def output_projection(config: Model, target: nn.Embedding) -> nn.Linear:
-    """The projection [d] -> [V] with a bias; its matrix is the target embedding where the configuration ties them."""
+    """The projection [d] -> [V] with a bias; its matrix is the target embedding if the configuration ties them."""
     output = nn.Linear(config.d_model, target.num_embeddings)
     nn.init.zeros_(output.bias)
     if config.tie_embeddings == "none":
@@ -116,7 +117,7 @@ def output_projection(config: Model, target: nn.Embedding) -> nn.Linear:
 
 
 def stacks(config: Model) -> dict[str, Stack]:
-    """What the position schemes of each side may know of their stack."""
+    """The properties of each side's stack, for position schemes."""
     return {
         side: Stack(
             config.d_model,
@@ -131,20 +132,20 @@ def stacks(config: Model) -> dict[str, Stack]:
 
 
 _EARLIER_DEFAULTS = {"init": ("xavier",)}
-"""Defaults of earlier formats, which a configuration of those formats has under every architecture."""
+"""Defaults of earlier formats, which a configuration of such a format has with every architecture."""
 
 
 def foreign_settings(config: Model) -> Faults:
-    """Settings that a `model` section has and only a Transformer has a place for."""
+    """Faults for settings of a `model` section that only apply to a Transformer."""
     faults: Faults = [
-        ((key,), f"{config.architecture} has no such part to drop from; set 0, got {getattr(config, key)}")
+        ((key,), f"{config.architecture} has no such dropout; set 0, got {getattr(config, key)}")
         for key in ("attention_dropout", "feed_forward_dropout")
         if getattr(config, key)
     ]
-    for key, purpose in (("norm", "normalise"), ("norm_epsilon", "normalise"), ("init", "draw")):
+    for key, purpose in (("norm", "normalise"), ("norm_epsilon", "normalise"), ("init", "initialise")):
         value = getattr(config, key)
         if value not in (Model.model_fields[key].default, *_EARLIER_DEFAULTS.get(key, ())):
-            what = f"{config.architecture} has no layers of a Transformer to {purpose}; leave it out"
+            what = f"{config.architecture} has no Transformer layers to {purpose}; leave it out"
             faults.append(((key,), f"{what}, got {value}"))
     return faults
 

@@ -4,9 +4,8 @@ Post-norm is `LN(x + Sublayer(x))` (Vaswani et al. 2017, section 3.1); pre-norm 
 needs one more layer normalisation at its end (tensor2tensor; fairseq's `normalize_before`); DeepNorm is post-norm with
 a constant on the residual connection, `LN(alpha x + Sublayer(x))` (Wang et al. 2022, section 3.1).
 
-The first argument of a scheme's `refine` is what the self-attention read, and the second what the next sub-layer would
-read, so both are normalised: in a pre-norm layer these are LN(x) and the next sub-layer's LN(h), while x and h stay as
-they are in the residual stream.
+The arguments of a scheme's `refine` are the inputs of the self-attention and of the next sub-layer, so both are
+normalised: in a pre-norm layer they are LN(x) and the next sub-layer's LN(h), and the residual stream keeps x and h.
 
 Shapes: B rows, T tokens, d model width; S sentences, N hypotheses in the decoder.
 """
@@ -45,7 +44,7 @@ class FeedForward(nn.Module):
         start(self.fall, "feed-forward-output")
 
     def forward(self, x: Tensor, span: Span, cache: LayerCache | None = None) -> Tensor:
-        """[B,T,d] -> [B,T,d], each token by itself: span and cache are for layers that look around."""
+        """[B,T,d] -> [B,T,d], token by token; span and cache are for layers that depend on other tokens."""
         return self.fall(self.dropout(self.rise(x)))
 
 
@@ -56,9 +55,9 @@ class Residual:
     Attributes:
         width: d, of the stream.
         dropout: on the output of each sub-layer.
-        norm: where layer normalisation stands, `model.norm`.
+        norm: position of layer normalisation, `model.norm`.
         epsilon: of each layer normalisation.
-        alpha: what `norm: deep` multiplies residual connections by.
+        alpha: factor of residual connections for `norm: deep`.
     """
 
     width: int
@@ -69,21 +68,21 @@ class Residual:
 
     @classmethod
     def of(cls, config: Model, causal: bool) -> Residual:
-        """That of the encoder, or of the decoder (`causal`)."""
+        """Of the encoder, or of the decoder (`causal`)."""
         alpha, _ = deepnorm(config, causal)
         return cls(config.d_model, config.dropout, config.norm, config.norm_epsilon, alpha)
 
     def layer_norm(self) -> nn.LayerNorm:
-        """A new layer normalisation of the stream, or of what a sub-layer reads of it."""
+        """A new layer normalisation of the stream or of the input of a sub-layer."""
         return nn.LayerNorm(self.width, self.epsilon)
 
     def last_norm(self) -> nn.Module:
-        """What the stream passes at the end of the stack."""
+        """The normalisation at the end of the stack, if there is one."""
         return self.layer_norm() if self.norm == "pre" else nn.Identity()
 
 
 class ResidualLayer(nn.Module):
-    """What layers of encoder and decoder share: where sub-layers read from the residual stream, and write into it."""
+    """Base class of encoder and decoder layers: how sub-layers read from the residual stream and add to it."""
 
     def __init__(self, residual: Residual) -> None:
         super().__init__()
@@ -91,12 +90,12 @@ class ResidualLayer(nn.Module):
         self.pre, self.alpha = residual.norm == "pre", residual.alpha if residual.norm == "deep" else None
 
     def read(self, x: Tensor, norm: nn.LayerNorm) -> Tensor:
-        """What the sub-layer with this normalisation reads of the residual stream x [B,T,d]."""
+        """The input of the sub-layer with this normalisation, from the residual stream x [B,T,d]."""
         normalised: Tensor = norm(x) if self.pre else x
         return normalised
 
     def add(self, x: Tensor, output: Tensor, norm: nn.LayerNorm) -> Tensor:
-        """The residual stream x [B,T,d] after the sub-layer with this normalisation gave `output` [B,T,d]."""
+        """The residual stream after the sub-layer with this normalisation, from x and its output [B,T,d]."""
         residual = x if self.alpha is None else self.alpha * x
         total: Tensor = residual + self.dropout(output)
         return total if self.pre else norm(total)
@@ -138,7 +137,7 @@ class DecoderLayer(ResidualLayer):
         memory: tuple[Tensor, Tensor],
         memory_mask: Tensor | None,
     ) -> Tensor:
-        """[N,T,d] -> [N,T,d]. Padding on the right of a target needs no mask: causal attention never looks there."""
+        """[N,T,d] -> [N,T,d]. Padding on the right of a target needs no mask: causal attention does not see it."""
         before = self.read(x, self.attention_norm)
         h = self.add(x, self.attention(before, view, span, None, cache), self.attention_norm)
         refined = view.refine(before, self.read(h, self.cross_norm), span)

@@ -1,8 +1,8 @@
-"""Looking words up in a table of embeddings, and the gradients of the words that were read.
+"""Embedding lookups whose gradients can be collected for the words that were read only.
 
-PyTorch's gradient of a lookup is as large as the table. A batch has a thousand words and a table some ten thousand, so
-on a CPU, where several lookups of several parts of a batch add up to one gradient, most of that is zeros written and
-added. Inside `recording`, a lookup keeps the gradients of its words apart, for the caller to add.
+PyTorch's gradient of a lookup is as large as the table. A batch has about a thousand words and a table ten thousand or
+more, so on a CPU, where the lookups of all parts of a batch add up to one gradient, most of the work would be on zeros.
+Inside `recording`, the gradients of the words are kept separate, for the caller to add.
 
 Shapes: V entries, d model width.
 """
@@ -26,8 +26,8 @@ class Words:
 
     Attributes:
         weight: [V,d], the table that was read.
-        tokens: [..] the entries.
-        found: [..,d] their embeddings, a leaf of the graph of gradients.
+        tokens: [..] the entries that were read.
+        embeddings: [..,d] their embeddings, a leaf of the graph of gradients.
     """
 
     weight: Tensor
@@ -35,7 +35,7 @@ class Words:
     embeddings: Tensor
 
     def add_gradients(self, gradients: Tensor) -> None:
-        """Add the gradients [..,d] of `found` to those of the table, which must be there."""
+        """Add the gradients [..,d] of `embeddings` to those of the table, which must exist."""
         assert self.weight.grad is not None
         rows = gradients.reshape(-1, gradients.shape[-1]).to(self.weight.dtype)
         self.weight.grad.index_add_(0, self.tokens.reshape(-1), rows)
@@ -43,7 +43,7 @@ class Words:
 
 @contextmanager
 def recording() -> Iterator[list[Words]]:
-    """Inside, the lookups of this thread are listed, and no gradient passes from them to their tables."""
+    """A context in which the lookups of this thread are recorded and pass no gradient to their tables."""
     outer, words = getattr(_thread, "words", None), list[Words]()
     _thread.words = words
     try:

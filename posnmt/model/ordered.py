@@ -1,7 +1,7 @@
-"""Word embeddings that position schemes may change, and what translators that have them share.
+"""Word embeddings with position schemes, and the base class of the models that have them.
 
-A scheme may do in any of them what it does before the first layer; one that acts inside Transformer layers is refused
-where there are none.
+Every such model supports what a scheme does before the first layer. A scheme that acts inside Transformer layers is
+refused by a model without them.
 
 Shapes: B rows, T tokens, d model width.
 """
@@ -23,10 +23,10 @@ from posnmt.position.seam import Carry, Scheme, Span
 
 
 class OrderedEmbedding(nn.Module):
-    """Word embeddings times sqrt(d), then what the stack's position schemes make of them, then dropout.
+    """Word embeddings times sqrt(d), then the stack's position schemes, then dropout.
 
     Args:
-        dropout: on what the first layer reads; a scheme may say another (`Scheme.dropout_after`).
+        dropout: on the input of the first layer; a scheme may replace it (`Scheme.dropout_after`).
         scaled: whether the embeddings are multiplied by sqrt(d).
     """
 
@@ -38,7 +38,7 @@ class OrderedEmbedding(nn.Module):
         self.schemes = nn.ModuleList()
 
     def forward(self, tokens: Tensor, span: Span, carry: list[Carry]) -> tuple[Tensor, list[Carry]]:
-        """Tokens [B,T] -> [B,T,d], and what each scheme remembers."""
+        """Tokens [B,T] -> [B,T,d], and the new carry of each scheme."""
         x = look_up(self.table, tokens) * self.scale
         carries: list[Carry] = []
         for scheme, memory in zip(self.position_schemes(), carry, strict=True):
@@ -47,14 +47,14 @@ class OrderedEmbedding(nn.Module):
         return self.dropout(self._narrowed(x)), carries
 
     def _narrowed(self, x: Tensor) -> Tensor:
-        """Narrow in training in bf16 on a CPU, the residual stream too: what moves memory there takes half as long."""
+        """x in bf16 for training in bf16 on a CPU, and so the residual stream: memory traffic is halved."""
         if not self.training or x.device.type != "cpu" or not torch.is_autocast_enabled("cpu"):
             return x
         return x.to(torch.get_autocast_dtype("cpu"))
 
     @property
     def longest(self) -> int | None:
-        """Most tokens that every scheme can place; None where there is no limit."""
+        """The longest input in tokens that every scheme supports; None: no limit."""
         limits = [scheme.longest for scheme in self.position_schemes() if scheme.longest is not None]
         return min(limits, default=None)
 
@@ -63,7 +63,7 @@ class OrderedEmbedding(nn.Module):
         return [scheme for scheme in self.schemes if isinstance(scheme, Scheme)]
 
     def attach(self, schemes: list[Scheme]) -> None:
-        """Give the stack its schemes. Last, so that one seed draws the same other weights under every scheme."""
+        """Add the stack's schemes. Called last, so that with one seed the other weights do not depend on the scheme."""
         self.schemes.extend(schemes)
         for scheme in schemes:
             if scheme.dropout_after is not None:
@@ -73,11 +73,11 @@ class OrderedEmbedding(nn.Module):
 class OrderedTranslator(TranslationModel):
     """Source and target word embeddings with their position schemes.
 
-    An architecture builds its other parts, `output` among them, and calls `attach_schemes` last, so that one seed draws
-    the same other weights under every scheme.
+    An architecture builds its other parts, `output` among them, and calls `attach_schemes` last, so that with one seed
+    the other weights do not depend on the scheme.
 
     Attributes:
-        source, target: the word embeddings of each side, with order.
+        source, target: the word embeddings of each side, with their schemes.
         has_transformer_layers: whether schemes may act inside its layers.
     """
 
@@ -97,7 +97,7 @@ class OrderedTranslator(TranslationModel):
 
     @classmethod
     def refuses(cls, config: Model, settings: Any) -> Faults:
-        """Schemes that cannot serve their stack or have no layers to act in, and settings of parts that it lacks."""
+        """Schemes that cannot serve their stack or need Transformer layers, and settings that do not apply."""
         faults: Faults = [] if cls.has_transformer_layers else foreign_settings(config)
         for side, stack in stacks(config).items():
             choices = getattr(config, side).position
@@ -108,18 +108,18 @@ class OrderedTranslator(TranslationModel):
             if cls.has_transformer_layers:
                 continue
             for index in set(range(len(choices))).difference(index for index, _ in refused if index is not None):
-                with torch.device("meta"):  # what a scheme does in layers may hang on its options: ask it
+                with torch.device("meta"):  # whether a scheme has layer views may depend on its options
                     scheme = build(choices[index], stack)
                 if any(scheme.layer(layer) is not None for layer in range(stack.layers)):
                     fault = (
                         f"{choices[index].scheme} acts inside the layers of a Transformer, which {config.architecture}"
-                        " has not got; choose a scheme that changes the word embeddings, such as learned or sinusoidal"
+                        " lacks; choose a scheme that changes the word embeddings, such as learned or sinusoidal"
                     )
                     faults.append(((side, "position", str(index)), fault))
         return faults
 
     def interpolate(self, factor: float) -> bool:
-        """Divide every position by `factor`, on both sides, where a scheme has such a thing."""
+        """Divide every position by `factor`, on both sides, if a scheme supports it."""
         known = False
         for scheme in (*self.source.position_schemes(), *self.target.position_schemes()):
             known = scheme.interpolate(factor) or known
@@ -127,10 +127,10 @@ class OrderedTranslator(TranslationModel):
 
     @property
     def longest_source(self) -> int | None:
-        """Most source tokens the encoder can place, the end-of-sentence symbol included; None: no limit."""
+        """The longest source in tokens, the end-of-sentence symbol included; None: no limit."""
         return self.source.longest
 
     @property
     def longest_target(self) -> int | None:
-        """Most target tokens the decoder can place, the begin-of-sentence symbol included; None: no limit."""
+        """The longest target in tokens, the begin-of-sentence symbol included; None: no limit."""
         return self.target.longest

@@ -1,8 +1,8 @@
 """Linear layers of a trained model for translating on a CPU.
 
-Weights are kept in the layout that oneDNN's products want, so that nothing is rearranged at each step, and bias and
-ReLU are part of the product: in float32, or in bfloat16 for a CPU that multiplies it (AVX-512 BF16, AMX). In bfloat16,
-sums inside a product are float32, and so is the residual stream.
+Weights are stored in oneDNN's packed layout, so that they are not reordered in each step, and bias and ReLU are fused
+with the product: in float32, or in bfloat16 on a CPU with instructions for it (AVX-512 BF16, AMX). In bfloat16,
+products accumulate in float32, and the residual stream is float32.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from posnmt.model.layers import DecoderLayer, EncoderLayer, RectifiedLinear
 from posnmt.model.transformer import Transformer
 
 ROWS = 512
-"""Rows that the layout is chosen for; other numbers work too."""
+"""The number of rows that the layout is optimised for; others work too."""
 
 SMALLEST = 8
-"""Rows and columns that a position scheme's matrix has at least to be packed."""
+"""Fewest rows and columns of a position scheme's matrix that is packed."""
 
 
 class PackedLinear(nn.Module):
     """`x W^T + b`, with ReLU where the layer has it.
 
     Args:
-        linear: the layer that it takes the place of.
+        linear: the layer that it replaces.
         dtype: float32 or bfloat16, of the product.
-        wide: give float32 all the same, for what is added to the residual stream.
-        reads: see `HeadProjection`; what heads may not read is left out of the weights once and for all.
+        wide: return float32 in any case, for terms of the residual stream.
+        reads: see `HeadProjection`; the restriction is applied to the packed weights.
     """
 
     def __init__(self, linear: nn.Linear, dtype: torch.dtype, wide: bool = False, reads: Tensor | None = None) -> None:
@@ -40,7 +40,7 @@ class PackedLinear(nn.Module):
         self.dtype, self.wide, self.activation = dtype, wide, "relu" if isinstance(linear, RectifiedLinear) else "none"
 
     def forward(self, x: Tensor, reads: Tensor | None = None) -> Tensor:
-        """[..,d] -> [..,d'], of `dtype` unless `wide`; `reads` has been seen to."""
+        """[..,d] -> [..,d'], of `dtype` unless `wide`; `reads` is ignored, since the weights are already restricted."""
         given = x.to(self.dtype)
         product: Tensor = torch.ops.mkldnn._linear_pointwise(
             given, self.packed, self.packed_bias, self.activation, [], ""
@@ -51,14 +51,14 @@ class PackedLinear(nn.Module):
 def pack(model: TranslationModel, dtype: torch.dtype) -> None:
     """Pack the output projection, and of a Transformer the matrices of sub-layers and schemes, in place.
 
-    The model can train no more. One in bfloat16 is to be run under autocast, as in training: what is not packed then is
-    as wide as there.
+    The model can no longer be trained. A model in bfloat16 must run under autocast, so that layers that are not packed
+    have the precision of training.
     """
     if isinstance(model, Transformer):
         _pack_layers(model, dtype)
     packed = PackedLinear(model.output, dtype)
     packed.weight, packed.bias = model.output.weight, model.output.bias  # for `logits_of`
-    model.output = packed  # type: ignore[assignment]  # declared as what it is in training
+    model.output = packed  # type: ignore[assignment]  # the attribute is declared as in training
 
 
 def _pack_layers(model: Transformer, dtype: torch.dtype) -> None:

@@ -1,4 +1,4 @@
-"""The architectures: name → class, one line each; and the check of a `model` section before anything is built."""
+"""The registry of architectures by name, and the check of a `model` section before a model is built."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ARCHITECTURES = {
 
 
 def build_model(config: Model, source_size: int, target_size: int) -> TranslationModel:
-    """A translator from the `model` section of a checked configuration.
+    """A model from the `model` section of a checked configuration.
 
     Args:
         source_size, target_size: vocabulary entries of each side, the four special symbols included.
@@ -37,13 +37,13 @@ def build_model(config: Model, source_size: int, target_size: int) -> Translatio
 
 
 def build_undrawn(config: Model, source_size: int, target_size: int) -> TranslationModel:
-    """As `build_model`, for weights that are read from a file next: none is drawn, and they may be anything."""
+    """`build_model` without initialisation of the weights, which are then read from a file."""
     with _Undrawn():
         return build_model(config, source_size, target_size)
 
 
 class _Undrawn(TorchFunctionMode):
-    """Leaves tensors as they are where PyTorch would fill them with random numbers."""
+    """A mode that skips PyTorch's functions of random initialisation."""
 
     def __torch_function__(self, function: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
         options = options or {}
@@ -54,7 +54,7 @@ class _Undrawn(TorchFunctionMode):
 
 
 def count_parameters(config: Model, source_size: int, target_size: int) -> int:
-    """Trained numbers of a model of this configuration, shared matrices once; nothing is allocated."""
+    """The number of parameters of a model, shared matrices counted once; no memory is allocated for them."""
     with torch.device("meta"):
         model = build_model(config, source_size, target_size)
     return sum(parameter.numel() for parameter in model.parameters())
@@ -73,7 +73,7 @@ def architecture(name: str) -> type[TranslationModel]:
 
 
 def check(config: Model) -> Faults:
-    """What in a `model` section its architecture, or a position scheme, cannot work with."""
+    """The faults of a `model` section: what its architecture or a position scheme does not support."""
     try:
         kind = architecture(config.architecture)
         settings = kind.Settings.model_validate(config.options)

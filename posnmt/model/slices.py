@@ -1,4 +1,4 @@
-"""Tensors of which each process has a slice (`train.shard`): all of one, and the slice of one that was read whole."""
+"""Tensors that are sharded over processes (`train.shard`): gathering one, and taking the slice of a full one."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ if TYPE_CHECKING:
 
 
 def full_tensor(tensor: Tensor) -> Tensor:
-    """All of a tensor, by every process together where each has a slice."""
+    """The full tensor; a collective operation of all processes if it is sharded."""
     return tensor.full_tensor() if _is_sliced(tensor) else tensor
 
 
 def slice_like(tensor: Tensor, like: Tensor) -> Tensor:
-    """This process's slice of a tensor where `like` is shared out, else all of it; on the device of `like`."""
+    """This process's slice of a tensor if `like` is sharded, else the tensor; on the device of `like`."""
     tensor = tensor.to(like.device)
     if not _is_sliced(like):
         return tensor
     from torch.distributed.tensor import distribute_tensor
 
-    return distribute_tensor(tensor, like.device_mesh, like.placements, src_data_rank=None)  # all have read the file
+    return distribute_tensor(
+        tensor, like.device_mesh, like.placements, src_data_rank=None
+    )  # every process has the full tensor
 
 
 def _is_sliced(tensor: Tensor) -> TypeGuard[DTensor]:
-    """Whether this process has only a slice of a tensor."""
+    """Whether a tensor is sharded."""
     return hasattr(tensor, "device_mesh")

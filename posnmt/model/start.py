@@ -1,8 +1,8 @@
-"""How the linear layers of a Transformer's sub-layers start: `model.init`.
+"""The initialisation of the linear layers of a Transformer's sub-layers: `model.init`.
 
-Every way draws each matrix from a uniform distribution around 0, in the same order, so one seed gives the same numbers
-under every way: only the bounds differ. d_in and d_out are the inputs and outputs of one matrix; queries, keys and
-values are three matrices, however they are stored. The Xavier bound (Glorot & Bengio 2010, eq. 16) is
+Each method draws each matrix from a uniform distribution around 0, in the same order, so that with one seed only the
+bounds differ between methods. d_in and d_out are the inputs and outputs of one matrix; queries, keys and values are
+three matrices, however they are stored. The Xavier bound (Glorot & Bengio 2010, eq. 16) is
 `gain * sqrt(6 / (d_in + d_out))`, PyTorch's bound for linear layers is `1 / sqrt(d_in)`.
 
 | | queries, keys | values | output of attention | inner matrix | output of feed-forward |
@@ -14,15 +14,15 @@ values are three matrices, however they are stored. The Xavier bound (Glorot & B
 | `depth-scaled` | gain 1/sqrt(2) | gain 1/sqrt(2) | gain 1/sqrt(N) | gain 1 | gain 1/sqrt(N) |
 | `deepnorm` | gain 1 | gain beta | gain beta | gain beta | gain beta |
 
-Biases start from 0, except with PyTorch's bound, which then is theirs too, and those of queries, keys and values in
-`fairseq`, which have PyTorch's bound.
+Biases start from 0, except those of matrices with PyTorch's bound and those of queries, keys and values in `fairseq`,
+which have PyTorch's bound.
 
-Sources: `xavier` is tensor2tensor's. `pytorch` is what N19's published code leaves as it is. `fairseq` is fairseq
-0.12.2: MultiheadAttention.reset_parameters and the plain `nn.Linear` of TransformerEncoderLayer. `depth-scaled` divides
-what is added to the residual stream by the root of the number N of additions (Radford et al. 2019, section 2.3; the
-paper does not say whether N counts layers or sub-layers; Megatron-LM counts sub-layers, and so does this): 2 for each
-encoder layer, 3 for each decoder layer. `deepnorm` is the start that goes with `model.norm: deep` (Wang et al. 2022,
-figure 2, from normal distributions of the same deviations there).
+Sources: `xavier` is tensor2tensor's. `pytorch` is PyTorch's default, which N19's published code keeps. `fairseq` is
+fairseq 0.12.2: MultiheadAttention.reset_parameters and the plain `nn.Linear` of TransformerEncoderLayer. `depth-scaled`
+divides the terms of the residual stream by the square root of the number N of terms (Radford et al. 2019, section 2.3;
+the paper does not specify whether N counts layers or sub-layers; here, as in Megatron-LM, it counts sub-layers): 2 for
+each encoder layer, 3 for each decoder layer. `deepnorm` is the initialisation for `model.norm: deep` (Wang et al. 2022,
+figure 2, which has normal distributions of the same deviations).
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ Part = Literal["query", "key", "value", "attention-output", "inner", "feed-forwa
 """Which matrix of a sub-layer."""
 
 _PYTORCH = None
-"""In place of a gain: PyTorch's bound."""
+"""Instead of a gain: PyTorch's bound."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """Draws the linear layers of one stack's sub-layers.
+    """Initialises the linear layers of one stack's sub-layers.
 
     Attributes:
-        init: the way, a row of the table above.
+        init: the method, a row of the table above.
         sub_layers: N, the sub-layers of the stack.
         beta: the gain of DeepNorm.
     """
@@ -56,11 +56,11 @@ class Start:
     beta: float = 1.0
 
     def __call__(self, linear: nn.Linear, *parts: Part) -> None:
-        """Draw the weight and bias of a linear layer that was just constructed.
+        """Initialise the weight and bias of a linear layer.
 
         Args:
-            linear: its bias is still as `nn.Linear` draws it.
-            parts: the matrices [d_out,d_in] that its weight is made of, one below the other.
+            linear: just constructed, so that its bias has PyTorch's initial values.
+            parts: the matrices [d_out,d_in] that its weight consists of, from top to bottom.
         """
         for part, matrix in zip(parts, linear.weight.data.chunk(len(parts), dim=0), strict=True):
             gain = self._gain(part)
@@ -70,7 +70,7 @@ class Start:
             else:
                 nn.init.xavier_uniform_(matrix, gain)
         if self.init != "pytorch" and (self.init != "fairseq" or parts[0] == "attention-output"):
-            nn.init.zeros_(linear.bias)  # otherwise it stays as `nn.Linear` draws it
+            nn.init.zeros_(linear.bias)  # otherwise it keeps PyTorch's initial values
 
     def _gain(self, part: Part) -> float | None:
         """The gain of a matrix's Xavier bound, or `_PYTORCH`."""
@@ -90,17 +90,17 @@ class Start:
 
 
 XAVIER = Start()
-"""Vaswani et al. 2017: what parts have that are built without a configuration."""
+"""Vaswani et al. 2017; the default of modules that are built without a configuration."""
 
 
 def start_of(config: Model, causal: bool) -> Start:
-    """How the sub-layers of the encoder, or of the decoder (`causal`), start."""
+    """The initialisation of the sub-layers of the encoder, or of the decoder (`causal`)."""
     sub_layers = 3 * config.decoder.layers if causal else 2 * config.encoder.layers
     return Start(config.init, sub_layers, deepnorm(config, causal)[1])
 
 
 def deepnorm(config: Model, causal: bool) -> tuple[float, float]:
-    """The scale alpha of residual connections and the gain beta of the start, of the encoder or decoder (`causal`).
+    """The factor alpha of residual connections and the initial gain beta, of the encoder or decoder (`causal`).
 
     Wang et al. 2022 (DeepNet), figure 2, for N encoder and M decoder layers: 0.81 (N^4 M)^(1/16) and 0.87 (N^4
     M)^(-1/16) in the encoder, (3 M)^(1/4) and (12 M)^(-1/4) in the decoder.

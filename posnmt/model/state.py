@@ -1,4 +1,4 @@
-"""The decoder's memory between two steps: an explicit value with one operation, `select`, that beam search needs."""
+"""The state of the decoder between two steps: an explicit value with one operation, `select`, for beam search."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from posnmt.position.seam import Carry
 
 
 class LayerCache:
-    """Self-attention keys and values [N,H,T,D] of one decoder layer, as long as what was read and no longer.
+    """Self-attention keys and values [N,H,T,D] of one decoder layer, without spare capacity.
 
-    Where position views read keys that another view turns for the product, both forms of the keys are kept.
+    If position views read keys that another view rotates for the product, both forms of the keys are cached.
 
-    Room to grow would save a copy at each step, and would cost more than that: products of many small matrices copy
-    what does not lie close together.
+    Spare capacity would save a copy in each step, but make the batched products slower: they copy matrices that are
+    not contiguous.
 
     Attributes:
-        feed_forward: what a recurrent feed-forward layer remembers.
+        feed_forward: the carry of a recurrent feed-forward layer.
     """
 
     def __init__(self) -> None:
@@ -27,8 +27,8 @@ class LayerCache:
         self._cached: tuple[Tensor, ...] | None = None
 
     def append(self, *new: Tensor) -> tuple[Tensor, ...]:
-        """Add keys, values and perhaps unturned keys [N,H,Tq,D] of the tokens computed now; return all so far."""
-        if self._cached is None:  # a whole target at once is never copied
+        """Append keys, values and perhaps unrotated keys [N,H,Tq,D] of this call; return those of all tokens so far."""
+        if self._cached is None:  # an entire target at once is not copied
             self._cached = new
         else:
             self._cached = tuple(torch.cat([cached, each], 2) for cached, each in zip(self._cached, new, strict=True))
@@ -43,13 +43,13 @@ class LayerCache:
 
 @dataclass
 class DecoderState:
-    """Everything that the decoder remembers of S sentences and N = S x hypotheses rows.
+    """The state of the decoder for S sentences and N = S x hypotheses rows.
 
     Attributes:
         memory: for each layer the projected encoder output, keys and values [S,H,J,D]; one for all hypotheses.
         memory_mask: [S,1,1,J] bool, True at real source tokens, or None when no row is padded.
         caches: self-attention keys and values, one a layer.
-        carry: what each position scheme remembers.
+        carry: the carry of each position scheme.
         length: target tokens consumed.
     """
 
@@ -65,9 +65,9 @@ class DecoderState:
         return self.memory[0][0].shape[0]
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
-        """Keep hypotheses `rows` [N'] in this order, and `sentences` [S'] where some have left the batch.
+        """Keep hypotheses `rows` [N'] in this order, and `sentences` [S'] if some have left the batch.
 
-        The rows of a sentence stand together, equally many for each sentence.
+        The rows of a sentence are adjacent, the same number for each sentence.
         """
         for cache in self.caches:
             cache.select(rows)
@@ -88,7 +88,7 @@ def select_rows(carry: Carry, rows: Tensor) -> Carry:
 
 
 def padding_mask(lengths: Tensor | None, width: int) -> Tensor | None:
-    """[B,1,1,width] bool, True at real tokens, from lengths [B]; None when there are no lengths."""
+    """[B,1,1,width] bool, True at real tokens, from lengths [B]; None without lengths."""
     if lengths is None:
         return None
     return (torch.arange(width, device=lengths.device)[None, :] < lengths[:, None])[:, None, None, :]

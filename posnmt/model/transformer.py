@@ -1,8 +1,8 @@
 """The base Transformer of the papers, built from the `model` section of a configuration.
 
-Embeddings are scaled by sqrt(d), unless `model.scale_embeddings` is false, here and not in a scheme; a stack ends with
-a layer normalisation of its own only where `model.norm` is pre; the output projection has a bias. With three separate
-embedding and projection matrices the parameter counts are those of N19's Table 2 to the last digit.
+Embeddings, not schemes, scale by sqrt(d), unless `model.scale_embeddings` is false; a stack ends with a layer
+normalisation only if `model.norm` is pre; the output projection has a bias. With three separate embedding and
+projection matrices the parameter counts are exactly those of N19's Table 2.
 
 Shapes: B rows, J source tokens, T target tokens, V vocabulary entries, d model width; S sentences, N hypotheses.
 """
@@ -54,7 +54,7 @@ class Transformer(OrderedTranslator):
         self.decoder_views = join(self.target.position_schemes(), config.decoder.layers)
 
     def build_feed_forward(self, config: Model, causal: bool) -> nn.Module:
-        """The feed-forward layer of one encoder or decoder layer; what takes its place has its signature."""
+        """The feed-forward layer of one encoder or decoder layer; an override has the same signature of `forward`."""
         return FeedForward(config.d_model, config.feed_forward, config.feed_forward_dropout, start_of(config, causal))
 
     def encode(self, source: Tensor, lengths: Tensor | None) -> Tensor:
@@ -75,10 +75,10 @@ class Transformer(OrderedTranslator):
         return DecoderState(memory, mask, caches, [None] * len(self.target.schemes))
 
     def advance(self, tokens: Tensor, state: DecoderState, lengths: Tensor | None = None) -> Tensor:
-        """Read target tokens [N,T] after those already in `state`; the state moves on.
+        """Read target tokens [N,T] after those already in `state`, and update the state.
 
         Returns:
-            [N,T,d]: at each token, what predicts the next one.
+            [N,T,d] at each token the hidden state that predicts the next one.
         """
         span = Span(state.length, tokens.shape[1], tokens.device, lengths)
         x, state.carry = self.target(tokens, span, state.carry)

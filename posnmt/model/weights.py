@@ -1,4 +1,4 @@
-"""Weights in safetensors files: no pickle, written whole or not at all; and their average."""
+"""Weights in safetensors files, written atomically and without pickle, and their average."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from posnmt.model.slices import slice_like
 
 
 def save_model(model: nn.Module, path: Path, about: dict[str, Any]) -> None:
-    """Write the weights of a model, shared matrices once, with facts about them in the file's header."""
+    """Write the weights of a model, shared matrices once, with metadata in the file's header."""
     named = {name: parameter.detach().cpu().contiguous() for name, parameter in model.named_parameters()}
     save_tensors(named, path, about)
 
 
 def save_tensors(tensors: dict[str, Tensor], path: Path, about: dict[str, Any]) -> None:
-    """Write tensors to a safetensors file, in place only when complete."""
+    """Write tensors to a safetensors file, atomically."""
     with replacing(path) as partial:
         save_file(tensors, partial, metadata={key: json.dumps(value) for key, value in about.items()})
 
 
 def load_model(model: nn.Module, path: Path) -> dict[str, Any]:
-    """Read the weights of a model, or of this process's slice of it, from a file, and the facts in its header.
+    """Read the weights of a model, or of this process's slice of it, from a file; return the metadata of its header.
 
     Raises:
         UserError: no such file, not safetensors, or weights of another model (names or shapes differ).

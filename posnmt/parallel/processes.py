@@ -1,9 +1,8 @@
-"""Work on the pieces of a stream in several processes, with results in the order of the pieces and bounded memory.
+"""Parallel processing of a stream in several processes, with results in order and bounded memory.
 
-The processes are plain children that read pieces from a pipe and write results to another. They are not forked, because
-the parent may have threads, and they do not import the parent's main module, as those of `multiprocessing` would: a
-script that prepares a corpus needs no guard around its main part. They end when their pipe does, so also with a parent
-that is killed.
+The processes are child programs that read pieces from a pipe and write results to another. They are not forked, because
+the parent may have threads, and unlike those of `multiprocessing` they do not import the parent's main module, so a
+script that prepares a corpus needs no `__main__` guard. They exit when their pipe closes, also if the parent is killed.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from typing import Any, TypeVar
 
 from posnmt.errors import UserError
 
-# Pieces that the caller's own process works on first: few pieces are done before another process would have started.
+# Number of pieces that the calling process computes first: a few are done before another process would have started.
 ALONE = 3
 
 Piece = TypeVar("Piece")
@@ -34,26 +33,26 @@ Result = TypeVar("Result")
 def ordered_map(
     task: Callable[[Piece], Result], pieces: Iterable[Piece], processes: int, alone: int = ALONE
 ) -> Generator[Result, None, None]:
-    """`task` of each piece, in order; at most two pieces a process are under way.
+    """The results of `task` for each piece, in order; at most two pieces for each process are in progress.
 
     Args:
-        task: picklable; what it remembers from piece to piece stays in its process.
-        pieces: picklable, as are the results; read by the caller's thread.
-        processes: how many to start; with one, the caller's own does everything.
-        alone: how many pieces the caller's own process does before others are started.
+        task: picklable; its own state is separate in each process.
+        pieces: picklable, as are the results; read in the calling thread.
+        processes: number of processes to start; with one, the calling process does all the work.
+        alone: number of pieces that the calling process computes before it starts others.
 
     Raises:
-        UserError: a process ended before its work did.
+        UserError: a process ended unexpectedly.
     """
     pieces = iter(pieces)
     yield from map(task, pieces if processes < 2 else islice(pieces, alone))
-    for first in pieces:  # there is more than was done alone
+    for first in pieces:  # pieces remain
         with contextlib.closing(_Processes(task, processes)) as started:
             yield from started.map(chain([first], pieces))
 
 
 class _Processes:
-    """Started processes, each with a thread here that hands it pieces."""
+    """Started processes, and a thread for each that passes pieces to it."""
 
     def __init__(self, task: Callable[[Any], Any], count: int) -> None:
         self._workers = [_Worker() for _ in range(count)]
@@ -81,7 +80,7 @@ class _Processes:
             self._idle.put(worker)
 
     def close(self) -> None:
-        """End the processes, whatever they are at."""
+        """Kill the processes."""
         for worker in self._workers:
             worker.end()
         self._threads.shutdown(cancel_futures=True)
@@ -92,7 +91,7 @@ class _Worker:
 
     def __init__(self) -> None:
         code = "import sys; sys.path[:] = sys.argv[1:]; from posnmt.parallel.processes import serve; serve()"
-        # In a session of its own: Ctrl-C is for the parent alone, which ends its children.
+        # In a new session: only the parent receives Ctrl-C, and ends its children.
         self._process = subprocess.Popen(
             [sys.executable, "-c", code, *(path or os.getcwd() for path in sys.path)],
             stdin=subprocess.PIPE,
@@ -116,23 +115,23 @@ class _Worker:
         except (OSError, EOFError, pickle.UnpicklingError):
             status = self._process.wait()
             how = f"killed by signal {-status}" if status < 0 else f"exit status {status}"
-            todo = "it may have run out of memory: free some, or work in fewer with OMP_NUM_THREADS=1"
-            raise UserError(f"a worker process ended before its work did: {how}", None, todo) from None
+            todo = "it may have run out of memory: free some, or use a single process with OMP_NUM_THREADS=1"
+            raise UserError(f"a worker process ended unexpectedly: {how}", None, todo) from None
         if fault is not None:
             raise RuntimeError(f"in a worker process:\n{fault}")
         return result
 
     def end(self) -> None:
-        """Kill the process; nothing of it is needed any more."""
+        """Kill the process."""
         self._process.kill()
         self._process.wait()
 
 
 def serve() -> None:
-    """What a child does: read a task, then pieces, and write a result for each, until the pipe ends."""
+    """The main loop of a child: read a task, then pieces, and write a result for each, until the pipe closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library may print goes to standard error, not between the results
+    os.dup2(2, 1)  # so that a library cannot print between the results
     with contextlib.suppress(EOFError, BrokenPipeError):
         task = pickle.load(source)
         while True:

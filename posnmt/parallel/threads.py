@@ -1,8 +1,8 @@
-"""Threads that compute at the same time, each on its share of the processor's cores.
+"""Threads that compute in parallel, each on its share of the processor's cores.
 
-PyTorch by itself splits each operation over the cores and waits for the slowest after every one. Where work falls into
-independent pieces a piece a thread is quicker, the more so for small tensors and on a machine that does other things
-too: it waits once. PyTorch leaves Python's lock while it computes.
+PyTorch splits each operation over the cores and synchronises after every operation. If work consists of independent
+pieces, one piece for each thread is faster, in particular for small tensors and on a busy machine, since it
+synchronises once. PyTorch releases Python's global lock while it computes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Workers:
     """A fixed number of threads.
 
     Args:
-        count: threads; None is one for each core that PyTorch uses.
+        count: number of threads; None: one for each core that PyTorch uses.
     """
 
     def __init__(self, count: int | None = None) -> None:
@@ -31,19 +31,19 @@ class Workers:
 
     @classmethod
     def of(cls, device: torch.device) -> Workers:
-        """One for each core on a CPU; one alone elsewhere, where the device does the work."""
+        """Workers for a device: one for each core on a CPU, a single one elsewhere."""
         return cls(None if device.type == "cpu" else 1)
 
     def map(self, work: Callable[[Item], Result], items: Iterable[Item], alone: bool = False) -> list[Result]:
-        """`work` of each item, in order, computed as the caller would: its autocast and its inference mode hold.
+        """The results of `work` for each item, in order, with the caller's autocast and inference mode.
 
-        Where there are fewer items than threads, each has more cores, but for a single one with `alone`.
+        If there are fewer items than threads, each item has several cores.
 
         Args:
-            alone: a single item is computed on one core, with the sums that a machine of one core gives.
+            alone: compute a single item on one core, so that rounding is the same as on a machine with one core.
 
         Raises:
-            Exception: the first that `work` raised.
+            Exception: the first exception of `work`.
         """
         if self._pool is None:
             return [work(item) for item in items]
@@ -53,7 +53,7 @@ class Workers:
         share = 1 if alone and len(items) == 1 else self.cores // min(self.count, max(1, len(items)))
 
         def alike(item: Item) -> Result:
-            torch.set_num_threads(share)  # of the operations of this thread
+            torch.set_num_threads(share)  # applies to this thread
             with torch.inference_mode(inference), torch.autocast("cpu", dtype, enabled=autocast):
                 return work(item)
 

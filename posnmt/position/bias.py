@@ -271,7 +271,7 @@ class T5Bias(Scheme):
         exact = settings.buckets // (2 if stack.causal else 4)
         if settings.distance <= exact:
             return [
-                f"needs a distance above {exact}, the number of offsets of a direction with a bucket of their own; "
+                f"needs a distance above {exact}, the number of offsets with a bucket of their own; "
                 f"got {settings.distance}"
             ]
         return []

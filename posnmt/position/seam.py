@@ -134,9 +134,10 @@ class Span:
 
     def share(self, key: LayerPosition | type[LayerPosition], compute: Callable[[], Tensor]) -> Tensor:
         """The tensor in `shared` under a key, computed on the first call."""
-        if key not in self.shared:
-            self.shared[key] = compute()
-        return self.shared[key]
+        value = self.shared.get(key)
+        if value is None:
+            value = self.shared[key] = compute()
+        return value
 
     @once
     def shared(self) -> dict[LayerPosition | type[LayerPosition], Tensor]:

@@ -1,9 +1,9 @@
-"""Checkpoints: committed whole, verified before a run goes on from one, pruned afterwards.
+"""Checkpoints: written atomically, verified before a run is resumed from one, and pruned.
 
 `checkpoints/step-N` holds `model.safetensors`, `optimizer.safetensors`, `state.json`, and `SHA256SUMS` over all three,
-in the format of `sha256sum`. Such a folder gets its name when all of it is on the disk, and never changes after, except
-that older ones lose the optimizer's file. A second checkpoint of one step is `step-N-2`. The files are the same however
-many processes made them, and whether or not each had only a slice of the model.
+in the format of `sha256sum`. Such a folder gets its name when all of it is on the disk, and does not change afterwards,
+except that the optimizer's file of older ones is removed. A second checkpoint of one step is `step-N-2`. The files do
+not depend on the number of processes or on sharding.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from posnmt.run import checkpoints_in, step_and_version
 MODEL, OPTIMIZER, STATE, SUMS = "model.safetensors", "optimizer.safetensors", "state.json", "SHA256SUMS"
 
 COMPLETE = 2
-"""Checkpoints that keep the optimizer's state: the newest, and one to fall back to."""
+"""Number of checkpoints that keep the optimizer's state: the newest, and one as a fallback."""
 
 FORMAT = 2
-"""Of `state.json`; checkpoints without a number have no digests, and do not tell whether they were evaluated."""
+"""Format of `state.json`; checkpoints without a number have no digests and no record of evaluation."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Checkpoints:
     """The checkpoints of a run.
 
     Attributes:
-        folder: where they are.
-        averaged: how many evaluated ones are kept to be averaged.
+        folder: their folder.
+        averaged: number of evaluated checkpoints to keep for averaging.
     """
 
     folder: Path
@@ -50,12 +50,12 @@ class Checkpoints:
     def commit(
         self, model: nn.Module, moments: dict[str, Tensor], state: dict[str, Any], about: dict[str, Any]
     ) -> Path:
-        """Write a checkpoint and give it its name; those that exist are not touched.
+        """Write a new checkpoint; existing ones are not changed.
 
         Args:
-            moments: the optimizer's, of `optimizer_tensors`, whole and on the CPU.
-            state: the run's state, JSON; `state["step"]` is N, and so is `state["evaluated"]` where dev was evaluated.
-            about: facts for the header of the file of weights.
+            moments: result of `optimizer_tensors`.
+            state: the run's state, for JSON; `state["step"]` is N, and so is `state["evaluated"]` if dev was evaluated.
+            about: metadata for the header of the file of weights.
         """
         name = f"step-{state['step']:08d}"
         existing = [step_and_version(place) for place in checkpoints_in(self.folder)]
@@ -74,7 +74,7 @@ class Checkpoints:
         return self.folder / name
 
     def prune(self) -> None:
-        """Remove what nobody needs: all but the newest complete states, and the weights that are to be averaged."""
+        """Remove all but the newest complete checkpoints and the weights that are to be averaged."""
         places = checkpoints_in(self.folder)
         states, averaged = places[-COMPLETE:], self.to_average()
         for place in places:
@@ -86,46 +86,46 @@ class Checkpoints:
             shutil.rmtree(partial)
 
     def to_average(self) -> list[Path]:
-        """The newest evaluated checkpoints, one a step, oldest first. An interruption leaves one that is not."""
+        """The newest evaluated checkpoints, one for each step, oldest first."""
         by_step = {step_and_version(place)[0]: place for place in checkpoints_in(self.folder) if evaluated(place)}
         return list(by_step.values())[-self.averaged :]
 
     def sound_to_average(self, say: Callable[[str], None]) -> list[Path]:
-        """Those of `to_average` whose weights are as they were written; the others are reported."""
+        """The checkpoints of `to_average` whose weights are undamaged; damaged ones are reported."""
         faults = {place: damage(place, complete=False) for place in self.to_average()}
         for place, fault in faults.items():
             if fault is not None:
-                say(f"warning: checkpoint {place.name} is damaged ({fault}), and left out of the average")
+                say(f"warning: checkpoint {place.name} is damaged ({fault}) and left out of the average")
         return [place for place, fault in faults.items() if fault is None]
 
     def undamaged(self, say: Callable[[str], None]) -> Path | None:
-        """The newest checkpoint that a run can go on from; None if the run has none at all.
+        """The newest undamaged checkpoint; None if the run has no checkpoints.
 
-        Those that are damaged are reported and renamed to `NAME.damaged`, where one before them is sound.
+        Newer ones, which are damaged, are reported and renamed to `NAME.damaged`.
 
         Raises:
-            UserError: there are checkpoints, and none is sound.
+            UserError: every checkpoint is damaged.
         """
         faults: dict[Path, str] = {}
         for place in reversed(checkpoints_in(self.folder)):
             fault = damage(place, complete=True)
             if fault is None:
                 for other, reason in faults.items():
-                    say(f"warning: checkpoint {other.name} is damaged ({reason}); going on from {place.name}")
+                    say(f"warning: checkpoint {other.name} is damaged ({reason}); resuming from {place.name}")
                     os.replace(other, other.with_name(f"{other.name}.damaged"))
                 return place
             faults[place] = fault
         if faults:
             named = "; ".join(f"{place.name}: {fault}" for place, fault in faults.items())
             raise UserError(
-                f"no checkpoint is left that training can go on from: {named}", self.folder,
+                f"no undamaged checkpoint is left to resume from: {named}", self.folder,
                 "restore one from a copy, or start a new run with another --out",
             )  # fmt: skip
         return None
 
 
 def evaluated(place: Path) -> bool:
-    """Whether dev was evaluated at a checkpoint; those of the first format do not tell, and count as such."""
+    """Whether dev was evaluated at a checkpoint; those of the first format, without this record, count as such."""
     try:
         state = read_state(place)
     except (OSError, ValueError):
@@ -144,10 +144,10 @@ def read_state(place: Path) -> dict[str, Any]:
 
 
 def damage(place: Path, complete: bool) -> str | None:
-    """What is wrong with the files of a checkpoint; None if nothing is.
+    """What is damaged in the files of a checkpoint; None: nothing.
 
     Args:
-        complete: with the optimizer's state, which older checkpoints lack.
+        complete: whether the optimizer's state must exist, which older checkpoints lack.
     """
     names = [MODEL, STATE] + [OPTIMIZER] * complete
     missing = [name for name in names if not (place / name).exists()]
@@ -165,17 +165,17 @@ def damage(place: Path, complete: bool) -> str | None:
 
 
 def load_checkpoint(place: Path, model: nn.Module, optimizer: Optimizer) -> dict[str, Any]:
-    """Put model and optimizer back to where a checkpoint was written; its state."""
+    """Restore model and optimizer from a checkpoint; return the run's state."""
     load_model(model, place / MODEL)
     _restore_optimizer(load_file(place / OPTIMIZER), model, optimizer)
     return read_state(place)
 
 
 def optimizer_tensors(model: nn.Module, optimizer: Optimizer, keep: bool) -> dict[str, Tensor]:
-    """Adam's moments and step counts under `parameter/moment` names, whole and on the CPU.
+    """The optimizer's moments and step counts under `parameter/moment` names, unsharded and on the CPU.
 
     Args:
-        keep: whether this process wants them; each must ask, for where moments are shared out all take part.
+        keep: whether to return them in this process; every process must call this, since gathering is collective.
     """
     names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
     tensors = {}
@@ -188,10 +188,10 @@ def optimizer_tensors(model: nn.Module, optimizer: Optimizer, keep: bool) -> dic
 
 
 def _restore_optimizer(tensors: dict[str, Tensor], model: nn.Module, optimizer: Optimizer) -> None:
-    """The transpose of `optimizer_tensors`."""
+    """The inverse of `optimizer_tensors`."""
     parameters = dict(model.named_parameters())
     for name, tensor in tensors.items():
         parameter_name, key = name.rsplit("/", 1)
         parameter = parameters[parameter_name]
-        single = key == "step"  # a number, of which every process has all
+        single = key == "step"  # a scalar, which is not sharded
         optimizer.state[parameter][key] = tensor.to(parameter.device) if single else slice_like(tensor, parameter)

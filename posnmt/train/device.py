@@ -1,4 +1,4 @@
-"""Where a run computes, and how wide: Lightning Fabric on a CPU, a GPU, or what torchrun started."""
+"""Devices, processes and precision of a run: Lightning Fabric on a CPU, a GPU, or the processes of torchrun."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def make_fabric(train: Train) -> Fabric:
     """Fabric for this process: one device, or its share of torchrun's processes (LOCAL_WORLD_SIZE a node).
 
     Raises:
-        UserError: the model is to be shared out, and there is one process.
+        UserError: `train.shard` with a single process.
     """
-    warnings.filterwarnings("ignore", "The `srun` command is available")  # studies start their jobs themselves
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # the run itself says precision and device
+    warnings.filterwarnings("ignore", "The `srun` command is available")  # studies start their own jobs
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # the run itself reports precision and device
     local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     nodes = int(os.environ.get("WORLD_SIZE", "1")) // local
     accelerator = "cuda" if torch.cuda.is_available() else "cpu"
     width = precision(train, accelerator)
-    # Fabric refuses float64 by name beside a strategy that shards, but not as a plugin
+    # with a sharding strategy, Fabric refuses float64 by name but not as a plugin
     arithmetic: Any = {"plugins": DoublePrecision()} if width == "64-true" else {"precision": width}
     fabric = Fabric(
         accelerator=accelerator,
@@ -44,12 +44,12 @@ def make_fabric(train: Train) -> Fabric:
 
 
 def _strategy(train: Train, processes: int) -> str | Strategy:
-    """How processes share the work: a batch each, and with `train.shard` a slice of the weights each as well."""
+    """The distributed strategy: data parallel, and with `train.shard` also sharded."""
     if not train.shard:
         return "ddp" if processes > 1 else "auto"
     if processes == 1:
         raise UserError(
-            "it shares the model out over several processes, and there is one",
+            "it shards the model over several processes, and there is only one",
             "train.shard",
             "start it with torchrun, as in `torchrun --nproc-per-node 8 -m posnmt train`, or set train.shard: false",
         )
@@ -59,7 +59,7 @@ def _strategy(train: Train, processes: int) -> str | Strategy:
 
 
 def precision(train: Train, accelerator: str) -> Literal["bf16-mixed", "32-true", "64-true"]:
-    """Fabric's name for the configured precision; auto is bf16 where the chip multiplies it in hardware."""
+    """Fabric's name for the configured precision; auto is bf16 if the hardware supports it."""
     if train.precision == "fp64":
         return "64-true"
     if train.precision == "fp32":

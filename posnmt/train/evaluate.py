@@ -1,4 +1,4 @@
-"""Evaluation on dev: perplexity, and BLEU of real translations against the untouched references."""
+"""Evaluation on dev: perplexity, and BLEU of translations against the original references."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(loss: TrainingLoss, dev: Split, text: TextPipeline, config: Config, fabric: Fabric) -> dict[str, Any]:
-    """Dev perplexity a target subword, and greedy BLEU with its signature where `train.dev_bleu` asks for it."""
+    """Dev perplexity per target subword, and with `train.dev_bleu` the BLEU of greedy search and its signature."""
     model = loss.model
     was_training = loss.training
     loss.eval()
@@ -52,10 +52,10 @@ def bleu(outputs: list[str], references: list[str], tokenizer: str) -> dict[str,
 
 
 def selection_score(figures: dict[str, Any], settings: Train) -> float:
-    """What the best checkpoint is chosen by: a figure that is better when larger."""
+    """The score by which the best checkpoint is chosen; larger is better."""
     return float(figures["bleu"]) if settings.best_by == "bleu" and "bleu" in figures else -float(figures["perplexity"])
 
 
 def describe(figures: dict[str, Any]) -> str:
-    """Dev figures in words."""
+    """Dev figures as text."""
     return f"perplexity {figures['perplexity']:.3f}" + (f"  BLEU {figures['bleu']:.2f}" if "bleu" in figures else "")

@@ -1,10 +1,9 @@
 """The loss and the gradients of one batch: as a whole on a GPU or in one of several processes, in parts on a CPU.
 
-On a CPU the rows of a batch are dealt into parts, each a forward and a backward pass of its own on its share of the
-cores; their gradients are added in order. How many parts there are, and what each draws for dropout, depends on the
-batch and the seed alone, so that one core computes what two do, to the last bit. Where there are more cores than parts,
-a part's sums are split over several, and rounded differently. Rows with sources of like length stand in one part: less
-of it is padding.
+On a CPU the rows of a batch are divided into parts, each with its own forward and backward pass on its share of the
+cores; their gradients are added in order. The number of parts and the dropout of each depend on the batch and the seed
+only, so the result is bitwise the same on one core as on two. With more cores than parts, the sums of a part are split
+over several cores and rounded differently. Rows with sources of similar length are in the same part, to reduce padding.
 """
 
 from __future__ import annotations
@@ -26,23 +25,23 @@ from posnmt.randomness import drawing_from
 from posnmt.train.loss import TrainingLoss
 
 PART = 2048
-"""Padded target tokens that a part has, about; there is an even number of parts."""
+"""Approximate number of padded target tokens of a part; the number of parts is even."""
 
 SMALL = 256
-"""Padded target tokens up to which a batch is not divided."""
+"""A batch of up to this number of padded target tokens is not divided."""
 
 
 class Gradients(Protocol):
-    """Adds a batch's gradients to those of the parameters."""
+    """Adds the gradients of a batch to those of the parameters."""
 
     def add(self, batch: Sequence[Pair], scale: float, seed: tuple[int, ...], last: bool) -> Tensor:
-        """Gradients of the loss times `scale`, added to what there is.
+        """Add the gradients of the loss times `scale` to those of the parameters.
 
         Args:
             batch: sentence pairs, subwords without bos and eos.
-            scale: what the loss is multiplied by, for the gradients alone.
-            seed: integers that determine the random numbers of this batch.
-            last: whether this process adds no further batch to the update.
+            scale: factor of the loss, for the gradients only.
+            seed: integers that seed the random numbers of this batch.
+            last: whether this is the last batch of this process for the update.
 
         Returns:
             [2] float64: the smoothed loss and the likelihood, each summed over the tokens.
@@ -50,12 +49,12 @@ class Gradients(Protocol):
         ...
 
     def close(self) -> None:
-        """Nothing more is added."""
+        """Release resources."""
         ...
 
 
 class Whole:
-    """A batch as a whole, by the loss module as Fabric wraps it.
+    """Computes a batch as a whole, by the loss module as wrapped by Fabric.
 
     Args:
         sharded: whether each process keeps only a slice of the gradients.
@@ -65,20 +64,20 @@ class Whole:
         self.fabric, self.shared_loss, self.sharded = fabric, shared_loss, sharded
 
     def add(self, batch: Sequence[Pair], scale: float, seed: tuple[int, ...], last: bool) -> Tensor:
-        """See `Gradients`; processes add up their gradients after the last batch, or after each to keep slices only."""
+        """See `Gradients`; gradients are reduced over processes after the last batch, or after each if sharded."""
         torch.manual_seed(_number(seed))
         with self.fabric.no_backward_sync(self.shared_loss, enabled=not (last or self.sharded)):
-            with self.fabric.autocast():  # else Fabric rounds what the module returns to float32, in float64 too
+            with self.fabric.autocast():  # otherwise Fabric rounds the results to float32, even from float64
                 loss, likelihood = self.shared_loss(*collate(batch).to(self.fabric.device).tensors)
             self.fabric.backward(loss * scale)
         return torch.stack([loss.detach(), likelihood]).double()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """There is nothing to release."""
 
 
 class InParts:
-    """A batch in parts of its rows, on the cores of one process."""
+    """Computes a batch in parts of its rows, on the cores of one process."""
 
     def __init__(self, fabric: Fabric, loss_of: TrainingLoss) -> None:
         self.fabric, self.loss_of = fabric, loss_of
@@ -109,7 +108,7 @@ class InParts:
         ]
         places = Counter(terms[0].data_ptr() for terms in summands if terms)
         for parameter, terms in zip(self.parameters, summands, strict=True):
-            if terms:  # in place, but not where autograd gave two parameters one tensor, or all elements one number
+            if terms:  # in place, unless the tensor is shared by two parameters or is an expanded view
                 own = terms[0].is_contiguous() and places[terms[0].data_ptr()] == 1
                 parameter.grad = terms[0] if own else terms[0].clone(memory_format=torch.contiguous_format)
                 for term in terms[1:]:
@@ -126,18 +125,18 @@ class InParts:
 
 
 def dealt(sources: Sequence[int], target: int) -> list[int]:
-    """Where the parts of a batch end, so that the costliest part costs as little as it can.
+    """The ends of the parts of a batch, which minimise the cost of the most expensive part.
 
     Args:
-        sources: source tokens of each row, the most first.
-        target: target tokens that each row is padded to. One costs about two of the source: it passes the decoder's
-            two attentions and the output projection.
+        sources: source tokens of each row, in descending order.
+        target: target tokens that each row is padded to. A target token costs about twice as much as a source token,
+            for the two attentions of the decoder and the output projection.
     """
     tokens = len(sources) * target
     count = 1 if tokens <= SMALL else 2 * max(1, round(tokens / (2 * PART)))
 
     def filled(cost: int) -> list[int]:
-        """Parts up to that cost, each padded to its first row, or of one row."""
+        """The ends of parts up to a cost, each padded to its first row; a part has at least one row."""
         ends = [0]
         while ends[-1] < len(sources):
             rows = max(1, cost // (sources[ends[-1]] + 2 * target))
@@ -149,5 +148,5 @@ def dealt(sources: Sequence[int], target: int) -> list[int]:
 
 
 def _number(seed: tuple[int, ...]) -> int:
-    """64 bits from the integers of a seed."""
+    """A 64-bit seed from several integers."""
     return int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])

@@ -1,8 +1,8 @@
 """The training loop, top to bottom.
 
-Everything random in an update is a function of (seed, step, process, batch): the order of the batches comes from the
-seed, and dropout is reseeded for each batch. So a resumed run needs no random state: it computes what it would have
-computed.
+All randomness in an update is a function of (seed, step, process, batch): the order of batches depends on the seed, and
+dropout is reseeded for each batch. So a resumed run needs no random state to compute the same updates as an
+uninterrupted one.
 """
 
 from __future__ import annotations
@@ -55,22 +55,21 @@ def train(
     display: Display | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> Run:
-    """Train a model into a run folder, or go on with one.
+    """Train a model into a run folder, or resume a run.
 
     Args:
-        config: the whole configuration.
         out: the run folder; new, unless `resume`.
-        resume: continue from the newest checkpoint as if never stopped.
-        display: where progress is shown.
-        about: what the record of a new run says besides.
+        resume: continue from the newest checkpoint, with the same result as an uninterrupted run.
+        display: shows progress; default: nothing is shown.
+        about: added to the record of a new run.
 
     Returns:
         The finished run.
 
     Raises:
-        UserError: the folder exists, the config differs from the run's, the corpus does not fit the model, the loss
-            is no longer a number.
-        Interrupted: told to stop; the state is saved.
+        UserError: the folder exists, the config differs from the run's, the corpus does not fit the model, or the loss
+            is not finite.
+        Interrupted: a stop signal was received; the state is saved.
     """
     display = display or Display(quiet=True)
     if resume and is_unfinished(out):
@@ -83,15 +82,15 @@ def train(
     if not fabric.is_global_zero:
         return _train(config, out, resume, fabric, store, display, about or {})
     with claimed(out):
-        _admitted(out, config, resume)  # another training may have ended there meanwhile
+        _admitted(out, config, resume)  # again: another training may have run there in between
         return _train(config, out, resume, fabric, store, display, about or {})
 
 
 def _admitted(out: Path, config: Config, resume: bool) -> tuple[Config, Run | None]:
-    """The configuration, in the format of the run that it goes on with, and that run, if the folder may be trained in.
+    """The configuration, in the format of the resumed run, and that run; checks that the folder may be trained in.
 
     Raises:
-        UserError: it may not.
+        UserError: the folder exists, or the run to resume has another configuration.
     """
     if not resume:
         refuse_existing(out)
@@ -105,7 +104,7 @@ def _admitted(out: Path, config: Config, resume: bool) -> tuple[Config, Run | No
 def _train(
     config: Config, out: Path, resume: bool, fabric: Fabric, store: Store, display: Display, about: Mapping[str, Any]
 ) -> Run:
-    """Train in a folder that is this process's own; see `train`."""
+    """`train`, in a folder that this process has claimed."""
     updater = Updater(config, store, fabric)
     model = updater.model
     _refuse_too_long(model, {**{name: store.split(name) for name in store.splits}, "train": updater.corpus})
@@ -125,9 +124,9 @@ def _train(
         display.say(
             "warning: this processor has no bf16 instructions and emulates them; train.precision: auto is faster"
         )
-    display.say(f"{size}, {place}" + (f", going on after step {progress.step:,}" if resume else ""))
+    display.say(f"{size}, {place}" + (f", resuming after step {progress.step:,}" if resume else ""))
     if not config.data.has_dev:
-        display.say("there is no dev corpus: nothing to choose a checkpoint by, so the last one is the model")
+        display.say("there is no dev corpus to choose a checkpoint by, so the model is the last checkpoint")
     training = Training(fabric, config, run, store, updater, checkpoints, progress, display)
     with StopSignal() as stop:
         try:
@@ -135,13 +134,13 @@ def _train(
         finally:
             updater.close()
     if reason == INTERRUPTED:
-        raise Interrupted(f"stopped after step {progress.step}, state saved; go on with --out {out} --resume")
+        raise Interrupted(f"stopped after step {progress.step}, state saved; resume with --out {out} --resume")
     return run
 
 
 @dataclass
 class Training:
-    """One process's part of a run."""
+    """The training of one process."""
 
     fabric: Fabric
     config: Config
@@ -153,17 +152,17 @@ class Training:
     display: Display
 
     def loop(self, stop: StopSignal) -> str:
-        """Make updates until there is a reason to stop; the reason."""
+        """Make updates until there is a reason to stop, and return the reason."""
         fabric, settings, progress, plan = self.fabric, self.config.train, self.progress, self.updater.plan
         self.metrics = Metrics(self.run.folder, progress.step, progress.metrics) if fabric.is_global_zero else None
         if self.metrics is not None:
             if self.metrics.lost:
                 self.display.say(f"warning: {self.metrics.lost} lines of {self.metrics.path} are damaged or missing")
-            self.checkpoints.prune()  # what a process that was killed left
+            self.checkpoints.prune()  # removes what a killed process left
         self.perplexity: float | None = None  # on dev, as last measured
         self.clock = time.monotonic()
         while not (reason := agreed(fabric, why_stop(settings, progress, stop))):
-            share = progress.share(settings, len(plan.epoch(progress.cursor.epoch)))  # of the budget, spent so far
+            share = progress.share(settings, len(plan.epoch(progress.cursor.epoch)))  # of the budget
             if settings.minutes is not None:
                 share = fabric.broadcast(share)  # the processes' clocks differ
             batches, progress.cursor = plan.take(progress.cursor, self.updater.batches)
@@ -176,7 +175,7 @@ class Training:
             progress.window.add(total.tolist(), source_tokens, tokens, self.spend())
             if not math.isfinite(progress.window.loss):
                 raise UserError(
-                    f"the loss is no longer a number at step {progress.step}",
+                    f"the loss is not finite at step {progress.step}",
                     self.run.folder,
                     "lower train.learning_rate, lengthen train.schedule.warmup, or set train.precision: fp32",
                 )
@@ -201,19 +200,19 @@ class Training:
         return reason
 
     def spend(self) -> float:
-        """Count the time since the last call as spent; that time in seconds."""
+        """Add the time since the last call to the time spent; that time in seconds."""
         now = time.monotonic()
         spent, self.clock = now - self.clock, now
         self.progress.seconds += spent
         return spent
 
     def write(self, kind: str, figures: dict[str, Any]) -> None:
-        """One line of metrics, by the first process."""
+        """Write one line of metrics, in the first process."""
         if self.metrics is not None:
             self.metrics.write(kind, self.progress.step, {**figures, "seconds": self.progress.seconds})
 
     def evaluate_and_save(self) -> None:
-        """Evaluate on dev, keep the best weights, write a checkpoint."""
+        """Evaluate on dev, save the weights if they are the best so far, and write a checkpoint."""
         progress, settings, whole = self.progress, self.config.train, self.whole()
         better, figures = True, self.evaluate(whole)
         if figures:
@@ -230,7 +229,7 @@ class Training:
         self.save(whole, evaluated=True)
 
     def whole(self) -> TrainingLoss:
-        """The loss module; where each process has a slice of its weights, the first gets a copy that has them all."""
+        """The loss module; if its weights are sharded, the first process gets a copy with all of them."""
         if not self.config.train.shard:
             return self.updater.loss_of
         copy = None
@@ -240,7 +239,7 @@ class Training:
         return copy or self.updater.loss_of
 
     def evaluate(self, whole: TrainingLoss) -> dict[str, Any]:
-        """Dev figures, by the first process, told to the others; empty without a dev corpus."""
+        """Dev figures, computed by the first process and broadcast; empty without a dev corpus."""
         figures: dict[str, Any] = {}
         if self.config.data.has_dev:
             if self.fabric.is_global_zero:
@@ -251,10 +250,10 @@ class Training:
         return figures
 
     def save(self, whole: TrainingLoss, evaluated: bool) -> None:
-        """Write a checkpoint that the run can go on from, by the first process.
+        """Write a checkpoint from which the run can be resumed, in the first process.
 
         Args:
-            evaluated: whether it is one of those that are averaged at the end; an interruption leaves others.
+            evaluated: whether dev was evaluated at this step; only such checkpoints are averaged at the end.
         """
         progress = self.progress
         progress.saved = progress.step
@@ -267,12 +266,12 @@ class Training:
             self.checkpoints.prune()
 
     def about(self, figures: dict[str, Any]) -> dict[str, Any]:
-        """Facts written into the header of a file of weights."""
+        """Metadata for the header of a file of weights."""
         model = self.config.model.model_dump(mode="json")
         return {"format": "posnmt", "model": model, "step": self.progress.step, "dev": figures}
 
     def finish(self, reason: str) -> None:
-        """Average the last checkpoints, let dev choose what `model.safetensors` is, and close the record."""
+        """Average the last checkpoints, choose `model.safetensors` by dev, and complete the record."""
         run, progress = self.run, self.progress
         chosen, first = "best" if self.config.data.has_dev else "last", self.fabric.is_global_zero
         places = self.fabric.broadcast(self.checkpoints.sound_to_average(self.display.say) if first else [])
@@ -301,10 +300,10 @@ class Training:
 
 
 def _prepared(config: Config, fabric: Fabric, display: Display, begun: Run | None) -> Store:
-    """The prepared store: made by the first process where it is missing, opened by the others after it.
+    """The prepared store: built by the first process if it is missing, then opened by the others.
 
     Raises:
-        UserError: it is not the one on which the run was begun.
+        UserError: the run to resume was started on another store.
     """
     check = None if begun is None else partial(refuse_other_text, begun)
     store = prepare(config, report=display.say, check=check) if fabric.is_global_zero else None
@@ -313,14 +312,14 @@ def _prepared(config: Config, fabric: Fabric, display: Display, begun: Run | Non
 
 
 def _first_record(config: Config, store: Store, corpus: Corpus, parameters: int) -> dict[str, Any]:
-    """The record of a run that begins."""
+    """The record of a new run."""
     lengths = {"source": corpus.source_lengths, "target": corpus.target_lengths}
     spread = {side: {"shortest": int(each.min()), "longest": int(each.max())} for side, each in lengths.items()}
     return {**provenance(config.train.seed, store.manifest["key"], parameters), "training_lengths": spread}
 
 
 def _refuse_too_long(model: TranslationModel, corpora: dict[str, Corpus]) -> None:
-    """A finite position table must hold every training and dev sentence and its end symbol."""
+    """Check that every training and dev sentence, with its end symbol, fits a finite position table."""
     for name, corpus in corpora.items():
         for side, longest, lengths in (
             ("source", model.longest_source, corpus.source_lengths),

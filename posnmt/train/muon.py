@@ -1,11 +1,11 @@
-"""Muon (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon): momentum, made orthogonal, updates a matrix.
+"""Muon (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon): updates of matrices by orthogonalised momentum.
 
-Adam moves a matrix most along the few directions in which its gradients are large. Muon moves it by the nearest
-orthogonal matrix to its momentum, as far along every direction, and needs fewer updates. AdamW updates the rest of a
-model, vectors and tables of embeddings.
+Adam changes a matrix most in the few directions of large gradients. Muon changes it by the orthogonal matrix nearest to
+its momentum, equally in every direction, and needs fewer updates. AdamW updates all other parameters: vectors and
+embedding tables.
 
-torch.optim.Muon computes in bfloat16 always, which a processor without such instructions emulates, and one matrix after
-the other. This one computes in float32 there, and on a CPU one matrix on each core.
+torch.optim.Muon always computes in bfloat16, which a processor without bfloat16 instructions emulates, and one matrix
+after the other. This implementation computes in float32 there, and on a CPU one matrix on each core.
 
 Shapes: [m,n], one matrix.
 """
@@ -26,24 +26,24 @@ from posnmt.processor import multiplies_bf16
 MOMENTUM = 0.95
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-"""Of x, x^3 and x^5: a polynomial that raises small singular values quickly towards 1 (Jordan et al. 2024)."""
+"""Coefficients of x, x^3 and x^5: a polynomial that quickly moves small singular values towards 1 (Jordan et al.)."""
 
 ITERATIONS = 3
-"""Of the polynomial. Jordan et al. have 5, which learn no more from an update here and take longer: see
+"""Number of iterations. Jordan et al. have 5, which take longer and gain nothing here: see
 benchmarks/notes/learning.md."""
 
 
 class Muon(Optimizer):
     """Muon for matrices and AdamW for everything else, as one optimizer.
 
-    The update of a matrix has the root mean square that Adam's often has, 0.2 times the rate (Liu et al. 2025, "Muon is
-    scalable for LLM training", eq. 4), so that one schedule serves both.
+    The update of a matrix has the typical root mean square of Adam's updates, 0.2 times the rate (Liu et al. 2025,
+    "Muon is scalable for LLM training", eq. 4), so that both can have the same schedule.
 
     Args:
         matrices: parameters [m,n].
         others: all other parameters.
-        factor: the rate of the matrices, as a multiple of that of the others.
-        weight_decay: decoupled, of both.
+        factor: rate of the matrices relative to that of the others.
+        weight_decay: decoupled, for both.
         adam: further options of AdamW.
     """
 
@@ -54,12 +54,12 @@ class Muon(Optimizer):
         self.adam = AdamW(others, lr=lr, weight_decay=weight_decay, **adam)
         groups = [*self.adam.param_groups, {"params": list(matrices)}]
         super().__init__(groups, {"lr": lr, "factor": factor, "weight_decay": weight_decay})
-        self.adam.state = self.state  # one state, for checkpoints
+        self.adam.state = self.state  # shared, for checkpoints
         self.workers: Workers | None = None
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """One update of all parameters that have gradients, which it overwrites."""
+        """Update all parameters that have gradients; gradients of matrices are overwritten."""
         loss = None if closure is None else torch.enable_grad()(closure)()
         self.adam.step()
         group = self.param_groups[-1]
@@ -72,12 +72,12 @@ class Muon(Optimizer):
 
     def _update(self, matrix: Tensor, group: dict[str, Any]) -> None:
         """Update one matrix."""
-        with torch.no_grad():  # which holds in one thread alone
+        with torch.no_grad():  # the mode is local to each thread
             gradient, state = cast(Tensor, matrix.grad), self.state[matrix]
             if "momentum" not in state:
                 state["momentum"] = torch.zeros_like(matrix)
             state["momentum"].lerp_(gradient, 1 - MOMENTUM)
-            direction = orthogonal(gradient.lerp_(state["momentum"], MOMENTUM))  # the gradient is not needed any more
+            direction = orthogonal(gradient.lerp_(state["momentum"], MOMENTUM))  # the gradient is no longer needed
             rate = group["lr"] * group["factor"]
             if group["weight_decay"]:
                 matrix.mul_(1 - rate * group["weight_decay"])
@@ -87,9 +87,9 @@ class Muon(Optimizer):
 def orthogonal(matrix: Tensor) -> Tensor:
     """Nearly U V^T of the singular value decomposition U S V^T of [m,n], by Newton-Schulz iterations.
 
-    Each iteration applies the polynomial of `COEFFICIENTS` to the singular values, first divided by the root of the sum
-    of their squares: those above 0.05 of it end between about 0.7 and 1.2. Products are in bfloat16 where the hardware
-    has it.
+    The singular values are divided by the Frobenius norm, and each iteration applies the polynomial of `COEFFICIENTS`
+    to them: those above 0.05 of the norm end between about 0.7 and 1.2. Products are in bfloat16 if the hardware
+    supports it.
     """
     a, b, c = COEFFICIENTS
     wide = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
@@ -102,7 +102,7 @@ def orthogonal(matrix: Tensor) -> Tensor:
 
 
 def _precision(matrix: Tensor) -> torch.dtype:
-    """What products of a matrix are computed in."""
+    """The type of products of a matrix."""
     if matrix.dtype == torch.float64:
         return torch.float64
     in_hardware = multiplies_bf16() if matrix.device.type == "cpu" else torch.cuda.is_bf16_supported(False)

@@ -1,4 +1,4 @@
-"""The optimizer of a training: `train.optimizer`."""
+"""The optimizer of training, `train.optimizer`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from posnmt.train.muon import Muon
 
 
 def make_optimizer(model: TranslationModel, train: Train) -> Optimizer:
-    """A new optimizer of a model's parameters, or of this process's slices of them."""
+    """A new optimizer for a model's parameters, or for this process's slices of them."""
     adam: dict[str, Any] = {"betas": train.adam_betas, "eps": train.adam_epsilon, "fused": True}
     rate, decay = train.learning_rate, train.weight_decay
     if train.optimizer == "adam":
@@ -27,8 +27,8 @@ def make_optimizer(model: TranslationModel, train: Train) -> Optimizer:
 def matrices(model: TranslationModel) -> list[Tensor]:
     """The parameters that Muon updates: weights of linear layers, but not of the output projection.
 
-    That one is a table of words, as embeddings are, which are rows more than they are a map (Jordan et al. 2024). A
-    weight of one row or column is a vector.
+    The output projection, like an embedding, is a table of word vectors rather than a linear map (Jordan et al. 2024).
+    A weight with a single row or column is a vector.
     """
     linear = [
         module.weight for module in model.modules() if isinstance(module, nn.Linear) and module is not model.output

@@ -1,4 +1,4 @@
-"""Where a run stands: what a checkpoint holds besides weights, and what is shown of it."""
+"""The progress of a run: the state in a checkpoint other than weights, and the progress display."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Window:
     seconds: float = 0.0
 
     def add(self, sums: list[float], source_tokens: int, target_tokens: int, seconds: float) -> None:
-        """Add one update: the sums of loss and likelihood over its target tokens, and what it took."""
+        """Add one update: the sums of loss and negative log-likelihood over its target tokens, and its duration."""
         self.loss += sums[0]
         self.likelihood += sums[1]
         self.source_tokens += source_tokens
@@ -31,7 +31,7 @@ class Window:
         self.seconds += seconds
 
     def figures(self) -> dict[str, float]:
-        """Loss and perplexity a target token, and speed."""
+        """Loss and perplexity per target token, and speed."""
         return {
             "loss": self.loss / self.target_tokens,
             "perplexity": math.exp(min(self.likelihood / self.target_tokens, 700.0)),
@@ -43,20 +43,20 @@ class Window:
 
 @dataclass
 class Progress:
-    """Where a run stands.
+    """The progress of a run.
 
     Attributes:
         step: updates made.
         cursor: the next batch.
         seconds: spent in training and evaluation, resumes included.
         best: the best selection score on dev so far, None before the first evaluation.
-        best_step: where it was.
+        best_step: its step.
         waited: evaluations since then.
-        plateau: decays of the learning rate so far.
+        plateau: state of the plateau schedule.
         window: sums since the last line of metrics.
         saved: the step of the newest checkpoint.
         evaluated: the step of the newest checkpoint at which dev was evaluated.
-        metrics: lines of metrics written before the newest checkpoint; None where it is not known.
+        metrics: lines of metrics written before the newest checkpoint; None if unknown.
     """
 
     step: int = 0
@@ -73,7 +73,7 @@ class Progress:
 
     @classmethod
     def from_json(cls, state: dict[str, Any]) -> Progress:
-        """Read back what `dataclasses.asdict` gave, with what else `Checkpoints` writes."""
+        """Progress from the state in a checkpoint."""
         parts = {"cursor": Cursor, "plateau": Plateau, "window": Window}
         if state.get("format", 1) == 1:
             state = {"saved": state["step"], "evaluated": state["step"], "metrics": None, **state}
@@ -81,7 +81,7 @@ class Progress:
         return cls(**{key: parts[key](**value) if key in parts else value for key, value in state.items()})
 
     def observe(self, selection_score: float) -> bool:
-        """Take note of a selection score on dev (larger is better); whether it is the best so far."""
+        """Record a selection score on dev (larger is better); return whether it is the best so far."""
         if self.best is None or selection_score > self.best:
             self.best, self.best_step, self.waited = selection_score, self.step, 0
             return True
@@ -89,7 +89,7 @@ class Progress:
         return False
 
     def share(self, train: Train, batches_in_epoch: int) -> float:
-        """The share of the budget that is spent, of steps, epochs or minutes, whichever ends first."""
+        """The largest share of the budgets of steps, epochs and minutes that is spent."""
         spent = max(
             self.step / train.steps if train.steps else 0.0,
             self._epochs(batches_in_epoch) / train.epochs if train.epochs else 0.0,
@@ -101,7 +101,7 @@ class Progress:
         return self.cursor.epoch + self.cursor.batch / max(1, batches_in_epoch)
 
     def shown(self, train: Train, batches_in_epoch: int) -> tuple[float, str]:
-        """How far the run is towards its nearest end, and a line about it."""
+        """The share of the budget that is spent, and a status line."""
         share, epoch = self.share(train, batches_in_epoch), self._epochs(batches_in_epoch)
         left = duration(self.seconds * (1 - share) / share) if share else "?"
         loss = self.window.loss / max(1, self.window.target_tokens)

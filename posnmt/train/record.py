@@ -1,4 +1,4 @@
-"""What a run writes down about itself: where it came from, and its metrics as they come."""
+"""The record of a run: its provenance, and its metrics."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def provenance(seed: int, data_key: str, parameters: int) -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """The commit of the source tree that runs, with `+changes` where it was edited; None when installed elsewhere."""
+    """The commit of the running source tree, with `+changes` if it has edits; None outside a repository."""
     folder = Path(posnmt.__file__).parent
     try:
         described = subprocess.run(
@@ -54,13 +54,13 @@ class Metrics:
     """Metrics as JSONL and for TensorBoard, in a run folder.
 
     Args:
-        folder: the run.
-        resumed_at: step that the run continues from; what a run that was killed wrote after it is removed.
-        count: lines that there were at that step; None, where the checkpoint does not tell: those of no later step.
+        folder: the run folder.
+        resumed_at: step that the run resumes from; later lines are removed.
+        count: number of lines at that step; None if unknown: all lines up to the step are kept.
 
     Attributes:
         count: lines written so far.
-        lost: lines that were there at the step and are damaged or gone.
+        lost: lines before that step that are damaged or missing.
     """
 
     def __init__(self, folder: Path, resumed_at: int = 0, count: int | None = 0) -> None:
@@ -75,7 +75,7 @@ class Metrics:
         self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=resumed_at + 1 if resumed_at else None)
 
     def write(self, kind: str, step: int, values: dict[str, Any]) -> None:
-        """Add one line {kind, step, ...values}; numbers go to TensorBoard as kind/name too."""
+        """Append one line {kind, step, ...values}; numbers are also written to TensorBoard as kind/name."""
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"kind": kind, "step": step, **values}) + "\n")
         self.count += 1
@@ -84,16 +84,16 @@ class Metrics:
                 self._board.add_scalar(f"{kind}/{name}", value, step)
 
     def sync(self) -> None:
-        """Have the lines on the disk."""
+        """Wait until the lines are on the disk."""
         sync(self.path)
 
     def close(self) -> None:
-        """Write out what TensorBoard still holds."""
+        """Flush and close TensorBoard's file."""
         self._board.close()
 
 
 def _step(line: str) -> float:
-    """The step of a line of metrics; infinite where the line is cut short or damaged."""
+    """The step of a line of metrics; infinite if the line is truncated or damaged."""
     try:
         return int(json.loads(line)["step"])
     except (ValueError, TypeError, KeyError):

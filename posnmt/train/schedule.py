@@ -1,4 +1,4 @@
-"""The learning rate over the steps: the papers' schedules, the usual one, and ones that end with the budget."""
+"""Learning rate schedules: those of the papers, the usual one, and those that end with the budget."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from posnmt.config.schema import Schedule, Train
 
 
 def learning_rate(step: int, train: Train, d_model: int, decays: int = 0, share: float = 0.0) -> float:
-    """The rate of update number `step` (the first is 1), when `share` of the budget was spent before it.
+    """The rate of update number `step` (the first is 1), with `share` of the budget spent before it.
 
-    A `warmup` below 1 is a share of the budget, and then "step" below is the share that is spent.
+    If `warmup` is below 1, it is a share of the budget, and "step" below is the share that is spent.
 
     - constant: linear growth over `warmup` steps, then constant.
     - noam: `factor x d^-0.5 x min(step^-0.5, step x warmup^-1.5)` (Vaswani et al. 2017 eq. 3; C19a, C19b, N19's code).
     - inverse-square-root: linear growth to `learning_rate`, then `learning_rate x sqrt(warmup / step)`.
-    - plateau: as constant, times `decay` for each decay that dev perplexity has brought about (R19: 3e-4, 0.9).
+    - plateau: as constant, times `decay` for each decay due to dev perplexity (R19: 3e-4, 0.9).
     - cosine: linear growth, times half a cosine that falls to 0 at the end of the budget (Loshchilov & Hutter 2017).
 
     With `cooldown: c`, each is multiplied by a factor that falls linearly to 0 over the last share c of the budget
@@ -28,9 +28,9 @@ def learning_rate(step: int, train: Train, d_model: int, decays: int = 0, share:
 
 
 def warmup_and_cooldown(train: Train) -> tuple[float, float]:
-    """`warmup` and `cooldown`, as the configuration has them, or as the kind of budget suggests.
+    """`warmup` and `cooldown` from the configuration, or defaults that depend on the kind of budget.
 
-    Nobody knows beforehand how many updates fit into some minutes, so there both are shares of the budget.
+    For a budget in minutes, whose number of updates is unknown, both are shares of the budget.
     """
     schedule = train.schedule
     in_minutes = train.minutes is not None and schedule.type not in ("noam", "plateau")
@@ -64,7 +64,7 @@ class Plateau:
     decays: int = 0
 
     def observe(self, perplexity: float, schedule: Schedule) -> None:
-        """Take note of one evaluation."""
+        """Update the counts with the result of one evaluation."""
         if perplexity < self.best:
             self.best, self.waited = perplexity, 0
             return

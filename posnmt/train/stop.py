@@ -1,4 +1,4 @@
-"""When a run ends: its own limits, or a signal."""
+"""The end of a run: by its own limits, or by a signal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from posnmt.train.progress import Progress
 
 
 def why_stop(train: Train, progress: Progress, stop: StopSignal) -> str:
-    """Why no further update is made; empty while training goes on."""
+    """Why training stops; empty while it continues."""
     if stop.heard:
         return INTERRUPTED
     if train.steps is not None and progress.step >= train.steps:
@@ -21,7 +21,7 @@ def why_stop(train: Train, progress: Progress, stop: StopSignal) -> str:
     if train.minutes is not None and progress.seconds >= 60 * train.minutes:
         return f"{train.minutes:g} minutes"
     if train.patience is not None and progress.waited >= train.patience:
-        return f"no better dev figure in {train.patience} evaluations"
+        return f"no better dev score in {train.patience} evaluations"
     return ""
 
 
@@ -29,7 +29,7 @@ INTERRUPTED = "interrupted"
 
 
 def agreed(fabric: Fabric, reason: str) -> str:
-    """The reason of whichever process has one, so that all stop at the same step."""
+    """The reason of any process that has one, so that all processes stop at the same step."""
     if fabric.world_size == 1:
         return reason
     reasons = [""] * fabric.world_size

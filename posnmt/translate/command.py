@@ -1,4 +1,4 @@
-"""What `posnmt translate` and `posnmt score` do: files or pipes in, lines out, in order."""
+"""`posnmt translate` and `posnmt score`: from files or standard input to lines, in order."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from posnmt.translate.translator import Translation, Translator, windows
 
 @dataclass(frozen=True)
 class Work:
-    """What a translation took.
+    """The amount and duration of a translation.
 
     Attributes:
-        lines: translated.
+        lines: lines translated.
         source_subwords: of these lines.
-        seconds: of search, text to text; reading the model is not in it.
+        seconds: from text to text, without the loading of the model.
     """
 
     lines: int
@@ -45,20 +45,20 @@ def translate_file(
     search: dict[str, Any],
     interpolate: float | None = None,
 ) -> Work:
-    """Translate a file or standard input, window by window; how much that was.
+    """Translate a file or standard input, window by window.
 
     Args:
         folders: one run, or the runs of an ensemble.
-        source, output: files; None is standard input or output.
-        nbest: translations a line.
+        source, output: files; None: standard input or output.
+        nbest: translations of each line.
         form: `text` or `jsonl`.
         checkpoint: see `Run.weights`.
-        search: settings of `decode` that win over the run's.
-        interpolate: what positions are divided by; see `Scheme.interpolate`.
+        search: settings of `decode` that override the run's.
+        interpolate: divisor of positions; see `Scheme.interpolate`.
 
     Raises:
-        UserError: bad text (a file is checked whole before anything is translated), nbest above the beam, a line too
-            long for a finite position table.
+        UserError: faulty text (a file is checked completely before anything is translated), nbest above the beam, or a
+            line too long for a finite position table.
     """
     runs = [Run.open(folder) for folder in folders]
     decode = Decode.model_validate({**runs[0].config.decode.model_dump(), **search})
@@ -91,9 +91,9 @@ def translate_file(
             display.say(f"note: {note}")
         empty, crlf = findings.count(file, "empty"), findings.count(file, "crlf")
         if empty:
-            display.say(f"note: {empty:,} empty lines stay empty")
+            display.say(f"note: {empty:,} empty lines are left empty")
         if crlf:
-            display.say(f"note: {crlf:,} lines ended in CRLF; the carriage return was not translated")
+            display.say(f"note: {crlf:,} lines end in CRLF; the carriage return is removed")
         if at_limit:
             display.say(
                 f"warning: {at_limit:,} of {done:,} lines reached the output limit of"
@@ -106,7 +106,7 @@ def score_files(folder: Path, source: Path, target: Path, checkpoint: str, inter
     """Print the log-probability of each pair of lines.
 
     Raises:
-        UserError: bad text, different line counts, a line too long for a finite position table.
+        UserError: faulty text, different line counts, or a line too long for a finite position table.
     """
     run = Run.open(folder)
     findings = Findings(accept=("empty", "crlf"))
@@ -121,7 +121,7 @@ def score_files(folder: Path, source: Path, target: Path, checkpoint: str, inter
 
 
 def _shown(number: int, line: str, translation: Translation, nbest: int, form: str, pieces: list[str]) -> Iterator[str]:
-    """The output lines of one input line; `pieces` are the target's subwords by number."""
+    """The output lines of one input line; `pieces` are the target subwords by id."""
     if form == "jsonl":
         hypotheses = [
             {
@@ -143,7 +143,7 @@ def _shown(number: int, line: str, translation: Translation, nbest: int, form: s
 
 @contextmanager
 def _output(path: Path | None) -> Iterator[TextIO]:
-    """Standard output, or a file that is in place only when complete."""
+    """Standard output, or a file that is replaced atomically."""
     if path is None:
         sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
         yield sys.stdout

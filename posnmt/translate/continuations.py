@@ -1,4 +1,4 @@
-"""What may follow a hypothesis: the likeliest next subwords and their log-probabilities.
+"""The continuations of a hypothesis: the most probable next subwords and their log-probabilities.
 
 Shapes: N hypotheses, V vocabulary entries, c continuations of a hypothesis, d model width.
 """
@@ -15,16 +15,16 @@ from posnmt.data.subword import BOS, EOS, PAD
 from posnmt.model.base import State, TranslationModel
 
 ROWS = 64
-"""Rows of logits that are summed at a time on a CPU."""
+"""Rows of logits that are normalised at a time on a CPU."""
 
 SHARE = 64
-"""topk is quick where no more than one of so many is asked for: torch then sorts a part of them only."""
+"""topk is fast if at most one of this number of elements is selected: PyTorch then sorts only a part of them."""
 
 CANDIDATES = 4
-"""Continuations that are looked at at least where logits are narrow: the best of them may be in a wrong order."""
+"""Fewest continuations that are rescored if logits are narrow, whose rounding may change the order."""
 
 NARROW = (torch.bfloat16, torch.float16)
-"""What logits are computed again from."""
+"""Types of logits that are recomputed in the precision of the weights."""
 
 
 def continuations(
@@ -35,13 +35,13 @@ def continuations(
     at_limit: Sequence[bool],
     scored: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """The likeliest next subwords of each hypothesis under the mean of the models' probabilities, in no order.
+    """The most probable next subwords of each hypothesis by the mean of the models' probabilities, unordered.
 
     Args:
-        states: of the models; they move on by `tokens` [N,1].
-        count: how many are asked for; c may be more where logits are narrow, or fewer in a small vocabulary.
-        at_limit: for each of the N hypotheses, whether nothing but eos may follow.
-        scored: whether probabilities matter; without, there is one model, whose logits will do.
+        states: of the models; updated with `tokens` [N,1].
+        count: number of continuations; c may be larger if logits are narrow, or smaller for a small vocabulary.
+        at_limit: for each of the N hypotheses, whether only eos may follow.
+        scored: whether to compute probabilities; False requires a single model and returns logits.
 
     Returns:
         Log-probabilities or logits [N,c], float32 or wider, and subwords [N,c].
@@ -67,10 +67,10 @@ def continuations(
 def _exactly(
     model: TranslationModel, hidden: Tensor, logits: Tensor, normaliser: Tensor | None, chosen: Tensor
 ) -> Tensor:
-    """Log-probabilities [N,c] of chosen subwords, or logits where there is no normaliser.
+    """Log-probabilities [N,c] of chosen subwords, or logits without a normaliser.
 
-    Narrow logits are computed again as wide as the weights are. The normaliser takes the change of the chosen ones
-    over: they are most of it.
+    Narrow logits are recomputed in the precision of the weights. The normaliser is corrected for the change of the
+    chosen ones, which dominate it.
     """
     exact = rough = logits.gather(1, chosen).to(torch.promote_types(logits.dtype, torch.float32))
     if logits.dtype in NARROW:
@@ -91,9 +91,9 @@ def _mean(log_probabilities: Sequence[Tensor]) -> Tensor:
 
 
 def log_normaliser(logits: Tensor) -> Tensor:
-    """`log sum_v exp(z_v)` [N,1] of logits [N,V], in float32 or wider, few rows at a time: they stay in the cache.
+    """`log sum_v exp(z_v)` [N,1] of logits [N,V], in float32 or wider, in groups of rows that fit a CPU's cache.
 
-    By PyTorch's log-softmax, one kernel where its logsumexp is five, of which one column is read.
+    Computed from one column of PyTorch's log-softmax, which is one kernel; its logsumexp takes five.
     """
     rows = ROWS if logits.device.type == "cpu" else len(logits)
     wide = torch.promote_types(logits.dtype, torch.float32)
@@ -101,20 +101,19 @@ def log_normaliser(logits: Tensor) -> Tensor:
 
 
 def largest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """`logits.topk(count)` of [N,V], best first: by the largest of each group first, which takes one quick pass.
+    """`logits.topk(count)` of [N,V], best first, in two stages: groups by their maximum, then elements of those groups.
 
-    The `count` largest stand in the `count` groups whose largest are largest, and nowhere else where no two are equal;
-    where some are, each choice among them is one that topk may make. Neighbours stand in different groups, so that
-    whole vectors are compared.
+    The `count` largest elements are in the `count` groups with the largest maxima; with ties the result is one that
+    topk may return. Adjacent elements are in different groups, so that the maxima are computed with vector operations.
     """
     size = logits.shape[1]
     groups = SHARE * count
     members = size // groups
     if members < 2:
         return logits.topk(count)
-    if count * members + size - groups * members < groups:  # too few are left to choose from quickly
+    if count * members + size - groups * members < groups:  # topk is fast only for enough elements
         members -= 1
-    cut = groups * members  # what is left over stands beside the groups that are chosen
+    cut = groups * members  # the remaining elements are compared with those of the chosen groups
     table = logits[:, :cut].unflatten(1, (members, groups))
     chosen = table.amax(1).topk(count, sorted=False).indices
     candidates = table.gather(2, chosen[:, None].expand(-1, members, -1)).flatten(1)  # [N, members x count]
@@ -125,7 +124,7 @@ def largest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _leave_only_eos(logits: Tensor, rows: Tensor) -> None:
-    """Give the rows of logits [N,V] where `rows` [N] is true no continuation but eos."""
+    """Mask all continuations but eos in the rows of logits [N,V] where `rows` [N] is true."""
     ending = logits[rows, EOS].clone()
     logits[rows] = -torch.inf
     logits[rows, EOS] = ending

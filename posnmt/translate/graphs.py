@@ -1,12 +1,12 @@
-"""Steps of decoding as CUDA graphs: what a step starts on a GPU is recorded once and replayed where it comes again.
+"""Decoding steps as CUDA graphs: the operations of a step are recorded once and then replayed.
 
-A step is some hundred small operations, and to start them one by one can take longer than the GPU takes for them. A
-graph starts them at once, but on the addresses and the shapes that it was recorded with. So what the decoder remembers
-stands in sets of buffers of a few sizes, with a graph for each step and set; rows and places that a batch does not
-fill are computed and not read. No scheme knows of it: in its own graph, the number of tokens before a step is constant.
+A step has some hundred small operations, and launching them one by one can take longer than running them. A graph
+launches all at once, but with the addresses and shapes of its recording. So the state of the decoder is in sets of
+buffers of a few sizes, with a graph for each step and set; rows and columns that a batch does not fill are computed and
+not read. Schemes need no support for it: in a graph, the number of tokens before the step is constant.
 
-Shapes: S sentences, N hypotheses (N / S of a sentence), J source tokens, R tokens that a set holds, H heads, D width
-of a head; a set of buffers has as many or more of each.
+Shapes: S sentences, N hypotheses (N / S of a sentence), J source tokens, R capacity in target tokens, H heads, D width
+of a head; the dimensions of a set of buffers are as large or larger.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from posnmt.model.transformer import Transformer
 from posnmt.position.seam import Carry
 
 SOURCES = 16
-"""The source tokens of a set of buffers are a multiple of so many."""
+"""The number of source tokens of a set of buffers is a multiple of this."""
 
 TOKENS = 32
-"""Target tokens of the smallest set; the next one has twice as many."""
+"""Target tokens of the smallest set; each larger one has twice as many."""
 
 
 @dataclass
 class Buffers:
-    """Memory of fixed size for the decoder's state, and what was recorded in it.
+    """Buffers of fixed size for the decoder's state, and the graphs recorded with them.
 
     Attributes:
-        tokens: [N,1] what is read next.
+        tokens: [N,1] the tokens of the next step.
         memory: for each layer the projected encoder output, keys and values [S,H,J,D].
-        mask: [S,1,1,J] real source tokens; a row that stands for no sentence has one.
+        mask: [S,1,1,J] real source tokens; an unused row has one, so that its softmax is defined.
         length: R.
-        caches: self-attention keys and values, and perhaps unturned keys, [N,H,R,D] for each layer.
-        carry, inner: what the schemes and the feed-forward layers remember.
-        recorded: for a number of tokens before a step its graph and what that gives.
-        seen: steps that were computed once: what they allocate for good is there.
+        caches: self-attention keys and values, and perhaps unrotated keys, [N,H,R,D] for each layer.
+        carry, inner: the carries of the schemes and of the feed-forward layers.
+        recorded: number of tokens before a step -> its graph and the graph's output.
+        seen: steps that have run once without a graph, and so have made their permanent allocations.
     """
 
     tokens: Tensor
@@ -56,11 +56,11 @@ class Buffers:
     seen: set[int] = field(default_factory=set)
 
     def cache(self, like: Tensor) -> Tensor:
-        """[N,H,R,D] zeros of the type and the heads of keys or values [..,H,..,D]."""
+        """[N,H,R,D] zeros with the type, heads and width of keys or values [..,H,..,D]."""
         return like.new_zeros(len(self.tokens), like.shape[1], self.length, like.shape[3])
 
     def run(self, model: Transformer, start: int) -> Tensor:
-        """One step of all rows, after `start` tokens: [N,1,d]."""
+        """[N,1,d] the output of one step of all rows, after `start` tokens."""
         caches: list[LayerCache] = [_BufferCache(self, layer, start) for layer in range(len(self.caches))]
         carry: list[Carry] = [None] * len(model.target.schemes)
         if start and self.carry:
@@ -73,7 +73,7 @@ class Buffers:
         return hidden
 
     def keep(self, carry: list[Carry], inner: list[Carry]) -> None:
-        """Put what schemes and feed-forward layers remember of the first rows in its place."""
+        """Store the carries of schemes and feed-forward layers of the first rows."""
         self.carry, self.inner = self._put_all(self.carry, carry), self._put_all(self.inner, inner)
 
     def _put_all(self, buffers: list[Carry], new: list[Carry]) -> list[Carry]:
@@ -82,14 +82,14 @@ class Buffers:
 
 
 class _BufferCache(LayerCache):
-    """Keys and values of one layer, written into a buffer."""
+    """A cache of one layer that writes keys and values into buffers."""
 
     def __init__(self, buffers: Buffers, layer: int, start: int) -> None:
         super().__init__()
         self.buffers, self.layer, self.start = buffers, layer, start
 
     def append(self, *new: Tensor) -> tuple[Tensor, ...]:
-        """See `LayerCache`; one token is new."""
+        """See `LayerCache`; for one new token."""
         buffers = self.buffers.caches[self.layer]
         if buffers is None:
             buffers = self.buffers.caches[self.layer] = tuple(map(self.buffers.cache, new))
@@ -99,7 +99,7 @@ class _BufferCache(LayerCache):
 
 
 class GraphedState:
-    """A decoder's `State` in a set of buffers; before the first step, as the model has it."""
+    """A decoder's `State` in a set of buffers; before the first step, the model's own state."""
 
     def __init__(self, owner: GraphedDecoder, begun: DecoderState) -> None:
         self.owner, self.begun = owner, begun
@@ -116,7 +116,7 @@ class GraphedState:
             self._move(rows, sentences)
 
     def enter(self, rows: int) -> Buffers:
-        """The buffers where the next token of so many rows has its place."""
+        """The buffers for the next token of this number of rows."""
         if self.buffers is None:
             self.buffers = self.owner.buffers_for(self, rows, self.begun.memory)
             _place(self.buffers, self.begun.memory, self.begun.memory_mask)
@@ -125,7 +125,7 @@ class GraphedState:
         return self.buffers
 
     def _move(self, rows: Tensor, sentences: Tensor | None) -> None:
-        """To these rows of the buffers, in the set that then fits, which may be the same."""
+        """Select rows of the buffers, and move them to a set of fitting size, which may be the same."""
         old = self.buffers
         assert old is not None
         new = self.buffers = self.owner.buffers_for(self, len(rows), old.memory)
@@ -152,11 +152,11 @@ class GraphedDecoder(TranslationModel):
 
     Args:
         model: in evaluation mode.
-        budget: bytes that buffers may take together, but that the one in use is never given up.
-        records: whether graphs are recorded; without, each step is started anew, in the same buffers.
+        budget: most bytes of all buffers together; the set in use is never freed.
+        records: whether to record graphs; otherwise steps run without them in the same buffers.
 
     Attributes:
-        failure: why recording was given up, if it was.
+        failure: why a recording failed; None: no failure.
     """
 
     def __init__(self, model: Transformer, budget: float, records: bool = True) -> None:
@@ -173,11 +173,11 @@ class GraphedDecoder(TranslationModel):
         return self.model.encode(source, lengths)
 
     def start(self, encoded: Tensor, lengths: Tensor | None) -> GraphedState:
-        """As the model; a set of buffers is taken with the first token."""
+        """As the model; buffers are allocated for the first token."""
         return GraphedState(self, self.model.start(encoded, lengths))
 
     def advance(self, tokens: Tensor, state: GraphedState, lengths: Tensor | None = None) -> Tensor:
-        """Read one token [N,1] of each hypothesis: [N,1,d], which the next step overwrites."""
+        """Read one token [N,1] of each hypothesis; returns [N,1,d], which the next step overwrites."""
         buffers = state.enter(len(tokens))
         buffers.tokens[: len(tokens)] = tokens
         hidden = self._step(buffers, state.length)
@@ -195,10 +195,10 @@ class GraphedDecoder(TranslationModel):
         return self.model.longest_target
 
     def buffers_for(self, state: GraphedState, rows: int, memory: list[tuple[Tensor, Tensor]]) -> Buffers:
-        """The buffers for so many rows of a state: an old one of the right size, or a new one.
+        """The buffers for this number of rows of a state: an existing set of the right size, or a new one.
 
         Args:
-            memory: what says the type and the width of heads.
+            memory: keys and values, for their type and the width of heads.
         """
         sentences = 1 << (state.sentences - 1).bit_length()
         hypotheses, sources = rows // state.sentences, -(-state.sources // SOURCES) * SOURCES
@@ -225,14 +225,14 @@ class GraphedDecoder(TranslationModel):
         return buffers
 
     def _lengthen(self, buffers: Buffers) -> None:
-        """Let schemes make their tables as long as the longest set: graphs of before would read the old ones."""
+        """Let schemes extend their tables to the longest set, and discard graphs, which would read the old tables."""
         buffers.run(self.model, min(buffers.length, self.model.longest_target or buffers.length) - 1)
         buffers.carry, buffers.inner, self._longest = [], [], buffers.length
         for each in self._sets.values():
             each.recorded.clear()
 
     def _step(self, buffers: Buffers, start: int) -> Tensor:
-        """One step, by its graph where there is one; a step that comes for the second time is recorded."""
+        """One step, by its graph if there is one; a step is recorded when it occurs for the second time."""
         if start not in buffers.recorded and self.records and start in buffers.seen:
             self._record(buffers, start)
         if start not in buffers.recorded:
@@ -243,11 +243,11 @@ class GraphedDecoder(TranslationModel):
         return hidden
 
     def _record(self, buffers: Buffers, start: int) -> None:
-        """Record a step, or give recording up."""
+        """Record a step; after a failure, stop recording."""
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
         graph, caching = torch.cuda.CUDAGraph(), torch.is_autocast_cache_enabled()
-        # autocast forgets its narrow copies of the weights when it ends, and the graph would read them then
+        # autocast frees its narrow copies of the weights when it ends, but the graph would still read them
         torch.set_autocast_cache_enabled(False)
         torch.clear_autocast_cache()
         try:
@@ -261,7 +261,7 @@ class GraphedDecoder(TranslationModel):
 
 
 def _place(buffers: Buffers, memory: list[tuple[Tensor, Tensor]], mask: Tensor | None) -> None:
-    """Put the projected source [S,H,J,D] of a batch into a set of buffers."""
+    """Copy the projected source [S,H,J,D] of a batch into a set of buffers."""
     sentences, _, sources, _ = memory[0][0].shape
     for targets, values in zip(buffers.memory, memory, strict=True):
         for target, value in zip(targets, values, strict=True):
@@ -272,7 +272,7 @@ def _place(buffers: Buffers, memory: list[tuple[Tensor, Tensor]], mask: Tensor |
 
 
 def _put(buffer: Carry, new: Carry, rows: int) -> Carry:
-    """`new` in the first rows of `held`, or of memory for so many rows where there is none yet."""
+    """Copy `new` into the first rows of a buffer, which is allocated for `rows` rows if it is None."""
     if new is None:
         return buffer
     if isinstance(new, Tensor):

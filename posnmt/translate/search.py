@@ -1,4 +1,4 @@
-"""Greedy and beam search over a batch. Search knows no position scheme: it advances a state and selects rows of it.
+"""Greedy and beam search over a batch. Search does not depend on position schemes: it advances and selects a state.
 
 Shapes: S sentences, k hypotheses each (the beam), N = S x k rows, V vocabulary entries.
 """
@@ -23,9 +23,9 @@ class Hypothesis:
 
     Attributes:
         tokens: subwords, without bos and eos.
-        log_probability: natural logarithm of its probability, eos included: what forced scoring gives; not a number
-            where greedy search was to find words alone.
-        score: log_probability / (len(tokens) + 1)^length_penalty, what hypotheses are ranked by.
+        log_probability: natural logarithm of its probability, eos included, as from forced scoring; NaN from greedy
+            search without scores.
+        score: log_probability / (len(tokens) + 1)^length_penalty, by which hypotheses are ranked.
         ended: False where the length limit, not the model, ended it.
     """
 
@@ -48,16 +48,16 @@ def search(
     """Translate a batch with one model or an ensemble (the mean of the models' probabilities).
 
     A sentence is finished when `beam` hypotheses have ended among the best `beam` continuations of a step, or at its
-    limit, where every open hypothesis is ended (eos is forced, and its probability counted). Beam 1 is greedy search.
-    Sentences that are finished leave the batch, some of them a little later: see `_with_company`.
+    limit, where every open hypothesis ends (eos is forced, and its probability included). Beam 1 is greedy search.
+    Finished sentences leave the batch, some of them after a few more steps: see `_with_company`.
 
     Args:
         source: [S,J] subwords with eos, right-padded.
         lengths: [S] real source tokens.
-        limits: for each sentence the most subwords of an output.
+        limits: for each sentence the largest number of output subwords.
         beam: k, hypotheses kept for each sentence.
         length_penalty: a in log-probability / length^a.
-        scored: whether the probabilities are asked for. Greedy search finds the words without.
+        scored: whether to compute probabilities, which greedy search does not need.
 
     Returns:
         For each sentence its finished hypotheses, best score first: `beam` or more, fewer than twice as many (the last
@@ -68,16 +68,16 @@ def search(
     states = [model.start(model.encode(source, lengths), lengths) for model in models]
     first = torch.arange(sentences, device=device).repeat_interleave(beam)
     for state in states:
-        state.select(first)  # nothing is cached yet; carries of recurrent schemes get their k rows
+        state.select(first)  # nothing is cached yet; carries of recurrent schemes are repeated k times
     finished: list[list[Hypothesis]] = [[] for _ in range(sentences)]
     alive = list(range(sentences))  # sentence numbers still in the batch
     scores = torch.full((sentences, beam), -torch.inf, device=device)
-    scores[:, 0] = 0.0  # the hypotheses of a sentence start alike: only one of them counts
+    scores[:, 0] = 0.0  # the hypotheses of a sentence start identical: only one of them is used
     written = torch.empty(sentences, beam, 0, dtype=torch.long, device=device)
     tokens = torch.full((sentences * beam, 1), BOS, device=device)
     step = 0
     while alive:
-        # each row gives at most 2k continuations, so that k are left when k of them end the sentence
+        # each row has at most 2k continuations, so that k remain if k of them end
         at_limit = [limits[sentence] <= step for sentence in alive for _ in range(beam)]
         row_scores, row_tokens = continuations(models, states, tokens, 2 * beam, at_limit, scored)
         total = (scores[..., None] + row_scores.view(len(alive), beam, -1)).flatten(1)
@@ -115,10 +115,10 @@ def search(
 
 
 def _with_company(going_on: list[int], sentences: int) -> list[int]:
-    """Places that stay in a batch of so many sentences: those that go on, and finished ones up to a round number.
+    """The indices to keep of a batch of sentences: the unfinished ones, and finished ones up to a round number.
 
-    So a batch has few sizes on its way down, eight between one power of two and the next: at each new size the products
-    are prepared anew and the whole state is copied.
+    A shrinking batch then has few sizes, eight between two powers of two: each new size costs the preparation of
+    products and a copy of the state.
     """
     count = len(going_on)
     step = max(1, (1 << (count.bit_length() - 1)) // 8)

@@ -1,7 +1,7 @@
-"""Text in, text out: what `posnmt translate`, `posnmt score` and evaluation on dev call.
+"""Translation from text to text, for `posnmt translate`, `posnmt score` and evaluation on dev.
 
-Sentences are sorted by length inside a window, translated in batches of like length, and given back in their own order;
-batches decide the speed and nothing else.
+Sentences are sorted by length inside a window, translated in batches of similar length, and returned in their original
+order; batching affects only the speed.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from posnmt.run import Run
 
 WINDOW = 10_000
-"""Lines that are sorted by length together; also how many are in memory at a time."""
+"""Number of lines that are in memory at a time and sorted by length together."""
 
 FEW = 512
-"""Padded source tokens x beam that a batch has at least before sentences are dealt out evenly to several workers."""
+"""Least padded source tokens x beam of a batch when sentences are distributed evenly over several workers."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Translation:
 
     @property
     def text(self) -> str:
-        """The best."""
+        """The best translation."""
         return self.texts[0]
 
     @property
@@ -60,11 +60,11 @@ class Translator:
     """One trained model, or several as an ensemble, with their text pipeline.
 
     Args:
-        precision: of the products, `fp32` or `bf16`; a CPU that could only emulate bf16 computes in fp32.
-        cuda_graphs: whether the steps of search are recorded and replayed.
+        precision: of the products, `fp32` or `bf16`; a CPU without bf16 instructions computes in fp32.
+        cuda_graphs: whether to record and replay the steps of search.
 
     Raises:
-        UserError: CUDA graphs without a GPU, or of a model that is no Transformer.
+        UserError: CUDA graphs without a GPU, or for a model other than a Transformer.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Translator:
         self.workers = Workers.of(self.device)
 
     def _pack(self) -> None:
-        """Lay out the weights for this CPU."""
+        """Pack the weights for this CPU."""
         from posnmt.model.packed import pack
 
         for model in self.models:
@@ -94,7 +94,7 @@ class Translator:
                 pack(model, torch.bfloat16 if self.narrow else torch.float32)
 
     def _graphed(self) -> list[TranslationModel]:
-        """The models for search, by CUDA graphs."""
+        """The models for search, with CUDA graphs."""
         from posnmt.model.transformer import Transformer
         from posnmt.translate.graphs import GraphedDecoder
 
@@ -106,18 +106,18 @@ class Translator:
         decoders: list[TranslationModel] = []
         for model in self.models:
             if not isinstance(model, Transformer):
-                what = f"CUDA graphs are recorded of Transformers alone, and this model is {model.config.architecture}"
+                what = f"CUDA graphs are for Transformers only, and this model is {model.config.architecture}"
                 raise UserError(what, "decode.cuda_graphs", "leave them out")
             decoders.append(GraphedDecoder(model, budget))
         return decoders
 
     @property
     def notes(self) -> list[str]:
-        """What a user should hear of how translating went."""
+        """Notes for the user on how the translation was computed."""
         failures = {getattr(model, "failure", None) for model in self.searched} - {None}
-        notes = [f"no CUDA graph could be recorded, and steps were started one by one: {why}" for why in failures]
+        notes = [f"recording CUDA graphs failed, so steps ran without them: {why}" for why in failures]
         if self.emulated:
-            notes.append("this processor has no bf16 instructions, so translating used fp32, which is faster here")
+            notes.append("this processor has no bf16 instructions, so the translation used fp32, which is faster here")
         return notes
 
     @classmethod
@@ -134,11 +134,11 @@ class Translator:
 
         Args:
             checkpoint: see `Run.weights`.
-            interpolate: what positions are divided by, None or 1 for as they were trained; see `Scheme.interpolate`.
+            interpolate: divisor of positions, None or 1 for the positions of training; see `Scheme.interpolate`.
             precision, cuda_graphs: see `Translator`.
 
         Raises:
-            UserError: runs whose subword models differ; a model whose positions cannot be interpolated.
+            UserError: runs whose subword models differ, or a model whose positions cannot be interpolated.
         """
         for run in runs[1:]:
             if run.text_hash() != runs[0].text_hash():
@@ -153,7 +153,7 @@ class Translator:
                 raise UserError(
                     "no position scheme of this run can be interpolated",
                     run.folder,
-                    "leave --interpolate out; sinusoids, rope and xpos know it, and shape, cape and randomised",
+                    "leave --interpolate out; sinusoids, rope, xpos, shape, cape and randomised support it",
                 )
         return cls(models, runs[0].text(), device, precision, cuda_graphs)
 
@@ -166,12 +166,12 @@ class Translator:
         name: str = "input",
         scored: bool = True,
     ) -> list[Translation]:
-        """Translate lines; one result a line, in order.
+        """Translate lines; one result for each, in order.
 
         Args:
             decode: beam, length penalty, limits, batch size.
-            nbest: hypotheses a line, at most the beam.
-            first_line, name: where the lines come from, for errors.
+            nbest: hypotheses of each line, at most the beam.
+            first_line, name: origin of the lines, for errors.
             scored: see `search`.
 
         Raises:
@@ -227,10 +227,10 @@ def translate_subwords(
     workers: Workers | None = None,
     scored: bool = True,
 ) -> list[list[Hypothesis]]:
-    """Search for each source (subwords without eos); an empty source gives no hypothesis.
+    """Search for each source (subwords without eos); an empty source has no hypothesis.
 
-    Each worker takes one batch after another, the longest sentences first; few sentences are dealt out evenly. None is
-    one worker on all cores. `scored`: see `search`.
+    Each worker takes one batch after another, the longest sentences first; if there are few, they are distributed
+    evenly. `workers` None: one worker on all cores. `scored`: see `search`.
     """
     workers = workers or Workers(1)
     translations: list[list[Hypothesis]] = [[] for _ in sources]
@@ -265,7 +265,7 @@ def score_subwords(
     batch: int,
     device: torch.device,
 ) -> list[float]:
-    """Log-probability of each target given its source under the models' mean probability, by the full forward pass."""
+    """Log-probability of each target given its source by the models' mean probability, by the full forward pass."""
     scores = [0.0] * len(sources)
     longest = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
     for numbers in _batches(longest, batch):
@@ -296,7 +296,7 @@ def windows(lines: Iterator[str], size: int = WINDOW) -> Iterator[list[str]]:
 
 
 def _batches(lengths: Sequence[int], limit: int) -> Iterator[list[int]]:
-    """Numbers of sentences in batches of like length, the longest first, each within a limit of padded tokens."""
+    """Indices of sentences in batches of similar length, the longest first, each within a limit of padded tokens."""
     order = sorted(range(len(lengths)), key=lambda number: (-lengths[number], number))
     padded = np.array([lengths[number] + 1 for number in order], dtype=np.int32)
     for start, end in fit(padded, limit):

@@ -97,13 +97,13 @@ def test_nothing_is_lost_and_no_document_mixed(tmp_path_factory, ids, sentences)
 
 
 def test_nothing_left_to_write(tmp_path):
-    with pytest.raises(UserError, match="no document has 4 pairs, and what is left is dropped"):
+    with pytest.raises(UserError, match="no document has 4 pairs, and shorter groups are dropped"):
         join(tmp_path / "out", parallel_text(**texts(tmp_path, IDS)), sentences=4, drop_rest=True)
     assert not (tmp_path / "out").exists()
 
 
 def test_a_separator_with_a_line_feed(tmp_path):
-    with pytest.raises(UserError, match=r"a separator may not hold a line feed, .*--target-separator"):
+    with pytest.raises(UserError, match=r"a separator may not contain a line feed, .*--target-separator"):
         join(tmp_path / "out", parallel_text(**texts(tmp_path, IDS)), target_separator="\n")
 
 

@@ -92,7 +92,7 @@ def test_tokens_are_equal_within_the_longest_sentence(lengths, parts):
 
 @pytest.mark.parametrize("lengths", [[], [7], [0, 0, 0, 0], [1, 1, 1, 90]])
 def test_parts_that_would_be_empty_are_refused(lengths):
-    with pytest.raises(UserError, match="cannot be cut into 3 equal parts: one of them would be empty"):
+    with pytest.raises(UserError, match="cannot be split into 3 equal parts: one would be empty"):
         equal_tokens(np.array(lengths, dtype=int), 3)
 
 
@@ -133,7 +133,9 @@ def test_cap_keeps_what_fits_on_both_sides(tmp_path, maximum):
 def test_cap_that_keeps_nothing(tmp_path, corpus):
     write(corpus["source"], ["a b c", "a b c d"])
     write(corpus["target"], ["a b c d", "a b c d e"])
-    with pytest.raises(UserError, match=r"no pair has at most 3 words on both sides .*; 4 is the least that keeps one"):
+    with pytest.raises(
+        UserError, match=r"no pair has at most 3 words on both sides .*; the smallest that keeps a pair is 4"
+    ):
         cap(tmp_path / "out", parallel_text(**corpus), WORDS, 3)
     assert not (tmp_path / "out").exists()
 
@@ -218,7 +220,7 @@ def test_length_split_on_the_command_line(tmp_path, corpus):
     assert ["target", "200", "4.00", "2", "6"] in told
     again = run(*call)
     assert (again.exit_code, again.stdout) == (2, "")
-    assert "this file exists and is not written over" in again.stderr
+    assert "this file exists and is not overwritten" in again.stderr
 
 
 def test_cap_on_the_command_line_from_tsv_with_odd_lines(tmp_path):

@@ -143,7 +143,7 @@ def test_a_program_that_breaks_the_text_is_refused(tmp_path, corpus, code, where
 def test_nothing_is_written_over(tmp_path, corpus, name):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / name).write_text("mine")
-    with pytest.raises(UserError, match="exists and is not written over"):
+    with pytest.raises(UserError, match="exists and is not overwritten"):
         make(tmp_path / "out", corpus)
     assert [path.read_text() for path in (tmp_path / "out").iterdir()] == ["mine"]
 
@@ -152,9 +152,9 @@ def test_nothing_is_written_over(tmp_path, corpus, name):
     ("options", "what"),
     [
         ({"target": None}, "the source of a parallel text needs its target"),
-        ({"source": None, "target": None}, "alignments belong to a parallel text"),
+        ({"source": None, "target": None}, "alignments need their parallel text"),
         ({"source": None, "target": None, "alignment": None}, "nothing to learn from"),
-        ({"model": "m", "program": "cat"}, "either a model reorders, or a command"),
+        ({"model": "m", "program": "cat"}, "a model and a command cannot be combined"),
         ({"model": "nowhere.json"}, "the pre-ordering model does not exist"),
         ({"apply": ["x"]}, "written NAME=FILE; got 'x'"),
         ({"apply": ["x="]}, "written NAME=FILE; got 'x='"),
@@ -192,7 +192,7 @@ def test_texts_that_do_not_fit(tmp_path, corpus, side, change, what):
 def test_too_few_pairs(tmp_path, corpus):
     for side in ("source", "target", "align"):
         write(corpus[side], lines(corpus[side])[:19])
-    with pytest.raises(UserError, match="19 sentence pairs are too few; 20 are the least"):
+    with pytest.raises(UserError, match="19 sentence pairs are too few; at least 20 are needed"):
         make(tmp_path / "out", corpus)
 
 
@@ -209,8 +209,8 @@ def test_carriage_returns_are_removed_and_said(tmp_path, corpus, capsys):
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
     make(tmp_path / "out", corpus)
     told = capsys.readouterr().err
-    assert f"300 lines of {corpus['source']} ended in CRLF; the carriage return is removed" in told
-    assert f"42 lines of {corpus['text']} ended in CRLF" in told
+    assert f"300 lines of {corpus['source']} end in CRLF; the carriage return is removed" in told
+    assert f"42 lines of {corpus['text']} end in CRLF" in told
     assert b"\r" not in (tmp_path / "out" / "test.source").read_bytes()
 
 
@@ -225,4 +225,4 @@ def test_the_command_line(tmp_path, corpus):
     again = CliRunner().invoke(main, call)
     assert again.exit_code == 2
     assert again.stdout == ""
-    assert again.stderr.count("error: this file exists and is not written over") == 4
+    assert again.stderr.count("error: this file exists and is not overwritten") == 4

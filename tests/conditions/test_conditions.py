@@ -51,7 +51,7 @@ def test_same_rows_same_bytes(tmp_path):
 @pytest.mark.parametrize("name", ["x.target", "manifest.json"])
 def test_nothing_is_written_over(tmp_path, name):
     (tmp_path / name).write_text("mine")
-    with pytest.raises(UserError, match="exists and is not written over") as caught:
+    with pytest.raises(UserError, match="exists and is not overwritten") as caught:
         write(tmp_path)
     assert name in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == [name]

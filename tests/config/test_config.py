@@ -62,7 +62,7 @@ def test_a_merge_key_is_no_repetition_and_a_repeated_key_is_a_fault(tmp_path):
     config = load(written(tmp_path, shared))
     assert (config.data.train.source, config.data.dev.source) == ("train.en", "dev.en")
     assert faults(tmp_path, GOOD + "  steps: 20\n") == [
-        "steps stands twice, on lines 7 and 8 (config.yaml:8); leave one of them out, or give it another name"
+        "steps occurs twice, on lines 7 and 8 (config.yaml:8); leave one of them out, or give it another name"
     ]
 
 
@@ -80,7 +80,7 @@ def test_all_faults_at_once_each_with_its_line(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ("  steps: 10", "  seed: 1", "train: say when to stop: one of steps, epochs or minutes (config.yaml:6)"),
+        ("  steps: 10", "  seed: 1", "train: set when to stop: steps, epochs or minutes (config.yaml:6)"),
         (
             "system: relative",
             "system: relatve",
@@ -101,7 +101,7 @@ def test_all_faults_at_once_each_with_its_line(tmp_path):
         (
             "  dev: {source: dev.en, target: dev.de}\nmodel:\n  system: relative\ntrain:\n",
             "model:\n  system: relative\ntrain:\n  patience: 3\n",
-            "the plateau schedule look at a dev corpus: add data.dev or data.held_out, or leave them out",
+            "the plateau schedule need a dev corpus: add data.dev or data.held_out, or leave them out",
         ),
         ("system: relative", "encoder: {position: [{scheme: shaw}]}", "no position scheme is called 'shaw'"),
         (
@@ -133,7 +133,7 @@ def test_all_faults_at_once_each_with_its_line(tmp_path):
         (
             "system: relative",
             "system: relative\n  without: encoder\n  encoder: {position: [{scheme: rope}]}",
-            "model.without: encoder takes away what a named system gives, and model.encoder.position is the",
+            "model.without: encoder removes the position schemes of a named system, and model.encoder.position is",
         ),
         ("system: relative", "without: both", "model.without needs model.system (config.yaml:5)"),
         (

@@ -260,7 +260,7 @@ def test_a_used_up_length_leaves_the_rest_to_the_others():
 
 
 def test_too_few_different_sentences():
-    with pytest.raises(UserError, match=r"only 80 different sentences of 2 to 2 words were found, 500 were asked for"):
+    with pytest.raises(UserError, match=r"only 80 different sentences of 2 to 2 words, and 500 are requested"):
         list(generate(500, 2, 2, 1))
     with pytest.raises(UserError, match=r"^train: only \d+ different"):
         corpus({"train": Split(70, 2, 2), "test": Split(20, 2, 2)}, 1)
@@ -270,7 +270,7 @@ def test_too_few_different_sentences():
     ("arguments", "options", "message"),
     [
         ((0, 3, 5, 1), {}, "must be 1 or more, not 0"),
-        ((5, 1, 5, 1), {}, r"has 2 words, not 1.*ask for a shortest length of 2"),
+        ((5, 1, 5, 1), {}, r"has 2 words, not 1.*set the shortest length to 2"),
         ((5, 6, 5, 1), {}, "longest length, 5, is below the shortest, 6"),
         ((5, 3, 5, 1), {"reordering": "far"}, "short, long, mixed, or a number from 0 to 1, not 'far'"),
         ((5, 3, 5, 1), {"reordering": 1.5}, "number from 0 to 1, not 1.5"),

@@ -63,7 +63,7 @@ def test_the_texts_are_turned_round_for_the_other_direction(server, get, tmp_pat
     tree = {"url": url, "members": ["t/a.de", "t/a.en"], "languages": ["de", "en"]}
     check(get(tree))
     check(get(tree, ("en", "de")), ENGLISH, GERMAN)
-    with pytest.raises(UserError, match="is de-en, and de-fr is asked for"):
+    with pytest.raises(UserError, match="is de-en, and de-fr is requested"):
         get(tree, ("de", "fr"))
 
 
@@ -85,7 +85,7 @@ def test_a_table_keeps_every_line(server, get, messages):
     found = get({"url": url, "documents": 2})
     check(found, ["Eins.", "", "nur deutsch", 'Zwei "'], ["One.", "", "", "Two"])
     assert lines(found.document_ids) == ["d1", "", "", "d2"]
-    assert "a.tsv.xz: 2 of 4 lines have too few columns; what they lack is left blank" in messages
+    assert "a.tsv.xz: 2 of 4 lines have too few columns; the missing ones are left blank" in messages
     swapped = get({"url": url, "columns": [1, 0]})
     check(swapped, ["One.", "", "", "Two"], ["Eins.", "", "nur deutsch", 'Zwei "'])
 
@@ -103,7 +103,7 @@ def test_translation_memories(server, get, messages, tmp_path):
     url = server.serve("/a.tmx.zip", zipped(tmp_path / "a", {"some.tmx": TMX.encode()}).read_bytes())
     found = get({"url": url, "members": ["*.tmx"], "languages": ["de", "en"]})
     check(found, ["Eins &  mehr.", "Zwei."], ["One and more.", "Two."])
-    assert any("1 of 3 units lack text in one of the languages; left out" in line for line in messages)
+    assert any("1 of 3 units lack text in one of the languages and are skipped" in line for line in messages)
     with pytest.raises(UserError, match="none of 3 units has both fr and en"):
         get({"url": url, "members": ["*.tmx"], "languages": ["fr", "en"]}, ("fr", "en"))
     broken = server.serve("/b.tmx", TMX[:-30].encode())
@@ -121,7 +121,7 @@ def test_texts_of_different_lengths_are_refused_and_nothing_is_left(server, get,
 def test_what_proves_no_archive_is_not_recorded(server, get, tmp_path):
     """A page of a login instead of the file: once the right file is there, its checksum is not held against it."""
     tree = {"url": server.serve("/a.tgz", b"<html>Please log in</html>"), "members": ["t/a.de", "t/a.en"]}
-    with pytest.raises(UserError, match=r"no zip and no tar archive .*a\.tgz"):
+    with pytest.raises(UserError, match=r"not a zip or tar archive .*a\.tgz"):
         get(tree)
     place = next((tmp_path / "cache" / "downloads").rglob("a.tgz"))
     tar(place, "w:gz", ARCHIVE)
@@ -132,7 +132,7 @@ def test_a_text_altered_by_hand_is_refused(server, get):
     tree = {"url": [server.serve("/a.de", text(GERMAN)), server.serve("/a.en", text(ENGLISH))]}
     target = get(tree).target
     target.write_bytes(target.read_bytes().replace(b"Four", b"Five"))
-    with pytest.raises(UserError, match=rf"not as it was made \({target}\)"):
+    with pytest.raises(UserError, match=rf"has changed since it was written \({target}\)"):
         get(tree)
 
 
@@ -186,7 +186,7 @@ def test_a_corpus_of_the_catalogue_put_there_by_hand(tmp_path):
     source, target = done.stdout.rstrip("\n").split("\t")
     assert lines(tmp_path / source) == ENGLISH
     assert lines(tmp_path / target) == GERMAN
-    assert "4 pairs, and the catalogue knows of 201,288" in done.stderr
+    assert "4 pairs, and the catalogue lists 201,288" in done.stderr
     assert "licence:" in done.stderr
 
 

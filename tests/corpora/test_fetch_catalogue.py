@@ -94,14 +94,14 @@ def test_entries_of_mtdata(identifier, kind, languages, members):
     ],
 )
 def test_what_is_not_read_of_mtdata(one):
-    with pytest.raises(UserError, match="is not read here; for a test set, see sacrebleu"):
+    with pytest.raises(UserError, match=r"in a supported format .*; for a test set, see sacrebleu"):
         as_remote(one)
 
 
 def test_without_mtdata_the_catalogue_is_enough_and_the_rest_is_said(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
-    with pytest.raises(UserError, match=r"mtdata, which may know it, is not installed; pip install 'posnmt\[data\]'"):
+    with pytest.raises(UserError, match=r"mtdata, which may have it, is not installed; pip install 'posnmt\[data\]'"):
         look_up("Statmt-europarl-10-deu-eng", tmp_path, print)
 
 

@@ -63,7 +63,7 @@ def test_a_connection_that_breaks_goes_on_where_it_stopped(server, downloads, me
     assert [wanted for _, wanted in server.requests] == [
         None, "bytes=1000000-", "bytes=1700000-", "bytes=1700001-",
     ]  # fmt: skip
-    assert any("goes on after 1 MB" in line for line in messages)
+    assert any("resuming after 1 MB" in line for line in messages)
 
 
 def test_a_killed_process_leaves_what_the_next_one_goes_on_with(server, downloads, tmp_path):
@@ -83,7 +83,7 @@ def test_a_killed_process_leaves_what_the_next_one_goes_on_with(server, download
 def test_a_server_without_ranges_is_asked_for_everything_again(server, downloads, messages):
     url = server.serve("/x", DATA, ranges="never", drops=[1_000_000])
     assert downloads.get(url).read_bytes() == DATA
-    assert any("begins anew" in line for line in messages)
+    assert any("starting again" in line for line in messages)
 
 
 @pytest.mark.parametrize("length", [-1, None])
@@ -151,7 +151,7 @@ def test_not_found_is_asked_once_and_says_where_to_put_the_file(server, download
         downloads.get(url)
     assert error.value.line() == (
         f"{url} cannot be fetched: the server answers 404 Not Found; "
-        f"fetch it by hand, put it at {path}, and do this once more"
+        f"fetch it by hand, put it at {path}, and repeat this command"
     )
     assert len(server.requests) == 1
     path.write_bytes(DATA)
@@ -162,7 +162,7 @@ def test_not_found_is_asked_once_and_says_where_to_put_the_file(server, download
 def test_a_busy_server_is_asked_again(server, downloads, messages):
     url = server.serve("/x", DATA, statuses=[503, 429])
     assert downloads.get(url).read_bytes() == DATA
-    assert "the server answers 503 Service Unavailable; once more in 0 s" in messages[0]
+    assert "the server answers 503 Service Unavailable; trying again in 0 s" in messages[0]
 
 
 def test_a_server_that_stays_busy_is_given_up(server, downloads):
@@ -203,7 +203,7 @@ def test_two_processes_fetch_one_file_once(server, downloads, tmp_path):
     wait_for(lambda: server.requests)
     second = child(tmp_path, url)
     line = second.stderr.readline()
-    assert "another process is at it; waiting" in line
+    assert "another process is using it; waiting" in line
     held.set()
     for process in (first, second):
         out, err = process.communicate(timeout=300)

@@ -98,7 +98,7 @@ def test_the_other_direction(table, get):
     assert lines(get({"sacrebleu": "here", "pair": "de-en"}, ("en", "de")).source) == ["1", "2", "3", "4", "5"]
     with pytest.raises(UserError, match="no pair en-de; it has de-en: write pair: de-en"):
         get({"sacrebleu": "here"}, ("en", "de"))
-    with pytest.raises(UserError, match="the pair de-en is not de-fr, which is asked for"):
+    with pytest.raises(UserError, match="the pair de-en is not de-fr, which is requested"):
         get({"sacrebleu": "here", "pair": "de-en"}, ("de", "fr"))
 
 
@@ -111,7 +111,7 @@ def test_xml_and_the_reference_that_counts(table, get, messages):
     assert messages == ["x21: 3 pairs"]
     table("x21/AB", WMTXMLDataset, {"t.de-en.xml": XML.encode()}, pairs, refs=["A", "B"])
     get({"sacrebleu": "x21/AB"})
-    assert any("the first of 2 references is taken" in line for line in messages)
+    assert any("the first of 2 references is used" in line for line in messages)
 
 
 def test_plain_text_and_tables(table, get):

@@ -227,7 +227,7 @@ def test_schemes_that_change_the_embeddings_serve_it(scheme):
 def test_learned_positions_are_finite():
     model = build(system="convs2s", max_length=7)
     assert (model.longest_source, model.longest_target) == (7, 7)
-    with pytest.raises(UserError, match="learned positions end at 7, and position 8 was asked for"):
+    with pytest.raises(UserError, match="there are 7 learned positions, and position 8 is needed"):
         model.encode(tokens(1, 8), None)
 
 
@@ -236,7 +236,7 @@ def test_learned_positions_are_finite():
     [
         (
             {"encoder": {"position": [{"scheme": "relative"}]}},
-            "model.encoder.position: relative acts inside the layers of a Transformer, which convs2s has not got",
+            "model.encoder.position: relative acts inside the layers of a Transformer, which convs2s lacks",
         ),
         (
             {"decoder": {"position": [{"scheme": "sinusoidal"}, {"scheme": "rope"}]}},
@@ -244,8 +244,8 @@ def test_learned_positions_are_finite():
         ),
         ({"encoder": {"position": [{"scheme": "recurrent-heads"}]}}, "recurrent-heads acts inside the layers"),
         ({"d_model": 15, "heads": 3, "encoder": {"position": [{"scheme": "sinusoidal"}]}}, "15 is odd"),
-        ({"attention_dropout": 0.1}, "model.attention_dropout: convs2s has no such part to drop from; set 0, got 0.1"),
-        ({"feed_forward_dropout": 0.2}, "model.feed_forward_dropout: convs2s has no such part to drop from"),
+        ({"attention_dropout": 0.1}, "model.attention_dropout: convs2s has no such dropout; set 0, got 0.1"),
+        ({"feed_forward_dropout": 0.2}, "model.feed_forward_dropout: convs2s has no such dropout"),
         ({"options": {"kernel": 3}}, "model.options: convs2s has no option 'kernel'; did you mean 'kernels'"),
         ({"options": {"kernels": [0]}}, "convs2s.kernels.0: Input should be greater than or equal to 1, got 0"),
         ({"options": {"kernels": []}}, "convs2s.kernels: .* at least 1 item"),

@@ -221,10 +221,10 @@ def test_schemes_that_change_the_embeddings_serve_it(scheme):
     [
         (
             {"decoder": {"position": [{"scheme": "alibi"}]}},
-            "model.decoder.position: alibi acts inside the layers of a Transformer, which dtmt has not got; choose a",
+            "model.decoder.position: alibi acts inside the layers of a Transformer, which dtmt lacks; choose a",
         ),
-        ({"attention_dropout": 0.1}, "model.attention_dropout: dtmt has no such part to drop from; set 0, got 0.1"),
-        ({"feed_forward_dropout": 0.2}, "model.feed_forward_dropout: dtmt has no such part to drop from"),
+        ({"attention_dropout": 0.1}, "model.attention_dropout: dtmt has no such dropout; set 0, got 0.1"),
+        ({"feed_forward_dropout": 0.2}, "model.feed_forward_dropout: dtmt has no such dropout"),
         ({"options": {"cell_dropout": 1.0}}, "dtmt.cell_dropout: Input should be less than 1, got 1.0"),
         ({"options": {"transitions": 4}}, "model.options: dtmt has no option 'transitions'"),
     ],

@@ -159,14 +159,14 @@ def test_it_learns_to_copy_under_bf16_and_translates_with_a_beam():
     [
         (
             {"encoder": {"position": [{"scheme": "sinusoidal"}]}},
-            "model.encoder.position: rnn-nmt knows order by its recurrence, so position schemes cannot serve it",
+            "model.encoder.position: rnn-nmt has order information by its recurrence and takes no position schemes",
         ),
         (
             {"decoder": {"position": [{"scheme": "relative"}]}},
-            "model.decoder.position: rnn-nmt knows order by its recurrence, so position schemes cannot serve it",
+            "model.decoder.position: rnn-nmt has order information by its recurrence and takes no position schemes",
         ),
-        ({"attention_dropout": 0.1}, "model.attention_dropout: rnn-nmt has no such part to drop from; set 0, got 0.1"),
-        ({"feed_forward_dropout": 0.2}, "model.feed_forward_dropout: rnn-nmt has no such part to drop from"),
+        ({"attention_dropout": 0.1}, "model.attention_dropout: rnn-nmt has no such dropout; set 0, got 0.1"),
+        ({"feed_forward_dropout": 0.2}, "model.feed_forward_dropout: rnn-nmt has no such dropout"),
         ({"options": {"cell": "gru"}}, "model.options: rnn-nmt has no option 'cell'"),
     ],
 )

@@ -184,9 +184,9 @@ def test_the_distortion_model_is_a_few_parameters():
     [
         (
             {"decoder": {"position": [{"scheme": "relative"}]}},
-            r"model.decoder.position: rnnsearch\+distortion knows order by its recurrence",
+            r"model.decoder.position: rnnsearch\+distortion has order information by its recurrence",
         ),
-        ({"attention_dropout": 0.1}, r"rnnsearch\+distortion has no such part to drop from; set 0, got 0.1"),
+        ({"attention_dropout": 0.1}, r"rnnsearch\+distortion has no such dropout; set 0, got 0.1"),
         ({"options": {"jump": 0}}, r"rnnsearch\+distortion.jump: Input should be greater than or equal to 1, got 0"),
         ({"options": {"share": 1.0}}, r"rnnsearch\+distortion.share: Input should be less than 1, got 1.0"),
         ({"options": {"window": 3}}, r"rnnsearch\+distortion has no option 'window'"),

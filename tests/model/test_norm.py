@@ -179,9 +179,7 @@ def test_the_residual_stream_of_a_pre_norm_model_is_narrow_in_training_in_bf16_a
 
 @pytest.mark.parametrize("system", ["rnn-nmt", "rnnsearch+distortion", "convs2s", "dtmt"])
 def test_pre_norm_without_a_place_is_refused(system):
-    with pytest.raises(
-        UserError, match=r"model.norm: .* has no layers of a Transformer to normalise; leave it out, got"
-    ):
+    with pytest.raises(UserError, match=r"model.norm: .* has no Transformer layers to normalise; leave it out, got"):
         config(system=system, norm="pre")
 
 

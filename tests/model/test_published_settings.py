@@ -149,9 +149,7 @@ def test_the_settings_of_n19_build_every_transformer_of_the_paper(system):
 
 @pytest.mark.parametrize("system", ["rnn-nmt", "rnnsearch+distortion", "convs2s", "dtmt"])
 def test_an_epsilon_without_a_place_is_refused(system):
-    with pytest.raises(
-        UserError, match=r"model.norm_epsilon: .* has no layers of a Transformer to normalise; leave it"
-    ):
+    with pytest.raises(UserError, match=r"model.norm_epsilon: .* has no Transformer layers to normalise; leave it"):
         config(system=system, norm_epsilon=1e-6)
 
 
@@ -160,10 +158,13 @@ def test_an_epsilon_without_a_place_is_refused(system):
     [
         ({"norm_epsilon": 0}, "model.norm_epsilon: input should be greater than 0, got 0"),
         ({"embedding_init": "uniform"}, "model.embedding_init: input should be 'scaled-normal' or 'normal'"),
-        ({"system": "convs2s", "embedding_init": "normal"}, "convs2s draws word embeddings with a deviation of 0.1"),
+        (
+            {"system": "convs2s", "embedding_init": "normal"},
+            "convs2s initialises word embeddings with a deviation of 0.1",
+        ),
         (
             encoder({"scheme": "relative", "vectors": "sinusoidal", "init": "normal"}),
-            "relative draws no vectors where they are sinusoidal; leave init: normal out",
+            "relative initialises no vectors if they are sinusoidal; leave init: normal out",
         ),
         (
             encoder({"scheme": "recurrent", "dropout_before": 1}),

@@ -175,7 +175,7 @@ def test_a_start_changes_weights_and_nothing_else():
 @pytest.mark.parametrize("system", ["rnn-nmt", "rnnsearch+distortion", "convs2s", "dtmt"])
 def test_a_start_without_a_place_is_refused(system):
     with pytest.raises(
-        UserError, match=r"model.init: .* has no layers of a Transformer to draw; leave it out, got fair"
+        UserError, match=r"model.init: .* has no Transformer layers to initialise; leave it out, got fair"
     ):
         config(system=system, init="fairseq")
 

@@ -54,7 +54,7 @@ def test_pieces_are_read_only_as_results_are_taken() -> None:
 
 
 def test_a_killed_process_is_an_error_and_no_wait() -> None:
-    with pytest.raises(UserError, match="a worker process ended before its work did: killed by signal 9"):
+    with pytest.raises(UserError, match="a worker process ended unexpectedly: killed by signal 9"):
         list(ordered_map(eval, ["1", "__import__('os').kill(__import__('os').getpid(), 9)", "2", "3", "4"], 2, alone=0))
     with pytest.raises(UserError, match="exit status 7"):
         list(ordered_map(eval, ["__import__('os')._exit(7)"] * 5, 2, alone=0))

@@ -265,12 +265,12 @@ def test_kerple_begins_as_published():
         (
             {},
             encoder({"scheme": "t5-bias", "distance": 8}),
-            "t5-bias needs a distance above 8, the offsets a direction that have a bucket each; got 8",
+            "t5-bias needs a distance above 8, the number of offsets with a bucket of their own; got 8",
         ),
         (
             {},
             decoder({"scheme": "t5-bias", "distance": 16}),
-            "t5-bias needs a distance above 16, the offsets a direction that have a bucket each; got 16",
+            "t5-bias needs a distance above 16, the number of offsets with a bucket of their own; got 16",
         ),
         ({}, decoder({"scheme": "sandwich", "width": 7}), "sandwich.width: Input should be a multiple of 2, got 7"),
         ({}, encoder({"scheme": "kerple", "form": "cubic"}), "kerple.form: Input should be 'log' or 'power'"),

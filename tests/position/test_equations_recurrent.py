@@ -317,7 +317,7 @@ HEADS = {"scheme": "recurrent-heads"}
         ),
         (
             encoder({**HEADS, "width": 16}),
-            "needs a width between 0 and d_model = 16, so that both parts are there; got 16",
+            "needs a width between 0 and d_model = 16, exclusive; got 16",
         ),
         (
             {**encoder({**HEADS, "width": 5}), "d_model": 15, "heads": 5},

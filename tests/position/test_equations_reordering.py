@@ -136,7 +136,7 @@ def test_directional_heads_see_one_side():
         (
             {},
             decoder({"scheme": "relative", "frequencies": "head"}),
-            "relative has no frequencies where vectors are trained; leave frequencies: head out",
+            "relative has no frequencies if vectors are trained; leave frequencies: head out",
         ),
     ],
 )

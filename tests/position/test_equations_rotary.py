@@ -126,7 +126,7 @@ def test_xpos_scales_are_numbers_up_to_its_longest(dtype):
         assert of_pairs.isfinite().all()
         assert of_pairs.all()
     torch.testing.assert_close((q.double() * k.double()).sum(), torch.tensor(D / HEADS).double(), rtol=0.01, atol=0)
-    sentence = f"xpos positions end at {end}, and position {end + 1} was asked for; translate shorter texts"
+    sentence = f"there are {end} xpos positions, and position {end + 1} is needed; translate shorter texts"
     with pytest.raises(UserError, match=sentence):
         scheme.layer(0).rotate(ones, ones, Span(end, 1, ones.device))
     scheme.interpolate(2.0)
@@ -177,7 +177,7 @@ def test_interpolated_sinusoids_stand_between():
         ),
         (
             encoder({"scheme": "xpos"}),
-            "xpos falls off to the left and grows to the right, so it cannot serve the encoder; choose rope there",
+            "xpos decays to the left and grows to the right, so it cannot serve the encoder; choose rope there",
         ),
         (decoder({"scheme": "rope"}, {"scheme": "xpos"}), "rope cannot stand beside xpos in one stack; choose one"),
         (decoder({"scheme": "rope", "base": 1}), "rope.base: Input should be greater than 1, got 1"),

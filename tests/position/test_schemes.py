@@ -195,9 +195,9 @@ BROKEN = {
         refuses=classmethod(serves_encoders), embed=adds_nothing, view_logits=counts_from_the_piece
     ),
     r"interpolate\(1.0\) does not undo": broken(interpolate=divides),
-    r"interpolate\(2.0\) gives True, and changes nothing": broken(interpolate=pretends),
-    r"interpolate\(2.0\) gives False, and changes something": broken(interpolate=squeezes),
-    "says reads_keys = False": broken(view_logits=looks_at_keys),
+    r"interpolate\(2.0\) returns True, and does not change the output": broken(interpolate=pretends),
+    r"interpolate\(2.0\) returns False, and changes the output": broken(interpolate=squeezes),
+    "has reads_keys = False": broken(view_logits=looks_at_keys),
     "serves no stack of this size": broken(
         refuses=classmethod(lambda cls, stack, settings, others=(): ["serves nobody"])
     ),

@@ -59,7 +59,9 @@ def test_no_longest_sentence_unless_the_scheme_says_so(model_part):
         assert model.encode(tokens(1, 1500), None).isfinite().all()
     else:
         model.encode(tokens(1, model.longest_source), None)
-        with pytest.raises(UserError, match=f"end at {model.longest_source}, and position {model.longest_source + 1}"):
+        with pytest.raises(
+            UserError, match=f"are {model.longest_source} learned positions, and position {model.longest_source + 1} "
+        ):
             model.encode(tokens(1, model.longest_source + 1), None)
 
 

@@ -118,7 +118,7 @@ def test_two_systems_of_one_name_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
     text = yaml.safe_dump(SMALL, sort_keys=False)
     path.write_text(text.replace("  relative:\n    system: relative", "  transformer:\n    system: relative"))
-    assert "transformer stands twice, on lines" in faults_of(str(path))
+    assert "transformer occurs twice, on lines" in faults_of(str(path))
 
 
 def test_unknown_recipes_keys_and_scales(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_faults_of_a_config_are_named_once_where_they_stand(tmp_path: Path) -> N
     assert "scales.small.config: unknown key model.sise" in told
     assert "did you mean 'size'?" in told
     assert "trainings.fast.config: unknown key train.batches" in told
-    assert "scales.smoke.config: train: say when to stop" in faults_of(
+    assert "scales.smoke.config: train: set when to stop" in faults_of(
         written(tmp_path, SMALL), "scales.smoke.config.train.steps=null"
     )
 

@@ -68,7 +68,7 @@ def test_a_limit_of_training_is_the_recipes_own(tmp_path: Path) -> None:
     made = context(tmp_path, {"part": None}, inputs)
     found = steps._config(made, {"train": {"epochs": 10}}).train
     assert (found.steps, found.epochs) == (None, 10)
-    with pytest.raises(UserError, match="say when to stop"):
+    with pytest.raises(UserError, match="set when to stop"):
         steps._config(made, {"train": {"seed": 1}})
     assert steps._config(made, {}).data.train.source == str(tmp_path / "source")  # to prepare a text
 

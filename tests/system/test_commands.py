@@ -97,8 +97,8 @@ def test_empty_lines_and_crlf_are_kept_and_said(trained):
     out, err = posnmt("translate", trained / "relative", stdin=b"lo dumo\r\n\n   \nlo gubi")
     assert len(lines(out)) == 4
     assert lines(out)[1:3] == ["", ""]
-    assert "note: 2 empty lines stay empty" in err
-    assert "1 lines ended in CRLF" in err
+    assert "note: 2 empty lines are left empty" in err
+    assert "1 lines end in CRLF" in err
     out, _ = posnmt("translate", trained / "relative", stdin=b"")
     assert out == ""
 
@@ -286,4 +286,4 @@ def test_demo_does_the_main_job(tmp_path):
     assert err.splitlines()[-1] == f"After 4 updates each. {results['verdict']['sentence']}"
     assert [group["name"] for group in results["verdict"]["groups"]] == ["trained", "longer"]
     [error] = refused("demo", "--out", tmp_path / "demo")
-    assert "nothing is written over" in error
+    assert "is not overwritten" in error

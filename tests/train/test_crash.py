@@ -181,7 +181,7 @@ def test_a_damaged_checkpoint_is_passed_over_aloud(config, undisturbed, tmp_path
     train(config, run, resume=True, display=Display())
     told = capsys.readouterr().err
     assert "warning: checkpoint step-00000005 is damaged" in told
-    assert "going on from step-00000004" in told
+    assert "resuming from step-00000004" in told
     assert outcome(run) == undisturbed
 
 

@@ -172,7 +172,7 @@ def test_early_stopping(config_path, tmp_path):
         config_path, ["train.learning_rate=0.0000001", "train.steps=100", "train.patience=2", "train.best_by=bleu"]
     )
     run = train(config, tmp_path / "run")
-    assert run.record["stopped"] == "no better dev figure in 2 evaluations"
+    assert run.record["stopped"] == "no better dev score in 2 evaluations"
     assert run.record["steps"] < 100
 
 
@@ -187,7 +187,7 @@ def test_refusals(config_path, tmp_path):
     config = load(config_path)
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "precious").write_text("x")
-    with pytest.raises(UserError, match="the run folder exists already, and nothing is written over"):
+    with pytest.raises(UserError, match="the run folder exists already and is not overwritten"):
         train(config, tmp_path / "run")
     with pytest.raises(UserError, match="is not a run folder"):
         train(config, tmp_path / "run", resume=True)
@@ -228,5 +228,5 @@ def test_a_loss_that_is_no_number_ends_the_run_with_advice(config_path, tmp_path
         config_path,
         ["train.learning_rate=1e30", "train.precision=fp32", "train.schedule.type=constant", "train.schedule.warmup=0"],
     )
-    with pytest.raises(UserError, match=r"the loss is no longer a number at step \d+ .*lower train.learning_rate"):
+    with pytest.raises(UserError, match=r"the loss is not finite at step \d+ .*lower train.learning_rate"):
         train(config, tmp_path / "run")

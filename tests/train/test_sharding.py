@@ -141,9 +141,9 @@ def test_one_process_has_nobody_to_share_with():
 
 def test_compiling_is_refused(tmp_path):
     path = corpus.make(tmp_path, pairs=20)
-    with pytest.raises(UserError, match="compile and shard do not go together"):
+    with pytest.raises(UserError, match="compile and shard cannot be combined"):
         load(path, ["train.shard=true", "train.compile=true"])
-    with pytest.raises(UserError, match="muon needs whole matrices: set optimizer: adam, or shard: false"):
+    with pytest.raises(UserError, match="muon needs unsharded matrices: set optimizer: adam, or shard: false"):
         load(path, ["train.shard=true", "train.optimizer=muon"])
 
 

@@ -1,7 +1,7 @@
-"""Word alignments of a parallel corpus: read from a file, or made by eflomal; and what they say about word order.
+"""Word alignments of a parallel corpus, from a file or computed by eflomal, and measures of word order.
 
-A link (i, j) joins source token i and target token j, both counted from 0. Tokens are what blanks and tabs separate, as
-in `tokens`; no other white space ends a token, so that positions are those of every common aligner.
+A link (i, j) connects source token i and target token j, both counted from 0. Tokens are separated by blanks and tabs
+only, as in `tokens`, so that positions agree with those of common aligners.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1,
 
 
 def tokens(line: str) -> list[str]:
-    """The tokens of a line: what runs of blanks and tabs separate."""
+    """The tokens of a line, separated by blanks and tabs."""
     return [token for token in re.split("[ \t]+", line) if token]
 
 
@@ -40,7 +40,7 @@ def read_alignment(path: str | Path, pairs: Sequence[tuple[Sequence[str], Sequen
         pairs: source and target tokens of each pair.
 
     Raises:
-        UserError: a line that is not in this format, a link outside its sentence, or another number of lines.
+        UserError: a line in another format, a link outside its sentence, or a wrong number of lines.
     """
     file = TextFile("alignment", Path(path))
     findings = Findings(accept=("crlf",))
@@ -54,7 +54,7 @@ def read_alignment(path: str | Path, pairs: Sequence[tuple[Sequence[str], Sequen
         raise UserError(
             f"{findings.lines[file]:,} lines of alignments for {len(pairs):,} sentence pairs",
             path,
-            "line n must hold the links of pair n",
+            "line n must have the links of pair n",
         )
     return alignment
 
@@ -67,9 +67,8 @@ def pharaoh(links: Links) -> str:
 def align(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Links]:
     """Alignments by eflomal (Östling and Tiedemann 2016) in both directions, symmetrised.
 
-    Case is ignored. A pair with 1,024 or more tokens on a side gets no links. eflomal takes its random numbers from the
-    system, so that two calls differ in a few links: keep the result where runs shall repeat exactly. It runs as a
-    program of its own.
+    Case is ignored. A pair with 1,024 or more tokens on a side has no links. eflomal is seeded by the system, so two
+    calls differ in a few links: keep the result for reproducibility. It runs as a separate program.
 
     Raises:
         UserError: eflomal is not installed, or fails.
@@ -77,7 +76,7 @@ def align(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Links]:
     scripts = os.path.dirname(sys.executable)
     program = shutil.which("eflomal-align", path=os.pathsep.join([scripts, os.environ.get("PATH", "")]))
     if program is None:
-        raise UserError("word alignments are made by eflomal, which is not installed", None, INSTALL)
+        raise UserError("word alignments need eflomal, which is not installed", None, INSTALL)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for side, texts in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
@@ -96,8 +95,8 @@ def align(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Links]:
 def symmetrise(forward: Iterable[tuple[int, int]], reverse: Iterable[tuple[int, int]]) -> Links:
     """The links of two directions as one alignment: grow-diag-final-and (Koehn et al. 2005).
 
-    From the intersection, neighbours (diagonal ones too) in the union are added while one of their tokens has no link;
-    then all of the forward and of the reverse links of which both tokens have none.
+    Neighbours of the intersection, also diagonal ones, in the union are added while one of their tokens has no link;
+    then all forward and reverse links both of whose tokens have no link.
     """
     first, second = set(forward), set(reverse)
     union, links = first | second, first & second
@@ -125,7 +124,7 @@ def symmetrise(forward: Iterable[tuple[int, int]], reverse: Iterable[tuple[int, 
 
 
 def alignment_error_rate(guesses: Iterable[Links], gold: Iterable[Links]) -> float:
-    """1 - 2 |A and G| / (|A| + |G|) over a corpus (Och and Ney 2003, where all gold links are sure); 0 is perfect."""
+    """1 - 2 |A and G| / (|A| + |G|) over a corpus (Och and Ney 2003, if all gold links are sure); 0 is perfect."""
     common = total = 0
     for guess, right in zip(guesses, gold, strict=True):
         common += len(guess & right)
@@ -134,10 +133,10 @@ def alignment_error_rate(guesses: Iterable[Links], gold: Iterable[Links]) -> flo
 
 
 def target_places(links: Links, length: int) -> NDArray[np.float64]:
-    """Where each source token stands in the target: the mean position of its links; NaN without a link.
+    """The target position of each source token: the mean position of its links; NaN without links.
 
     Args:
-        length: source tokens.
+        length: number of source tokens.
 
     Returns:
         [length] positions.
@@ -151,15 +150,15 @@ def target_places(links: Links, length: int) -> NDArray[np.float64]:
 
 
 def kendall_tau(places: NDArray[np.float64]) -> float | None:
-    """Kendall's tau of tokens in some order against their target order: 1 the same order, -1 the reverse.
+    """Kendall's tau of an order of tokens against their target order: 1 for the same order, -1 for the reverse.
 
-    Pairs of tokens at the same place, or with a token without link, do not count.
+    Pairs with equal places, or with a token without links, are ignored.
 
     Args:
-        places: target places of the tokens, in the order to be measured.
+        places: target positions of the tokens, in the order to be measured.
 
     Returns:
-        (pairs in target order - pairs in reverse) / both; None when no pair counts.
+        (pairs in target order - pairs in reverse order) / both; None if all pairs are ignored.
     """
     later = np.triu(np.sign(places[None, :] - places[:, None]), 1)
     ahead, behind = np.count_nonzero(later > 0), np.count_nonzero(later < 0)
@@ -167,7 +166,7 @@ def kendall_tau(places: NDArray[np.float64]) -> float | None:
 
 
 def _links(line: str, sources: int, targets: int, where: str) -> Links:
-    """One line in Pharaoh format, checked."""
+    """The links of one line in Pharaoh format, checked."""
     links = set()
     for link in line.split():
         match = _LINK.fullmatch(link)
@@ -179,14 +178,14 @@ def _links(line: str, sources: int, targets: int, where: str) -> Links:
                 raise UserError(
                     f"link {link} is outside the {side} sentence, which has {length} tokens",
                     where,
-                    "align the text as it is given here; tokens are counted from 0",
+                    "align exactly this text; tokens are counted from 0",
                 )
         links.add((i, j))
     return frozenset(links)
 
 
 def _write_numbers(path: Path, texts: Iterable[Sequence[str]]) -> None:
-    """Tokens as numbers, whatever their case: the aligner would split them at other white space inside."""
+    """Write tokens as numbers, ignoring case: the aligner would split tokens at other white space."""
     numbers: dict[str, int] = {}
     with path.open("w", encoding="ascii", newline="\n") as file:
         for text in texts:

@@ -30,19 +30,19 @@ from posnmt.progress import Display, warn
 MODEL, ALIGNMENT = "model.json", "pairs.align"
 
 FEWEST = 20
-"""Sentence pairs that are needed to learn or to measure anything."""
+"""The smallest number of sentence pairs for learning and measuring."""
 
 HELD_OUT = 1_000
-"""Most pairs on which the order is measured; at most a tenth of all."""
+"""The largest number of pairs on which order is measured, which is also at most a tenth of all."""
 
 Sentences = list[list[str]]
 Orderer = Callable[[Sentences, str], list[list[int]]]
-"""Sentences and what to call them → the positions of each one's tokens in their new order."""
+"""Sentences and their name in messages → the positions of the tokens of each in their new order."""
 
 
 @dataclass(frozen=True)
 class Parallel:
-    """Sentence pairs in tokens, with their alignments, and the rows on which order is measured."""
+    """Tokenised sentence pairs with alignments, and the rows on which order is measured."""
 
     sources: Sentences
     links: list[Links]
@@ -50,7 +50,7 @@ class Parallel:
     held_out: list[int]
 
     def to_learn(self) -> list[int]:
-        """The rows of a fit length whose source is not among the held-out ones."""
+        """The rows of suitable length whose source is not held out."""
         kept_back = {tuple(self.sources[row]) for row in self.held_out}
         return [
             row
@@ -71,19 +71,19 @@ def command(
     passes: int = PASSES,
     display: Display | None = None,
 ) -> dict[str, Any]:
-    """Write the texts of `posnmt condition reorder`; the manifest.
+    """Write the texts of `posnmt condition reorder`; return the manifest.
 
-    Into the folder go each text of `apply` under its name, the model if one was learned, and the alignments if they
-    were made here. The order before and after is measured on held-out pairs if there are `source` and `target`.
+    The folder has each text of `apply` under its name, the model if one was learned, and the alignments if they were
+    computed. The order before and after is measured on held-out pairs if there are `source` and `target`.
 
     Args:
         out: the folder.
         apply: `NAME=FILE`, texts to reorder.
         source, target: sentence pairs to learn from, or only to measure on if there is a model or a program.
-        alignment: their word alignments; default: eflomal makes them.
-        model: a model that was learned before.
-        program: a shell command that reorders instead: lines in, reordered lines out.
-        seed: of the held-out pairs and of the learning.
+        alignment: their word alignments; default: computed by eflomal.
+        model: an existing model.
+        program: a shell command that reorders instead, from lines to reordered lines.
+        seed: of the held-out pairs and of learning.
         passes: over the pairs, in learning.
         display: for progress; default: none is shown.
     """
@@ -130,7 +130,7 @@ def command(
 
 
 def measure(parallel: Parallel, orderer: Orderer) -> dict[str, Any]:
-    """Kendall's tau of the held-out pairs before and after, as the mean of the sentences in which it is defined.
+    """Kendall's tau of the held-out pairs before and after, averaged over sentences in which it is defined.
 
     Returns:
         `pairs` held out, `measured` of them, `tau_before`, `tau_after` and the share of sentences `changed`.
@@ -154,12 +154,12 @@ def measure(parallel: Parallel, orderer: Orderer) -> dict[str, Any]:
 
 
 def external(program: str) -> Orderer:
-    """An orderer that runs a shell command, once for each text: lines on its standard input, reordered lines out.
+    """An orderer that runs a shell command once for each text, from lines to reordered lines.
 
-    The same token twice in a line is taken to keep its order.
+    Repeated tokens in a line are assumed to keep their order.
 
     Raises:
-        UserError: the command fails, or what comes out has other lines or tokens; names the line.
+        UserError: the command fails, or its output has other lines or tokens; names the line.
     """
 
     def order(sentences: Sentences, where: str) -> list[list[int]]:
@@ -168,14 +168,18 @@ def external(program: str) -> Orderer:
         if done.returncode != 0:
             message = done.stderr.decode(errors="replace").strip().splitlines()
             reason = f": {message[-1]}" if message else ""
-            raise UserError(f"the command ended with status {done.returncode}{reason}", "--command", "try it alone")
+            raise UserError(
+                f"the command ended with status {done.returncode}{reason}", "--command", "run it separately"
+            )
         try:
             lines = done.stdout.decode().removesuffix("\n").split("\n")
         except UnicodeDecodeError:
-            raise UserError("what the command wrote is not valid UTF-8", "--command") from None
+            raise UserError("the output of the command is not valid UTF-8", "--command") from None
         if len(lines) != len(sentences):
             raise UserError(
-                f"the command wrote {len(lines):,} lines for {len(sentences):,}", where, "one line out for each line in"
+                f"the command wrote {len(lines):,} lines for {len(sentences):,}",
+                where,
+                "it must write one line for each input line",
             )
         return [_match(*row, f"{where}:{n}") for n, row in enumerate(_both(sentences, map(tokens, lines)), start=1)]
 
@@ -183,12 +187,12 @@ def external(program: str) -> Orderer:
 
 
 def _both(first: Iterable[Any], second: Iterable[Any]) -> Iterable[tuple[Any, Any]]:
-    """Two things of equal length, side by side."""
+    """`zip` of two iterables of equal length."""
     return zip(first, second, strict=True)
 
 
 def _match(sentence: list[str], reordered: list[str], where: str) -> list[int]:
-    """The permutation that makes one list of tokens the other."""
+    """The permutation from one list of tokens to the other."""
     missing = Counter(sentence) - Counter(reordered)
     added = Counter(reordered) - Counter(sentence)
     if missing or added:
@@ -220,13 +224,13 @@ def _learn(parallel: Parallel, seed: int, passes: int, display: Display) -> Preo
     places = [target_places(parallel.links[row], len(parallel.sources[row])) for row in rows]
     if all(kendall_tau(each) is None for each in places):
         raise UserError(
-            "no sentence has two words with different places in the target, so that there is no order to learn",
+            "no sentence has two words with different target positions, so there is no order to learn",
             "--alignment",
             "check that the alignments belong to these texts",
         )
     display.say(
         f"learning from {len(rows):,} of {len(parallel.sources):,} pairs; the others are held out, have the source of "
-        f"one held out, or have not {SHORTEST} to {LONGEST} source words"
+        f"a held-out pair, or do not have {SHORTEST} to {LONGEST} source words"
     )
     return learn(sources, places, seed, passes, show=lambda done, state: display.show("learning", done, state))
 
@@ -234,7 +238,7 @@ def _learn(parallel: Parallel, seed: int, passes: int, display: Display) -> Preo
 def _read_parallel(
     source: str | Path, target: str | Path, alignment: str | Path | None, seed: int, display: Display
 ) -> tuple[Parallel, bool]:
-    """Sentence pairs with alignments, and whether the alignments were made here."""
+    """Sentence pairs with alignments, and whether the alignments were computed here."""
     findings = Findings(accept=("empty", "crlf"))
     files = {"source": TextFile("--source", Path(source)), "target": TextFile("--target", Path(target))}
     pairs = [(tokens(pair.source), tokens(pair.target)) for pair in read_pairs(files, findings)]
@@ -246,7 +250,7 @@ def _read_parallel(
                 f"nearly every line of the {side} is a single token", files[side].path, "separate words by blanks first"
             )
     if len(pairs) < FEWEST:
-        raise UserError(f"{len(pairs)} sentence pairs are too few; {FEWEST} are the least", source)
+        raise UserError(f"{len(pairs)} sentence pairs are too few; at least {FEWEST} are needed", source)
     if alignment is None:
         display.say(f"aligning {len(pairs):,} pairs with eflomal")
         links = align(pairs)
@@ -254,28 +258,28 @@ def _read_parallel(
         links = read_alignment(alignment, pairs)
     blank = sum(not (source_tokens and target_tokens) for source_tokens, target_tokens in pairs)
     if blank:
-        display.say(f"{blank:,} pairs with a blank side teach nothing")
+        display.say(f"{blank:,} pairs with a blank side are not used")
     size = min(HELD_OUT, len(pairs) // 10)
     held_out = sorted(Random(f"held out {seed}").sample(range(len(pairs)), size))
     return Parallel([pair[0] for pair in pairs], links, blank, held_out), alignment is None
 
 
 def _read(path: Path) -> Sentences:
-    """The tokens of a text, line by line; blank lines stay."""
+    """The tokens of each line of a text; blank lines are kept."""
     findings, file = Findings(accept=("crlf",)), TextFile("--apply", path)
     sentences = [tokens(line) for line in read_lines(file, findings, blank_is_fault=False)]
     findings.raise_all()
     _warn_of_crlf(findings, [file])
     if _unsegmented(sentences):
-        warn(f"nearly every line of {path} is a single token, which stays as it is: separate words by blanks first")
+        warn(f"nearly every line of {path} is a single token, which is not changed: separate words by blanks first")
     return sentences
 
 
 def _warn_of_crlf(findings: Findings, files: Iterable[TextFile]) -> None:
-    """Say what was removed from the ends of lines."""
+    """Warn about carriage returns that were removed."""
     for file in files:
         if count := findings.count(file, "crlf"):
-            warn(f"{count:,} lines of {file.path} ended in CRLF; the carriage return is removed")
+            warn(f"{count:,} lines of {file.path} end in CRLF; the carriage return is removed")
 
 
 def _unsegmented(sentences: Sentences) -> bool:
@@ -285,7 +289,7 @@ def _unsegmented(sentences: Sentences) -> bool:
 
 
 def _applications(pairs: Sequence[str], out: Path) -> dict[str, Path]:
-    """`NAME=FILE` as on the command line: names of files that may be written, in order."""
+    """`NAME=FILE` options as name → path, checked that the names may be written."""
     applied: dict[str, Path] = {}
     faults = []
     for pair in pairs:
@@ -293,35 +297,35 @@ def _applications(pairs: Sequence[str], out: Path) -> dict[str, Path]:
         if not name or not path:
             faults.append(UserError(f"a text to reorder is written NAME=FILE; got {pair!r}", "--apply"))
         elif name in (MANIFEST, MODEL, ALIGNMENT, ".", "..") or Path(name).name != name or not name.isprintable():
-            faults.append(UserError(f"{name!r} cannot name a reordered text", "--apply", "take a plain file name"))
+            faults.append(UserError(f"{name!r} cannot name a reordered text", "--apply", "use a plain file name"))
         elif name in applied:
             faults.append(UserError(f"two texts are called {name!r}", "--apply", "give each its own name"))
         else:
             applied[name] = Path(path)
-    # Said now, not after minutes of learning.
+    # Checked before minutes of learning.
     for name in (*applied, MODEL, ALIGNMENT, MANIFEST):
         if (out / name).exists():
-            faults.append(UserError("this file exists and is not written over", out / name, "name another folder"))
+            faults.append(UserError("this file exists and is not overwritten", out / name, "name another folder"))
     raise_all(faults)
     return applied
 
 
 def _check_options(source: object, target: object, alignment: object, model: object, program: object) -> None:
-    """Refuse what does not go together."""
+    """Check that the options are compatible."""
     if (source is None) != (target is None):
         raise UserError(
             "the source of a parallel text needs its target, and the target its source", "--source, --target"
         )
     if model is not None and program is not None:
-        raise UserError("either a model reorders, or a command", "--model, --command")
+        raise UserError("a model and a command cannot be combined", "--model, --command")
     if source is None and alignment is not None:
-        raise UserError("alignments belong to a parallel text", "--alignment", "name it with --source and --target")
+        raise UserError("alignments need their parallel text", "--alignment", "name it with --source and --target")
     if source is None and model is None and program is None:
         raise UserError("there is nothing to learn from", "--source, --target", "or give --model or --command")
 
 
 def _describe(facts: dict[str, Any]) -> str:
-    """What was measured, in words."""
+    """The measurements as text."""
     if facts["tau_before"] is None:
         return "held-out pairs: no links to measure the order by"
     return (

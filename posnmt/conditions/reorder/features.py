@@ -1,7 +1,7 @@
-"""What the pre-orderer knows of a sentence: words and word classes at the boundaries of spans, as hashed features.
+"""The features of the pre-orderer: words and word classes at the boundaries of spans, hashed.
 
-A boundary b of a sentence of n words lies before word b, for b from 0 to n. All features are of two boundaries, which
-is what lets the parser score every node of every tree with a few array operations (see preorder.py).
+A boundary b of a sentence of n words is before word b, for b from 0 to n. Every feature depends on two boundaries, so
+that the parser can score all nodes of all trees with a few array operations (see preorder.py).
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 RARE, EDGE = 0, 1
-"""Ids of words that are rare or unknown, and of the places before and after a sentence, as words and as classes."""
+"""Ids, as words and as classes, of rare or unknown words and of the edges of a sentence."""
 
 BITS = 20
-"""Features share 2^BITS weights an orientation."""
+"""Features are hashed to 2^BITS weights for each orientation."""
 
 FAMILIES = 3
 """Pairs of boundaries of a node: start and split, split and end, start and end."""
 
-# What is read at one boundary: nothing, the word before it, after it, or both; as w(ord) or as c(lass).
+# What a feature reads at a boundary: nothing, the word before it, after it, or both; as w(ord) or as c(lass).
 _ATOMS = ("", "before-w", "after-w", "both-w", "before-c", "after-c", "both-c")
-# At the first boundary, at the second, and whether with the distance between them.
+# The atoms at the first and at the second boundary, and whether the feature has their distance.
 _TEMPLATES = (
     ("", "", True),
     ("before-w", "", False), ("after-w", "", False), ("both-w", "", False),
@@ -50,7 +50,7 @@ class Vocabulary:
     """Words with their classes.
 
     Args:
-        classes: class of each known word, from 2 on.
+        classes: class of each known word, 2 or more.
     """
 
     def __init__(self, classes: dict[str, int]) -> None:
@@ -58,7 +58,7 @@ class Vocabulary:
         self._ids = {word: (number, classes[word]) for number, word in enumerate(classes, start=2)}
 
     def ids(self, sentence: Sequence[str]) -> NDArray[np.uint64]:
-        """Words and classes of a sentence with an edge on both ends: [2, n + 2]."""
+        """[2, n + 2] the ids of the words and classes of a sentence, with an edge at both ends."""
         inner = [self._ids.get(word, (RARE, RARE)) for word in sentence]
         return np.array([(EDGE, EDGE), *inner, (EDGE, EDGE)], dtype=np.uint64).T
 
@@ -66,11 +66,11 @@ class Vocabulary:
 def make_vocabulary(
     sentences: Iterable[Sequence[str]], classes: int, minimum: int = 2, largest: int = 20_000, contexts: int = 300
 ) -> Vocabulary:
-    """The words that come at least `minimum` times, at most `largest`, and classes of words in like surroundings.
+    """The up to `largest` words that occur at least `minimum` times, with classes of words in similar contexts.
 
-    Classes are the clusters of k-means (10 rounds, from the most frequent words; cosine) on the square roots of how
-    often each of the `contexts` most frequent words stands directly before and after a word: distributional classes, as
-    in Schütze 1995. Nothing is random.
+    Classes are clusters of k-means (10 iterations from the most frequent words, cosine) on the square roots of how
+    often each of the `contexts` most frequent words is directly before and after a word: distributional classes, as in
+    Schütze 1995. The result is deterministic.
     """
     texts = list(sentences)
     counts = Counter(word for text in texts for word in text)
@@ -81,7 +81,7 @@ def make_vocabulary(
     columns = {word: column for column, word in enumerate(words[:contexts])}
     surroundings = np.zeros((len(rows), 2, contexts + 1))
     for text in texts:
-        # The last column is the edge of the sentence; words that are no context count nowhere.
+        # The last column is the edge of the sentence; words that are not contexts are ignored.
         around = [contexts, *(columns.get(word) for word in text), contexts]
         for place, word in enumerate(text):
             if word in rows:
@@ -104,7 +104,7 @@ class Features:
     """The features of one sentence.
 
     Args:
-        ids: what `Vocabulary.ids` gives, [2, n + 2].
+        ids: [2, n + 2], result of `Vocabulary.ids`.
     """
 
     def __init__(self, ids: NDArray[np.uint64]) -> None:
@@ -119,8 +119,8 @@ class Features:
         """Indices of the features of pairs of boundaries.
 
         Args:
-            family: which two of a node's three boundaries they are, below `FAMILIES`.
-            first, second: boundaries, in shapes of as many axes that broadcast to a common one.
+            family: which two of the three boundaries of a node, below `FAMILIES`.
+            first, second: boundaries, with the same number of axes, which broadcast to a common shape.
 
         Returns:
             [TEMPLATES, *common shape] indices below 2^BITS.

@@ -1,8 +1,8 @@
 """A pre-orderer: puts the words of a source sentence into the order of the target language, learned from alignments.
 
 A sentence is ordered by a tree of the bracketing transduction grammar (BTG): each span of words is split in two, and
-the two halves keep their order (straight) or change it (inverted). The best tree is found exactly, and learned as a
-latent variable with a large margin: Neubig, Watanabe and Mori, "Inducing a Discriminative Parser to Optimize Machine
+the two halves keep their order (straight) or are swapped (inverted). The best tree is computed exactly, and learned as
+a latent variable with a large margin: Neubig, Watanabe and Mori, "Inducing a Discriminative Parser to Optimize Machine
 Translation Reordering", EMNLP 2012, with Kendall's tau as the loss. Features are restricted to two of a node's three
 boundaries (see features.py); then the score of a node is a sum of entries of three tables, and so is its loss.
 """
@@ -25,21 +25,21 @@ from posnmt.errors import UserError, existing_file
 Floats = NDArray[np.float64]
 
 FORMAT = "posnmt pre-orderer 1"
-"""Another number for other features or another hash, under which the weights of a saved model would mean nothing."""
+"""Changes with the features or the hash, on which the meaning of saved weights depends."""
 STRAIGHT, INVERTED = 0, 1
 LONGEST = 100
-"""Words in a sentence to learn from, at most: time grows with the cube. Sentences of any length are reordered."""
+"""Most words of a sentence for learning, whose time is cubic. Sentences of any length are reordered."""
 SHORTEST = 2
-"""Words in a sentence that has an order."""
+"""Fewest words of a sentence that can be reordered."""
 
 CLASSES, PASSES = 50, 3
 
 Node = tuple[int, int, int, int]
 """Start, split, end, and STRAIGHT or INVERTED."""
 
-# The loss of a wrong pair of words in the margin, and what makes any loss outweigh any score.
+# The margin of a wrong pair of words, and a factor with which any loss outweighs any score.
 _MARGIN, _ALL = 1.0, 1e7
-# Pairs of boundaries whose features are in memory at a time.
+# Number of pairs of boundaries whose features are in memory at a time.
 _BLOCK = 1 << 16
 
 
@@ -47,15 +47,15 @@ class Preorderer:
     """Reorders sentences.
 
     Args:
-        vocabulary: the words it knows.
-        weights: [2^BITS, 2] of each feature, for straight and inverted nodes.
+        vocabulary: the known words.
+        weights: [2^BITS, 2] weights of the features, for straight and inverted nodes.
     """
 
     def __init__(self, vocabulary: Vocabulary, weights: Floats) -> None:
         self.vocabulary, self.weights = vocabulary, weights
 
     def order(self, sentence: Sequence[str]) -> list[int]:
-        """Positions of the words in their new order: a permutation of range(len(sentence))."""
+        """The positions of the words in their new order, a permutation of range(len(sentence))."""
         if len(sentence) < SHORTEST:
             return list(range(len(sentence)))
         features = Features(self.vocabulary.ids(sentence))
@@ -75,10 +75,10 @@ class Preorderer:
 
     @classmethod
     def load(cls, path: str | Path) -> Preorderer:
-        """A model that `save` gave.
+        """A model from the output of `save`.
 
         Raises:
-            UserError: it cannot be read, or is something else.
+            UserError: the file cannot be read or is not such a model.
         """
         try:
             content: dict[str, Any] = json.loads(existing_file(path, "the pre-ordering model").read_text("utf-8"))
@@ -89,7 +89,7 @@ class Preorderer:
             return cls(Vocabulary({str(word): int(number) for word, number in content["classes"].items()}), weights)
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
             raise UserError(
-                f"this is not a model of {FORMAT!r}: {error}", path, "give model.json of `posnmt condition reorder`"
+                f"this is not a model of {FORMAT!r}: {error}", path, "use model.json of `posnmt condition reorder`"
             ) from None
 
 
@@ -103,16 +103,16 @@ def learn(
 ) -> Preorderer:
     """Learn a pre-orderer by an averaged perceptron with a margin.
 
-    For each sentence, the tree that is best by score plus loss is compared with the best of the trees that have the
-    least loss; the weights move from the one towards the other. The order of sentences is drawn anew in each pass.
+    For each sentence, the best tree by score plus loss is compared with the best among the trees of least loss, and the
+    weights are updated towards the latter. The sentences are shuffled before each pass.
 
     Args:
         sentences: source words, at least `SHORTEST` in each.
-        places: of each sentence, where each word stands in the target, [n]; NaN where not known.
+        places: [n] for each sentence, the target positions of its words; NaN if unknown.
         seed: of the order of sentences.
-        passes: times that each sentence is seen.
-        classes: word classes.
-        show: told the share that is done, and how the learning goes.
+        passes: number of passes over the sentences.
+        classes: number of word classes.
+        show: called with the share that is done and a short status.
     """
     vocabulary = make_vocabulary(sentences, classes)
     rows = list(range(len(sentences)))
@@ -133,19 +133,19 @@ def learn(
                     np.add.at(flat_summed, used, change * step)
             if step % 200 == 0:
                 show(step / (passes * len(rows)), f"pass {number + 1} of {passes}")
-    # The mean of the weights after each step; a few digits keep the saved model short, and equal to this one.
+    # The mean of the weights after each step; rounded, so that the saved model is short and equal to this one.
     return Preorderer(vocabulary, (weights - summed / max(step, 1)).round(4))
 
 
 def pair_losses(places: Floats) -> Floats:
-    """Pairs of words in the wrong order under a node, as tables like those of the scores.
+    """The number of pairs of words in the wrong order at a node, as tables like those of the scores.
 
-    A straight node is wrong for every pair of a word in its left and one in its right half that the target has the
-    other way round, an inverted node for every other pair with known and different places. That number is a sum over a
-    rectangle of the table of pairs, and so a sum of entries of its two-dimensional running sums.
+    A straight node is wrong for every pair of a word in its left and a word in its right half that are reversed in the
+    target, an inverted node for every other pair with known and different positions. This number is a sum over a
+    rectangle of the table of pairs, and so a sum of entries of its two-dimensional cumulative sums.
 
     Args:
-        places: [n], NaN where not known.
+        places: [n], NaN if unknown.
 
     Returns:
         [FAMILIES, 2, n + 1, n + 1].
@@ -163,20 +163,20 @@ def pair_losses(places: Floats) -> Floats:
 
 
 def best_trees(scores: Floats) -> list[list[Node]]:
-    """The best tree under each of several scorings, by dynamic programming over spans (CYK), O(n^3).
+    """The best tree for each of several scorings, by dynamic programming over spans (CYK), O(n^3).
 
     A node over the words from p to q, split at r, scores scores[v, 0, o, p, r] + scores[v, 1, o, r, q] +
-    scores[v, 2, o, p, q]. Among equals the first split wins, and straight before inverted.
+    scores[v, 2, o, p, q]. Ties are resolved in favour of the first split, and of straight over inverted.
 
     Args:
         scores: [variants, FAMILIES, 2, n + 1, n + 1], n at least 2.
 
     Returns:
-        For each variant the n - 1 nodes, each before those below it, the left half first.
+        For each variant the n - 1 nodes in pre-order.
     """
     variants, length = len(scores), scores.shape[-1] - 1
     start, end, first, last = _layout(length)
-    # Left halves by start and length, right halves by end and length: the splits of a span are then two slices.
+    # Left halves by start and length, right halves by end and length, so that the splits of a span are two slices.
     left, outer = scores[:, 0][:, :, start, end], scores[:, 2][:, :, start, end]
     right = scores[:, 1][:, :, first, last]
     splits = np.zeros((variants, length + 1, length + 1), dtype=np.int64)
@@ -205,7 +205,7 @@ def leaves(tree: Sequence[Node]) -> list[int]:
             continue
         split, orientation = below[start, end]
         halves = [(start, split), (split, end)]
-        # The half that comes first is taken from the stack first.
+        # The first half is popped first.
         waiting += halves[::-1] if orientation == STRAIGHT else halves
     return order
 
@@ -223,7 +223,7 @@ def _nodes(splits: NDArray[np.int64], orientations: NDArray[np.int64], length: i
 
 @lru_cache(maxsize=256)
 def _layout(length: int) -> tuple[NDArray[np.int64], ...]:
-    """Start and end of spans by start and length, and by end and length; what goes over the edge is never read."""
+    """Start and end of spans by start and length, and by end and length; values outside the sentence are not read."""
     boundary, size = np.ogrid[: length + 1, : length + 1]
     start, end = np.broadcast_arrays(boundary, np.minimum(boundary + size, length))
     first, last = np.broadcast_arrays(np.maximum(boundary - size, 0), boundary)
@@ -243,7 +243,7 @@ def _scores(features: Features, weights: Floats) -> Floats:
 
 
 def _used(features: Features, tree: Sequence[Node]) -> NDArray[np.int64]:
-    """Where the weights of a tree's features are in the flat table, with repetitions."""
+    """The indices of the weights of a tree's features in the flat table, with repetitions."""
     start, split, end, orientation = np.array(tree).T
     pairs = ((start, split), (split, end), (start, end))
     indices = [features.of(family, *pair) for family, pair in enumerate(pairs)]

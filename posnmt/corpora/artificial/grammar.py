@@ -1,9 +1,9 @@
-"""The grammar of the built-in language pair: trees, and the two sentences and the word alignment that a tree means.
+"""The grammar of the built-in language pair: trees, and the sentence pair and word alignment of a tree.
 
-The source is subject-verb-object and does not inflect; the target is verb-final and does. One walk over the tree, in
-source order, writes the source words and returns each constituent's target words with the source positions that they
-stand for; a constituent's parts are then joined in target order. A tree has one translation, and the source can be read
-in one way only (each choice is decided by the next word), so a source sentence has one reference.
+The source is subject-verb-object without inflection; the target is verb-final with inflection. One traversal of the
+tree, in source order, writes the source words and returns each constituent's target words with their source positions;
+the parts of a constituent are then joined in target order. A tree has one translation, and the source is unambiguous
+(each choice is determined by the next word), so a source sentence has one reference.
 
 Source rules, where [x] is optional and x* is any number of x:
 
@@ -22,8 +22,8 @@ Target rules; suffixes are joined to their stems:
     nouns     = noun (uth noun)*
     noun      = name-case | [relative] [noun-genitive] [numeral measure] adjective-class* noun-definite-plural-case
 
-where the target has postpositional phrases and adjectives in the mirrored order, and the last verb of a relative clause
-ends in the adnominal suffix.
+where the target has postpositional phrases and adjectives in reversed order, and the last verb of a relative clause has
+the adnominal suffix.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from posnmt.corpora.artificial.lexicon import Word
 Tense = Literal["present", "past", "future"]
 Case = Literal["nominative", "accusative", "oblique", "genitive"]
 
-# Source function words: one syllable, so that they never meet a stem.
+# Source function words: one syllable, so that they never equal a stem.
 ARTICLES = {(True, False): "lo", (True, True): "los", (False, False): "un", (False, True): "uns"}
 """(definite, plural) → article."""
 TENSES: dict[Tense, str] = {"past": "pa", "future": "fu"}
@@ -56,12 +56,12 @@ NUMBER_SUFFIXES = {False: "n", True: "r"}
 ADNOMINAL = "em"
 
 Aligned = list[tuple[str, tuple[int, ...]]]
-"""Target words in order, each with the source positions that it stands for."""
+"""Target words in order, each with its source positions."""
 
 
 @dataclass(slots=True)
 class Noun:
-    """A name, or a noun with its modifiers. A name has none of the others."""
+    """A name, or a noun with its modifiers. A name has only `word`."""
 
     word: Word
     plural: bool = False
@@ -78,7 +78,7 @@ Nouns = Sequence[Noun]
 
 @dataclass(slots=True)
 class Predicate:
-    """A verb with what belongs to it. `complement` is for verbs of speech, `object` for transitive verbs."""
+    """A verb with its arguments. `complement` is for verbs of speech, `object` for transitive verbs."""
 
     verb: Word
     tense: Tense = "present"
@@ -98,7 +98,7 @@ class Clause:
 
 @dataclass(slots=True)
 class Relative:
-    """A clause on a noun: without subject the noun is its subject; with one, the noun is the object of its verb."""
+    """A clause that modifies a noun, which is its subject, or the object of its verb if it has a subject."""
 
     subject: Nouns
     predicates: Sequence[Predicate]
@@ -106,7 +106,7 @@ class Relative:
 
 @dataclass(slots=True)
 class Sentence:
-    """Clauses, and for each after the first which conjunction stands before it: 0 'and', 1 'but'."""
+    """Clauses, and the conjunction before each clause after the first: 0 'and', 1 'but'."""
 
     clauses: Sequence[Clause]
     conjunctions: Sequence[int] = ()
@@ -118,7 +118,7 @@ class Pair:
 
     Attributes:
         source, target: words separated by single spaces.
-        alignment: (source position, target position) pairs, 0-based, sorted; every word of both sides is in it.
+        alignment: (source position, target position) pairs, 0-based, sorted; covers every word of both sides.
     """
 
     source: str
@@ -137,10 +137,10 @@ class Pair:
 
     @cached_property
     def displacements(self) -> tuple[int, ...]:
-        """For each source word: how many places it moves when the source is put into target order.
+        """For each source word, the number of places that it moves if the source is put into target order.
 
-        Words that share a target word keep their order. Unlike |i - j| of the alignment this is about order alone: it
-        stays 0 in a sentence translated word by word even where the two sides differ in length.
+        Words that share a target word keep their order. Unlike |i - j| of the alignment this measures order only: it is
+        0 in a sentence that is translated word by word even if the two sides differ in length.
         """
         first = dict(reversed(self.alignment))
         order = sorted(range(self.source_length), key=first.__getitem__)  # stable
@@ -174,7 +174,7 @@ def translate(sentence: Sentence) -> Pair:
 
 
 def agreement(nouns: Nouns) -> tuple[int, bool]:
-    """(class, plural) of one noun or of several: several are plural, and living unless all have the same class."""
+    """(class, plural) of one or several nouns: several are plural, and living unless all have the same class."""
     first = nouns[0]
     if len(nouns) == 1:
         return first.word.noun_class, first.plural
@@ -183,7 +183,7 @@ def agreement(nouns: Nouns) -> tuple[int, bool]:
 
 
 def _say(source: list[str], word: str) -> int:
-    """Write a source word; its position."""
+    """Append a source word; return its position."""
     source.append(word)
     return len(source) - 1
 
@@ -251,7 +251,7 @@ def _nouns(nouns: Nouns, case: Case, source: list[str]) -> Aligned:
 
 
 def _noun(noun: Noun, case: Case, source: list[str], of: tuple[int, ...] = ()) -> Aligned:
-    """A noun with its modifiers; `of`: position of the 'of' before it, which its genitive suffix stands for."""
+    """A noun with its modifiers; `of`: position of the 'of' before it, which its genitive suffix translates."""
     word = noun.word
     if word.name:
         return [(word.targets[0] + CASES[case], (*of, _say(source, word.source)))]
@@ -276,7 +276,7 @@ def _noun(noun: Noun, case: Case, source: list[str], of: tuple[int, ...] = ()) -
 
 
 def _relative(relative: Relative, head: Noun, source: list[str]) -> Aligned:
-    """A relative clause; both its brackets stand for the adnominal suffix of its last verb."""
+    """A relative clause; both its brackets are aligned to the adnominal suffix of its last verb."""
     opening = _say(source, RELATIVE_OPEN)
     if relative.subject:
         target = _nouns(relative.subject, "nominative", source)

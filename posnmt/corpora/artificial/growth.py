@@ -1,8 +1,8 @@
-"""Trees of the built-in language pair with exactly so many source words, grown from a budget of words.
+"""Trees of the built-in language pair with an exact number of source words, grown from a budget of words.
 
-Every builder takes a budget and spends all of it, so that no sentence is ever thrown away for its length. Clauses are
-embedded at most `DEPTH` deep; what is left over goes side by side: more adjuncts, more conjuncts, more clauses. So
-2,000 words take no deeper recursion than 50 do.
+Every builder takes a budget and spends all of it, so that no sentence is rejected for its length. Clauses are embedded
+up to `DEPTH` levels; the rest of the budget goes to siblings: adjuncts, conjuncts, clauses. So the depth of recursion
+does not grow with the length.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ SHORTEST = 2
 """Source words of the shortest sentence: a name and an intransitive verb."""
 
 CORE = 8
-"""Source words of the longest clause under short reordering; a sentence up to here is always one clause."""
+"""Source words of the longest clause with short reordering; a sentence up to this length is one clause."""
 
 DEPTH = 3
 MOST_WORDS = (6, 10, 16, 24)
-"""Most source words of a subject, object or adjunct, by the levels of embedding that are still allowed inside."""
+"""Most source words of a subject, object or adjunct, by the number of levels of embedding left inside it."""
 
 
 class Grower:
@@ -32,7 +32,7 @@ class Grower:
 
     Args:
         lexicon: the words.
-        random: where all choices come from.
+        random: the source of all choices.
     """
 
     def __init__(self, lexicon: Lexicon, random: Random) -> None:
@@ -44,15 +44,15 @@ class Grower:
 
         Args:
             words: at least `SHORTEST`.
-            share: of the words beyond a core clause, how much goes into that clause (1: all; its verb and its words
-                travel ever further) and how much into short clauses beside it (0: all; distances stay short).
+            share: of the words beyond a core clause, the share that goes into that clause (1: all, for long
+                displacements) instead of into separate short clauses (0: none, for short displacements).
         """
         core = words if words <= CORE else CORE // 2 + self._below(CORE // 2 + 1)
-        beside = round((1 - share) * (words - core))
-        if beside <= SHORTEST:  # too few for a conjunction and a clause
-            beside = 0 if share > 0 or words <= CORE else SHORTEST + 1
-        clauses = [self._clause(size - 1, DEPTH) for size in self._cut(beside, SHORTEST + 1, CORE + 1)]
-        clauses.insert(self._below(len(clauses) + 1), self._clause(words - beside, DEPTH))
+        separate = round((1 - share) * (words - core))
+        if separate <= SHORTEST:  # too few for a conjunction and a clause
+            separate = 0 if share > 0 or words <= CORE else SHORTEST + 1
+        clauses = [self._clause(size - 1, DEPTH) for size in self._cut(separate, SHORTEST + 1, CORE + 1)]
+        clauses.insert(self._below(len(clauses) + 1), self._clause(words - separate, DEPTH))
         return Sentence(clauses, [int(self._chance(0.3)) for _ in clauses[1:]])
 
     def _clause(self, words: int, depth: int) -> Clause:
@@ -60,14 +60,14 @@ class Grower:
         return Clause(self._nouns(size, depth), self._predicates(words - size, depth))
 
     def _predicates(self, words: int, depth: int) -> list[Predicate]:
-        """One predicate, or two with a conjunction. Only the last may hold a clause: what follows belongs to that."""
+        """One predicate, or two with a conjunction. Only the last may contain a clause, which extends to its end."""
         if words < 4 or not self._chance(0.12):
             return [self._predicate(words, depth)]
         first = 1 + self._below(words - 2)
         return [self._predicate(first, depth, last=False), self._predicate(words - 1 - first, depth)]
 
     def _predicate(self, words: int, depth: int, last: bool = True, gap: bool = False) -> Predicate:
-        """A predicate; `gap`: it has an object, but outside, as the head of its relative clause."""
+        """A predicate; `gap`: its object is outside, as the head of its relative clause."""
         tense: Tense = "present"
         left = words - 1
         if left and self._chance(0.5):
@@ -122,7 +122,7 @@ class Grower:
             adjectives, left = adjectives + 1, 0
         noun.adjectives = self._distinct(self.lexicon.adjectives, adjectives)
         if left > 2 and depth and self._chance(0.7):
-            # A relative clause needs its brackets and a verb, 'of' needs a name after it.
+            # A relative clause needs its brackets and a verb; 'of' needs a name.
             size = left if left < 5 or self._chance(0.7) else 3 + self._below(left - 4)
             noun.relative = self._relative(size - 2, depth - 1)
             left -= size
@@ -152,7 +152,7 @@ class Grower:
         return parts
 
     def _distinct(self, items: Sequence[Item], count: int) -> list[Item]:
-        """`count` different items; there are few."""
+        """`count` different items, for small counts."""
         chosen: list[Item] = []
         while len(chosen) < count:
             item = self._pick(items)
@@ -160,7 +160,7 @@ class Grower:
                 chosen.append(item)
         return chosen
 
-    # Only `random()` itself gives the same numbers in every Python version.
+    # Only `random()` itself is the same in every Python version.
     def _below(self, bound: int) -> int:
         return int(self._random() * bound)
 

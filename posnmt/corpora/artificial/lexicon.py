@@ -1,8 +1,8 @@
 """The words of the built-in language pair: invented stems on both sides, made by a seeded syllable generator.
 
-Source stems are open syllables (`balo`), target stems closed ones (`kethun`), so that the two sides share no words. Two
-things about a word cannot be seen in the source: the class of a noun, and which of its two target stems an ambiguous
-verb or adjective takes, which the class of a noun decides.
+Source stems have open syllables (`balo`), target stems closed ones (`kethun`), so that the two sides share no words.
+Two properties of a word are not visible in the source: the class of a noun, and the target stem of an ambiguous verb or
+adjective, which depends on the class of a noun.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Word(NamedTuple):
 
     Attributes:
         source: the source word, never inflected.
-        targets: target stem for each class of the noun that decides; all equal unless the word is ambiguous.
+        targets: target stem for each class of the deciding noun; all equal unless the word is ambiguous.
         noun_class: class of a noun or a name, index into `CLASSES`; 0 for other words.
-        name: a proper name: takes no article, no number, no modifier.
+        name: whether it is a proper name, without article, number or modifiers.
     """
 
     source: str
@@ -39,7 +39,7 @@ class Word(NamedTuple):
 
 @dataclass(frozen=True)
 class Lexicon:
-    """All content words by category. Every source word, and every target stem, belongs to one entry only."""
+    """All content words by category. Every source word and every target stem belongs to a single entry."""
 
     nouns: tuple[Word, ...]
     names: tuple[Word, ...]
@@ -52,7 +52,7 @@ class Lexicon:
     speech: tuple[Word, ...]
 
     def categories(self) -> Iterator[tuple[str, Word]]:
-        """Every word with the name of its category, category by category."""
+        """Every word with the name of its category, sorted by category."""
         for category, words in vars(self).items():
             for word in words:
                 yield category, word
@@ -70,7 +70,7 @@ SHARES = {
     "intransitive": 0.07, "transitive": 0.13, "speech": 0.03,
 }  # fmt: skip
 AMBIGUOUS = {"transitive": 0.25, "adjectives": 0.2}
-"""Share of a category whose target stem is one for the living class and another for the two other classes."""
+"""Share of a category whose target stem differs between the living class and the two other classes."""
 
 SOURCE_ONSETS = ["b", "d", "f", "g", "l", "m", "n", "p", "r", "s", "t", "v", "z"]
 TARGET_ONSETS = ["k", "th", "sh", "h", "j", "w", "y", "n", "t", "s", "r"]
@@ -82,8 +82,8 @@ def make_lexicon(size: int = DEFAULT_SIZE, seed: int = 0) -> Lexicon:
     """A lexicon of `size` source words; the same size and seed give the same words.
 
     Args:
-        size: content words, all categories together; the grammar's dozen function words come on top.
-        seed: of the words, not of the sentences: corpora of different seeds share a language.
+        size: content words of all categories; the grammar adds a dozen function words.
+        seed: of the words, not of the sentences: corpora with different seeds share a language.
 
     Raises:
         UserError: size outside 40 to 20,000.
@@ -95,7 +95,7 @@ def make_lexicon(size: int = DEFAULT_SIZE, seed: int = 0) -> Lexicon:
             "choose a size between",
         )
     random = Random(f"lexicon {size} {seed}")
-    # All stems of a side have the same number of syllables: no stem can then be another stem with an ending.
+    # All stems of a side have the same number of syllables, so that no stem is another stem with a suffix.
     sources = _stems(random, 2 if size <= 1500 else 3, source=True)
     targets = _stems(random, 2 if size <= 2500 else 3, source=False)
 
@@ -106,7 +106,7 @@ def make_lexicon(size: int = DEFAULT_SIZE, seed: int = 0) -> Lexicon:
         source = next(sources)
         if name:
             return Word(source.capitalize(), (first.capitalize(),) * 3, name=True)
-        # Classes are dealt in turn, so that each has its third of the nouns; stems are random anyway.
+        # Classes alternate, so that each has a third of the nouns; stems are random anyway.
         return Word(source, (first, other, other), index % len(CLASSES) if category == "nouns" else 0)
 
     counts = {category: max(2, round(share * size)) for category, share in SHARES.items()}
@@ -117,7 +117,7 @@ def make_lexicon(size: int = DEFAULT_SIZE, seed: int = 0) -> Lexicon:
 
 
 def _stems(random: Random, syllables: int, source: bool) -> Iterator[str]:
-    """Distinct stems without end: open syllables on the source side, the last one closed on the target side."""
+    """An endless stream of distinct stems: open syllables, the last one closed on the target side."""
     onsets = SOURCE_ONSETS if source else TARGET_ONSETS
     seen = set()
     while True:
@@ -130,5 +130,5 @@ def _stems(random: Random, syllables: int, source: bool) -> Iterator[str]:
 
 
 def _choose(random: Random, items: list[str]) -> str:
-    # Only `random()` itself gives the same numbers in every Python version.
+    # Only `random()` itself is the same in every Python version.
     return items[int(random.random() * len(items))]

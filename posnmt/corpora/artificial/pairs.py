@@ -1,8 +1,8 @@
-"""The built-in corpus: an artificial language pair of any sentence length, with exact references and word alignments.
+"""The built-in corpus: an artificial language pair with any sentence length, exact references and word alignments.
 
-`generate` gives sentence pairs, `write` whole corpora of disjoint sets, `command` the corpus of `posnmt condition
-artificial`. The words are in lexicon.py, the grammar in grammar.py, the control of length and of reordering in
-growth.py; docs/artificial.md says what the corpus can and cannot show.
+`generate` yields sentence pairs, `write` writes corpora of disjoint sets, `command` the corpus of `posnmt condition
+artificial`. The words are in lexicon.py, the grammar in grammar.py, the control of length and reordering in growth.py;
+docs/artificial.md describes what the corpus can and cannot show.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ SHARES: dict[str, float | None] = {"short": 0.0, "long": 1.0, "mixed": None}
 """Named reordering → share of a sentence's growth inside one clause; None draws a share for each sentence."""
 
 PATIENCE = 200
-"""Draws of one length, one after the other, without a new sentence: then that length counts as used up."""
+"""Consecutive draws of one length without a new sentence after which the length is considered exhausted."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """One set of a corpus: how many pairs, and from how many to how many source words."""
+    """One set of a corpus: the number of pairs, and the smallest and largest number of source words."""
 
     count: int
     minimum: int
@@ -50,19 +50,19 @@ def generate(
 ) -> Iterator[Pair]:
     """`count` pairs with different sources; the same arguments give the same pairs.
 
-    A length that has too few different sentences for its part gives all that are found, and the other lengths the rest.
+    If a length has too few different sentences, the other lengths provide the rest.
 
     Args:
         count: pairs.
         minimum, maximum: source length in words, both included; at least 2.
         seed: of the sentences.
         reordering: `short`, `long`, `mixed`, or the share (0 to 1) of a sentence's growth that goes into one clause.
-        lexicon: the words, or how many.
-        weights: relative frequency of each source length (lengths not named: 0); default the same for all.
-        exclude: sources that must not come.
+        lexicon: the words, or their number.
+        weights: relative frequency of each source length (0 for missing lengths); default: uniform.
+        exclude: sources to avoid.
 
     Raises:
-        UserError: arguments out of range, at once; or, after the last pair that was found, that there are too few.
+        UserError: arguments out of range, immediately; or, after the last pair, that there are too few sentences.
     """
     split = Split(count, minimum, maximum)
     raise_all(_faults("", split))
@@ -84,11 +84,11 @@ def corpus(
 ) -> dict[str, list[Pair]]:
     """Several sets of pairs of which no two share a source sentence.
 
-    The sets are drawn from the last to the first, each from its own seed, so that a set does not change with the size
-    of those before it: name train first, and test stays the same whatever the size of train.
+    The sets are drawn from the last to the first, each with its own seed, so that a set does not depend on the size of
+    the sets before it: if train is first, test does not change with the size of train.
 
     Raises:
-        UserError: every set's faults at once, or a set whose lengths have too few different sentences.
+        UserError: the faults of all sets, or a set whose lengths have too few different sentences.
     """
     raise_all([fault for name, split in splits.items() for fault in _faults(name, split)])
     words = make_lexicon(lexicon) if isinstance(lexicon, int) else lexicon
@@ -120,7 +120,7 @@ def write(
     """Write a corpus as plain files.
 
     For each set NAME: NAME.source, NAME.target and NAME.align (Pharaoh format), aligned line by line; and lexicon.tsv
-    (category, source, target stems, class) and manifest.json (parameters, hashes, statistics). Nothing is written over.
+    (category, source, target stems, class) and manifest.json (parameters, hashes, statistics). No file is overwritten.
 
     Returns:
         The manifest.
@@ -153,11 +153,11 @@ def command(
     reordering: str | float = "mixed",
     lexicon: int = DEFAULT_SIZE,
 ) -> dict[str, Any]:
-    """Write the corpus of `posnmt condition artificial`; the manifest.
+    """Write the corpus of `posnmt condition artificial`; return the manifest.
 
-    `train` and `dev` have `min_length` to `max_length` source words; `test` spreads evenly from `min_length` to
-    `test_max_length`; `test-long`, with as many pairs as `test`, has only lengths above `max_length`, and is left out
-    when there are none.
+    `train` and `dev` have `min_length` to `max_length` source words; `test` is uniform from `min_length` to
+    `test_max_length`; `test-long`, with as many pairs as `test`, has only lengths above `max_length`, and is omitted if
+    there are none.
     """
     if test_max_length < max_length:
         raise UserError(
@@ -202,7 +202,7 @@ def _draw(
     grower = Grower(lexicon, random)
 
     def new(length: int) -> Pair | None:
-        """A pair whose source has not been seen, or None when the length seems used up."""
+        """A pair with a new source, or None if the length is exhausted."""
         for _ in range(PATIENCE):
             pair = translate(grower.sentence(length, random.random() if share is None else share))
             if pair.source not in seen:
@@ -215,9 +215,9 @@ def _draw(
     while count < split.count:
         if not lengths:
             raise UserError(
-                f"only {count} different sentences of {split.minimum} to {split.maximum} words were found, "
-                f"{split.count} were asked for",
-                todo="ask for fewer or longer sentences, or for a larger lexicon",
+                f"there are only {count} different sentences of {split.minimum} to {split.maximum} words, "
+                f"and {split.count} are requested",
+                todo="request fewer or longer sentences, or a larger lexicon",
             )
         choices, bounds = list(lengths), list(accumulate(lengths.values()))
         for _ in range(split.count - count):
@@ -231,7 +231,7 @@ def _draw(
 
 
 def _share(reordering: str | float) -> float | None:
-    """The share that a reordering stands for; None: drawn for each sentence."""
+    """The share of a named reordering; None: drawn for each sentence."""
     if isinstance(reordering, str) and reordering in SHARES:
         return SHARES[reordering]
     try:
@@ -244,7 +244,7 @@ def _share(reordering: str | float) -> float | None:
 
 
 def _faults(name: str, split: Split) -> list[UserError]:
-    """What is wrong with a set."""
+    """The faults of a set."""
     head = f"{name}: " if name else ""
     faults = []
     if split.count < 1:
@@ -253,7 +253,7 @@ def _faults(name: str, split: Split) -> list[UserError]:
         faults.append(
             UserError(
                 f"{head}the shortest sentence, a name and a verb, has {SHORTEST} words, not {split.minimum}",
-                todo=f"ask for a shortest length of {SHORTEST} or more",
+                todo=f"set the shortest length to {SHORTEST} or more",
             )
         )
     if split.maximum < split.minimum:

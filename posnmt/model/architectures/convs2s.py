@@ -1,4 +1,4 @@
-"""ConvS2S: convolutions read, causal convolutions with attention in every layer write (Gehring et al. 2017).
+"""ConvS2S: a convolutional encoder, and a causal convolutional decoder with attention (Gehring et al. 2017).
 
 Shapes: B rows, J source tokens, T target tokens, d model width; S sentences, N hypotheses; k words under a kernel,
 c and c' width of a layer's input and output.
@@ -23,10 +23,10 @@ from posnmt.model.state import padding_mask, select_rows
 from posnmt.position.seam import Carry, Options, Span
 
 HALF = math.sqrt(0.5)
-"""Factor on each sum of two terms, so that its variance is that of a term (section 3.4)."""
+"""Factor of each sum of two terms, which preserves the variance (section 3.4)."""
 
 EMBEDDING = 0.1
-"""Standard deviation of word embeddings at the start (section 3.5)."""
+"""Initial standard deviation of word embeddings (section 3.5)."""
 
 
 class Settings(Options):
@@ -43,7 +43,7 @@ class Settings(Options):
 class WeightNorm(nn.Module):
     """`W x + b` with `W = g v / |v|`, a length g and a direction v for each output unit (Salimans and Kingma 2016).
 
-    At the start W is v, drawn from N(0, deviation^2), and b is 0.
+    Initially W is v, drawn from N(0, deviation^2), and b is 0.
     """
 
     def __init__(self, inputs: int, outputs: int, deviation: float) -> None:
@@ -57,21 +57,21 @@ class WeightNorm(nn.Module):
         return self.direction * (self.length / self.direction.norm(dim=1, keepdim=True))
 
     def forward(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
-        """[..,inputs] -> [..,outputs]; `weight` is W where it is at hand."""
+        """[..,inputs] -> [..,outputs]; `weight` is W if it is already computed."""
         return functional.linear(x, self.weight() if weight is None else weight, self.bias)
 
 
 @dataclass
 class ConvolutionState:
-    """Everything that the decoder remembers of S sentences and N = S x hypotheses rows.
+    """The state of the decoder for S sentences and N = S x hypotheses rows.
 
     Attributes:
         keys: [S,J,d], the encoder's output z; one for all hypotheses and layers, as the next two.
         values: [S,J,d], z + e, scaled for the weighted sum of m source tokens.
         mask: [S,1,J] bool, True at real source tokens, or None when no row is padded.
-        weights: the decoder's matrices, whose lengths are computed once a batch.
-        inputs: [N,k-1,c] for each layer, what its kernel reads of earlier tokens; None before the first token.
-        carry: what each position scheme remembers.
+        weights: the decoder's matrices, normalised once for each batch.
+        inputs: [N,k-1,c] for each layer, the kernel's inputs at earlier tokens; None before the first token.
+        carry: the carry of each position scheme.
         length: target tokens consumed.
     """
 
@@ -84,9 +84,9 @@ class ConvolutionState:
     length: int = 0
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
-        """Keep hypotheses `rows` [N'] in this order, and `sentences` [S'] where some have left the batch.
+        """Keep hypotheses `rows` [N'] in this order, and `sentences` [S'] if some have left the batch.
 
-        The rows of a sentence stand together, equally many for each sentence.
+        The rows of a sentence are adjacent, the same number for each sentence.
         """
         self.inputs = [select_rows(cached, rows) for cached in self.inputs]
         self.carry = [select_rows(carry, rows) for carry in self.carry]
@@ -99,7 +99,7 @@ class ConvolutionState:
 class Convolution(nn.Module):
     """`GLU(W [x_1; ..; x_k] + b)` over each k neighbours (section 3.2).
 
-    One matrix product for all words: on a CPU quicker than a convolution, and the same for one word as for many.
+    Computed as one matrix product for all words, which on a CPU is faster than a convolution.
     """
 
     def __init__(self, inputs: int, outputs: int, kernel: int, dropout: float) -> None:
@@ -117,7 +117,7 @@ class Convolution(nn.Module):
 
 
 class EncoderLayer(Convolution):
-    """A convolution with as many words to the left as to the right, one more to the right where k is even."""
+    """A convolution over as many words to the left as to the right, or one more to the right if k is even."""
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """[B,J,c] -> [B,J,c']; mask [B,J,1] is True at real tokens."""
@@ -148,7 +148,7 @@ class DecoderLayer(Convolution):
             before: [N,k-1,c], the kernel's input at the words before; None at the beginning of a target.
 
         Returns:
-            ([N,T,c'], what is `before` for the next words)
+            ([N,T,c'], `before` of the next words)
         """
         weights = state.weights
         residual = x if self.residual is None else self.residual(x, weights[self.residual])
@@ -167,21 +167,21 @@ class ConvolutionalTranslator(OrderedTranslator):
 
     Encoder and decoder read words with their positions, e and g, mapped to the width of the first layer. A layer is
     `h^l = (GLU(W^l [h^{l-1}_{i-k/2}; ..; h^{l-1}_{i+k/2}] + b^l) + h^{l-1}_i) sqrt(1/2)`; a decoder layer reads the
-    k words up to its own, and adds what its attention finds between the gates and the residual. The encoder's last
+    k words up to its own, and adds the context of its attention between the gates and the residual. The encoder's last
     layer is mapped back to the width of the words: z. Each layer's attention weighs `(z_j + e_j) sqrt(1/2)` by
     `softmax_j((W h_i + b + g_i) sqrt(1/2) . z_j)` and multiplies the sum by `m sqrt(1/m)`, m the real source tokens.
     The decoder's last layer is mapped to d and predicts the next word.
 
-    All maps but the projection to the vocabulary have weight normalisation. They start from N(0, 1/n), n the inputs,
-    those of the embeddings from N(0, p/n), p the share that dropout leaves, those before gates from N(0, 4p/n); word
-    embeddings have a deviation of 0.1. Dropout falls on the embeddings, before each convolution and before the
-    projection to the vocabulary.
+    All maps except the projection to the vocabulary have weight normalisation. Initial weights are from N(0, 1/n), n
+    the inputs; those of the embeddings from N(0, p/n), p the share that dropout keeps; those before gates from
+    N(0, 4p/n); word embeddings have a deviation of 0.1. Dropout is applied to the embeddings, before each convolution
+    and before the projection to the vocabulary.
 
-    Readings, from the authors' published code (fairseq's fconv): the residual of a layer that changes the width is
-    mapped, too; the context is mapped from the width of the words to that of the layer; the gradient of z is divided by
-    twice the number of attentions, that of the source embeddings in z + e is not (section 3.4 says: by their number).
-    The projection to the vocabulary is a plain matrix here. The paper's networks have 15 or 20 layers a side, kernels
-    of 3 and widths from 512 up; as many layers as `model` says are built.
+    Details from the authors' published code (fairseq's fconv): the residual of a layer that changes the width is also
+    mapped; the context is mapped from the width of the words to that of the layer; the gradient of z is divided by
+    twice the number of attentions, that of the source embeddings in z + e is not (section 3.4: by their number). The
+    projection to the vocabulary is a plain matrix here. The paper's networks have 15 or 20 layers on each side, kernels
+    of 3 and widths of 512 and more; here `model` sets the number of layers.
     """
 
     Settings = Settings
@@ -205,10 +205,10 @@ class ConvolutionalTranslator(OrderedTranslator):
 
     @classmethod
     def refuses(cls, config: Model, settings: Any) -> Faults:
-        """Also lists that do not fit the number of layers."""
+        """Also lists whose length is not the number of layers."""
         faults = super().refuses(config, settings)
         if config.embedding_init == "normal":
-            what = f"convs2s draws word embeddings with a deviation of {EMBEDDING}; leave it out, got normal"
+            what = f"convs2s initialises word embeddings with a deviation of {EMBEDDING}; leave it out, got normal"
             faults.append((("embedding_init",), what))
         for option in ("kernels", "widths"):
             count = len(getattr(settings, option))
@@ -220,7 +220,7 @@ class ConvolutionalTranslator(OrderedTranslator):
         return faults
 
     def encode(self, source: Tensor, lengths: Tensor | None) -> Tensor:
-        """Source tokens [B,J], right-padded, with real lengths [B] (None: no padding) -> [B,J,2d]: z beside z + e."""
+        """Source tokens [B,J], right-padded, with real lengths [B] (None: no padding) -> [B,J,2d]: z and z + e."""
         span = Span(0, source.shape[1], source.device, lengths)
         words, _ = self.source(source, span, [None] * len(self.source.schemes))
         mask = padding_mask(lengths, source.shape[1])
@@ -247,10 +247,10 @@ class ConvolutionalTranslator(OrderedTranslator):
         )
 
     def advance(self, tokens: Tensor, state: ConvolutionState, lengths: Tensor | None = None) -> Tensor:
-        """Read target tokens [N,T] after those already in `state`; the state moves on.
+        """Read target tokens [N,T] after those already in `state`, and update the state.
 
         Returns:
-            [N,T,d]: at each token, what predicts the next one.
+            [N,T,d] at each token the hidden state that predicts the next one.
         """
         span = Span(state.length, tokens.shape[1], tokens.device, lengths)
         words, state.carry = self.target(tokens, span, state.carry)
@@ -277,7 +277,7 @@ class ScaledGradient(torch.autograd.Function):
 
 
 def attended(query: Tensor, state: ConvolutionState) -> Tensor:
-    """Sums [N,T,d] of the values, from queries [N,T,d]; N / S hypotheses of a sentence stand together."""
+    """Sums [N,T,d] of the values, from queries [N,T,d]; the N / S hypotheses of a sentence are adjacent."""
     scores = query.reshape(len(state.keys), -1, query.shape[2]) @ state.keys.transpose(1, 2)  # [S,N/S x T,J]
     if state.mask is not None:
         scores = scores.masked_fill(~state.mask, -torch.inf)

@@ -1,7 +1,7 @@
-"""DTMT: recurrent networks that go through several cells from one word to the next (Meng and Zhang 2019).
+"""DTMT: recurrent networks with several cells in each transition between words (Meng and Zhang 2019).
 
 Shapes: B rows, J source tokens, T target tokens, d model width; S sentences, N hypotheses, n = N / S of each sentence;
-H heads, D width of a head; W ways to read: 2 in the encoder, 1 in the decoder.
+H heads, D width of a head; W directions: 2 in the encoder, 1 in the decoder.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from posnmt.position.seam import Carry, Options, Span
 class Settings(Options):
     """Options of dtmt."""
 
-    layer_norm: bool = Field(True, description="layer normalisation in front of each gate, as in the published code")
+    layer_norm: bool = Field(True, description="layer normalisation before each gate, as in the published code")
     cell_dropout: float | None = Field(
         None, ge=0, lt=1, description="on the new state that each cell proposes; null: model.dropout"
     )
@@ -32,14 +32,14 @@ class Settings(Options):
 
 @dataclass
 class TransitionState:
-    """Everything that the decoder remembers of S sentences and N = S x hypotheses rows.
+    """The state of the decoder for S sentences and N = S x hypotheses rows.
 
     Attributes:
         keys: [S,1,J,H,D], the source's side of the attention; one for all hypotheses, as the next two.
-        values: [S,H,J,2D], the source states, cut into heads.
+        values: [S,H,J,2D], the source states, split into heads.
         mask: [S,1,J,1] bool, True at real source tokens, or None when no row is padded.
-        hidden: [N,d], the state after the last word; S rows until the first token says how many hypotheses there are.
-        carry: what each position scheme remembers.
+        hidden: [N,d], the state after the last word; S rows until the first token.
+        carry: the carry of each position scheme.
         length: target tokens consumed.
     """
 
@@ -51,9 +51,9 @@ class TransitionState:
     length: int = 0
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
-        """Keep hypotheses `rows` [N'] in this order, and `sentences` [S'] where some have left the batch.
+        """Keep hypotheses `rows` [N'] in this order, and `sentences` [S'] if some have left the batch.
 
-        The rows of a sentence stand together, equally many for each sentence.
+        The rows of a sentence are adjacent, the same number for each sentence.
         """
         self.hidden = self.hidden.index_select(0, rows)
         self.carry = [select_rows(carry, rows) for carry in self.carry]
@@ -64,11 +64,11 @@ class TransitionState:
 
 
 class Cell(nn.Module):
-    """A T-GRU, the GRU that reads nothing but a state:
+    """A T-GRU, a GRU without input:
 
         r = s(N(U_r h)),   z = s(N(U_z h)),   h~ = tanh(r * (U h + b)),   h' = (1 - z) * h + z * h~
 
-    N is layer normalisation, or adds an offset alone; `ways` cells with weights of their own stand side by side.
+    N is layer normalisation, or only adds an offset. The module has `ways` parallel cells with separate weights.
     """
 
     gates = 2  # r, z
@@ -84,14 +84,14 @@ class Cell(nn.Module):
             self.gain = nn.Parameter(torch.ones(ways, 1, self.gates, d_model))
 
     def forward(self, hidden: Tensor, inputs: Tensor | None = None) -> Tensor:
-        """[W,N,d] -> [W,N,d]; a T-GRU is given nothing."""
+        """[W,N,d] -> [W,N,d]; a T-GRU has no inputs."""
         width = hidden.shape[2]
         gates, own = torch.bmm(hidden, self.own).split([self.gates * width, width], dim=2)
         reset, update = self.gate(gates).unbind(2)
         return self.interpolate(hidden, (reset * (own + self.bias)).tanh(), update)
 
     def gate(self, sums: Tensor) -> Tensor:
-        """The gates [W,N,gates,d] from the sums [W,N,gates x d] in front of them."""
+        """The gates [W,N,gates,d] from their pre-activations [W,N,gates x d]."""
         sums = sums.unflatten(2, (self.gates, -1))
         if self.layer_norm:
             sums = functional.layer_norm(sums, sums.shape[-1:], eps=1e-6) * self.gain
@@ -103,7 +103,7 @@ class Cell(nn.Module):
 
 
 class LinearCell(Cell):
-    """An L-GRU, the GRU with a linear path for what it reads:
+    """An L-GRU, a GRU with a linear path for its input:
 
     r = s(N(W_r x + U_r h)),   z = s(N(W_z x + U_z h)),   l = s(N(W_l x + U_l h))
     h~ = tanh(W x + r * (U h + b)) + l * (W_H x),   h' = (1 - z) * h + z * h~
@@ -112,7 +112,7 @@ class LinearCell(Cell):
     gates = 3  # r, z, l
 
     def forward(self, hidden: Tensor, inputs: Tensor | None = None) -> Tensor:
-        """[W,N,d] -> [W,N,d]; `given` [W,N,5d] is what it reads, times W_r, W_z, W_l, W and W_H."""
+        """[W,N,d] -> [W,N,d]; `inputs` [W,N,5d] is the input times W_r, W_z, W_l, W and W_H."""
         assert inputs is not None
         width = hidden.shape[2]
         parts = [self.gates * width, width]
@@ -123,11 +123,11 @@ class LinearCell(Cell):
 
 
 class DeepTransition(nn.Module):
-    """From one state to the next through an L-GRU and then T-GRUs, `ways` of them side by side.
+    """A transition from one state to the next through an L-GRU and then T-GRUs, in `ways` parallel copies.
 
     Args:
-        inputs: width of what it reads.
-        cells: the L-GRU and the T-GRUs.
+        inputs: width of the input.
+        cells: number of cells, the L-GRU included.
     """
 
     def __init__(self, inputs: int, d_model: int, cells: int, ways: int, layer_norm: bool, dropout: float) -> None:
@@ -140,11 +140,11 @@ class DeepTransition(nn.Module):
         self.cells = nn.ModuleList(kind(d_model, ways, layer_norm, dropout) for kind in kinds)
 
     def project(self, x: Tensor) -> Tensor:
-        """What each step is given, [W,..,5d], of what it reads [..,inputs]."""
+        """The inputs of each step [W,..,5d] from x [..,inputs]."""
         return self.read(x).unflatten(-1, (self.ways, -1)).movedim(-2, 0)
 
     def step(self, inputs: Tensor, hidden: Tensor) -> Tensor:
-        """The state [W,N,d] after what it is given [W,N,5d]."""
+        """The next state [W,N,d] from the inputs [W,N,5d]."""
         first, *others = self.cells
         hidden = first(hidden, inputs)
         for cell in others:
@@ -153,25 +153,25 @@ class DeepTransition(nn.Module):
 
 
 class DeepTransitionTranslator(OrderedTranslator):
-    """DTMT (Meng and Zhang 2019): deep transitions read in both directions; a query transition, multi-head attention
-    and a decoder transition write.
+    """DTMT (Meng and Zhang 2019): a bidirectional encoder of deep transitions; a decoder of a query transition,
+    multi-head attention and a decoder transition.
 
-    With x_j the source words and y_t the target words, with their positions, and each transition an L-GRU and then
+    x_j are the source words and y_t the target words, with their positions. Each transition is an L-GRU and then
     T-GRUs, `h -> T(..T(L(x, h)))`:
 
         h_j = [T_forward(x_j, h_{j-1}); T_backward(x_j, h_{j+1})],     s_0 = tanh(W_0 mean_j(h_j) + b_0)
         q_t = T_query(y_{t-1}, s_{t-1}),    c_t = W_o [.. sum_j a_tj^i h_j^i ..] + b_o,    s_t = T_decoder(c_t, q_t)
         a_t^i = softmax_j(v . tanh((W_q q_t)^i + (W_k h_j)^i)),    o_t = tanh(W_s s_t + W_c c_t + W_y y_{t-1} + b)
 
-    `^i` is the part of head i; o_t predicts the next word. `model.encoder.layers` counts the cells that a state goes
-    through from one source word to the next, the L-GRU among them; `model.decoder.layers` counts those of the query
-    transition, and of the decoder transition as well. 5, with 4 T-GRUs, is what the authors' published code has.
+    `^i` is the part of head i; o_t predicts the next word. `model.encoder.layers` is the number of cells between two
+    source words, the L-GRU included; `model.decoder.layers` is that of the query transition, and also that of the
+    decoder transition. The authors' published code has 5, with 4 T-GRUs.
 
-    Readings, from that code: the attention is additive, one v for all heads, and weighs the source
-    states themselves; each gate has layer normalisation and no bias, and dropout falls on the new state h~ of every
-    cell, on the words and on o_t; s_0 comes from the mean of the source states; sinusoids are added to the words of
-    either side (the named system says so, and they can be left out). The word embeddings have no common bias here, and
-    before the first word y_0 is the symbol that begins a sentence, where that code has zeros.
+    Details from that code: the attention is additive, with one v for all heads, and averages the source states
+    themselves; each gate has layer normalisation and no bias; dropout is applied to the new state h~ of every cell, to
+    the words and to o_t; s_0 is computed from the mean of the source states; sinusoids are added to the words of both
+    sides (in the named system, which can be changed). Unlike there, the word embeddings have no common bias, and y_0 is
+    the begin-of-sentence symbol instead of zeros.
     """
 
     Settings = Settings
@@ -229,14 +229,14 @@ class DeepTransitionTranslator(OrderedTranslator):
         )
 
     def advance(self, tokens: Tensor, state: TransitionState, lengths: Tensor | None = None) -> Tensor:
-        """Read target tokens [N,T] after those already in `state`; the state moves on.
+        """Read target tokens [N,T] after those already in `state`, and update the state.
 
         Returns:
-            [N,T,d]: `o_t`, what predicts the next token.
+            [N,T,d] `o_t`, which predicts the next token.
         """
         rows, width = tokens.shape
         words, state.carry = self.target(tokens, Span(state.length, width, tokens.device, lengths), state.carry)
-        # 1 hypothesis a row but for the first token: a sentence's hypotheses start alike
+        # repeats rows for the first token only: the hypotheses of a sentence start with the same state
         hidden = state.hidden.repeat_interleave(rows // len(state.hidden), 0)[None]
         hiddens, contexts = [], []
         for word in self.query_transition.project(words).unbind(2):
@@ -251,7 +251,7 @@ class DeepTransitionTranslator(OrderedTranslator):
         return self.dropout(self.readout(seen).tanh())
 
     def _attend(self, hidden: Tensor, state: TransitionState) -> Tensor:
-        """`c_t` [N,d] for the states `q_t` [N,d]; the hypotheses of a sentence stand together."""
+        """`c_t` [N,d] for the states `q_t` [N,d]; the hypotheses of a sentence are adjacent."""
         query = self.query(hidden).unflatten(1, (self.heads, -1)).unflatten(0, (len(state.keys), -1))[:, :, None]
         scores = self.score((query + state.keys).tanh())[..., 0]  # [S,n,J,H]
         if state.mask is not None:
@@ -261,7 +261,7 @@ class DeepTransitionTranslator(OrderedTranslator):
 
 
 def _blocks(weight: Tensor) -> Tensor:
-    """Xavier-uniform for each of the square matrices that stand beside each other in [W,d,k x d]."""
+    """Xavier-uniform initialisation of each of the k square matrices in [W,d,k x d]."""
     for way in weight:
         for block in way.split(weight.shape[1], dim=1):
             nn.init.xavier_uniform_(block)
@@ -269,7 +269,7 @@ def _blocks(weight: Tensor) -> Tensor:
 
 
 def _reversed(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """[B,J,X] with the real words of each row in reverse; padding stays where it is."""
+    """[B,J,X] with the real words of each row in reverse; padding keeps its place."""
     if lengths is None:
         return x.flip(1)
     places = torch.arange(x.shape[1], device=x.device)[None]

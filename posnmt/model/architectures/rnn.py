@@ -1,7 +1,7 @@
-"""RNN-NMT: a bidirectional LSTM reads, an LSTM with Luong's attention and input feeding writes (Luong et al. 2015).
+"""RNN-NMT: a bidirectional LSTM encoder, and an LSTM decoder with attention and input feeding (Luong et al. 2015).
 
-It is N19's recurrent baseline, which knows order by reading one word after the other. The parameter counts are those of
-N19's Table 2 to the last digit.
+It is N19's recurrent baseline, whose order information is its recurrence. The parameter counts are exactly those of
+N19's Table 2.
 
 Shapes: B rows, J source tokens, T target tokens, d model width; S sentences, N hypotheses; L encoder layers, M decoder
 layers.
@@ -26,15 +26,15 @@ from posnmt.position.recurrent.cells import run_network
 
 @dataclass
 class RecurrentState:
-    """Everything that the decoder remembers of S sentences and N = S x hypotheses rows.
+    """The state of the decoder for S sentences and N = S x hypotheses rows.
 
     Attributes:
         keys: [S,J,M x d], `W_a` times each source token; one for all hypotheses.
         values: [S,J,d], what each source token adds to `W_c [h; c]`; one for all hypotheses.
         mask: [S,1,J] bool, True at real source tokens, or None when no row is padded.
-        hidden, cell: [N,M,d], what each LSTM layer remembers.
-        attentional: [N,d], `h~` of the last token, which is fed to the next. These three have S rows until the first
-            token says how many hypotheses there are.
+        hidden, cell: [N,M,d], the state of each LSTM layer.
+        attentional: [N,d], `h~` of the last token, an input of the next step. These three have S rows until the first
+            token, whose rows determine the number of hypotheses.
     """
 
     keys: Tensor
@@ -45,9 +45,9 @@ class RecurrentState:
     attentional: Tensor
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
-        """Keep hypotheses `rows` [N'] in this order, and `sentences` [S'] where some have left the batch.
+        """Keep hypotheses `rows` [N'] in this order, and `sentences` [S'] if some have left the batch.
 
-        The rows of a sentence stand together, equally many for each sentence.
+        The rows of a sentence are adjacent, the same number for each sentence.
         """
         self.hidden, self.cell = self.hidden.index_select(0, rows), self.cell.index_select(0, rows)
         self.attentional = self.attentional.index_select(0, rows)
@@ -58,10 +58,10 @@ class RecurrentState:
 
 
 class BidirectionalEncoder(nn.Module):
-    """Layers of recurrent networks that read in both directions; each direction is d wide.
+    """Layers of bidirectional recurrent networks; each direction is d wide.
 
-    One module a layer: the dropout inside a stacked network of PyTorch has its own random numbers on a GPU, and a
-    resumed run would not repeat them.
+    Each layer is a module: the dropout inside a stacked network of PyTorch has its own random state on a GPU, which a
+    resumed run would not reproduce.
 
     Args:
         kind: nn.LSTM or nn.GRU.
@@ -80,8 +80,8 @@ class BidirectionalEncoder(nn.Module):
         """Words [B,J,d], right-padded, with real lengths [B] (None: no padding).
 
         Returns:
-            ([B,J,2d], forward state beside backward state, 0 at padding; for each layer its last state [2,B,d], or the
-            pair of hidden state and cell, each direction's after its last real word).
+            ([B,J,2d] forward and backward states concatenated, 0 at padding; for each layer its last state [2,B,d], or
+            the pair of hidden state and cell, after the last real word of each direction).
         """
         real = torch.full((x.shape[0],), x.shape[1]) if lengths is None else lengths.cpu()
         packed = pack_padded_sequence(x, real, batch_first=True, enforce_sorted=False)
@@ -97,13 +97,14 @@ class BidirectionalEncoder(nn.Module):
 class RecurrentTranslator(TranslationModel):
     """`p(y_t) = softmax(W_s h~_t)` with `h~_t = tanh(W_c [h_t; c_t])` (Luong et al. 2015, eq. 5-6).
 
-    `h_t` holds the M layers' hidden states, `c_t = sum_j a_tj s_j` the source states `s_j` [2d] under the weights
-    `a_t = softmax_j(h_t^T W_a s_j)` (eq. 7-8), and the first LSTM layer reads `[y_t; h~_{t-1}]` (section 3.3).
+    `h_t` is the concatenation of the M layers' hidden states, `c_t = sum_j a_tj s_j` the mean of the source states
+    `s_j` [2d] with weights `a_t = softmax_j(h_t^T W_a s_j)` (eq. 7-8), and the first LSTM layer reads `[y_t; h~_{t-1}]`
+    (section 3.3).
 
     N19 describes it in two sentences ("dot-attention and input-feeding"; 4 bidirectional and 3 forward LSTM layers of
-    512). After three embedding and output matrices and the output bias, its Table 2 leaves 175 d^2 + 94 d parameters,
-    and these readings, which are those of the authors' published code, give exactly that (d^2 + d, LSTM cells with
-    PyTorch's two bias vectors):
+    512). Without three embedding and output matrices and the output bias, its Table 2 has 175 d^2 + 94 d
+    parameters. The following details, which are those of the authors' published code, give exactly this number (LSTM
+    cells have PyTorch's two bias vectors):
 
     - encoder: each direction is d wide, so layers above the first read 2d: 16 + 3 x 24 d^2, 4 x 16 d;
     - bridge: the decoder starts from `tanh(W s + b)` of the last states of all encoder layers and directions, one
@@ -112,7 +113,7 @@ class RecurrentTranslator(TranslationModel):
     - attention: the decoder's side is all M hidden states, the source's is mapped to their width before the dot
       product (Luong's `general` score): `W_a` 6 d^2, `W_c` 5 d^2, both without a bias.
 
-    Dropout falls on the word embeddings and between the LSTM layers, as in that code.
+    Dropout is applied to the word embeddings and between the LSTM layers, as in that code.
     """
 
     def __init__(self, config: Model, source_size: int, target_size: int) -> None:
@@ -130,14 +131,14 @@ class RecurrentTranslator(TranslationModel):
 
     @classmethod
     def refuses(cls, config: Model, settings: Any) -> Faults:
-        """Position schemes, and settings of parts that it has not got."""
+        """Position schemes, and settings that only apply to a Transformer."""
         return foreign_parts(config)
 
     def encode(self, source: Tensor, lengths: Tensor | None) -> Tensor:
         """Source tokens [B,J], right-padded, with real lengths [B] (None: no padding) -> [B,2L+J,2d].
 
-        In front of the J source states stand the last hidden state and cell of each layer, both directions in one row:
-        the decoder starts from them.
+        Before the J source states are the last hidden state and cell of each layer, both directions in one row, from
+        which the decoder starts.
         """
         outputs, last = self.encoder(self.dropout(self.source(source)), lengths)
         rows = [state.transpose(0, 1).flatten(1) for states in last for state in states]  # [2,B,d] -> [B,2d]
@@ -151,39 +152,39 @@ class RecurrentTranslator(TranslationModel):
             for kind, bridge in enumerate((self.bridge_hidden, self.bridge_cell))
         )
         mask = padding_mask(lengths, outputs.shape[1])
-        # W_c [h; c] = W_h h + sum_j a_j (W_v s_j): the source's part needs computing but once a sentence
+        # W_c [h; c] = W_h h + sum_j a_j (W_v s_j): the source's part is computed once for each sentence
         values = functional.linear(outputs, self.combine.weight[:, -outputs.shape[2] :])
         return RecurrentState(
             keys=self.score(outputs),
             values=values,
             mask=None if mask is None else mask[:, 0],
             hidden=hidden,
-            cell=cell.to(self.target.weight.dtype),  # sums of many steps stay wide under autocast
+            cell=cell.to(self.target.weight.dtype),  # stays wide under autocast, since it accumulates over many steps
             attentional=torch.zeros_like(hidden[:, 0]),
         )
 
     def advance(self, tokens: Tensor, state: RecurrentState, lengths: Tensor | None = None) -> Tensor:
-        """Read target tokens [N,T] after those already in `state`; the state moves on.
+        """Read target tokens [N,T] after those already in `state`, and update the state.
 
         Returns:
-            [N,T,d]: `h~` at each token, what predicts the next one.
+            [N,T,d] `h~` at each token, which predicts the next one.
         """
         d = self.config.d_model
         cells = [layer for layer in self.decoder if isinstance(layer, nn.LSTMCell)]
         biases = [layer.bias_ih + layer.bias_hh for layer in cells]
-        # the words' share of the first layer's gates: all tokens at once, outside the loop that input feeding needs
+        # the words' part of the first layer's gates: all tokens at once, outside the loop of input feeding
         words = functional.linear(self.dropout(self.target(tokens)), cells[0].weight_ih[:, :d], biases[0])  # [N,T,4d]
-        narrow = words.dtype  # what matrix products have here: weights are cast once, not once a token
+        narrow = words.dtype  # the type of matrix products: weights are cast once, not for each token
         reading = [cells[0].weight_ih[:, d:], *(layer.weight_ih for layer in cells[1:])]
         weights = [
             torch.cat([weight, layer.weight_hh], dim=1).to(narrow).t()
             for weight, layer in zip(reading, cells, strict=True)
-        ]  # [2d,4d] each: what the layer reads, and its own hidden state
+        ]  # [2d,4d] each: the input of the layer and its own hidden state
         biases = [bias.to(narrow) for bias in biases]
         combine = self.combine.weight[:, : -2 * d].to(narrow).t()
         each = (
             tokens.shape[0] // state.hidden.shape[0]
-        )  # 1 but for the first token: a sentence's hypotheses start alike
+        )  # 1 except for the first token: the hypotheses of a sentence start with the same state
         hidden = [*state.hidden.to(narrow).repeat_interleave(each, 0).unbind(1)]
         cell = [*state.cell.repeat_interleave(each, 0).unbind(1)]
         attentional = state.attentional.to(narrow).repeat_interleave(each, 0)
@@ -202,7 +203,7 @@ class RecurrentTranslator(TranslationModel):
         return torch.stack(written, dim=1)
 
     def _attend(self, query: Tensor, state: RecurrentState) -> Tensor:
-        """The context's part [N,d] of `W_c [h; c]`; N / S hypotheses of a sentence stand together in `query`."""
+        """The context's part [N,d] of `W_c [h; c]`; the N / S hypotheses of a sentence are adjacent in `query`."""
         scores = query.unflatten(0, (state.keys.shape[0], -1)) @ state.keys.transpose(1, 2)  # [S,N/S,J]
         if state.mask is not None:
             scores = scores.masked_fill(~state.mask, -torch.inf)
@@ -217,7 +218,7 @@ def lstm_step(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def foreign_parts(config: Model) -> Faults:
-    """What a `model` section asks of a recurrent translator that only a Transformer has."""
-    what = f"{config.architecture} knows order by its recurrence, so position schemes cannot serve it; write []"
+    """Faults for settings of a `model` section that a recurrent model does not support."""
+    what = f"{config.architecture} has order information by its recurrence and takes no position schemes; write []"
     positions = [((side, "position"), what) for side in ("encoder", "decoder") if getattr(config, side).position]
     return [*positions, *foreign_settings(config)]

@@ -1,4 +1,4 @@
-"""RNNsearch with a distortion model: attention that also looks where the last word's attention was (Zhang et al. 2017).
+"""RNNsearch with a distortion model: attention that depends on the previous attention weights (Zhang et al. 2017).
 
 Shapes: B rows, J source tokens, T target tokens, d model width; S sentences, N hypotheses; M decoder layers, l the
 farthest jump, K = 2l + 1 jumps.
@@ -24,17 +24,17 @@ from posnmt.position.seam import Options
 
 @dataclass
 class SearchState:
-    """Everything that the decoder remembers of S sentences and N = S x hypotheses rows.
+    """The state of the decoder for S sentences and N = S x hypotheses rows.
 
     Attributes:
         source: [S,J,2d], the source states; one for all hypotheses, as the next three.
         keys: [S,J,d], `U_a` times each source state.
         values: [S,J,3d+K], what each source state adds to the gates of the GRU that reads the context, and to the
-            scores of the jumps where they hang on the last context.
+            scores of the jumps if they depend on the last context.
         mask: [S,1,J] bool, True at real source tokens, or None when no row is padded.
-        hidden: [N,M,d], what each GRU layer remembers.
+        hidden: [N,M,d], the state of each GRU layer.
         alignment: [N,J], the last token's attention weights; 0 before the first. These two have S rows until the first
-            token says how many hypotheses there are.
+            token, whose rows determine the number of hypotheses.
     """
 
     source: Tensor
@@ -45,9 +45,9 @@ class SearchState:
     alignment: Tensor
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
-        """Keep hypotheses `rows` [N'] in this order, and `sentences` [S'] where some have left the batch.
+        """Keep hypotheses `rows` [N'] in this order, and `sentences` [S'] if some have left the batch.
 
-        The rows of a sentence stand together, equally many for each sentence.
+        The rows of a sentence are adjacent, the same number for each sentence.
         """
         self.hidden, self.alignment = self.hidden.index_select(0, rows), self.alignment.index_select(0, rows)
         if sentences is not None:
@@ -62,31 +62,31 @@ class Settings(Options):
     """Options of rnnsearch+distortion."""
 
     context: Literal["hidden", "source", "target", "none"] = Field(
-        "hidden", description="what the jump hangs on: decoder state, last context, last word; none: plain RNNsearch"
+        "hidden", description="what the jump depends on: decoder state, last context, last word; none: plain RNNsearch"
     )
-    jump: int = Field(3, ge=1, description="l: the farthest that attention moves from one word to the next")
+    jump: int = Field(3, ge=1, description="l: the largest jump of attention from one word to the next")
     share: float = Field(0.5, gt=0, lt=1, description="lambda: the distortion model's share of the attention weights")
 
 
 class RecurrentSearch(TranslationModel):
     """RNNsearch (Bahdanau et al. 2015) whose attention weights are `a_t = lambda d_t + (1 - lambda) a^_t`.
 
-    The content's part is `a^_t = softmax_j(v_a^T tanh(W_a s~_t + U_a h_j))`, `h_j` the states [2d] of a bidirectional
-    GRU. The distortion's part (Zhang et al. 2017, section 3) expects a jump from where the last word's attention was:
+    The content part is `a^_t = softmax_j(v_a^T tanh(W_a s~_t + U_a h_j))`, `h_j` the states [2d] of a bidirectional
+    GRU. The distortion part (Zhang et al. 2017, section 3) predicts a jump from the previous attention weights:
 
         d_t = sum_{k=-l}^{l} P(k | context) shift(a_{t-1}, k),    P(. | context) = softmax(W_d context + b_d)
 
-    `shift` moves the weights k source words to the right, those that leave the sentence are lost. The context is the
+    `shift` moves the weights k source words to the right; weights that leave the sentence are lost. The context is the
     decoder state `s~_t` (H-Distortion), the last source context `c_{t-1}` (S-Distortion) or the last target word
     `y_{t-1}` (T-Distortion).
 
     The decoder's first layer is two GRUs, as in that paper's RNNsearch: `s~_t = GRU(s_{t-1}, y_{t-1})`, and
-    `s_t = GRU(s~_t, c_t)`, `c_t = sum_j a_tj h_j`. More layers stand above it, each reading the one below. It starts
+    `s_t = GRU(s~_t, c_t)`, `c_t = sum_j a_tj h_j`. Further layers read the layer below. The decoder starts
     from `tanh(W h + b)` of the backward state at the first source word. The next word is predicted from
     `t_t = max` over pairs of `U_o s_t + V_o y_{t-1} + C_o c_t` (Bahdanau et al. 2015, appendix A.2.2).
 
-    Readings where no source says more: weights before the first word are 0; lambda 1/2 and l = 3; hidden is the
-    context unless another is chosen; the paper has one layer.
+    Details that the sources do not specify: weights before the first word are 0; lambda is 1/2 and l = 3; the default
+    context is hidden; the paper has one layer.
     """
 
     Settings = Settings
@@ -111,7 +111,7 @@ class RecurrentSearch(TranslationModel):
 
     @classmethod
     def refuses(cls, config: Model, settings: Any) -> Faults:
-        """Position schemes, and dropouts of parts that it has not got."""
+        """Position schemes, and settings that only apply to a Transformer."""
         return foreign_parts(config)
 
     def encode(self, source: Tensor, lengths: Tensor | None) -> Tensor:
@@ -123,12 +123,12 @@ class RecurrentSearch(TranslationModel):
         """The decoder's state before the first target token, from the encoder output [S,J,2d]."""
         rows, width, _ = encoded.shape
         hidden = self.bridge(encoded[:, 0, self.config.d_model :]).tanh().unflatten(1, (self.config.decoder.layers, -1))
-        # linear maps of the context are sums over the source: computed once a sentence, weighted once a token
+        # linear maps of the context are sums over the source: computed for each sentence, weighted for each token
         weight = self.context_cell.weight_ih
         if self.settings.context == "source":
             weight = torch.cat([weight, self.jumps.weight])
         mask = padding_mask(lengths, width)
-        wide = self.target.weight.dtype  # what many steps add up stays wide under autocast
+        wide = self.target.weight.dtype  # stays wide under autocast, since it accumulates over many steps
         return SearchState(
             source=encoded,
             keys=self.key(encoded),
@@ -139,19 +139,19 @@ class RecurrentSearch(TranslationModel):
         )
 
     def advance(self, tokens: Tensor, state: SearchState, lengths: Tensor | None = None) -> Tensor:
-        """Read target tokens [N,T] after those already in `state`; the state moves on.
+        """Read target tokens [N,T] after those already in `state`, and update the state.
 
         Returns:
-            [N,T,d]: `t_t`, what predicts the next token.
+            [N,T,d] `t_t`, which predicts the next token.
         """
         each = (
             tokens.shape[0] // state.hidden.shape[0]
-        )  # 1 but for the first token: a sentence's hypotheses start alike
+        )  # 1 except for the first token: the hypotheses of a sentence start with the same state
         upper = [cell for cell in self.upper_cells if isinstance(cell, nn.GRUCell)]
         hidden = [*state.hidden.repeat_interleave(each, 0).unbind(1)]
         alignment = state.alignment.repeat_interleave(each, 0)
         words = self.dropout(self.target(tokens))  # [N,T,d]
-        # what hangs on the words alone: all tokens at once, outside the loop
+        # what depends on the words only: all tokens at once, outside the loop
         gates = functional.linear(words, self.word_cell.weight_ih, self.word_cell.bias_ih)  # [N,T,3d]
         jumps = self.jumps(words) if self.settings.context == "target" else None
         tops: list[Tensor] = []
@@ -197,7 +197,7 @@ class RecurrentSearch(TranslationModel):
         """`d_t` [N,J]: the last weights [N,J] moved by the jumps whose scores are `moves` [N,K]."""
         farthest = self.settings.jump
         around = functional.pad(alignment, (farthest, farthest)).unfold(1, 2 * farthest + 1, 1)  # [N,J,K]: a_{j-l..j+l}
-        # a jump k brings to j what was at j - k
+        # a jump k moves the weight at j - k to j
         moved = (around * moves.softmax(-1).to(around.dtype).flip(-1)[:, None]).sum(-1)
         if mask is None:
             return moved
@@ -205,7 +205,7 @@ class RecurrentSearch(TranslationModel):
 
 
 def gru_step(cell: nn.GRUCell, inputs: Tensor, hidden: Tensor) -> Tensor:
-    """The next hidden state [N,d], `given` [N,3d] what the input adds to r, z, n (its bias included)."""
+    """The next hidden state [N,d]; `inputs` [N,3d] is the input's part of r, z, n, with its bias."""
     reset, update, new = inputs.chunk(3, dim=1)
     own_reset, own_update, own_new = functional.linear(hidden, cell.weight_hh, cell.bias_hh).chunk(3, dim=1)
     new = (new + (reset + own_reset).sigmoid() * own_new).tanh()
@@ -213,6 +213,6 @@ def gru_step(cell: nn.GRUCell, inputs: Tensor, hidden: Tensor) -> Tensor:
 
 
 def over_source(weights: Tensor, values: Tensor) -> Tensor:
-    """Sums [N,T,X] of the values [S,J,X] under weights [N,T,J]; N / S hypotheses of a sentence stand together."""
+    """Sums [N,T,X] of the values [S,J,X] with weights [N,T,J]; the N / S hypotheses of a sentence are adjacent."""
     rows, length, width = weights.shape
     return (weights.reshape(values.shape[0], -1, width) @ values).view(rows, length, -1)

@@ -17,7 +17,7 @@ from posnmt.position.seam import Options, Span
 
 
 class RecurrentFeedForward(nn.Module):
-    """`W SRU(x) + b` where a plain feed-forward layer is `W ReLU(V x + c) + b`."""
+    """`W SRU(x) + b` in place of the feed-forward layer `W ReLU(V x + c) + b`."""
 
     def __init__(self, d_model: int, inner: int, dropout: float, bidirectional: bool, start: Start = XAVIER) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class RecurrentFeedForward(nn.Module):
         start(self.fall, "feed-forward-output")
 
     def forward(self, x: Tensor, span: Span, cache: LayerCache | None = None) -> Tensor:
-        """[B,T,d] -> [B,T,d]; what the recurrence remembers of earlier tokens is in the decoder layer's cache."""
+        """[B,T,d] -> [B,T,d]; the carry of the recurrence is in the decoder layer's cache."""
         states, carry = self.recurrence(x, span, None if cache is None else cache.feed_forward)
         if cache is not None:
             cache.feed_forward = carry
@@ -39,19 +39,22 @@ class RecurrentTransformer(Transformer):
     """The Transformer whose feed-forward layers are `W SRU-layer(x) + b` (Lei et al. 2018, section on translation).
 
     The recurrence is as wide as the feed-forward layer that it replaces (d_ff). The input is narrower, so there is no
-    highway term: with three matrices a recurrence the sizes of their table come out (76 M for 6 plain layers, 79 M for
-    4 and 90 M for 5 recurrent ones), with a fourth they do not. They keep positions at the input, and so does the
-    system. Their text was not at hand: whether their encoder reads both ways is an option here, and yes by default.
+    highway term: three matrices in each recurrence reproduce the sizes in the paper's table (76 M for 6 plain layers,
+    79 M for 4 and 90 M for 5 recurrent ones), and four do not. As in the paper, positions are added at the input. The
+    full text was not available, so it is unverified whether the paper's encoder is bidirectional; here it is by
+    default.
     """
 
     class Settings(Options):
         """Options of sru."""
 
-        bidirectional: bool = Field(True, description="the encoder's recurrences read both ways, each half as wide")
+        bidirectional: bool = Field(
+            True, description="bidirectional recurrences in the encoder, of half the width each"
+        )
 
     @classmethod
     def refuses(cls, config: Model, settings: Any) -> list[tuple[tuple[str, ...], str]]:
-        """Both directions need a half each."""
+        """An odd width that two directions cannot share."""
         faults = super().refuses(config, settings)
         if settings.bidirectional and config.feed_forward % 2:
             what = f"sru needs an even feed_forward, half for each direction; {config.feed_forward} is odd"

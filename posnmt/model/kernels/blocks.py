@@ -1,8 +1,8 @@
-"""Attention of long inputs on a CPU, a block of queries at a time, with a backward pass of its own.
+"""Attention of long inputs on a CPU in blocks of queries, with a custom backward pass.
 
-A block's weights are computed in memory that the next block takes over, and once more in the backward pass, so nothing
-of the size of all queries times all keys is held, whatever the position schemes add. Taking over the memory matters as
-much as its size: of a product and a softmax of 128 queries and 2,048 keys, fresh pages took more than half of the time.
+The attention weights of a block are computed in a buffer that the next block reuses, and recomputed in the backward
+pass, so no tensor has the size of all queries times all keys, whatever the position schemes add. Reuse matters as much
+as size: of a product and a softmax of 128 queries and 2,048 keys, new memory pages took more than half of the time.
 
 Shapes: B rows, H heads, G = B x H, D width of a head; Tq queries, Tk keys; n queries of a block, which see s keys.
 """
@@ -27,16 +27,16 @@ from posnmt.position.seam import DistanceVectors, LayerPosition, LayerPositions,
 Result = TypeVar("Result")
 
 BLOCK = 256
-"""Queries of a block at most."""
+"""Most queries of a block."""
 
 MAX_BLOCK_WEIGHTS = 1 << 21
-"""Attention weights of a block, over all rows and heads, unless it has few queries: 4 MiB in bfloat16."""
+"""Most attention weights of a block, over all rows and heads, if it has more than `FEW` queries: 4 MiB in bfloat16."""
 
 FEW = 16
-"""Queries of a block at least."""
+"""Fewest queries of a block."""
 
 HIDDEN = -1e30
-"""Added where the views let no key be seen; finite, so that a query of padding, to which nothing is left, sees some."""
+"""Added to the scores of keys that views mask; finite, so that a padding query without other keys sees some."""
 
 
 def attend_in_blocks(
@@ -49,12 +49,12 @@ def attend_in_blocks(
     causal: bool,
     unturned: Sequence[Tensor] = (),
 ) -> Tensor:
-    """Attention with a position view, without dropout: what `posnmt.model.attention.attend` computes.
+    """Attention with a position view, without dropout, as `posnmt.model.kernels.choose.attend`.
 
     Args:
         q: [B,H,Tq,D] scaled queries of the product, those of `span`.
         k, v: [B,H,Tk,D].
-        unturned: queries, or queries and keys, that logit terms read where those of the product are turned.
+        unturned: queries, or queries and keys, that logit terms read if those of the product are rotated.
         mask: [B,1,1,Tk], True where a key may be seen, or None.
         causal: hide keys to the right of each query. A block computes only those up to its last query.
 
@@ -63,7 +63,7 @@ def attend_in_blocks(
     """
     vectors = view.distance_vectors() or DistanceVectors(None, None)
     if any(each is not None for each in vectors):
-        view = _NOTHING  # the vectors are all that it adds
+        view = _NOTHING  # the views reduce to the vectors
     tables = view.tables(span)
     problem = Problem(view, span, mask, causal, list(tables), view.trained(), vectors, len(unturned))
     read = *tables.values(), *problem.trained, *(each for each in vectors if each is not None)
@@ -75,13 +75,13 @@ _NOTHING = LayerPositions()
 
 
 class Problem(NamedTuple):
-    """What attention needs besides queries, keys and values: see `attend_in_blocks`.
+    """The arguments of attention other than queries, keys and values: see `attend_in_blocks`.
 
     Attributes:
         reading: the views that have a table by offset.
         trained: the parameters that the views read.
-        vectors: added for clipped distances, besides what the views add.
-        unturned: how many of queries and keys the logit terms read in another form than the product does.
+        vectors: for clipped distances, in addition to the terms of the views.
+        unturned: 0, 1 or 2: whether the logit terms read unrotated queries, and unrotated keys.
     """
 
     view: LayerPositions
@@ -95,12 +95,12 @@ class Problem(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Some of the queries, and the keys that they see.
+    """A block of queries, and the keys that they see.
 
     Attributes:
-        rows, keys: of all queries and of all keys.
-        offsets: of the offsets that occur among all queries and keys, in rising order, those that occur here.
-        span: the positions.
+        rows, keys: slices of all queries and of all keys.
+        offsets: slice of the ascending offsets of all queries and keys.
+        span: the positions of the block.
     """
 
     rows: slice
@@ -110,13 +110,12 @@ class Block(NamedTuple):
 
 
 class Blocks:
-    """The blocks of a problem and the memory that those of a thread share. `q`, `k` and `v` are [G,..] here.
+    """The blocks of a problem and the buffers that the blocks of a thread share. `q`, `k` and `v` are [G,..] here.
 
     Attributes:
-        read_q, read_k: queries and keys as logit terms read them.
-        biases: the tables of the views that are nothing else; they and what views hide stand in `table`, of which a
-            block reads a window.
-        read: the tables that the other views read.
+        read_q, read_k: queries and keys that logit terms read.
+        biases: the tables of offset biases; `table` has their sum and the views' masks, and a block reads a window.
+        read: the tables of the other views.
     """
 
     def __init__(
@@ -150,10 +149,10 @@ class Blocks:
             yield Block(slice(first, last), slice(seen), offsets, block_span)
 
     def map(self, work: Callable[[Block], Result]) -> Iterator[Result]:
-        """`work` of each block without gradients, in order; where this thread has several cores, each takes blocks."""
+        """The results of `work` for each block, in order and without gradients; blocks run in parallel on the cores."""
         remaining, workers = iter(self), Workers(-(-self.q.shape[1] // self.size))
         try:
-            while batch := list(islice(remaining, workers.count)):  # not more: what was found of a block goes with it
+            while batch := list(islice(remaining, workers.count)):  # not more, so that results do not accumulate
                 yield from workers.map(torch.no_grad()(work), batch)
         finally:
             workers.close()
@@ -163,11 +162,11 @@ class Blocks:
         return tensor.unflatten(0, self.shape)
 
     def words(self, block: Block) -> tuple[Tensor, Tensor]:
-        """[B,H,n,D] and [B,H,s,D]: a block's queries and keys as logit terms read them."""
+        """[B,H,n,D] and [B,H,s,D]: the queries and keys of a block that logit terms read."""
         return self.by_row(self.read_q[:, block.rows]), self.by_row(self.read_k[:, block.keys])
 
     def buffer(self, block: Block, index: int) -> Tensor:
-        """[G,n,s] in one of the two buffers: what was there is lost."""
+        """[G,n,s] in one of the two buffers, whose content is overwritten."""
         shape = len(self.q), block.span.length, block.span.end
         if not hasattr(self.thread, "buffers"):
             self.thread.buffers = self.q.new_empty(2, len(self.q) * self.size * self.k.shape[1])
@@ -187,7 +186,7 @@ class Blocks:
             scores += self.table[..., : block.span.length, first : first + block.span.end]
         if self.hide is not None:
             scores += self.hide[..., block.keys]
-        if self.problem.causal:  # every key before the first query may be seen
+        if self.problem.causal:  # the mask concerns only the last n keys
             n = block.span.length
             later = torch.ones(n, n, dtype=torch.bool, device=scores.device).triu_(1)
             scores[..., -n:].masked_fill_(later, -torch.inf)
@@ -203,14 +202,14 @@ class Sum:
 
 
 class Term(NamedTuple):
-    """What a block adds to a part of a sum, if anything."""
+    """The term of a block for a part of a sum, or None."""
 
     to: Sum
     term: Tensor | None
     part: Any
 
     def add(self) -> None:
-        """Add it; widened first, since adding to a tensor of another type takes ten times as long."""
+        """Add it, after a conversion: adding to a tensor of another type takes ten times as long."""
         if self.term is not None:
             self.to.total[self.part] += self.to.wide[self.part].copy_(self.term)
 
@@ -218,8 +217,8 @@ class Term(NamedTuple):
 class _InBlocks(torch.autograd.Function):
     """Both passes over the blocks.
 
-    `read` is the unturned queries and keys, what the views read of the offsets, and their parameters: arguments, so
-    that they get gradients.
+    `read` has the unrotated queries and keys, the views' tables by offset and their parameters, as arguments so that
+    they receive gradients.
     """
 
     @staticmethod
@@ -312,12 +311,12 @@ class _InBlocks(torch.autograd.Function):
 
 
 def _gradients(output: Tensor | None, gradient: Tensor, inputs: Sequence[Tensor]) -> Sequence[Tensor | None]:
-    """The gradients of `inputs` from that of what was `made` of them, None for those that it did not read."""
+    """The gradients of `inputs` from the gradient of the output; None for inputs that it does not depend on."""
     if output is None or not output.requires_grad:
         return [None] * len(inputs)
     return torch.autograd.grad(output, inputs, gradient.sum_to_size(output.shape).to(output.dtype), allow_unused=True)
 
 
 def _gathered(by_distance: Tensor, tokens: Tensor) -> Tensor:
-    """[2k+1,D] the gradients of vectors for distances: tokens [G,n,D] summed with weights [G,n,2k+1]."""
+    """[2k+1,D] the gradients of vectors for distances: sums of tokens [G,n,D] with weights [G,n,2k+1]."""
     return by_distance.flatten(0, 1).mT @ tokens.flatten(0, 1)

@@ -1,4 +1,4 @@
-"""The one place that chooses a kernel for attention: by what the position view overrides, never by its name.
+"""The choice of a kernel for attention, by the methods that position views override and never by their names.
 
 Shapes: B rows, Tq queries, Tk keys, H heads, D width of a head.
 """
@@ -16,7 +16,7 @@ from posnmt.model.kernels.plain import Attention, fused, plain
 from posnmt.position.seam import LayerPositions, Span
 
 SMALL = 128 * 128
-"""Queries x keys of a head up to which attention in training on a CPU is two plain matrix products."""
+"""Up to this number of queries x keys, attention in training on a CPU is two plain matrix products."""
 
 
 def attend(
@@ -30,16 +30,16 @@ def attend(
     dropout: float,
     unturned: tuple[Tensor, ...] = (),
 ) -> Tensor:
-    """Attention with a position view, by the kernel that serves it fastest.
+    """Attention with a position view, by the fastest kernel that supports it.
 
     Args:
-        q, k: [B,H,Tq,D] scaled queries and [B,H,Tk,D] keys of the product, as `view.rotate` gives them.
+        q, k: [B,H,Tq,D] scaled queries and [B,H,Tk,D] keys of the product, as returned by `view.rotate`.
         v: [B,H,Tk,D].
         mask: [B,1,1,Tk], True where a key may be seen, or None.
         causal: hide keys to the right of each query.
         dropout: probability on the attention weights.
-        unturned: the queries, or the queries and keys, that the view's logit terms read where those of the product
-            are turned: see `LayerPositions.reads_unturned` and `reads_unturned_keys`. Empty: they are the same.
+        unturned: the queries, or the queries and keys, that the logit terms read if those of the product are rotated:
+            see `LayerPositions.reads_unturned` and `reads_unturned_keys`. Empty: they are the same.
 
     Returns:
         [B,H,Tq,D]
@@ -49,11 +49,11 @@ def attend(
 
 
 def choose_kernel(attention: Attention) -> Callable[[Attention], Tensor]:
-    """The kernel for an attention.
+    """The kernel for the arguments of attention.
 
-    Long inputs on a CPU go in blocks of queries. On a GPU, whole sequences with vectors for distances alone have a
-    kernel of their own. Otherwise PyTorch's fused kernel serves where no view reads the attention weights, and two
-    products where one does or where they are faster.
+    Long inputs on a CPU are computed in blocks of queries. On a GPU there is a special kernel for entire sequences
+    whose views reduce to vectors for distances. Otherwise it is PyTorch's fused kernel, or two matrix products if some
+    view reads the attention weights or if they are faster.
     """
     q, k, v, view, span, mask, _, dropout, _ = attention
     if _is_long(q, k, view, dropout):
@@ -64,13 +64,13 @@ def choose_kernel(attention: Attention) -> Callable[[Attention], Tensor]:
 
 
 def _in_blocks(attention: Attention) -> Tensor:
-    """In blocks of queries, which has no dropout."""
+    """In blocks of queries, without dropout."""
     q, k, v, view, span, mask, causal, _, unturned = attention
     return attend_in_blocks(q, k, v, view, span, mask, causal, unturned)
 
 
 def _by_distance_vectors(attention: Attention) -> Tensor:
-    """By vectors for clipped distances, which are all that the view adds."""
+    """By vectors for clipped distances, to which the views reduce."""
     q, k, v, view, _, mask, causal, dropout, unturned = attention
     vectors = view.distance_vectors()
     assert vectors is not None
@@ -78,11 +78,11 @@ def _by_distance_vectors(attention: Attention) -> Tensor:
 
 
 def _is_plain(q: Tensor, k: Tensor, dropout: float) -> bool:
-    """Whether two matrix products beat the fused kernel: on a CPU, for sentences, while gradients are taken or in bf16.
+    """Whether two matrix products are faster than the fused kernel: on a CPU, for sentences, with gradients or in bf16.
 
-    The fused kernel's backward took 41 ms where the products took 4 (2 cores, 4,096 tokens of 12 to 50 subwords); in
-    bf16 it took 2 to 3 times as long as they for a step of decoding. With dropout it has no kernel for a CPU, and would
-    draw from PyTorch's one generator, whatever the thread.
+    The fused kernel's backward pass took 41 ms and the products took 4 ms (2 cores, 4,096 tokens, 12 to 50 subwords a
+    sentence); in bf16 it took 2 to 3 times as long for a decoding step. It has no dropout kernel for a CPU, and draws
+    from PyTorch's global generator instead of the thread's own.
     """
     if q.device.type != "cpu":
         return False
@@ -91,10 +91,11 @@ def _is_plain(q: Tensor, k: Tensor, dropout: float) -> bool:
 
 
 def _is_long(q: Tensor, k: Tensor, view: LayerPositions, dropout: float) -> bool:
-    """Whether to attend in blocks: on a CPU, where the weights of all queries and keys are too many to be held.
+    """Whether to attend in blocks: on a CPU, if the attention weights of all queries and keys would be too large.
 
-    A view whose terms or masks are as large has nothing else. Plain attention has the fused kernel, whose passes took
-    1.1 to 1.4 times as long in bf16 on one core (2,048 tokens, 200 to 2,048 a sequence), and less in all other cases.
+    For views with logit terms, value terms or masks there is no alternative. Without them there is the fused kernel,
+    which took 1.1 to 1.4 times as long in bf16 on one core (2,048 tokens, 200 to 2,048 a sequence) and was faster in
+    all other cases.
     """
     if q.device.type != "cpu" or dropout or torch.compiler.is_compiling() or q.shape[-2] * k.shape[-2] <= SMALL:
         return False

@@ -1,10 +1,10 @@
-"""Terms by clipped distance on a block of attention, where most keys are too far from all of its queries to differ.
+"""Terms by clipped distance on a block of attention, in which the distances to most keys are clipped.
 
-A softmax does not see what is added to all of a row, nor do its gradients change by it; and its weights sum to one. So
-the larger of the two sides where each key is clipped is left as it is, and only the keys near the block and the other
-side are touched: in a decoder those near it alone.
+A constant added to a row changes neither its softmax nor the gradients of that, and the weights of a row sum to one. So
+the terms are computed relative to the larger of the two sides on which all distances are clipped: only the keys near
+the block and those of the other side are changed, and in a decoder only those near the block.
 
-Shapes: G rows x heads, n queries of a block, s keys, k the largest distance that is told apart.
+Shapes: G rows x heads, n queries of a block, s keys, k the clipping distance.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from posnmt.position.diagonal import collect, spread
 
 
 class _Sides(NamedTuple):
-    """Keys `low` to `high` are near; before and behind them all distances are clipped.
+    """Keys `low` to `high` are near; before and after them all distances are clipped.
 
     Attributes:
-        left, other: the columns of the side that is left as it is and of the other one, by clipped distance.
+        left, other: the columns, by clipped distance, of the side that is left unchanged and of the other side.
         far: the keys of the other side.
     """
 
@@ -33,11 +33,11 @@ class _Sides(NamedTuple):
 
 
 def add_by_distance(scores: Tensor, by_distance: Tensor, start: int) -> None:
-    """scores[.., i, j] += by_distance[.., i, clip(j - (start + i), -k, k) + k] + something for each row, in place.
+    """scores[.., i, j] += by_distance[.., i, clip(j - (start + i), -k, k) + k] + a constant for each row, in place.
 
     Args:
         scores: [G,n,s].
-        by_distance: [G,n,2k+1], column r + k holds what is added at distance r.
+        by_distance: [G,n,2k+1], column r + k holds the term for distance r.
         start: position of the first query; key 0 has position 0.
     """
     sides = _sides(scores, by_distance.shape[-1] // 2, start)
@@ -50,7 +50,7 @@ def sum_by_distance(weights: Tensor, start: int, reach: int, total: float) -> Te
     """Out[.., i, r + k] = the sum of weights[.., i, j] over the keys j with clip(j - (start + i), -k, k) = r.
 
     Args:
-        weights: [G,n,s], all of a row together `whole`.
+        weights: [G,n,s], each row with the sum `total`.
         start: position of the first query; key 0 has position 0.
         reach: k.
 

@@ -1,4 +1,4 @@
-"""Attention as PyTorch has it: two matrix products with the weights between them, or the fused kernel.
+"""Attention by PyTorch's operations: two matrix products with a softmax between them, or the fused kernel.
 
 Shapes: B rows, Tq queries, Tk keys, H heads, D width of a head.
 """
@@ -16,7 +16,7 @@ from posnmt.position.seam import LayerPositions, Span
 
 
 class Attention(NamedTuple):
-    """What is attended, and how; see `posnmt.model.kernels.choose.attend`."""
+    """The arguments of attention; see `posnmt.model.kernels.choose.attend`."""
 
     q: Tensor
     k: Tensor
@@ -30,32 +30,34 @@ class Attention(NamedTuple):
 
     @property
     def bias(self) -> Tensor | None:
-        """What the views add to the logits."""
+        """The sum of the views' logit terms."""
         read_q, read_k = *self.unturned, *(self.q, self.k)[len(self.unturned) :]
         return self.view.logits(read_q, read_k, self.span)
 
     @property
     def seen(self) -> Tensor | None:
-        """Padding, what views hide and what is to the right of each query, as one mask; None hides nothing."""
+        """The padding, view and causal masks as one, True where a key may be seen; None: all keys."""
         return _both(_both(self.mask, self.view.mask(self.span)), self.span.offsets <= 0 if self.causal else None)
 
 
 def plain(a: Attention) -> Tensor:
-    """[B,H,Tq,D] by two products, with the attention weights as a tensor, which the view may read."""
+    """[B,H,Tq,D] by two matrix products, with the attention weights as a tensor that the views may read."""
     bias, seen = a.bias, a.seen
     scores = a.q @ a.k.transpose(-1, -2)
-    if bias is not None:  # in place unless that would round a wider bias
+    if bias is not None:  # in place, unless the bias is wider than the scores
         scores = scores.add_(bias) if bias.dtype == scores.dtype else scores + bias
     scores = scores if seen is None else scores.masked_fill_(~seen, -torch.inf)
     weights = scores.softmax(-1)
     weights = drop(weights, a.dropout) if a.dropout else weights
     added = a.view.values(weights, a.span)
     attended = weights.to(a.v.dtype) @ a.v
-    return attended if added is None else added + attended  # in this order, so that the layout is what comes next reads
+    return (
+        attended if added is None else added + attended
+    )  # in this order, for the memory layout that the output projection reads
 
 
 def fused(a: Attention) -> Tensor:
-    """[B,H,Tq,D] by PyTorch's fused kernel, where no view reads the attention weights."""
+    """[B,H,Tq,D] by PyTorch's fused kernel, if no view reads the attention weights."""
     bias = a.bias
     if a.causal and bias is None and a.mask is None and not a.view.hiding and a.span.start == 0:
         return functional.scaled_dot_product_attention(a.q, a.k, a.v, None, a.dropout, is_causal=True, scale=1.0)
@@ -66,7 +68,7 @@ def fused(a: Attention) -> Tensor:
 
 
 def _both(first: Tensor | None, second: Tensor | None) -> Tensor | None:
-    """Two masks as one; None hides nothing."""
+    """The conjunction of two masks; None: no mask."""
     if first is None or second is None:
         return second if first is None else first
     return first & second

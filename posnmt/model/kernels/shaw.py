@@ -1,11 +1,11 @@
 """Attention with vectors for the clipped distance (Shaw et al. 2018) on a GPU, without a Tq x Tk tensor.
 
-The kernels (`shaw_triton.py`) know neither table. They are given the key term by distance, `q . w^K_r` for the 2k+1
-distances, and give the attention weights summed by distance, which `w^V_r` then weighs. Both products, and through
-them the gradients of the tables, are PyTorch's own.
+The kernels (`shaw_triton.py`) do not read the tables of vectors. They take the key term by distance, `q . w^K_r` for
+the 2k+1 distances, and return the attention weights summed by distance, which are then multiplied by `w^V_r`. PyTorch
+computes both products, and so the gradients of the tables.
 
-Shapes: B rows, T tokens, H heads, D width of a head, R = 2k+1 distances. Inside, tokens stand before heads
-([B,T,H,..], dense), as the projections make them and read them, so that little is copied.
+Shapes: B rows, T tokens, H heads, D width of a head, R = 2k+1 distances. Internal tensors have tokens before heads
+([B,T,H,..], dense), the layout of the projections, so that little is copied.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import torch
 from torch import Tensor
 
 WIDEST = 128
-"""The widest head that is served: tiles of wider ones would not fit a GPU's registers."""
+"""The widest head supported: tiles of wider heads would not fit a GPU's registers."""
 
 
 def serves(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> bool:
-    """Whether `shaw_attention` takes these: on a GPU that Triton compiles for, in a type that it multiplies.
+    """Whether `shaw_attention` supports these arguments: on a GPU that Triton supports, in a type that it multiplies.
 
-    Under torch.compile it is left out: the compiler makes kernels of the plain form.
+    Not under torch.compile, which compiles the plain form.
     """
     return (
         q.is_cuda
@@ -40,7 +40,7 @@ def serves(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> bool:
 
 @cache
 def _compiles(device: torch.device) -> bool:
-    """Whether Triton is installed and the GPU is of a generation that it serves with bfloat16."""
+    """Whether Triton is installed and supports bfloat16 on this generation of GPU."""
     return importlib.util.find_spec("triton") is not None and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
@@ -58,17 +58,20 @@ def shaw_attention(
     """`sum_j a_ij (v_j + w^V_r)` with `a = dropout(softmax(q_i k_j + q'_i w^K_r))`, r = clip(j - i, -k, k).
 
     Args:
-        q: [B,H,T,D] queries, scaled, that meet the keys.
+        q: [B,H,T,D] scaled queries of the product with the keys.
         k, v: [B,H,T,D].
         keys: [R,D] the vectors w^K, or None.
-        values: [R,D] the vectors w^V, or None; one of the two must be there.
+        values: [R,D] the vectors w^V, or None; at least one of the two is required.
         mask: [B,1,1,T] or [1,1,1,T] bool, True where a key may be seen, or None.
         causal: hide keys to the right of each query.
         dropout: probability on the attention weights, drawn from the device's generator.
-        unturned: [B,H,T,D] the queries q' that meet w^K, where another view turns q; None: they are q.
+        unturned: [B,H,T,D] the queries q' of the product with w^K, if another view rotates q; None: q.
 
     Returns:
         [B,H,T,D]; zeros for a query that sees no key.
+
+    Raises:
+        ValueError: neither vectors on the keys nor on the values.
     """
     table = keys if keys is not None else values
     if table is None:
@@ -88,9 +91,9 @@ def shaw_attention(
 
 
 class _Attention(torch.autograd.Function):
-    """Attended values [B,T,H,D], and where asked for the attention weights summed by clipped distance [B,T,H,R].
+    """Attended values [B,T,H,D], and on request the attention weights summed by clipped distance [B,T,H,R].
 
-    The backward pass computes the weights again from the normaliser, and the dropout from its seed.
+    The backward pass recomputes the weights from the normaliser, and the dropout from its seed.
     """
 
     @staticmethod
@@ -110,7 +113,7 @@ class _Attention(torch.autograd.Function):
         from posnmt.model.kernels import shaw_triton
 
         attended = torch.empty_like(q)
-        # zeros: distances that point beyond the sentence, or to the right in a causal stack, are never written
+        # zeros: the kernel does not write distances beyond the sentence, or to the right in a causal stack
         by_distance = q.new_zeros(*q.shape[:-1], 2 * reach + 1) if weighs else None
         normaliser = torch.empty(q.shape[:-1], dtype=torch.float32, device=q.device)
         launch = shaw_triton.Launch(q, reach, causal, dropout)
@@ -126,7 +129,7 @@ class _Attention(torch.autograd.Function):
         *inputs, attended, by_distance = ctx.saved_tensors
         q, k, v, key_term = inputs[:4]
         grad = grads[0].contiguous()
-        # what the softmax takes from each query's gradients: sum_j a_ij (dL/da_ij), without going through the keys
+        # the softmax term of each query's gradients, sum_j a_ij (dL/da_ij), without a pass over the keys
         delta = (grad.float() * attended.float()).sum(-1)
         grad_by_distance = None
         if by_distance is not None:

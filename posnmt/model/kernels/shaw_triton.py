@@ -1,17 +1,17 @@
-"""The Triton kernels of `shaw.py`: online softmax over blocks of keys, weights computed again in the backward pass.
+"""The Triton kernels of `shaw.py`: online softmax over blocks of keys, weights recomputed in the backward pass.
 
-A term of the clipped distance r = clip(j - i, -k, k) is one value a query for all keys left of -k, one for all right
-of k, and different only near the diagonal. So the blocks that a program goes through are those before, near and after
-the diagonal. Before and after, the term is a column that is broadcast, and a sum by distance is a running sum a query;
-near it, each pair of query and key reads or writes its own place in a row of R = 2k+1. No two pairs write to the same
-place, since within the reach each distance has one key.
+For each query, a term of the clipped distance r = clip(j - i, -k, k) is constant for all keys left of -k and for all
+keys right of k, and varies only near the diagonal. So a program iterates over the blocks before, near and after the
+diagonal. Before and after, the term is a broadcast column, and a sum by distance is a running sum for each query; near
+it, each pair of query and key reads or writes its own element in a row of R = 2k+1. No two pairs write to the same
+element, since within the reach each distance has one key.
 
 Queries are i, keys j; a tile is [ROWS, COLUMNS], queries by keys, in float32. All tensors are dense and have tokens
-before heads: [B,T,H,D], [B,T,H,R], [B,T,H]; the mask is [B,T]. A program has a block of tokens of one `pair` of the
-B x H of row and head.
+before heads: [B,T,H,D], [B,T,H,R], [B,T,H]; the mask is [B,T]. A program computes a block of tokens of one of the
+B x H pairs of row and head.
 """
 
-# What Triton compiles has no Python types.
+# Functions that Triton compiles have no Python types.
 # mypy: disallow-untyped-defs=False
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ import triton.language as tl
 from torch import Tensor
 
 BEFORE, NEAR, AFTER = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
-"""Where the keys of a tile stand: all at distance -k or further left, around the queries, all at k or further right."""
+"""Parts of the keys: all at distance -k or further left, around the queries, all at k or further right."""
 
 
 class Launch:
-    """How the kernels are started for one call of attention: the grid, and what they are compiled for."""
+    """The launch configuration of the kernels for one call of attention: the grid and the compile-time constants."""
 
     def __init__(self, q: Tensor, reach: int, causal: bool, dropout: float) -> None:
         batch, self.tokens, self.heads, width = q.shape
         exact = q.dtype == torch.float32 and torch.get_float32_matmul_precision() == "highest"
-        # the largest tiles that the registers hold: of larger ones the compiler keeps thousands of bytes elsewhere
+        # the largest tiles that fit the registers: the compiler spills thousands of bytes of larger ones
         small = q.dtype == torch.float32 or width > 64 or self.tokens <= 32
         block = 16 if exact else 32 if small else 64
         self.grid = (batch * self.heads * triton.cdiv(self.tokens, block),)
@@ -91,7 +91,7 @@ def forward(
             k = _rows(K, at_j, j, tokens, D, WIDTH)
             logits = _logits(q, k, KeyTerm, Mask, pair, heads, at_i, i, j, tokens, part, REACH, CAUSAL, PRECISION)
             higher = tl.maximum(highest, tl.max(logits, 1))
-            base = tl.where(higher == float("-inf"), 0.0, higher)  # a query that has seen no key yet
+            base = tl.where(higher == float("-inf"), 0.0, higher)  # no key seen so far
             weights = tl.exp(logits - base[:, None])
             rescale = tl.exp(highest - base)
             highest = higher
@@ -105,7 +105,7 @@ def forward(
                 right = right * rescale + _right(weights, i, j, part, REACH)
     seen = total > 0
     total = tl.where(seen, total, 1.0)
-    # infinite for a query that sees no key: every weight computed from it is then 0
+    # infinite for a query that sees no key, so that every weight computed from it is 0
     normaliser = tl.where(seen, highest + tl.log(total), float("inf"))
     tl.store(Normaliser + at_i, normaliser, mask=i < tokens)
     _store_rows(Attended, attended / total[:, None], at_i, i, tokens, D, WIDTH)
@@ -115,7 +115,7 @@ def forward(
         low, high = _bounds(NEAR, first, tokens, REACH, ROWS, COLUMNS)
         if CAUSAL:
             high = tl.minimum(high, first + ROWS)
-        # within the reach a weight is stored, not summed, so the few tiles are computed again, now normalised
+        # within the reach weights are stored, not summed, so these few tiles are recomputed, now normalised
         for start in range(low, high, COLUMNS):
             j = start + tl.arange(0, COLUMNS)
             k = _rows(K, j * heads, j, tokens, D, WIDTH)
@@ -212,7 +212,7 @@ def backward_keys(
     grad_k = tl.zeros((COLUMNS, WIDTH), tl.float32)
     grad_v = tl.zeros((COLUMNS, WIDTH), tl.float32)
     for part in tl.static_range(2 if CAUSAL else 3):
-        # keys stand before the queries that come after them
+        # the keys before a query are to its left: the parts are mirrored
         low, high = _bounds(2 - part, first, tokens, REACH, COLUMNS, ROWS)
         if CAUSAL:
             low = tl.maximum(low, first // ROWS * ROWS)
@@ -240,14 +240,14 @@ def backward_keys(
 
 @triton.jit
 def _program(tokens, OWN: tl.constexpr):
-    """The pair and the first token of this program. Those of a pair stand together: its keys stay in the cache."""
+    """The pair and the first token of this program. Programs of a pair are adjacent, so its keys stay in the cache."""
     blocks = tl.cdiv(tokens, OWN)
     return tl.program_id(0) // blocks, tl.program_id(0) % blocks * OWN
 
 
 @triton.jit
 def _bounds(part: tl.constexpr, first, tokens, REACH: tl.constexpr, OWN: tl.constexpr, OTHER: tl.constexpr):
-    """Where the blocks of OTHER tokens begin and end that are before, near or after the OWN tokens from first."""
+    """Start and end of the blocks of OTHER tokens that are before, near or after the OWN tokens from first."""
     near = tl.maximum(first - REACH + 1, 0) // OTHER * OTHER
     after = tl.minimum(tl.cdiv(first + OWN - 1 + REACH, OTHER) * OTHER, tokens)
     if part == BEFORE:
@@ -261,9 +261,9 @@ def _bounds(part: tl.constexpr, first, tokens, REACH: tl.constexpr, OWN: tl.cons
 
 @triton.jit
 def _origin(pair, tokens, heads):
-    """Index of a pair's first token among B x T x H; token t is t x heads further, which 32 bits hold.
+    """Index of a pair's first token among B x T x H; token t is t x heads further, an offset of 32 bits.
 
-    Offsets of 64 bits for each place of a tile would not leave enough registers.
+    Offsets of 64 bits for each element of a tile would take too many registers.
     """
     return (pair // heads).to(tl.int64) * tokens * heads + pair % heads
 
@@ -277,7 +277,7 @@ def _rows(X, places, t, tokens, D: tl.constexpr, WIDTH: tl.constexpr):
 
 @triton.jit
 def _store_rows(X, rows, places, t, tokens, D: tl.constexpr, WIDTH: tl.constexpr):
-    """Vectors [.,WIDTH] of tokens, as far as there are tokens and D goes."""
+    """Store vectors [.,WIDTH] of tokens, within the sentence and within D."""
     d = tl.arange(0, WIDTH)
     inside = (t < tokens)[:, None] & (d < D)[None, :]
     tl.store(X + places[:, None] * D + d[None, :], rows.to(X.dtype.element_ty), mask=inside)
@@ -314,7 +314,7 @@ def _grad_weights(
 
 @triton.jit
 def _kept(Seed, pair, i, j, tokens, DROPOUT: tl.constexpr):
-    """A tile of what dropout multiplies weights with: 0, or 1 / (1 - DROPOUT); the same for the same seed, i and j.
+    """A tile of dropout factors: 0, or 1 / (1 - DROPOUT); a function of seed, i and j.
 
     Philox of 7 rounds passes every test of its authors (Salmon et al. 2011, section 4).
     """
@@ -324,7 +324,7 @@ def _kept(Seed, pair, i, j, tokens, DROPOUT: tl.constexpr):
 
 @triton.jit
 def _by_distance(Table, at_i, i, j, tokens, part: tl.constexpr, REACH: tl.constexpr):
-    """A tile of the values that the queries' rows of a table [.,R] hold for the distances to the keys."""
+    """A tile of the values in the queries' rows of a table [.,R] for the distances to the keys."""
     rows = Table + at_i * (2 * REACH + 1)
     inside = (i < tokens)[:, None]
     if part == BEFORE:
@@ -363,13 +363,13 @@ def _right(tile, i, j, part: tl.constexpr, REACH: tl.constexpr):
 
 @triton.jit
 def _store_column(Table, column, values, at_i, i, tokens, REACH: tl.constexpr):
-    """One column of the queries' rows of a table [.,R]."""
+    """Store one column of the queries' rows of a table [.,R]."""
     tl.store(Table + at_i * (2 * REACH + 1) + column, values.to(Table.dtype.element_ty), mask=i < tokens)
 
 
 @triton.jit
 def _store_near(Table, tile, at_i, i, j, tokens, REACH: tl.constexpr):
-    """Each value of a tile that is within the reach, in the place of its distance in a table [.,R]."""
+    """Store each value of a tile within the reach at its distance in a table [.,R]."""
     distances = j[None, :] - i[:, None]
     inside = (i < tokens)[:, None] & (j < tokens)[None, :] & (distances > -REACH) & (distances < REACH)
     places = Table + at_i[:, None] * (2 * REACH + 1) + (distances + REACH)
