@@ -28,7 +28,8 @@ _SIZE = (
     "model.size", "model.d_model", "model.feed_forward", "model.heads", "model.encoder.layers", "model.decoder.layers",
 )  # fmt: skip
 _MAY_BE_AUTO = (
-    "data.max_length", "data.held_out", "subword.vocabulary", "subword.character_coverage",
+    "data.max_length", "data.held_out",
+    "subword.vocabulary", "subword.character_coverage", "subword.normalisation",
     "model.system", "model.size", "model.dropout", "model.tie_embeddings",
     "train.batch", "train.optimizer", "train.learning_rate", "train.schedule.warmup", "train.schedule.cooldown",
     "train.evaluate_every", "train.average", "train.bleu_tokenizer",
@@ -96,6 +97,8 @@ def for_text(tree: Tree, corpus: Survey, languages: tuple[str | None, str | None
         thousands = 1000 * max(1, min(32, round(8 * math.sqrt(corpus.characters / 2e6))))
         settings["subword.vocabulary"] = max(2 * corpus.alphabet, min(thousands, corpus.characters // 10))
         settings["subword.character_coverage"] = 0.9995 if corpus.alphabet > 1000 else 1.0
+        if corpus.target.language in ("japanese", "chinese"):  # whose signs are full-width ones
+            settings["subword.normalisation"] = "identity"
     return _left_out(tree, settings)
 
 
