@@ -18,7 +18,7 @@ demo: $(READY)
 
 # A process a core, each with one thread, and a file of tests at a time; tests that need more threads start them.
 test: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n auto --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -m "not slow" -n auto --dist loadfile --no-loadscope-reorder
 
 # Minutes of training on real corpora from ../shared/data (skipped where they are absent).
 test-slow: $(READY)
