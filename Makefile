@@ -17,12 +17,15 @@ demo: $(READY)
 	$(BIN)/posnmt demo --out demo/$$(date +%Y-%m-%d-%H%M%S)
 
 # A process a core, each with one thread, and a file of tests at a time; tests that need more threads start them.
+TEST := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n auto
 test: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n auto --dist loadfile --no-loadscope-reorder
+	$(TEST) -m "not slow" --dist loadfile --no-loadscope-reorder
 
-# Minutes of training on real corpora from ../shared/data (skipped where they are absent).
+# Whole studies, the whole demo, compiling; then minutes of training on real corpora from ../shared/data, with all cores
+# (skipped where the corpora are absent, as on CI).
 test-slow: $(READY)
-	$(BIN)/python -m pytest -m slow
+	$(TEST) -m slow --ignore tests/slow/test_real_corpora.py --durations=20
+	$(BIN)/python -m pytest -m slow tests/slow/test_real_corpora.py -rs
 
 # Schemes against other people's implementations, with copied weights. OpenNMT-py is installed alone: it asks for an old
 # PyTorch, and its attention runs with a new one.

@@ -17,7 +17,9 @@ settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 
-FIRST = ("tests/system/", "tests/study/test_study_resume", "tests/train/test_sharding", "tests/train/test_crash")
+FIRST = tuple(
+    f"tests/{name}" for name in ("system/", "train/test_sharding", "train/test_resume", "train/test_crash", "workflow/")
+)
 """Files that take longest: begun first, so that no process is left with one of them at the end."""
 
 

@@ -123,7 +123,8 @@ def test_kendall_tau_counts_pairs(places):
 
 
 @pytest.mark.skipif(
-    shutil.which("eflomal-align", path=Path(sys.executable).parent) is None, reason="eflomal is not installed"
+    shutil.which("eflomal-align", path=Path(sys.executable).parent) is None,
+    reason="eflomal is not installed: pip install 'posnmt[reorder]', beside a C compiler",
 )
 def test_eflomal_finds_the_gold_alignments_of_the_artificial_pair():
     pairs = list(generate(1500, 3, 14, seed=1))

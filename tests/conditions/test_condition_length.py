@@ -17,8 +17,9 @@ from posnmt.conditions.text import parallel_text
 from posnmt.config.schema import Subword
 from posnmt.data.subword import Subwords
 from posnmt.errors import UserError
+from shared import SHARED, needs
 
-MANPAGES = Path(__file__).parents[3] / "shared" / "data" / "ende_manpages"
+MANPAGES = SHARED / "ende_manpages"
 WORDS = choose_unit("words")
 
 
@@ -251,7 +252,7 @@ def test_faulty_text_leaves_nothing(tmp_path, corpus, command):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.skipif(not MANPAGES.exists(), reason="the manual pages of ../shared/data are absent")
+@needs(MANPAGES.name)
 def test_a_real_corpus(tmp_path):
     text = parallel_text(MANPAGES / "test.en", MANPAGES / "test.de")
     parts = length_split(tmp_path / "out", text, WORDS, 5)["statistics"]["parts"]

@@ -14,7 +14,7 @@ from posnmt.corpora.spec import Remote, TestSet
 from posnmt.errors import UserError
 
 NO_MTDATA = pytest.mark.skipif(
-    shutil.which("mtdata") is None, reason="mtdata is not installed; it is a program of its own (posnmt[data])"
+    shutil.which("mtdata") is None, reason="mtdata is not installed: it wants other versions than constraints.txt has"
 )
 # Lines of mtdata 0.5.1's index, shortened to what is read.
 INDEX = {

@@ -3,7 +3,6 @@
 import os
 import pickle
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +13,8 @@ from sacremoses import MosesTokenizer, MosesTruecaser
 from posnmt.data import moses
 from posnmt.data.moses import MosesTokeniser
 from posnmt.data.tokenise import TruecaseLearner, Truecaser
+from shared import SHARED, needs
 
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 LANGUAGES = ["en", "fr", "de", "fi", "cs", "ja", "ko", "xx"]
 # Everything that a rule looks at, and what is rare: other blanks, signs beyond the first plane, control characters.
 WORDS = [
@@ -79,7 +78,7 @@ def test_lines_at_the_edges_of_the_rules(language: str, line: str) -> None:
     assert told_apart(language, [line, f"{line} b", f"b {line}"]) == []
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the corpora are not here")
+@needs("")
 @pytest.mark.parametrize(
     ("language", "path"),
     [

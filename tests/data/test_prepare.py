@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from prepare_case import (
     NOUNS,
-    SHARED,
     SOURCE,
     TARGET,
     configure,
@@ -30,6 +29,7 @@ from posnmt.config.schema import Config, Data, Subword
 from posnmt.data import prepare as prepare_module
 from posnmt.data.prepare import prepare, table
 from posnmt.errors import UserError
+from shared import SHARED, needs
 
 
 @pytest.fixture
@@ -428,7 +428,7 @@ def test_subwords_come_from_a_sample_that_only_its_size_changes(folder: Path) ->
     assert capped.text.source.subwords.model == model(sample=50), "a length cap leaves the vocabulary alone"
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the real corpora are not here")
+@needs("ende_manpages")
 def test_real_corpus(tmp_path: Path) -> None:
     corpus = {"source": "dev.en", "target": "dev.de", "documents": "dev.ids"}
     config = configure(SHARED / "ende_manpages", {"vocabulary": 3000}, train=corpus, dev=None)

@@ -7,7 +7,6 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prepare_case import SHARED
 from sacrebleu.tokenizers.tokenizer_ja_mecab import TokenizerJaMecab
 
 from posnmt.config import segmenters
@@ -15,6 +14,7 @@ from posnmt.config.segmenters import word_tokeniser
 from posnmt.data.segment import Segmenter
 from posnmt.data.tokenise import Words
 from posnmt.errors import UserError
+from shared import SHARED, missing
 
 MECAB, JIEBA = Segmenter("mecab"), Segmenter("jieba")
 BLANK = re.compile("[ \t\n\v]")  # what MeCab takes for blanks
@@ -40,7 +40,7 @@ def sacrebleu() -> TokenizerJaMecab:
 def real_lines(file: str) -> list[str]:
     path = SHARED / file
     if not path.exists():
-        pytest.skip(f"the corpus {file} is not here")
+        pytest.skip(missing(file))
     opener = lzma.open if path.suffix == ".xz" else open
     with opener(path, "rt", encoding="utf-8", newline="\n") as stream:
         return [line.rstrip("\n") for line in stream][:1500]

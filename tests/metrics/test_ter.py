@@ -1,7 +1,6 @@
 """TER's edits are sacreBLEU's, line by line: its band, its limits, its choice among equals."""
 
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +12,9 @@ from posnmt.metrics import ter, ter_tables
 from posnmt.metrics.ter import ter_statistics
 from posnmt.metrics.ter_pairs import pairs_of
 from posnmt.metrics.ter_tables import STEEPEST, Moves, Tables
+from shared import SHARED, needs
 
-SETS = Path(__file__).resolve().parents[3] / "shared" / "data" / "deen_wmt_news" / "sets"
+SETS = SHARED / "deen_wmt_news" / "sets"
 WORDS = [f"w{number}" for number in range(200)]
 
 
@@ -147,7 +147,7 @@ def test_alignments_and_moves_are_those_of_sacrebleu_s_table(longest, vocabulary
         assert tables.moved(move).tolist() == [oracle(moved)[0]]
 
 
-@pytest.mark.skipif(not SETS.is_dir(), reason="the news test sets of ../shared/data are not here")
+@needs("deen_wmt_news/sets")
 @pytest.mark.parametrize(
     ("output", "reference", "count"),
     [

@@ -134,8 +134,8 @@ def test_a_batch_shrinks_in_round_steps():
 @pytest.mark.parametrize("beam", [1, 4])
 def test_workers_give_what_one_gives(beam):
     torch.set_num_threads(2)
-    model, workers, decode = tiny.build(system="relative"), Workers(), Decode(beam=beam, max_extra=4, batch=300)
-    sources = [[], *texts(200)]
+    model, workers, decode = tiny.build(system="relative"), Workers(), Decode(beam=beam, max_extra=4, batch=100)
+    sources = [[], *texts(60)]
     one, several = (translate_subwords([model], sources, decode, torch.device("cpu"), each) for each in (None, workers))
     workers.close()
     assert [[h.tokens for h in found] for found in one] == [[h.tokens for h in found] for found in several]

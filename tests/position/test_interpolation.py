@@ -48,15 +48,20 @@ def test_every_sinusoid_of_a_model_is_of_a_divided_position(name, monkeypatch):
     torch.testing.assert_close(got, other(source, None, target), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", SCHEMES)
-@pytest.mark.parametrize("causal", [False, True])
+STACKS = {causal: Stack(d_model=16, heads=4, layers=2, causal=causal, max_length=32) for causal in (False, True)}
+
+
+def serves(name, causal):
+    kind = scheme_class(name)
+    return not kind.refuses(STACKS[causal], kind.Settings())
+
+
+@pytest.mark.parametrize(
+    ("name", "causal"), [(name, causal) for name in SCHEMES for causal in STACKS if serves(name, causal)]
+)
 def test_a_scheme_that_holds_sinusoids_divides_all_of_them(name, causal):
     """Over the registry, so that a scheme of tomorrow is asked as well."""
-    stack = Stack(d_model=16, heads=4, layers=2, causal=causal, max_length=32)
-    kind = scheme_class(name)
-    if kind.refuses(stack, kind.Settings()):
-        pytest.skip(f"{name} does not serve such a stack")
-    scheme = build(SchemeChoice(scheme=name), stack)
+    scheme = build(SchemeChoice(scheme=name), STACKS[causal])
     holders = [part for part in scheme.modules() if isinstance(part, Sinusoidal)]
     plain = [part.factor for part in holders]
     known = scheme.interpolate(4.0)

@@ -22,7 +22,8 @@ from tiny import settings
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_a_registered_scheme(name):
-    check_scheme(scheme_class(name))
+    """One layer each: test_every_model in test_seam.py has several."""
+    check_scheme(scheme_class(name), layers=1)
 
 
 class Nearness(LayerPosition):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from metrics_case import texts
+from report_case import without_figures
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from posnmt.analyse.additive import Additive
@@ -109,7 +110,8 @@ def command(tmp_path):
         files[files.index("a=a")] = f"a={tmp_path / 'a'}"
         out = tmp_path / f"out{wanted}"
         options = ["--samples", "0", "--processes", "1", "--out", str(out), "--examples", wanted]
-        done = CliRunner().invoke(main, ["analyse", *files, *options])
+        with without_figures():
+            done = CliRunner().invoke(main, ["analyse", *files, *options])
         page, results = out / "report.html", out / "results.json"
         return done, page.read_text(encoding="utf-8") if page.exists() else "", results
 

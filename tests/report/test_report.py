@@ -6,7 +6,7 @@ from statistics import mean
 from xml.etree import ElementTree
 
 import pytest
-from report_case import analysed, everything, noisy, sentences
+from report_case import analysed, everything, noisy, sentences, without_figures
 
 from posnmt.analyse.measure import Resampling
 from posnmt.report.charts import MOST_DISTRIBUTIONS, charts
@@ -137,7 +137,8 @@ def test_seeds_with_different_shares_of_swapped_words_are_curves_of_their_own(tm
     lines = sentences()
     outputs = {"a:1": noisy(lines, 0.2, 1), "a:2": noisy(lines, 0.3, 2), "b": lines}
     swapped = {("a:1", 0.1): lines, ("a:2", 0.2): lines, ("b", 0.2): lines}
-    results = analysed(tmp_path, outputs, swapped, metrics=["bleu"])
+    with without_figures():
+        results = analysed(tmp_path, outputs, swapped, metrics=["bleu"])
     (chart,) = charts(results)["swap"]
     curves = chart.panels[0].curves
     assert [curve.name for curve in curves] == ["a:1", "a:2", "b"]
@@ -171,7 +172,10 @@ def test_histograms_hold_every_sentence(whole):
 
 def test_of_many_bins_those_beyond_training_and_the_longest_are_drawn(tmp_path):
     lines = sentences(240)
-    results = analysed(tmp_path, {"a": lines}, references=lines, bin_width=2, max_trained_length=17, metrics=["bleu"])
+    with without_figures():
+        results = analysed(
+            tmp_path, {"a": lines}, references=lines, bin_width=2, max_trained_length=17, metrics=["bleu"]
+        )
     shown = charts(results)["distribution"]
     assert len(shown) == MOST_DISTRIBUTIONS
     assert [chart.name.split("-")[2] for chart in shown] == ["6", "8", "10", "12", "14", "16", "18", "20"]
@@ -220,7 +224,8 @@ def test_the_page_shows_intervals_and_what_is_more_than_chance(whole, page):
 
 
 def test_without_samples_swaps_and_seeds_the_page_has_none_of_them(tmp_path):
-    analysed(tmp_path, {"ours": sentences(), "other": noisy(sentences(), 0.3, 1)}, resampling=Resampling(0))
+    with without_figures():
+        analysed(tmp_path, {"ours": sentences(), "other": noisy(sentences(), 0.3, 1)}, resampling=Resampling(0))
     page = page_of(tmp_path)
     text = "".join(page.words)
     for absent in ("95 % ", "More than chance?", "Bands:", "Several seeds", "swapped words", "Shaded"):
@@ -239,7 +244,10 @@ def test_hardly_anything_to_show(tmp_path, lines):
 def test_twenty_systems_are_told_apart_and_have_no_bands(tmp_path):
     styles = [(line_style(number), marker_style(number)) for number in range(len(SERIES) * len(MARKERS) * len(STROKES))]
     assert len({str(style) for style in styles}) == len(styles)
-    results = analysed(tmp_path, {f"system {n}": noisy(sentences(), n / 25, n) for n in range(20)}, metrics=["bleu"])
+    with without_figures():
+        results = analysed(
+            tmp_path, {f"system {n}": noisy(sentences(), n / 25, n) for n in range(20)}, metrics=["bleu"]
+        )
     chart = charts(results)["length"][0]
     svg = draw([chart])[chart.name].svg
     assert all(f">system {number}<" in svg for number in range(20))
@@ -250,7 +258,7 @@ def test_twenty_systems_are_told_apart_and_have_no_bands(tmp_path):
 def test_same_input_same_bytes(tmp_path):
     outputs = {"a:1": noisy(sentences(), 0.2, 1), "a:2": noisy(sentences(), 0.3, 2)}
     for name in ("one", "two"):
-        analysed(tmp_path, outputs, {("a:1", 0.5): sentences()}, metrics=["bleu"], out=tmp_path / name)
+        analysed(tmp_path, outputs, {("a:1", 0.5): sentences()}, metrics=["bleu"], bin_width=12, out=tmp_path / name)
     files = {path.relative_to(tmp_path / "one"): path for path in (tmp_path / "one").rglob("*") if path.is_file()}
     assert len(files) > 20
     for name, path in files.items():
@@ -259,7 +267,7 @@ def test_same_input_same_bytes(tmp_path):
 
 def test_figures_show_names_bins_and_shade_in_the_width_of_a_column(tmp_path):
     outputs = {"ours": noisy(sentences(), 0.3, 1), "_theirs": sentences(), "日本語 $x$": noisy(sentences(), 0.1, 2)}
-    analysed(tmp_path, outputs, bin_edges=[3, 6, 10], max_trained_length=7)
+    analysed(tmp_path, outputs, bin_edges=[3, 6, 10], max_trained_length=7, metrics=["bleu"])
     svg = (tmp_path / "out/figures/bleu-by-length.svg").read_text(encoding="utf-8")
     for words in (">ours<", ">_theirs<", ">日本語 $x$<", ">0-2<", ">10-<", ">n=6<", "length not in training",
                   "partly in training"):  # fmt: skip

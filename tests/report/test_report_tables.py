@@ -291,7 +291,9 @@ def test_what_spans_columns_is_underlined():
     checked(text)
 
 
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+@pytest.mark.skipif(
+    shutil.which("pdflatex") is None, reason="pdflatex is not installed: apt-get install texlive-latex-base"
+)
 def test_latex_reads_all_tables(hard, whole, tmp_path):
     inputs = [rf"\input{{{path}}}\clearpage" for folder in (hard, whole[0]) for path in (folder / "tables").iterdir()]
     lines = [r"\documentclass[twocolumn]{article}", r"\usepackage{booktabs}", r"\begin{document}", *inputs]

@@ -9,20 +9,15 @@ import pytest
 
 from posnmt.resolve import load
 from posnmt.train.loop import train
+from shared import SHARED, needs
 
 ROOT = Path(__file__).parents[2]
-DATA = ROOT.parent / "shared" / "data"
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not DATA.exists(), reason="needs the real corpora in ../shared/data, which are not in the repository"
-    ),
-]
+pytestmark = [pytest.mark.slow, needs("")]
 
 
 @pytest.mark.parametrize(("name", "least"), [("multi30k-en-de", 10.0), ("tanaka-en-ja", 8.0)])
 def test_five_minutes_of_a_shipped_config(name, least, tmp_path, monkeypatch):
-    monkeypatch.setenv("POSNMT_DATA", str(DATA))
+    monkeypatch.setenv("POSNMT_DATA", str(SHARED))
     config = load(ROOT / "configs" / f"{name}.yaml", ["train.minutes=5", f"data.store={tmp_path / 'stores'}"])
     run = train(config, tmp_path / "run")
     dev = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines() if '"dev"' in line]

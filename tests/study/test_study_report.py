@@ -9,12 +9,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from study_report_case import (
-    FAILED,
-    Page,
-    made_runs,
-    made_study,
-)
+from study_report_case import FAILED, Page, made_runs, made_study
 
 from posnmt.study import published
 from posnmt.study.grid import Cell, Grid, Head, Row, Sheet

@@ -128,7 +128,6 @@ def submitted(jobs, out, key, given):
 
 
 def test_a_job_is_told_what_its_step_asks_for_and_the_next_one_nothing_of_it(slurm, tmp_path):
-    pytest.importorskip("submitit")
     jobs, out = cluster.Cluster(tmp_path / "study", "slurm", None), tmp_path / "study"
     asked = ByKind.model_validate({"train": {"gpus": 1, "cores": 8, "memory": 32, "hours": 24, "partition": "a100"}})
     submitted(jobs, out, "train", asked.of("train"))
@@ -144,7 +143,6 @@ def test_a_job_is_told_what_its_step_asks_for_and_the_next_one_nothing_of_it(slu
 
 @pytest.mark.parametrize(("jobs", "most"), [(None, cluster.JOBS_AT_ONCE), (2, 2)])
 def test_jobs_at_once_are_bounded(slurm, tmp_path, jobs, most):
-    pytest.importorskip("submitit")
     made, out = cluster.Cluster(tmp_path / "study", "slurm", jobs), tmp_path / "study"
     made._active = most - 1
     assert made.has_capacity(Resources())

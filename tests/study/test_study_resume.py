@@ -1,4 +1,7 @@
-"""A study that is stopped again and again while it trains ends with what an undisturbed one ends with."""
+"""A study that is stopped again and again while it trains ends with what an undisturbed one ends with.
+
+`make test` has its step that trains, in one process; the whole study, with real signals, is slow.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import yaml
+from training_case import StopAt
+
+import corpus
+from posnmt.data.text import TextPipeline
+from posnmt.interrupt import Interrupted
+from posnmt.study import steps
+from posnmt.workflow.kind import Context, Resources
 
 ROOT = Path(__file__).parents[2]
 EVERY, STEPS = 12, 48
@@ -121,6 +132,7 @@ def weights(path):
     return json.loads(whole[8:end]), whole[end:]
 
 
+@pytest.mark.slow
 def test_a_study_stopped_while_it_trains_ends_like_an_undisturbed_one(undisturbed, tmp_path):
     """Each attempt is made from another working directory, and the study's folder is moved once."""
     out = tmp_path / "first" / "study"
@@ -147,3 +159,81 @@ def test_a_study_stopped_while_it_trains_ends_like_an_undisturbed_one(undisturbe
     tables = [(each / "tables" / "table-1.csv").read_bytes() for each in (out, undisturbed)]
     assert tables[0] == tables[1]
     assert not checkpoints(out)
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """Settings and inputs of a step that trains."""
+    folder = tmp_path_factory.mktemp("prepared")
+    config = yaml.safe_load(corpus.make(folder, pairs=60).read_text())
+    texts = {name: folder / name for name in ("train", "dev")}
+    for name, text in texts.items():
+        text.mkdir()
+        for side in steps.SIDES:
+            shutil.copy(folder / "corpus" / f"{name}.{side}", text / side)
+    (folder / "prepared").mkdir()
+    parts = {section: config[section] for section in ("subword", "model")}
+    steps.prepare(Context(folder / "prepared", {"config": parts, "part": None}, texts, {}, Resources(), print))
+    training = {"dev_bleu": False, "best_by": "perplexity", "steps": 5, "evaluate_every": 2}
+    tree = {**parts, "train": {**config["train"], **training}}
+    return {"config": tree, "part": None}, {**texts, "prepared": folder / "prepared"}
+
+
+def trained(prepared, folder):
+    """Do the step in a folder; the weights, and the lines of the log."""
+    folder.mkdir(exist_ok=True)
+    steps.train(Context(folder, *prepared, {}, Resources(), lambda line: None))
+    assert not (folder / "run" / "checkpoints").exists()
+    lines = [json.loads(line) for line in (folder / "run" / "metrics.jsonl").read_text().splitlines()]
+    files = [weights(path) for path in sorted((folder / "run").glob("*.safetensors"))]
+    return files, [[line.get(key) for key in ("kind", "step", "loss", "perplexity")] for line in lines]
+
+
+@pytest.fixture(scope="module")
+def step(prepared, tmp_path_factory):
+    """What the step gives that nothing disturbs."""
+    return trained(prepared, tmp_path_factory.mktemp("step"))
+
+
+def test_a_step_that_was_told_to_stop_goes_on_from_there(prepared, step, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        StopAt(3, patch)
+        with pytest.raises(Interrupted, match="stopped after step 3"):
+            trained(prepared, tmp_path / "step")
+    begun = (tmp_path / "step" / "run" / "metrics.jsonl").read_bytes()
+    assert trained(prepared, tmp_path / "step") == step
+    assert (tmp_path / "step" / "run" / "metrics.jsonl").read_bytes().startswith(begun)
+
+
+class Killed(BaseException):
+    """Nothing catches it, as nothing is done after a kill."""
+
+
+def test_a_step_that_was_killed_while_it_made_its_run_begins_again(prepared, step, tmp_path, monkeypatch):
+    def killed(pipeline, folder):
+        save(pipeline, folder)
+        raise Killed
+
+    save = TextPipeline.save
+    with monkeypatch.context() as patch:
+        patch.setattr(TextPipeline, "save", killed)
+        with pytest.raises(Killed):
+            trained(prepared, tmp_path / "step")
+    (tmp_path / "step" / "run").mkdir(exist_ok=True)  # a kill may leave it, without its configuration
+    assert trained(prepared, tmp_path / "step") == step
+
+
+def test_a_step_that_was_killed_while_it_removed_checkpoints_trains_no_more(prepared, step, tmp_path, monkeypatch):
+    def killed(path, *arguments, **options):
+        if Path(path).name == "checkpoints":
+            for file in Path(path).glob("*/model.safetensors"):
+                file.unlink()
+            raise Killed
+        remove(path, *arguments, **options)
+
+    remove = shutil.rmtree
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", killed)
+        with pytest.raises(Killed):
+            trained(prepared, tmp_path / "step")
+    assert trained(prepared, tmp_path / "step") == step

@@ -10,7 +10,6 @@ from posnmt.data.prepare import prepare
 from posnmt.data.store import Store
 from posnmt.errors import UserError
 
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 NOUNS = ["cat", "dog", "house", "tree", "river", "stone", "bird", "friend", "letter", "window"]
 VERBS = ["sees", "likes", "finds", "paints", "follows"]
 

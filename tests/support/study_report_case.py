@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
 import yaml
-from report_case import report_of
+from report_case import report_of, without_figures
 
 from posnmt.analyse.measure import Resampling
 from posnmt.study.claims import Claim
@@ -142,10 +142,11 @@ def made_analysis(folder, outputs, swapped, source, reference):
             name = f"{label}:{seed}" if seeds > 1 else label
             others[name, 0.2] = write_lines(folder / f"{system}-{seed}-swapped.txt", worsened(lines, 0.3, seed))
             listed.append({"name": name, "system": system, "training": training, "seed": seed, "share": 0.2})
-    report_of(
-        source, reference, files, swapped=others, bin_edges=[5, 10], max_trained_length=9,
-        resampling=Resampling(samples=100), out=folder,
-    )  # fmt: skip
+    with without_figures():
+        report_of(
+            source, reference, files, swapped=others, bin_edges=[5, 10], max_trained_length=9,
+            resampling=Resampling(samples=100), out=folder,
+        )  # fmt: skip
     (folder / "outputs.json").write_text(json.dumps(listed))
 
 

@@ -1,4 +1,4 @@
-"""The real commands, end to end, in processes of their own."""
+"""The real commands, end to end; of each something in a process of its own."""
 
 from __future__ import annotations
 
@@ -7,28 +7,15 @@ import json
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import corpus
+import posnmt.demo
+from commands import process, refused, run
 from posnmt.data.text import TextPipeline
-
-
-def posnmt(*arguments, status=0, stdin=None):
-    """Run a command; its standard output and error."""
-    command = [sys.executable, "-m", "posnmt", *map(str, arguments)]
-    done = subprocess.run(command, input=stdin, capture_output=True, check=False)
-    assert done.returncode == status, done.stderr.decode()
-    assert status == 1 or b"Traceback" not in done.stderr
-    return done.stdout.decode(), done.stderr.decode()
-
-
-def refused(*arguments, stdin=None):
-    """The error lines of a command that refuses."""
-    out, err = posnmt(*arguments, status=2, stdin=stdin)
-    assert out == ""
-    return [line for line in err.split("\n") if line.startswith("error: ")]
 
 
 @pytest.fixture(scope="module")
@@ -36,10 +23,10 @@ def trained(tmp_path_factory):
     """A folder with a corpus, config.yaml and two trained runs that share a store."""
     folder = tmp_path_factory.mktemp("trained")
     path = corpus.memorised(folder)
-    out, err = posnmt("train", path, "--out", folder / "relative")
+    out, err = process("train", path, "--out", folder / "relative")
     assert out == f"{folder / 'relative'}\n"
     assert re.search(r"step 150  dev perplexity [\d.]+  BLEU [\d.]+", err)
-    posnmt("train", path, "--out", folder / "learned", "--set", "model.system=learned", "--set", "model.max_length=60")
+    run("train", path, "--out", folder / "learned", "--set", "model.system=learned", "--set", "model.max_length=60")
     return folder
 
 
@@ -49,26 +36,24 @@ def lines(text):
 
 def test_translate_gives_one_line_for_one_line_in_order(trained):
     source = trained / "corpus" / "dev.source"
-    out, err = posnmt("translate", trained / "relative", "--input", source)
+    out, err = run("translate", trained / "relative", "--input", source)
     assert len(lines(out)) == 20
     assert "Traceback" not in err
     turned = "\n".join(lines(source.read_text())[::-1]) + "\n"
-    back, _ = posnmt("translate", trained / "relative", "--batch", 1, stdin=turned.encode())
+    back, _ = process("translate", trained / "relative", "--batch", 1, stdin=turned.encode())
     assert lines(back)[::-1] == lines(out)
 
 
 def test_translate_reports_the_scores_that_score_prints(trained, tmp_path):
     source = trained / "corpus" / "dev.source"
-    out, _ = posnmt(
-        "translate", trained / "relative", "--input", source, "--beam", 3, "--nbest", 3, "--format", "jsonl"
-    )
+    out, _ = run("translate", trained / "relative", "--input", source, "--beam", 3, "--nbest", 3, "--format", "jsonl")
     records = [json.loads(line) for line in lines(out)]
     assert [record["line"] for record in records] == list(range(1, 21))
     flat = [(record["source"], each) for record in records for each in record["hypotheses"]]
     assert len(flat) == 60
     (tmp_path / "s").write_text("".join(text + "\n" for text, _ in flat))
     (tmp_path / "t").write_text("".join(each["text"] + "\n" for _, each in flat))
-    scored, _ = posnmt("score", trained / "relative", "--source", tmp_path / "s", "--target", tmp_path / "t")
+    scored, _ = process("score", trained / "relative", "--source", tmp_path / "s", "--target", tmp_path / "t")
     # `score` cuts the text anew: where search wrote a word in another cut, it is another output
     target = TextPipeline.load(trained / "relative" / "text").target
     pieces = target.subwords.pieces
@@ -86,7 +71,7 @@ def test_translate_reports_the_scores_that_score_prints(trained, tmp_path):
 def test_n_best_text_and_compressed_input(trained, tmp_path):
     packed = tmp_path / "in.gz"
     packed.write_bytes(gzip.compress((trained / "corpus" / "dev.source").read_bytes()))
-    out, _ = posnmt("translate", trained / "relative", "--input", packed, "--output", tmp_path / "o", "--nbest", 2)
+    out, _ = run("translate", trained / "relative", "--input", packed, "--output", tmp_path / "o", "--nbest", 2)
     assert out == ""
     rows = [line.split("\t") for line in lines((tmp_path / "o").read_text())]
     assert [int(number) for number, _, _ in rows] == [n for n in range(1, 21) for _ in range(2)]
@@ -94,19 +79,19 @@ def test_n_best_text_and_compressed_input(trained, tmp_path):
 
 
 def test_empty_lines_and_crlf_are_kept_and_said(trained):
-    out, err = posnmt("translate", trained / "relative", stdin=b"lo dumo\r\n\n   \nlo gubi")
+    out, err = run("translate", trained / "relative", stdin=b"lo dumo\r\n\n   \nlo gubi")
     assert len(lines(out)) == 4
     assert lines(out)[1:3] == ["", ""]
     assert "note: 2 empty lines are left empty" in err
     assert "1 lines end in CRLF" in err
-    out, _ = posnmt("translate", trained / "relative", stdin=b"")
+    out, _ = run("translate", trained / "relative", stdin=b"")
     assert out == ""
 
 
 def test_a_line_of_2000_subwords(trained, tmp_path):
     long = tmp_path / "long"
     long.write_text("lo dumo\n" + " ".join(["lo dumo"] * 1000) + "\n")
-    out, err = posnmt(
+    out, err = run(
         "translate", trained / "relative", "--input", long, "--beam", 1, "--max-ratio", 0.01, "--max-extra", 3
     )
     assert len(lines(out)) == 2
@@ -124,7 +109,7 @@ def test_positions_that_cannot_be_interpolated(trained):
 
 def test_an_ensemble(trained):
     source = (trained / "corpus" / "dev.source").read_bytes()
-    out, _ = posnmt("translate", trained / "relative", trained / "learned", stdin=source)
+    out, _ = run("translate", trained / "relative", trained / "learned", stdin=source)
     assert len(lines(out)) == 20
 
 
@@ -152,7 +137,8 @@ def test_what_translate_and_score_refuse(trained, tmp_path):
     )
     bad = tmp_path / "bad"
     bad.write_bytes(b"fine\n\xfe\n")
-    assert f"{bad}:2" in refused("translate", trained / "relative", "--input", bad, "--output", tmp_path / "never")[0]
+    words = ("translate", trained / "relative", "--input", bad, "--output", tmp_path / "never")
+    assert f"{bad}:2" in refused(*words, run=process)[0]
     assert not (tmp_path / "never").exists()
     short = tmp_path / "short"
     short.write_text("one\n")
@@ -162,10 +148,10 @@ def test_what_translate_and_score_refuse(trained, tmp_path):
 
 def test_prepare_once_and_its_table(tmp_path):
     path = corpus.make(tmp_path, data={"max_length": 12})
-    out, err = posnmt("prepare", path)
+    out, err = process("prepare", path)
     assert "kept" in err
     assert "dropped" in err
-    again, err = posnmt("prepare", path)
+    again, err = run("prepare", path)
     assert again == out
     assert "prepared already" in err
     manifest = json.loads((Path(out.strip()) / "manifest.json").read_text())
@@ -175,7 +161,7 @@ def test_prepare_once_and_its_table(tmp_path):
 
 def test_train_refusals(trained, tmp_path):
     path = trained / "config.yaml"
-    [error] = refused("train", path, "--out", trained / "relative")
+    [error] = refused("train", path, "--out", trained / "relative", run=process)
     assert "the run folder exists already" in error
     assert len(refused("train", path, "--set", "train.stpes=1", "--set", "model.heads=0", "--set", "modle=3")) == 3
     assert "the config is missing" in refused("train")[0]
@@ -197,21 +183,21 @@ def test_a_folder_that_cannot_be_made(trained, tmp_path):
 
 
 def test_systems():
-    out, _ = posnmt("systems")
+    out, _ = process("systems")
     assert out.startswith("transformer ")
-    out, _ = posnmt("systems", "relative", "--vocabulary", 16004)
+    out, _ = run("systems", "relative", "--vocabulary", 16004)
     assert "68,787,332" in out
-    out, _ = posnmt("systems", "transformer", "--vocabulary", 40004, "--json")
+    out, _ = run("systems", "transformer", "--vocabulary", 40004, "--json")
     assert json.loads(out)["parameters"] == 105_624_644
-    out, _ = posnmt("systems", "--parts")
+    out, _ = run("systems", "--parts")
     assert "scheme relative: " in out
     assert "    distance: 16  clipping distance k: 2k+1 vectors" in out
-    [error] = refused("systems", "realtive")
+    [error] = refused("systems", "realtive", run=process)
     assert "did you mean 'relative'?" in error
 
 
 def test_help_of_every_command_shows_an_example():
-    out, _ = posnmt("--help")
+    out, _ = process("--help")
     commands = re.findall(r"^  (\w+) ", out.split("Commands:")[1], flags=re.M)
     assert {
         "demo",
@@ -226,22 +212,22 @@ def test_help_of_every_command_shows_an_example():
         "study",
     } <= set(commands)
     for command in commands:
-        help_of_it, _ = posnmt(command, "--help")
+        help_of_it, _ = run(command, "--help")
         parts = help_of_it.split("Commands:")[1:]
         names = [f"{command} {name}" for name in re.findall(r"^  ([\w-]+) ", "".join(parts), flags=re.M)] or [command]
         for name in names:
-            out, _ = posnmt(*name.split(), "--help")
+            out, _ = run(*name.split(), "--help")
             assert f"Example: posnmt {name} " in out or f"Example: posnmt {name}\n" in out
 
 
 def test_mistyped_commands_and_options():
-    assert "Did you mean 'translate'?" in refused("tranlsate")[0]
+    assert "Did you mean 'translate'?" in refused("tranlsate", run=process)[0]
     assert "--inptu" in refused("translate", "run", "--inptu", "x")[0]
 
 
 def test_analyse_with_a_run_counts_its_subwords(trained, tmp_path):
     source, reference = (trained / "corpus" / f"dev.{side}" for side in ("source", "target"))
-    posnmt("translate", trained / "relative", "--input", source, "--output", tmp_path / "out")
+    run("translate", trained / "relative", "--input", source, "--output", tmp_path / "out")
     arguments = [
         "--source",
         source,
@@ -252,7 +238,7 @@ def test_analyse_with_a_run_counts_its_subwords(trained, tmp_path):
         "--output",
         f"copy={source}",
     ]
-    out, _ = posnmt(
+    out, _ = process(
         "analyse", *arguments, "--run", trained / "relative", "--bin-width", 5, "--out", tmp_path / "report"
     )
     assert out == f"{tmp_path / 'report' / 'report.html'}\n"
@@ -263,7 +249,7 @@ def test_analyse_with_a_run_counts_its_subwords(trained, tmp_path):
 
 
 def test_the_schema_is_printed():
-    out, _ = posnmt("train", "--schema")
+    out, _ = run("train", "--schema")
     assert json.loads(out)["title"] == "posnmt"
 
 
@@ -275,15 +261,27 @@ def test_a_reader_that_goes_away_is_no_fault(trained):
     assert b"Traceback" not in done.stderr
 
 
-def test_demo_does_the_main_job(tmp_path):
-    out, err = posnmt("demo", "--out", tmp_path / "demo", "--updates", 4)
-    page = Path(out.strip())
-    assert page == tmp_path / "demo" / "report" / "report.html"
+def demonstrated(out, run):
+    """What holds after the demo in a few seconds."""
+    told, err = run("demo", "--out", out, "--updates", 4)
+    page = Path(told.strip())
+    assert page == out / "report" / "report.html"
     results = json.loads((page.parent / "results.json").read_text())
     assert [system["name"] for system in results["systems"]] == ["absolute", "relative"]
     assert results["training"]["longest"] < max(each["first"] for each in results["bins"])
     assert "training the absolute system: 4 updates" in err
     assert err.splitlines()[-1] == f"After 4 updates each. {results['verdict']['sentence']}"
     assert [group["name"] for group in results["verdict"]["groups"]] == ["trained", "longer"]
-    [error] = refused("demo", "--out", tmp_path / "demo")
+    [error] = refused("demo", "--out", out)
     assert "is not overwritten" in error
+
+
+def test_demo_does_the_main_job_on_a_small_corpus(tmp_path, monkeypatch):
+    small = partial(posnmt.demo.artificial, train=1500, dev=20, test=40)
+    monkeypatch.setattr("posnmt.demo.artificial", small)
+    demonstrated(tmp_path / "demo", run)
+
+
+@pytest.mark.slow
+def test_demo_does_the_main_job(tmp_path):
+    demonstrated(tmp_path / "demo", process)

@@ -35,35 +35,3 @@ def test_two_processes_equal_accumulation(tmp_path):
         for name in ("loss", "perplexity", "target_tokens"):
             if name in ours:
                 assert theirs[name] == pytest.approx(ours[name], rel=1e-9)
-
-
-RECORD_SHARES = """
-import json, os, sys
-from pathlib import Path
-from posnmt.resolve import load
-from posnmt.train import loop
-
-shares, learning_rate = [], loop.learning_rate
-
-def recorded(step, train, d_model, decays, share):
-    shares.append(share)
-    return learning_rate(step, train, d_model, decays, share)
-
-loop.learning_rate = recorded
-loop.train(load(sys.argv[1], sys.argv[2:]), Path(sys.argv[1]).parent / "run")
-Path(sys.argv[1]).with_name(f"shares-{os.environ['RANK']}.json").write_text(json.dumps(shares))
-"""
-
-
-def test_processes_agree_on_the_share_of_minutes_that_is_spent(tmp_path):
-    path, script = corpus.make(tmp_path), tmp_path / "record.py"
-    script.write_text(RECORD_SHARES)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
-    done = subprocess.run(
-        [*launcher, str(path), "train.minutes=0.1", "train.steps=null"],
-        capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    first, second = (json.loads((tmp_path / f"shares-{rank}.json").read_text()) for rank in (0, 1))
-    assert len(first) > 1
-    assert first == second  # to the last digit, though each process has a clock of its own

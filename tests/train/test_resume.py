@@ -28,30 +28,39 @@ def config_path(tmp_path_factory):
     return corpus.make(tmp_path_factory.mktemp("corpus"))
 
 
-@pytest.mark.parametrize("stop", [3, 4, 9])
-@pytest.mark.parametrize(
-    "setting",
-    [
-        "train.precision=fp32",
-        "train.precision=bf16",
-        "train.concatenate=0.5",
-        "train.schedule.cooldown=0.75",
-        "train.optimizer=muon",
+PERPLEXITY = ["train.dev_bleu=false", "train.best_by=perplexity"]
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        ["train.precision=fp32"],
+        ["train.precision=bf16", *PERPLEXITY],
+        ["train.concatenate=0.5", *PERPLEXITY],
+        ["train.schedule.cooldown=0.75", *PERPLEXITY],
+        ["train.optimizer=muon", *PERPLEXITY],
     ],
+    ids=lambda settings: settings[0],
 )
-def test_a_stopped_run_goes_on_bit_for_bit(config_path, tmp_path, monkeypatch, stop, setting):
-    config = load(config_path, [setting, "model.dropout=0.2"])
-    train(config, tmp_path / "whole")
+def never_stopped(request, config_path, tmp_path_factory):
+    """A configuration, and the folder of a run of it."""
+    config = load(config_path, [*request.param, "model.dropout=0.2"])
+    return config, train(config, tmp_path_factory.mktemp("never") / "run").folder
+
+
+@pytest.mark.parametrize("stop", [3, 4, 9])
+def test_a_stopped_run_goes_on_bit_for_bit(never_stopped, tmp_path, monkeypatch, stop):
+    config, whole = never_stopped
     with monkeypatch.context() as patch:
         StopAt(stop, patch)
         with pytest.raises(Interrupted, match=f"stopped after step {stop}, state saved"):
             train(config, tmp_path / "parts")
     assert checkpoints_in(tmp_path / "parts" / "checkpoints")[-1].name == f"step-{stop:08}"
     train(config, tmp_path / "parts", resume=True)
-    assert losses(tmp_path / "parts") == losses(tmp_path / "whole")
-    assert losses(tmp_path / "parts", "dev", "perplexity") == losses(tmp_path / "whole", "dev", "perplexity")
+    assert losses(tmp_path / "parts") == losses(whole)
+    assert losses(tmp_path / "parts", "dev", "perplexity") == losses(whole, "dev", "perplexity")
     for name in ("last", "best", "average", "model"):
-        assert_same(weights(tmp_path / "parts", name), weights(tmp_path / "whole", name))
+        assert_same(weights(tmp_path / "parts", name), weights(whole, name))
 
 
 def test_a_killed_run_goes_on_bit_for_bit(config_path, tmp_path):

@@ -45,6 +45,7 @@ def runs(tmp_path_factory):
     path = str(corpus.make(folder))
     jobs = [
         {"out": "ddp", "settings": ALONE},
+        {"out": "timed", "settings": [*ALONE, "train.minutes=0.02", "train.steps=null"]},
         {"out": "relative", "settings": SHARED},
         {"out": "reordering", "settings": [*SHARED, *REORDERING]},
         {"out": "recurrent", "settings": [*SHARED, *RECURRENT]},
@@ -110,6 +111,13 @@ def test_each_process_and_batch_has_a_dropout_of_its_own(runs, name):
         assert process["seeds"] == [[1, step, rank, batch] for step in range(1, 9) for batch in range(batches)]
 
 
+def test_processes_agree_on_the_share_of_minutes_that_is_spent(runs):
+    first, second = (process["shares"] for process in held(runs, "timed"))
+    assert len(first) > 1
+    assert first[-1] > 0
+    assert first == second  # to the last digit, though each process has a clock of its own
+
+
 @pytest.mark.parametrize("name", ["shared-first", "shared-last"])
 def test_a_stopped_run_goes_on_with_slices_or_without(runs, name):
     assert_same_course(runs / name, runs / "relative")
@@ -148,7 +156,7 @@ def test_compiling_is_refused(tmp_path):
 
 
 class Watched(loop.Training):
-    """A training that writes down the norms it clips by, and what it holds at the end."""
+    """A training that writes down its shares of the budget, the norms it clips by, and what it holds at the end."""
 
     def loop(self, shared_loss, shared_optimizer, stop):
         self.norms, clip = [], self.fabric.clip_gradients
@@ -165,6 +173,7 @@ class Watched(loop.Training):
         moments = [moment for each in self.optimizer.state.values() for key, moment in each.items() if key != "step"]
         figures = {
             "norms": self.norms,
+            "shares": SHARES,
             "parameters": entries(self.loss_of.model.parameters()),
             "moments": entries(moments),
             "gradients": list(WatchedWhole.entries),
@@ -172,6 +181,16 @@ class Watched(loop.Training):
         }
         place = self.run.folder.with_name(f"{self.run.folder.name}.{self.fabric.global_rank}.json")
         place.write_text(json.dumps(figures))
+
+
+SHARES: list[float] = []
+"""How much of the budget was spent, at every update of a training."""
+
+
+def watched_rate(step, train, d_model, decays, share, original=loop.learning_rate):
+    """The learning rate; notes the share that it is made from."""
+    SHARES.append(share)
+    return original(step, train, d_model, decays, share)
 
 
 class WatchedWhole(Whole):
@@ -203,12 +222,13 @@ def stopping_at(step):
 
 def work(folder):
     """The trainings of `jobs.json`, in one process of several."""
-    loop.Training, loop.Whole, why_stop = Watched, WatchedWhole, loop.why_stop
+    loop.Training, loop.Whole, loop.learning_rate, why_stop = Watched, WatchedWhole, watched_rate, loop.why_stop
     for job in json.loads((folder / "jobs.json").read_text()):
         out, config = folder / job["out"], load(job["config"], job["settings"])
         loop.why_stop = why_stop
         WatchedWhole.entries.clear()
         WatchedWhole.seeds.clear()
+        SHARES.clear()
         if "stop" in job:
             loop.why_stop = stopping_at(job["stop"])
         try:

@@ -118,10 +118,6 @@ def test_on_a_terminal_the_table_and_the_lines_are_both_seen(study):
 class TestSubmitit:
     """The executor that makes jobs, without a cluster."""
 
-    @pytest.fixture(autouse=True)
-    def submitit(self):
-        pytest.importorskip("submitit", reason="submitit is not installed: pip install 'posnmt[slurm]'")
-
     def test_steps_as_jobs(self, study, tmp_path):
         study.step("one")
         study.step("two")
