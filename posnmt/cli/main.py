@@ -192,7 +192,8 @@ def train(
     type=click.Path(path_type=Path),
     help="text, one sentence a line (plain, .gz, .xz); default: standard input",
 )
-@click.option("--output", type=click.Path(path_type=Path), help="default: standard output")
+@click.option("--output", type=click.Path(path_type=Path), help="a new file; default: standard output")
+@click.option("--force", is_flag=True, help="replace an existing --output")
 @click.option(
     "--beam", type=click.IntRange(min=1), help="hypotheses kept; 1 is greedy search; default: the run's config"
 )
@@ -231,6 +232,7 @@ def translate(
     runs: tuple[Path, ...],
     source: Path | None,
     output: Path | None,
+    force: bool,
     nbest: int,
     form: str,
     checkpoint: str,
@@ -246,8 +248,9 @@ def translate(
     Example: posnmt translate runs/multi30k --input test.en --output test.de --beam 4
     """
     with loading():
-        from posnmt.translate.command import translate_file
+        from posnmt.translate.command import refuse_output, translate_file
 
+    refuse_output(output, [source], force)
     translate_file(
         runs,
         source,

@@ -35,6 +35,25 @@ class Work:
     seconds: float
 
 
+def refuse_output(output: Path | None, inputs: Sequence[Path | None], force: bool) -> None:
+    """Refuse to write over a file.
+
+    Args:
+        output: where translations go; a pipe or a device is written to.
+        inputs: files that are read; `output` is none of them, with `force` either.
+        force: whether another file may be replaced.
+
+    Raises:
+        UserError: the output exists.
+    """
+    if output is None or not output.is_file():
+        return
+    if any(each is not None and each.exists() and output.samefile(each) for each in inputs):
+        raise UserError("the output would replace the input", output, "choose another --output")
+    if not force:
+        raise UserError("the output exists and is not overwritten", output, "choose another --output, or add --force")
+
+
 def translate_file(
     folders: Sequence[Path],
     source: Path | None,

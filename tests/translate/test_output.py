@@ -7,7 +7,8 @@ import threading
 
 import pytest
 
-from posnmt.translate.command import _output
+from posnmt.errors import UserError
+from posnmt.translate.command import _output, refuse_output
 
 
 def test_a_file_is_in_place_when_complete(tmp_path):
@@ -46,3 +47,19 @@ def test_a_pipe_is_written_to(tmp_path):
     reader.join(60)
     assert lines == ["new"]
     assert pipe.is_fifo()
+
+
+def test_a_file_is_replaced_only_by_force_and_the_input_never(tmp_path):
+    source, output, link = tmp_path / "in", tmp_path / "out", tmp_path / "link"
+    refuse_output(None, [source], force=False)
+    refuse_output(output, [source], force=False)
+    for path in (source, output):
+        path.write_text("text")
+    link.symlink_to(source)
+    with pytest.raises(UserError, match="exists and is not overwritten"):
+        refuse_output(output, [source, None], force=False)
+    refuse_output(output, [source, tmp_path / "absent"], force=True)
+    for same in (source, link):
+        with pytest.raises(UserError, match="the output would replace the input"):
+            refuse_output(same, [source], force=True)
+    refuse_output(tmp_path, [source], force=False)  # a folder has a message of its own
