@@ -160,8 +160,8 @@ def train(
     --schema prints them as a JSON Schema). --resume needs no CONFIG. Several GPUs or nodes: start it with torchrun.
 
     \b
-    Examples: posnmt train --source train.en --target train.de --minutes 40 --out runs/mine
-              posnmt train configs/multi30k-en-de.yaml --out runs/multi30k --set model.system=relative
+    Example: posnmt train --source train.en --target train.de --minutes 40 --out runs/mine
+    Example: posnmt train configs/multi30k-en-de.yaml --out runs/multi30k --set model.system=relative
     """
     if schema:
         from posnmt.resolve import json_schema
