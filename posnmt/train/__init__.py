@@ -1,1 +1,10 @@
-"""Training: loss, schedule, one readable loop, checkpoints, the record of a run."""
+"""Training: loss, schedule, one readable loop, checkpoints, the record of a run.
+
+`posnmt.train(config, out)` trains: the package can be called, and the call is that of `posnmt.api.train.train`.
+"""
+
+import sys
+
+from posnmt.callable import CallablePackage
+
+sys.modules[__name__].__class__ = CallablePackage
