@@ -83,11 +83,11 @@ for count in map(int, sys.argv[2:]):
 def test_one_core_computes_what_two_do():
     """Also where a batch is so small that it has one part."""
     batches = ["60", "18", "9"]
-    runs = [
+    said = [
         subprocess.run([sys.executable, "-c", ONE, cores, *batches], capture_output=True, text=True) for cores in "12"
     ]
-    assert runs[0].stdout == runs[1].stdout
-    assert runs[0].stdout.count("\n") == len(batches), runs[0].stderr
+    assert said[0].stdout == said[1].stdout
+    assert said[0].stdout.count("\n") == len(batches), said[0].stderr
 
 
 def test_each_parameter_has_a_gradient_of_its_own():
