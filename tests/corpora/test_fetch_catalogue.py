@@ -94,7 +94,7 @@ def test_entries_of_mtdata(identifier, kind, languages, members):
     ],
 )
 def test_what_is_not_read_of_mtdata(one):
-    with pytest.raises(UserError, match="in a supported format .*; for a test set, see sacrebleu"):
+    with pytest.raises(UserError, match=r"in a supported format .*; for a test set, see sacrebleu"):
         as_remote(one)
 
 
