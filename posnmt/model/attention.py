@@ -62,13 +62,13 @@ class SelfAttention(nn.Module):
         mixed = self.project(x, view.reads())  # [B,T,3d]
         q, k, v = mixed.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)  # 3 x [B,H,T,D]
         q = q * q.shape[-1] ** -0.5
-        unturned: tuple[Tensor, ...] = (q, k) if view.reads_unturned_keys else (q,) if view.reads_unturned else ()
+        unrotated: tuple[Tensor, ...] = (q, k) if view.reads_unrotated_keys else (q,) if view.reads_unrotated else ()
         q, k = view.rotate(q, k, span)
         if cache is not None:
-            k, v, *unturned_keys = cache.append(k, v, *unturned[1:])
-            unturned = (*unturned[:1], *unturned_keys)
+            k, v, *unrotated_keys = cache.append(k, v, *unrotated[1:])
+            unrotated = (*unrotated[:1], *unrotated_keys)
         causal = self.causal and span.length > 1
-        attended = attend(q, k, v, view, span, mask, causal, self.dropout if self.training else 0.0, unturned)
+        attended = attend(q, k, v, view, span, mask, causal, self.dropout if self.training else 0.0, unrotated)
         return self.output(attended.transpose(1, 2).flatten(2))  # [B,H,T,D] -> [B,T,d]
 
 

@@ -1,1 +1,1 @@
-"""Position schemes: what tells a stack about word order. `seam` is the contract, `registry` the list of schemes."""
+"""Position schemes, the order information of a stack: `seam` is the interface, `registry` the list of schemes."""

@@ -1,1 +1,1 @@
-"""Training: loss, schedule, one readable loop, checkpoints, the record of a run."""
+"""Training: loss, schedule, loop, checkpoints, and the record of a run."""

@@ -191,7 +191,7 @@ def test_no_sound_checkpoint_is_an_error_that_stays(config, tmp_path):
         (place / "optimizer.safetensors").write_bytes(b"")
     for _ in range(2):
         with pytest.raises(
-            UserError, match=r"no checkpoint is left .*step-00000005: optimizer.safetensors is not what"
+            UserError, match=r"no undamaged checkpoint is left .*step-00000005: optimizer.safetensors is not what"
         ):
             train(config, run, resume=True)
 
