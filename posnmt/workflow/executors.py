@@ -65,6 +65,9 @@ UNKNOWN = -1000
 
 def gpus() -> list[str]:
     """The GPUs that this process may use, by the names that CUDA_VISIBLE_DEVICES takes."""
+    if os.environ.get("CUDA_VISIBLE_DEVICES") == "":
+        return []  # all are hidden; to load PyTorch takes longer than many a study's steps
+
     import torch
 
     count = torch.cuda.device_count()
