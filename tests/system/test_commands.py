@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from training_case import losses
 
 import corpus
 import posnmt.demo
@@ -28,6 +29,12 @@ def trained(tmp_path_factory):
     assert re.search(r"step 150  dev perplexity [\d.]+  BLEU [\d.]+", err)
     run("train", path, "--out", folder / "learned", "--set", "model.system=learned", "--set", "model.max_length=60")
     return folder
+
+
+def test_training_learns(trained):
+    """A model that has seen the sentences of dev often writes them down: the loss falls and BLEU rises."""
+    assert losses(trained / "relative", "dev", "bleu")[150] > 90
+    assert losses(trained / "relative", "dev", "perplexity")[150] < 1.3
 
 
 def lines(text):
