@@ -16,6 +16,7 @@ from training_case import losses
 import corpus
 import posnmt.demo
 from commands import process, refused, run
+from posnmt.config.systems import RECOMMENDED, SYSTEMS
 from posnmt.data.text import TextPipeline
 
 
@@ -191,7 +192,9 @@ def test_a_folder_that_cannot_be_made(trained, tmp_path):
 
 def test_systems():
     out, _ = process("systems")
-    assert out.startswith("transformer ")
+    first, others = out.split("\n\n")
+    assert [line.split()[0] for line in lines(first)[1:]] == list(RECOMMENDED)
+    assert sorted(line.split()[0] for line in [*lines(first)[1:], *lines(others)[1:]]) == sorted(SYSTEMS)
     out, _ = run("systems", "relative", "--vocabulary", 16004)
     assert "68,787,332" in out
     out, _ = run("systems", "transformer", "--vocabulary", 40004, "--json")
