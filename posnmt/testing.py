@@ -126,7 +126,7 @@ def selection(subject: Subject) -> None:
         sentences = torch.tensor(kept).repeat_interleave(2)
         histories = torch.cat([first[rows], then[rows]], dim=1)
         whole = model(source[sentences], lengths[sentences], histories)[:, 4:]
-        _same(after, whole, "rows that were selected in mid-search do not go on from their own histories")
+        _same(after, whole, "rows that were selected in mid-search do not continue their own histories")
 
 
 def causality(subject: Subject) -> None:

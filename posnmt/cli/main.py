@@ -79,7 +79,7 @@ def systems(system: str | None, vocabulary: int, size: str, parts: bool, as_json
     \b
     Example: posnmt systems relative --vocabulary 16004
     """
-    from posnmt.config.systems import SYSTEMS
+    from posnmt.config.systems import RECOMMENDED, SYSTEMS
 
     if system is not None:
         from posnmt.cli.systems import describe
@@ -94,9 +94,12 @@ def systems(system: str | None, vocabulary: int, size: str, parts: bool, as_json
         shown = all_parts()
         text = "\n".join(_part(part) for part in shown)
     else:
-        shown = {name: {"summary": each.summary, "source": each.source} for name, each in SYSTEMS.items()}
+        names = [*RECOMMENDED, *(name for name in SYSTEMS if name not in RECOMMENDED)]
+        shown = {name: {"summary": SYSTEMS[name].summary, "source": SYSTEMS[name].source} for name in names}
         width = max(map(len, SYSTEMS))
-        text = "\n".join(f"{name:{width}}  {each.summary} ({each.source})" for name, each in SYSTEMS.items())
+        lines = [f"  {name:{width}}  {SYSTEMS[name].summary} ({SYSTEMS[name].source})" for name in names]
+        first, others = lines[: len(RECOMMENDED)], lines[len(RECOMMENDED) :]
+        text = "\n".join(["to begin with (docs/systems.md says why):", *first, "", "others:", *others])
     click.echo(json.dumps(shown) if as_json else text)
 
 

@@ -1,1 +1,1 @@
-"""Training and test conditions made from text: by length, capped, joined, swapped, reordered."""
+"""Training and test conditions derived from text: selected by length, joined, swapped, reordered."""

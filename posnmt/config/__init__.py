@@ -1,1 +1,1 @@
-"""The configuration: its schema, how people write it, what earlier formats meant, the named systems."""
+"""The configuration: its schema, YAML files, earlier formats, and the named systems."""

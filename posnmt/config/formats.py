@@ -85,7 +85,7 @@ def unreadable(positions: dict[str, set[str]], number: int) -> list[tuple[str, s
         (
             side,
             f"in format 1, {reader} read the queries that {changer} had changed; since format 2 schemes add up, and"
-            " weights trained before compute something else; train anew, or use the version in the run's record.json",
+            " weights trained before compute something else; train again, or use the version in the run's record.json",
         )
         for side, names in positions.items()
         for reader in sorted(names & reading)

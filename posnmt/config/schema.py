@@ -344,7 +344,7 @@ class Config(Section):
     def _known_format(cls, number: int) -> int:
         if not OLDEST <= number <= FORMAT:
             what = f"this posnmt reads configurations of formats {OLDEST} to {FORMAT}, got {number}"
-            raise ValueError(f"{what}; a newer posnmt may know it" if number > FORMAT else what)
+            raise ValueError(f"{what}; a newer posnmt may support it" if number > FORMAT else what)
         return number
 
     @model_validator(mode="after")

@@ -48,6 +48,9 @@ def _both(*schemes: dict[str, Any]) -> dict[str, Any]:
     return {"encoder": {"position": list(schemes)}, "decoder": {"position": list(schemes)}}
 
 
+RECOMMENDED = ("relative", "transformer", "rope", "t5-bias", "lstm")
+"""Where to begin: one system of each kind that trains and decodes at little cost."""
+
 SYSTEMS: dict[str, System] = {
     "transformer": System(
         "sinusoids added to the word embeddings", "Vaswani et al. 2017, section 3.5", _both({"scheme": "sinusoidal"})

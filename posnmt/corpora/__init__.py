@@ -1,1 +1,1 @@
-"""Public corpora and how they come, and the built-in artificial language pair."""
+"""Public corpora and their download, and the built-in artificial language pair."""

@@ -1,1 +1,1 @@
-"""From text files to a memory-mapped store of subword ids, and batches of it."""
+"""From text files to a memory-mapped store of subword ids, and its batches."""

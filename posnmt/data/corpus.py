@@ -226,7 +226,7 @@ def _raw_lines(file: TextFile, findings: Findings) -> Iterator[bytes]:
         except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
             kind = f"is a damaged {file.compression} file" if file.compression else "cannot be read"
             what, where = f"{file.role} {kind}: {error}", f"{file.path}:{number + 1}"
-            findings.unreadable(file, UserError(what, where, "get the file anew"))
+            findings.unreadable(file, UserError(what, where, "get the file again"))
             return
     if number == 0:
         findings.unreadable(file, UserError(f"{file.role} is empty", file.path, "give a file with at least one line"))

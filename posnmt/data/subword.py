@@ -144,7 +144,7 @@ class Subwords:
                 return subwords
         except RuntimeError:
             pass
-        raise UserError("not a SentencePiece model", path, "get the file anew, or prepare the store again")
+        raise UserError("not a SentencePiece model", path, "get the file again, or prepare the store again")
 
     @classmethod
     def learn(cls, sentences: Iterable[str], settings: Subword, role: str) -> Subwords:

@@ -1,1 +1,1 @@
-"""The Transformer of the four papers, with the position seam; it knows no scheme by name."""
+"""The Transformer of the four papers, with the position seam, and other architectures."""

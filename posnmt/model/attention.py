@@ -68,13 +68,13 @@ class SelfAttention(nn.Module):
     ) -> Attention:
         """The operands of the kernel, from the arguments of `forward`; the tokens of `span` are added to the cache."""
         q, k, v = self.heads_of(x, view)
-        unturned: tuple[Tensor, ...] = (q, k) if view.reads_unturned_keys else (q,) if view.reads_unturned else ()
+        unrotated: tuple[Tensor, ...] = (q, k) if view.reads_unrotated_keys else (q,) if view.reads_unrotated else ()
         q, k = view.rotate(q, k, span)
         if cache is not None:
-            k, v, *unturned_keys = cache.append(k, v, *unturned[1:])
-            unturned = (*unturned[:1], *unturned_keys)
+            k, v, *unrotated_keys = cache.append(k, v, *unrotated[1:])
+            unrotated = (*unrotated[:1], *unrotated_keys)
         causal = self.causal and span.length > 1
-        return Attention(q, k, v, view, span, mask, causal, self.dropout if self.training else 0.0, unturned)
+        return Attention(q, k, v, view, span, mask, causal, self.dropout if self.training else 0.0, unrotated)
 
     def heads_of(self, x: Tensor, view: LayerPositions) -> tuple[Tensor, Tensor, Tensor]:
         """Scaled queries, keys and values [B,H,T,D] of all heads, before rotation."""

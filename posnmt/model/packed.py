@@ -23,7 +23,7 @@ SMALLEST = 8
 
 
 class PackedLinear(nn.Module):
-    """`x W^T + b`, with ReLU where the layer has it.
+    """`x W^T + b`, with ReLU if the layer has it.
 
     Args:
         linear: the layer that it replaces.

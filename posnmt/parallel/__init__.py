@@ -1,1 +1,1 @@
-"""Work on several cores: threads that compute, processes that prepare and count."""
+"""Parallel work: threads for computation, processes for data preparation."""

@@ -1,4 +1,4 @@
-"""Position schemes: what tells a stack about word order. `seam` is the contract, `registry` the list of schemes.
+"""Position schemes, the order information of a stack: `seam` is the interface, `registry` the list of schemes.
 
 The names in `__all__` are for models and schemes outside posnmt (docs/api.md); they are imported when first used.
 """

@@ -55,7 +55,7 @@ class EncoderForm(Options):
 
     encoder: Literal["symmetric", "asymmetric"] = Field(
         "symmetric",
-        description="asymmetric: in an encoder, half of the heads see what is left of the query, half what is right",
+        description="asymmetric: in an encoder, half of the heads see keys to the left of the query, half to the right",
     )
 
 
@@ -256,7 +256,7 @@ class T5Bias(Scheme):
     class Settings(Options):
         """Options of `t5-bias`."""
 
-        buckets: int = Field(32, ge=2, description="buckets of offsets; an encoder gives half to each direction")
+        buckets: int = Field(32, ge=2, description="buckets of offsets; in an encoder half for each direction")
         distance: int = Field(128, ge=2, description="offsets from here on share one bucket a direction")
 
     def __init__(self, stack: Stack, settings: Settings) -> None:

@@ -36,7 +36,7 @@ class Rotation(LayerPosition):
             # torch.compile does not support complex numbers
             span.shared[self] = turns if torch.compiler.is_compiling() else torch.complex(*turns.unbind(1))
         of_queries, of_keys = span.shared[self]
-        return _turned(q, of_queries), _turned(k, of_keys)
+        return _rotated(q, of_queries), _rotated(k, of_keys)
 
     def turns(self, positions: Tensor, places: Tensor) -> Tensor:
         """[2,2,T,D/2]: for queries and for keys, cosines and sines, from positions [T,1] and places 2n/D [D/2]."""
@@ -144,7 +144,7 @@ class Xpos(Rope):
         return super().interpolate(factor)
 
 
-def _turned(x: Tensor, turns: Tensor) -> Tensor:
+def _rotated(x: Tensor, turns: Tensor) -> Tensor:
     """[B,H,T,D] rotated pair by pair, in float32 or wider.
 
     Args:
@@ -153,8 +153,8 @@ def _turned(x: Tensor, turns: Tensor) -> Tensor:
     """
     pairs = x.to(torch.promote_types(x.dtype, torch.float32)).unflatten(-1, (-1, 2))
     if turns.is_complex():
-        turned = torch.view_as_real(torch.view_as_complex(pairs) * turns)
+        rotated = torch.view_as_real(torch.view_as_complex(pairs) * turns)
     else:
         (even, odd), (cosines, sines) = pairs.unbind(-1), turns
-        turned = torch.stack([even * cosines - odd * sines, even * sines + odd * cosines], dim=-1)
-    return turned.flatten(-2).to(x.dtype)
+        rotated = torch.stack([even * cosines - odd * sines, even * sines + odd * cosines], dim=-1)
+    return rotated.flatten(-2).to(x.dtype)

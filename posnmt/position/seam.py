@@ -303,12 +303,12 @@ class LayerPositions:
             raise ValueError("only one view of a layer may rotate queries and keys: two rotations do not add up")
 
     @property
-    def reads_unturned(self) -> bool:
+    def reads_unrotated(self) -> bool:
         """Whether logit terms need queries other than those of the product."""
         return bool(self.rotating and self.biasing)
 
     @property
-    def reads_unturned_keys(self) -> bool:
+    def reads_unrotated_keys(self) -> bool:
         """Whether logit terms need keys other than those of the product, so that both must be cached."""
         return bool(self.rotating) and any(view.reads_keys for view in self.biasing)
 

@@ -92,5 +92,5 @@ def _legend(results: StudyResults, table: Table) -> Iterator[str]:
     several = any(len(seeds) > 1 for measured in analyses if measured for seeds in measured.places.values())
     pairs = ", in every pair of a seed of one and a seed of the other" if several else ""
     for (meaning, test), names in baselines.items():
-        which = " or ".join(dict.fromkeys(names)) + (", whichever stands next above," if len(names) > 1 else "")
+        which = " or ".join(dict.fromkeys(names)) + (", whichever is the nearest above," if len(names) > 1 else "")
         yield f"{meaning}: better than {which} by the {test}{pairs}."

@@ -2,6 +2,9 @@
 
 The system with the best mean score is compared with every other one on each analysis, by the test of the verdicts. Of
 it and the systems that it does not significantly beat on any analysis, the one that decodes fastest is recommended.
+
+Which system is best is read off the same figures, so that any of the pairs may come to be tested: intervals have the
+level that keeps all pairs and analyses together at 95 % (Bonferroni).
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from posnmt.study.claims import Claim, Comparison, Figures
 from posnmt.study.evidence import Evidence
 from posnmt.study.measured import Recommendation
 from posnmt.study.recipe import Recipe, Recommend, Scale
-from posnmt.study.verdict import Decision, decide
+from posnmt.study.verdict import LEVEL, Decision, decide
 
 
 def recommend(recipe: Recipe, wanted: Recommend, evidence: Mapping[str, Evidence], scale: Scale) -> Recommendation:
@@ -32,8 +35,10 @@ def recommend(recipe: Recipe, wanted: Recommend, evidence: Mapping[str, Evidence
     training = next(iter(recipe.trainings))
     scores = {system: mean(_scores(first, system, training, wanted.measure)) for system in systems}
     best = (min if wanted.measure == "ter" else max)(systems, key=scores.__getitem__)
+    pairs = len(systems) * (len(systems) - 1) // 2 * len(wanted.analyses)
+    level = 1 - (1 - LEVEL) / max(1, pairs)
     decisions = {
-        system: [_beaten(recipe, wanted, name, best, system, evidence, scale) for name in wanted.analyses]
+        system: [_beaten(recipe, wanted, name, best, system, evidence, scale, level) for name in wanted.analyses]
         for system in systems
         if system != best
     }
@@ -59,10 +64,13 @@ def recommend(recipe: Recipe, wanted: Recommend, evidence: Mapping[str, Evidence
     label = recipe.label((chosen, training))
     if len(as_good) == 1:
         return Recommendation(f"Use {label}: it beats every other system by more than chance.", sentences)
+    if len(as_good) == len(systems):
+        first_words = f"Undecided: no system is better than another by more than chance. {label} decodes fastest."
+        return Recommendation(first_words, sentences)
     others = ", ".join(recipe.label((system, training)) for system in as_good if system != chosen)
     return Recommendation(
-        f"Use {label}: no system beats it by more than chance, and it decodes fastest of those of which that is so"
-        f" (besides: {others}).",
+        f"Use {label}: it decodes fastest of those that no system beats by more than chance;"
+        f" it is undecided whether it is better than {others}.",
         sentences,
     )
 
@@ -84,6 +92,7 @@ def _beaten(
     system: str,
     evidence: Mapping[str, Evidence],
     scale: Scale,
+    level: float,
 ) -> Decision:
     """The decision whether the best system significantly beats another one."""
     comparison = Comparison.model_validate(
@@ -96,10 +105,11 @@ def _beaten(
         }
     )
     claim = Claim(claim="recommendation", says="the best beats another", holds_if=[comparison])
-    return decide(claim, evidence, recipe.variant, scale).comparisons[0]
+    return decide(claim, evidence, recipe.variant, scale, level).comparisons[0]
 
 
 def _speed(evidence: Evidence, system: str) -> float:
-    """The mean decoding speed over seeds, in source tokens per second; seeds without a measurement count as 0."""
-    speeds = [output.decoding_speed or 0.0 for output in evidence.outputs if output.system == system]
-    return mean(speeds) if speeds else 0.0
+    """The mean decoding speed over the seeds that were measured, in source tokens per second; 0 where none was."""
+    speeds = [output.decoding_speed for output in evidence.outputs if output.system == system]
+    measured = [speed for speed in speeds if speed is not None]
+    return mean(measured) if measured else 0.0

@@ -15,7 +15,7 @@ from posnmt.study.layout import CORPORA, PARTS, Column, Table
 from posnmt.study.marks import agreed, signs
 from posnmt.study.measured import SPEEDS, StudyResults, Variant
 
-SPREAD = "Figures are means over seeds; after ± stands the standard deviation."
+SPREAD = "Figures are means over seeds ± standard deviations."
 
 
 def sheets(results: StudyResults) -> list[Sheet]:
@@ -196,7 +196,7 @@ def _significance(results: StudyResults, table: Table) -> tuple[list[Grid], list
     ]
     if measured is not None and any(len(seeds) > 1 for seeds in measured.places.values()):
         legend.append(
-            "With several seeds a sign stands only if it holds for every seed of one against every seed of the other."
+            "With several seeds, a sign is shown only if it holds for every pair of a seed of one and one of the other."
         )
     return _with_published(results, table, variants, heads, rows), legend
 

@@ -46,7 +46,7 @@ class Decision:
         word: the verdict.
         why: the reason, with the figures.
         value: `of` - `than`; of a relative comparison, `of` / `than` - 1; None: not measured.
-        low, high: the 95 % interval; None if there is none.
+        low, high: the interval of the asked level, 95 % of claims; None if there is none.
         freedom: its degrees of freedom, infinite for a normal interval; None if there is none.
     """
 
@@ -96,7 +96,9 @@ class _Undecidable(Exception):
     """A comparison cannot be decided; the message is the reason."""
 
 
-def decide(claim: Claim, evidence: Mapping[str, Evidence], resolve: Resolve, scale: Scale) -> Verdict:
+def decide(
+    claim: Claim, evidence: Mapping[str, Evidence], resolve: Resolve, scale: Scale, level: float = LEVEL
+) -> Verdict:
     """The verdict on a claim.
 
     Args:
@@ -104,8 +106,9 @@ def decide(claim: Claim, evidence: Mapping[str, Evidence], resolve: Resolve, sca
         evidence: analysis -> its outputs and their counts, for the finished analyses.
         resolve: parses `system/training`, or a system alone.
         scale: of the study.
+        level: of the intervals; above `LEVEL` where comparisons are chosen after a look at the figures.
     """
-    return Verdict(claim, [_decide(comparison, evidence, resolve, scale) for comparison in claim.holds_if])
+    return Verdict(claim, [_decide(comparison, evidence, resolve, scale, level) for comparison in claim.holds_if])
 
 
 def asked(comparison: Comparison, scale: Scale) -> str:
@@ -127,7 +130,9 @@ def _figure(figures: Figures, scale: Scale) -> str:
     return f"{name} ({', '.join(about)})" if about else name
 
 
-def _decide(comparison: Comparison, evidence: Mapping[str, Evidence], resolve: Resolve, scale: Scale) -> Decision:
+def _decide(
+    comparison: Comparison, evidence: Mapping[str, Evidence], resolve: Resolve, scale: Scale, level: float
+) -> Decision:
     """The verdict on a comparison."""
     words, value = asked(comparison, scale), None
     try:
@@ -144,14 +149,14 @@ def _decide(comparison: Comparison, evidence: Mapping[str, Evidence], resolve: R
             raise _Undecidable(f"{basis}: no figure varies, so that nothing is known of chance")
     except _Undecidable as reason:
         return Decision(comparison, words, "undecided", str(reason), value)
-    low, high = estimate.interval(LEVEL)
-    why = f"{basis}: {_interval(comparison, estimate)}"
-    return Decision(comparison, words, _word(comparison, estimate), why, value, low, high, estimate.freedom)
+    low, high = estimate.interval(level)
+    why = f"{basis}: {_interval(comparison, estimate, level)}"
+    return Decision(comparison, words, _word(comparison, estimate, level), why, value, low, high, estimate.freedom)
 
 
-def _word(comparison: Comparison, estimate: Estimate) -> Word:
+def _word(comparison: Comparison, estimate: Estimate, level: float) -> Word:
     """The verdict that follows from the intervals."""
-    low, high = estimate.interval(LEVEL)
+    low, high = estimate.interval(level)
     if comparison.within is not None:
         inner_low, inner_high = estimate.interval(EQUAL_LEVEL)
         if -comparison.within < inner_low and inner_high < comparison.within:
@@ -283,11 +288,11 @@ def _range(first: int | None, last: int | None) -> str:
     return f"of {first or 1} to {last} subwords"
 
 
-def _interval(comparison: Comparison, estimate: Estimate) -> str:
+def _interval(comparison: Comparison, estimate: Estimate, level: float) -> str:
     """The value with its interval; in a comparison for equality, also that of the two one-sided tests."""
-    levels = (EQUAL_LEVEL, LEVEL) if comparison.within is not None else (LEVEL,)
-    intervals = [(level, [_number(comparison, end) for end in estimate.interval(level)]) for level in levels]
-    phrases = [f"{level * 100:.0f} % interval {low} to {high}" for level, (low, high) in intervals]
+    levels = (EQUAL_LEVEL, level) if comparison.within is not None else (level,)
+    intervals = [(each, [_number(comparison, end) for end in estimate.interval(each)]) for each in levels]
+    phrases = [f"{each * 100:.3g} % interval {low} to {high}" for each, (low, high) in intervals]
     return ", ".join([_amount(comparison, estimate.value), *phrases])
 
 

@@ -1,4 +1,4 @@
-"""Training: loss, schedule, one readable loop, checkpoints, the record of a run.
+"""Training: loss, schedule, loop, checkpoints, and the record of a run.
 
 `posnmt.train(config, out)` trains: the package can be called, and the call is that of `posnmt.api.train.train`.
 """

@@ -189,7 +189,7 @@ class Training:
 
         if reason == INTERRUPTED:
             if progress.saved != progress.step:
-                self.save(self.whole(), evaluated=False)
+                self.save(self.unsharded(), evaluated=False)
         else:
             if progress.evaluated != progress.step:
                 self.evaluate_and_save()
@@ -213,8 +213,8 @@ class Training:
 
     def evaluate_and_save(self) -> None:
         """Evaluate on dev, save the weights if they are the best so far, and write a checkpoint."""
-        progress, settings, whole = self.progress, self.config.train, self.whole()
-        better, figures = True, self.evaluate(whole)
+        progress, settings, full = self.progress, self.config.train, self.unsharded()
+        better, figures = True, self.evaluate(full)
         if figures:
             better = progress.observe(selection_score(figures, settings))
             if settings.schedule.type == "plateau":
@@ -222,13 +222,13 @@ class Training:
             self.display.say(f"step {progress.step:,}  dev {describe(figures)}{'  best' if better else ''}")
         if better and self.fabric.is_global_zero:
             for name in ("best", "model"):
-                save_model(whole.model, self.run.weights(name), self.about(figures))
+                save_model(full.model, self.run.weights(name), self.about(figures))
         self.spend()
         if figures:
             self.write("dev", figures)
-        self.save(whole, evaluated=True)
+        self.save(full, evaluated=True)
 
-    def whole(self) -> TrainingLoss:
+    def unsharded(self) -> TrainingLoss:
         """The loss module; if its weights are sharded, the first process gets a copy with all of them."""
         if not self.config.train.shard:
             return self.updater.loss_of
@@ -238,18 +238,18 @@ class Training:
         copy_unsharded(self.updater.loss_of, copy)
         return copy or self.updater.loss_of
 
-    def evaluate(self, whole: TrainingLoss) -> dict[str, Any]:
+    def evaluate(self, loss: TrainingLoss) -> dict[str, Any]:
         """Dev figures, computed by the first process and broadcast; empty without a dev corpus."""
         figures: dict[str, Any] = {}
         if self.config.data.has_dev:
             if self.fabric.is_global_zero:
                 dev = self.store.split("dev")
-                figures = evaluate(whole, dev, self.store.text, self.config, self.fabric)
+                figures = evaluate(loss, dev, self.store.text, self.config, self.fabric)
             figures = self.fabric.broadcast(figures)
             self.perplexity = figures["perplexity"]
         return figures
 
-    def save(self, whole: TrainingLoss, evaluated: bool) -> None:
+    def save(self, loss: TrainingLoss, evaluated: bool) -> None:
         """Write a checkpoint from which the run can be resumed, in the first process.
 
         Args:
@@ -262,7 +262,7 @@ class Training:
         if self.metrics is not None:
             self.metrics.sync()
             progress.metrics = self.metrics.count
-            self.checkpoints.commit(whole.model, moments, asdict(progress), self.about({}))
+            self.checkpoints.commit(loss.model, moments, asdict(progress), self.about({}))
             self.checkpoints.prune()
 
     def about(self, figures: dict[str, Any]) -> dict[str, Any]:
@@ -276,11 +276,11 @@ class Training:
         chosen, first = "best" if self.config.data.has_dev else "last", self.fabric.is_global_zero
         places = self.fabric.broadcast(self.checkpoints.sound_to_average(self.display.say) if first else [])
         if len(places) > 1:
-            whole = self.whole()
+            full = self.unsharded()
             if first:
                 save_tensors(average([place / MODEL for place in places]), run.weights("average"), self.about({}))
-                load_model(whole.model, run.weights("average"))
-            figures = self.evaluate(whole)
+                load_model(full.model, run.weights("average"))
+            figures = self.evaluate(full)
             if figures:
                 self.write("average", {**figures, "checkpoints": len(places)})
                 self.display.say(f"average of the last {len(places)} checkpoints: dev {describe(figures)}")

@@ -1,1 +1,1 @@
-"""Translation: search, the translator that users call, and forced scoring."""
+"""Translation: search, the translator, and forced scoring."""

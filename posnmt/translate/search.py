@@ -26,7 +26,7 @@ class Hypothesis:
         log_probability: natural logarithm of its probability, eos included, as from forced scoring; NaN from greedy
             search without scores.
         score: log_probability / (len(tokens) + 1)^length_penalty, by which hypotheses are ranked.
-        ended: False where the length limit, not the model, ended it.
+        ended: False if the length limit ended it, and not eos.
     """
 
     tokens: list[int]
@@ -61,7 +61,7 @@ def search(
 
     Returns:
         For each sentence its finished hypotheses, best score first: `beam` or more, fewer than twice as many (the last
-        step may end several); fewer than `beam` only where the limit allows so few outputs.
+        step may end several); fewer than `beam` only if the limit allows so few outputs.
     """
     device, sentences = source.device, source.shape[0]
     scored = scored or beam > 1 or len(models) > 1

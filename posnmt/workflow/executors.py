@@ -65,6 +65,9 @@ UNKNOWN = -1000
 
 def gpus() -> list[str]:
     """The GPUs that this process may use, by their names in CUDA_VISIBLE_DEVICES."""
+    if os.environ.get("CUDA_VISIBLE_DEVICES") == "":
+        return []  # all are hidden; loading PyTorch takes longer than many steps of a study
+
     import torch
 
     count = torch.cuda.device_count()

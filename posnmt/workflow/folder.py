@@ -57,7 +57,7 @@ def alteration(folder: Path, thorough: bool) -> str | None:
     for name, recorded in done["files"].items():
         path = folder / name
         if not path.is_file():
-            return f"the file {name} is gone"
+            return f"the file {name} is missing"
         facts = path.stat()
         same = facts.st_size == recorded["size"]
         if same and (thorough or facts.st_mtime_ns != recorded["mtime_ns"]):

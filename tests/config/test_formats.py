@@ -113,7 +113,7 @@ def test_before_format_3_schedules_did_not_hang_on_the_budget():
     ("number", "sentence"),
     [
         ("0", f"format: this posnmt reads configurations of formats 1 to {FORMAT}, got 0"),
-        ("99", f"formats 1 to {FORMAT}, got 99; a newer posnmt may know it"),
+        ("99", f"formats 1 to {FORMAT}, got 99; a newer posnmt may support it"),
         ("new", "format: input should be a valid integer, unable to parse string as an integer, got 'new'"),
     ],
 )

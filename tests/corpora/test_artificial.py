@@ -262,7 +262,7 @@ def test_a_used_up_length_leaves_the_rest_to_the_others():
 def test_too_few_different_sentences():
     with pytest.raises(UserError, match=r"only 80 different sentences of 2 to 2 words, and 500 are requested"):
         list(generate(500, 2, 2, 1))
-    with pytest.raises(UserError, match=r"^train: only \d+ different"):
+    with pytest.raises(UserError, match=r"^train: there are only \d+ different"):
         corpus({"train": Split(70, 2, 2), "test": Split(20, 2, 2)}, 1)
 
 

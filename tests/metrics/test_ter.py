@@ -55,11 +55,11 @@ def test_short_lines(outputs, references):
 @pytest.mark.parametrize(
     ("count", "output", "reference", "vocabulary"),
     [
-        (300, (0, 24), (0, 24), 12),
-        (25, (20, 30), (20, 30), 8),
-        (80, (1, 20), (26, 70), 30),  # outside the band where the diagonal goes down slowly
-        (80, (26, 70), (1, 20), 30),
-        (3, (50, 70), (50, 70), 60),  # shifts over more than 50 words; more than 64 columns
+        (150, (0, 24), (0, 24), 12),
+        (12, (20, 30), (20, 30), 8),
+        (40, (1, 20), (26, 70), 30),  # outside the band where the diagonal goes down slowly
+        (40, (26, 70), (1, 20), 30),
+        (2, (50, 70), (50, 70), 60),  # shifts over more than 50 words; more than 64 columns
         (1, (60, 80), (60, 80), 3),  # too many candidates
         (1, (100, 120), (100, 120), 150),
         (60, (1, 3), (STEEPEST - 2, STEEPEST * 3 + 2), 5),  # on both sides of what the tables hold

@@ -309,7 +309,7 @@ HEADS = {"scheme": "recurrent-heads"}
         ),
         (
             encoder({**HEADS, "layout": "rpe", "width": 6}),
-            "recurrent-heads in layout rpe needs a width of a whole number of heads of 4; got 6",
+            "recurrent-heads in layout rpe needs a width that is a multiple of 4, the width of a head; got 6",
         ),
         (
             encoder({**HEADS, "width": 6}),

@@ -85,8 +85,8 @@ def test_the_joined_logits_are_the_sum_of_each_alone(side, one, other):
     want = by_sums(found, q, k, v, span, causal)
     for order in (found, found[::-1]):
         joined = LayerPositions(order)
-        unturned = (q, k)[: joined.reads_unturned + joined.reads_unturned_keys]
-        got = attend(*joined.rotate(q, k, span), v, joined, span, None, causal, 0.0, unturned)
+        unrotated = (q, k)[: joined.reads_unrotated + joined.reads_unrotated_keys]
+        got = attend(*joined.rotate(q, k, span), v, joined, span, None, causal, 0.0, unrotated)
         torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
 
 

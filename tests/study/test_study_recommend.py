@@ -46,8 +46,8 @@ def advice(errors, measure="ter", analyses=("test",), **more):
 def test_the_fastest_of_those_that_are_as_good_as_the_best(measure):
     found = advice({"transformer": 1, "relative": 1, "rnn": 6}, measure)
     assert found.sentence == (
-        "Use +Relative_PE & <more>: no system beats it by more than chance, and it decodes fastest of those of which "
-        "that is so (besides: Transformer)."
+        "Use +Relative_PE & <more>: it decodes fastest of those that no system beats by more than chance; "
+        "it is undecided whether it is better than Transformer."
     )
     assert found.evidence[-1] == (
         "Source tokens a second in decoding: Transformer 102, +Relative_PE & <more> 202."
@@ -60,6 +60,46 @@ def test_the_fastest_of_those_that_are_as_good_as_the_best(measure):
 def test_the_best_where_it_beats_every_other_however_slow_it_is(measure):
     found = advice({"transformer": 1, "relative": 5, "rnn": 6}, measure)
     assert found.sentence == "Use Transformer: it beats every other system by more than chance."
+
+
+def test_where_nothing_is_better_that_is_what_is_said():
+    answer = advice({"transformer": 1, "relative": 1})
+    assert answer.sentence == (
+        "Undecided: no system is better than another by more than chance. +Relative_PE & <more> decodes fastest."
+    )
+
+
+def test_intervals_are_wider_for_more_systems_and_analyses():
+    recipe = made_recipe()
+    proof = {name: evidence("ter", {"transformer": 1, "relative": 1, "rnn": 6}) for name in ("test", "joined")}
+    for analyses, level in ((["test"], "98.3 %"), (["test", "joined"], "99.2 %")):
+        answer = recommend(recipe, Recommend(analyses=analyses, measure="ter"), proof, "smoke")
+        assert all(
+            level in sentence for sentence in answer.evidence if "undecided" in sentence or "supported" in sentence
+        )
+
+
+def test_of_equal_systems_few_are_called_beaten():
+    """Five systems with the same expectation: the best by chance beats one in at most 1 of 20 studies."""
+    generator = np.random.default_rng(1)
+    recipe, beaten = made_recipe(), 0
+    names = ["transformer", "relative", "rnn", "a", "b"]
+    systems = {**recipe.systems, **dict.fromkeys("ab", recipe.systems["rnn"])}
+    recipe = recipe.model_copy(update={"systems": systems})
+    lengths = np.full(100, 20)
+    for _ in range(60):
+        rows, outputs = [], []
+        for system in names:
+            for seed in range(1, 4):
+                shift = generator.normal(0, 0.4)  # what a seed does to the whole system
+                wrong = np.clip(np.rint(generator.normal(4 + shift, 2, 100)), 0, 20).astype(int)
+                rows.append(statistics("ter", wrong))
+                outputs.append(output(system, seed, decoding_speed=100.0))
+        table = Additive.of({"ter": rows}, [lengths] * len(rows), lengths)
+        proof = Evidence(table.rows.astype(int), table.columns, lengths, outputs)
+        answer = recommend(recipe, Recommend(analyses=["test"], measure="ter"), {"test": proof}, "smoke")
+        beaten += not answer.sentence.startswith("Undecided")
+    assert beaten <= 6  # 3 expected at most
 
 
 def test_one_seed_or_a_missing_analysis_is_no_ground():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -81,8 +82,9 @@ class Study:
         """A runner of its own, that can be killed."""
         steps = [{"name": s.name, "kind": s.kind, "settings": s.settings, "needs": s.needs} for s in self.steps]
         return subprocess.Popen(
-            [sys.executable, "-c", RUN_IT, str(self.out), json.dumps(steps), executor], stdout=subprocess.PIPE
-        )
+            [sys.executable, "-c", RUN_IT, str(self.out), json.dumps(steps), executor], stdout=subprocess.PIPE,
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+        )  # fmt: skip
 
     def process_of(self, name):
         """The process that runs a step, once it does."""

@@ -11,10 +11,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from training_case import losses
 
 import corpus
 import posnmt.demo
 from commands import process, refused, run
+from posnmt.config.systems import RECOMMENDED, SYSTEMS
 from posnmt.data.text import TextPipeline
 
 
@@ -28,6 +30,12 @@ def trained(tmp_path_factory):
     assert re.search(r"step 150  dev perplexity [\d.]+  BLEU [\d.]+", err)
     run("train", path, "--out", folder / "learned", "--set", "model.system=learned", "--set", "model.max_length=60")
     return folder
+
+
+def test_training_learns(trained):
+    """A model that has seen the sentences of dev often writes them down: the loss falls and BLEU rises."""
+    assert losses(trained / "relative", "dev", "bleu")[150] > 90
+    assert losses(trained / "relative", "dev", "perplexity")[150] < 1.3
 
 
 def lines(text):
@@ -184,7 +192,9 @@ def test_a_folder_that_cannot_be_made(trained, tmp_path):
 
 def test_systems():
     out, _ = process("systems")
-    assert out.startswith("transformer ")
+    first, others = out.split("\n\n")
+    assert [line.split()[0] for line in lines(first)[1:]] == list(RECOMMENDED)
+    assert sorted(line.split()[0] for line in [*lines(first)[1:], *lines(others)[1:]]) == sorted(SYSTEMS)
     out, _ = run("systems", "relative", "--vocabulary", 16004)
     assert "68,787,332" in out
     out, _ = run("systems", "transformer", "--vocabulary", 40004, "--json")

@@ -18,6 +18,7 @@ def metrics(folder):
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow  # test_sharding has the property, without the command
 def test_two_processes_equal_accumulation(tmp_path):
     settings = ["train.precision=fp64", "model.dropout=0.0"]
     path = corpus.make(tmp_path)

@@ -104,8 +104,20 @@ def config(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(config, tmp_path_factory):
-    return outcome(train(config, tmp_path_factory.mktemp("whole") / "run").folder)
+def whole(config, tmp_path_factory):
+    """The folder of a run that nothing disturbed."""
+    return train(config, tmp_path_factory.mktemp("whole") / "run").folder
+
+
+@pytest.fixture(scope="module")
+def undisturbed(whole):
+    return outcome(whole)
+
+
+@pytest.fixture
+def run(whole, tmp_path):
+    """A copy of that folder to damage."""
+    return shutil.copytree(whole, tmp_path / "run")
 
 
 def goes_on(config, state: Path, tmp_path: Path, cut: bool = False) -> dict[str, object]:
@@ -164,10 +176,9 @@ def test_a_signal_during_evaluation_and_then_a_kill(config, undisturbed, tmp_pat
 
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "state.json", "SHA256SUMS"])
 @pytest.mark.parametrize("how", ["flipped", "cut", "gone"])
-def test_a_damaged_checkpoint_is_passed_over_aloud(config, undisturbed, tmp_path, name, how, capsys):
+def test_a_damaged_checkpoint_is_passed_over_aloud(config, undisturbed, run, name, how, capsys):
     from posnmt.progress import Display
 
-    run = train(config, tmp_path / "run").folder
     newest = checkpoints_in(run / "checkpoints")[-1]
     path = newest / name
     if how == "flipped":
@@ -185,13 +196,12 @@ def test_a_damaged_checkpoint_is_passed_over_aloud(config, undisturbed, tmp_path
     assert outcome(run) == undisturbed
 
 
-def test_no_sound_checkpoint_is_an_error_that_stays(config, tmp_path):
-    run = train(config, tmp_path / "run").folder
+def test_no_sound_checkpoint_is_an_error_that_stays(config, run):
     for place in checkpoints_in(run / "checkpoints"):
         (place / "optimizer.safetensors").write_bytes(b"")
     for _ in range(2):
         with pytest.raises(
-            UserError, match=r"no checkpoint is left .*step-00000005: optimizer.safetensors is not what"
+            UserError, match=r"no undamaged checkpoint is left .*step-00000005: optimizer.safetensors is not what"
         ):
             train(config, run, resume=True)
 
@@ -211,10 +221,9 @@ def test_somebody_elses_files_are_no_unfinished_run(config, tmp_path):
         train(config, tmp_path / "run")
 
 
-def test_lost_metrics_are_reported(config, tmp_path, capsys):
+def test_lost_metrics_are_reported(config, run, capsys):
     from posnmt.progress import Display
 
-    run = train(config, tmp_path / "run").folder
     lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
     (run / "metrics.jsonl").write_text("".join([*lines[:2], "{torn\n", *lines[3:]]))
     train(config, run, resume=True, display=Display())

@@ -144,13 +144,6 @@ def test_accumulation_is_one_larger_batch(config_path, tmp_path, monkeypatch):
         torch.testing.assert_close(weights(tmp_path / "halves")[name], tensor, rtol=0, atol=1e-9)
 
 
-def test_training_learns(tmp_path):
-    """A model that has seen the sentences of dev often writes them down: the loss falls and BLEU rises."""
-    run = train(load(corpus.memorised(tmp_path)), tmp_path / "run")
-    assert losses(run.folder, "dev", "bleu")[150] > 90
-    assert losses(run.folder, "dev", "perplexity")[150] < 1.3
-
-
 def test_a_run_records_where_it_came_from(config_path, tmp_path):
     run = train(load(config_path), tmp_path / "run")
     record = run.record

@@ -45,7 +45,7 @@ def runs(tmp_path_factory):
     path = str(corpus.make(folder))
     jobs = [
         {"out": "ddp", "settings": ALONE},
-        {"out": "timed", "settings": [*ALONE, "train.minutes=0.02", "train.steps=null"]},
+        {"out": "timed", "settings": [*ALONE, "train.minutes=0.01", "train.steps=null"]},
         {"out": "relative", "settings": SHARED},
         {"out": "reordering", "settings": [*SHARED, *REORDERING]},
         {"out": "recurrent", "settings": [*SHARED, *RECURRENT]},

@@ -131,6 +131,7 @@ class TestSubmitit:
         assert not list(study.out.glob("steps/*/*/job.json"))
         assert study.run(executor="submitit-local", retry=False).finished == []
 
+    @pytest.mark.slow  # test_several_gpus_are_a_process_each has them without jobs
     def test_processes_of_torchrun(self, study):
         study.step("ranks", "ranks", resources=Resources(gpus=2))
         summary = study.run(executor="submitit-local")

@@ -1,1 +1,1 @@
-"""Translation models that are no plain Transformers."""
+"""Translation models other than the Transformer."""

@@ -1,1 +1,1 @@
-"""Kernels of our own for a GPU. Nothing here imports Triton before a tensor asks for it."""
+"""Attention kernels. Triton is imported only when a tensor on a GPU needs it."""

@@ -47,14 +47,14 @@ def attend_in_blocks(
     span: Span,
     mask: Tensor | None,
     causal: bool,
-    unturned: Sequence[Tensor] = (),
+    unrotated: Sequence[Tensor] = (),
 ) -> Tensor:
     """Attention with a position view, without dropout, as `posnmt.model.kernels.choose.attend`.
 
     Args:
         q: [B,H,Tq,D] scaled queries of the product, those of `span`.
         k, v: [B,H,Tk,D].
-        unturned: queries, or queries and keys, that logit terms read if those of the product are rotated.
+        unrotated: queries, or queries and keys, that logit terms read if those of the product are rotated.
         mask: [B,1,1,Tk], True where a key may be seen, or None.
         causal: hide keys to the right of each query. A block computes only those up to its last query.
 
@@ -65,9 +65,9 @@ def attend_in_blocks(
     if any(each is not None for each in vectors):
         view = _NOTHING  # the views reduce to the vectors
     tables = view.tables(span)
-    problem = Problem(view, span, mask, causal, list(tables), view.trained(), vectors, len(unturned))
+    problem = Problem(view, span, mask, causal, list(tables), view.trained(), vectors, len(unrotated))
     read = *tables.values(), *problem.trained, *(each for each in vectors if each is not None)
-    attended: Tensor = _InBlocks.apply(problem, *(each.to(v.dtype) for each in (q, k, v, *unturned)), *read)
+    attended: Tensor = _InBlocks.apply(problem, *(each.to(v.dtype) for each in (q, k, v, *unrotated)), *read)
     return attended
 
 
@@ -81,7 +81,7 @@ class Problem(NamedTuple):
         reading: the views that have a table by offset.
         trained: the parameters that the views read.
         vectors: for clipped distances, in addition to the terms of the views.
-        unturned: 0, 1 or 2: whether the logit terms read unrotated queries, and unrotated keys.
+        unrotated: 0, 1 or 2: whether the logit terms read unrotated queries, and unrotated keys.
     """
 
     view: LayerPositions
@@ -91,7 +91,7 @@ class Problem(NamedTuple):
     reading: Sequence[LayerPosition]
     trained: Sequence[nn.Parameter]
     vectors: DistanceVectors = DistanceVectors(None, None)
-    unturned: int = 0
+    unrotated: int = 0
 
 
 class Block(NamedTuple):
@@ -119,10 +119,16 @@ class Blocks:
     """
 
     def __init__(
-        self, problem: Problem, q: Tensor, k: Tensor, v: Tensor, unturned: Sequence[Tensor], by_offset: Sequence[Tensor]
+        self,
+        problem: Problem,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        unrotated: Sequence[Tensor],
+        by_offset: Sequence[Tensor],
     ) -> None:
         self.problem, self.shape = problem, q.shape[:2]
-        self.q, self.k, self.v, *others = (each.contiguous().flatten(0, 1) for each in (q, k, v, *unturned))
+        self.q, self.k, self.v, *others = (each.contiguous().flatten(0, 1) for each in (q, k, v, *unrotated))
         self.read_q, self.read_k = *others, *(self.q, self.k)[len(others) :]
         rows = MAX_BLOCK_WEIGHTS // (len(self.q) * self.k.shape[1])
         self.size = min(max(FEW, min(BLOCK, rows)), self.q.shape[1])
@@ -224,9 +230,9 @@ class _InBlocks(torch.autograd.Function):
     @staticmethod
     @custom_fwd(device_type="cpu")  # type: ignore[untyped-decorator]
     def forward(ctx: Any, problem: Problem, q: Tensor, k: Tensor, v: Tensor, *read: Tensor) -> Tensor:
-        unturned, by_offset = read[: problem.unturned], read[problem.unturned :][: len(problem.reading)]
+        unrotated, by_offset = read[: problem.unrotated], read[problem.unrotated :][: len(problem.reading)]
         view, vectors = problem.view, problem.vectors.values
-        blocks = Blocks(problem, q, k, v, unturned, by_offset)
+        blocks = Blocks(problem, q, k, v, unrotated, by_offset)
         attended = torch.empty_like(blocks.q)
 
         def attend(block: Block) -> None:
@@ -244,7 +250,7 @@ class _InBlocks(torch.autograd.Function):
         for _ in blocks.map(attend):
             pass
         ctx.problem = problem
-        ctx.save_for_backward(q, k, v, *unturned, *by_offset)
+        ctx.save_for_backward(q, k, v, *unrotated, *by_offset)
         return blocks.by_row(attended)
 
     @staticmethod
@@ -252,15 +258,15 @@ class _InBlocks(torch.autograd.Function):
     @custom_bwd(device_type="cpu")  # type: ignore[untyped-decorator]
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         problem, (q, k, v, *saved) = ctx.problem, ctx.saved_tensors
-        unturned, by_offset = saved[: problem.unturned], saved[problem.unturned :]
-        blocks = Blocks(problem, q, k, v, unturned, by_offset)
+        unrotated, by_offset = saved[: problem.unrotated], saved[problem.unrotated :]
+        blocks = Blocks(problem, q, k, v, unrotated, by_offset)
         view, trained, (on_keys, on_values) = problem.view, problem.trained, problem.vectors
         d_attended = grads[0].contiguous().flatten(0, 1)
 
         inputs = (q, k, v, *saved, *trained, *(each for each in problem.vectors if each is not None))
         sums = d_q, d_k, d_v, *d_read = [Sum(each) for each in inputs]
-        d_unturned, d_read = d_read[: problem.unturned], d_read[problem.unturned :]
-        d_read_q, d_read_k = *d_unturned, *(d_q, d_k)[problem.unturned :]
+        d_unrotated, d_read = d_read[: problem.unrotated], d_read[problem.unrotated :]
+        d_read_q, d_read_k = *d_unrotated, *(d_q, d_k)[problem.unrotated :]
         d_by_offset = dict(zip(problem.reading, d_read, strict=False))
         d_trained, d_vectors = d_read[len(by_offset) :][: len(trained)], d_read[len(by_offset) + len(trained) :]
 

@@ -28,7 +28,7 @@ def attend(
     mask: Tensor | None,
     causal: bool,
     dropout: float,
-    unturned: tuple[Tensor, ...] = (),
+    unrotated: tuple[Tensor, ...] = (),
 ) -> Tensor:
     """Attention with a position view, by the fastest kernel that supports it.
 
@@ -38,13 +38,13 @@ def attend(
         mask: [B,1,1,Tk], True where a key may be seen, or None.
         causal: hide keys to the right of each query.
         dropout: probability on the attention weights.
-        unturned: the queries, or the queries and keys, that the logit terms read if those of the product are rotated:
-            see `LayerPositions.reads_unturned` and `reads_unturned_keys`. Empty: they are the same.
+        unrotated: the queries, or the queries and keys, that the logit terms read if those of the product are rotated:
+            see `LayerPositions.reads_unrotated` and `reads_unrotated_keys`. Empty: they are the same.
 
     Returns:
         [B,H,Tq,D]
     """
-    attention = Attention(q, k, v, view, span, mask, causal, dropout, unturned)
+    attention = Attention(q, k, v, view, span, mask, causal, dropout, unrotated)
     return choose_kernel(attention)(attention)
 
 
@@ -65,16 +65,16 @@ def choose_kernel(attention: Attention) -> Callable[[Attention], Tensor]:
 
 def _in_blocks(attention: Attention) -> Tensor:
     """In blocks of queries, without dropout."""
-    q, k, v, view, span, mask, causal, _, unturned = attention
-    return attend_in_blocks(q, k, v, view, span, mask, causal, unturned)
+    q, k, v, view, span, mask, causal, _, unrotated = attention
+    return attend_in_blocks(q, k, v, view, span, mask, causal, unrotated)
 
 
 def _by_distance_vectors(attention: Attention) -> Tensor:
     """By vectors for clipped distances, to which the views reduce."""
-    q, k, v, view, _, mask, causal, dropout, unturned = attention
+    q, k, v, view, _, mask, causal, dropout, unrotated = attention
     vectors = view.distance_vectors()
     assert vectors is not None
-    return shaw.shaw_attention(q, k, v, *vectors, mask, causal, dropout, unturned[0] if unturned else q)
+    return shaw.shaw_attention(q, k, v, *vectors, mask, causal, dropout, unrotated[0] if unrotated else q)
 
 
 def _is_plain(q: Tensor, k: Tensor, dropout: float) -> bool:

@@ -26,12 +26,12 @@ class Attention(NamedTuple):
     mask: Tensor | None
     causal: bool
     dropout: float
-    unturned: tuple[Tensor, ...] = ()
+    unrotated: tuple[Tensor, ...] = ()
 
     @property
     def bias(self) -> Tensor | None:
         """The sum of the views' logit terms."""
-        read_q, read_k = *self.unturned, *(self.q, self.k)[len(self.unturned) :]
+        read_q, read_k = *self.unrotated, *(self.q, self.k)[len(self.unrotated) :]
         return self.view.logits(read_q, read_k, self.span)
 
     @property

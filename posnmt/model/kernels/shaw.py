@@ -53,7 +53,7 @@ def shaw_attention(
     mask: Tensor | None,
     causal: bool,
     dropout: float,
-    unturned: Tensor | None = None,
+    unrotated: Tensor | None = None,
 ) -> Tensor:
     """`sum_j a_ij (v_j + w^V_r)` with `a = dropout(softmax(q_i k_j + q'_i w^K_r))`, r = clip(j - i, -k, k).
 
@@ -65,7 +65,7 @@ def shaw_attention(
         mask: [B,1,1,T] or [1,1,1,T] bool, True where a key may be seen, or None.
         causal: hide keys to the right of each query.
         dropout: probability on the attention weights, drawn from the device's generator.
-        unturned: [B,H,T,D] the queries q' of the product with w^K, if another view rotates q; None: q.
+        unrotated: [B,H,T,D] the queries q' of the product with w^K, if another view rotates q; None: q.
 
     Returns:
         [B,H,T,D]; zeros for a query that sees no key.
@@ -76,9 +76,9 @@ def shaw_attention(
     table = keys if keys is not None else values
     if table is None:
         raise ValueError("shaw_attention needs vectors on the keys, on the values, or on both")
-    read = q if unturned is None else unturned
+    read = q if unrotated is None else unrotated
     read, k, v = (x.transpose(1, 2).contiguous() for x in (read, k, v))  # [B,T,H,D]
-    q = read if unturned is None or unturned is q else q.transpose(1, 2).contiguous()
+    q = read if unrotated is None or unrotated is q else q.transpose(1, 2).contiguous()
     key_term = None if keys is None else read @ keys.to(q.dtype).transpose(0, 1)  # [B,T,H,R]
     if mask is not None:
         mask = mask.reshape(mask.shape[0], -1).expand(q.shape[0], -1).to(torch.uint8).contiguous()

@@ -35,12 +35,12 @@ class Recurrence(nn.Module):
         output, after = run_network(self.forward_network, x, _unfold(carry))
         if self.backward_network is None:
             return output, _fold(after)
-        places = _places(x, span)
-        backward, _ = run_network(self.backward_network, _Turned.apply(x, places))
-        return torch.cat([output, _Turned.apply(backward, places)], dim=-1), None
+        places = _reversed_places(x, span)
+        backward, _ = run_network(self.backward_network, _Permutation.apply(x, places))
+        return torch.cat([output, _Permutation.apply(backward, places)], dim=-1), None
 
 
-class _Turned(torch.autograd.Function):
+class _Permutation(torch.autograd.Function):
     """The tokens [B,T,i] permuted by indices [B x T] into the tokens of all rows; the permutation is its own inverse.
 
     The gradient is therefore the same permutation, where that of a general index would be a scatter-add.
@@ -53,16 +53,16 @@ class _Turned(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        turned: Tensor = _Turned.apply(grads[0], ctx.places)
-        return turned, None
+        grad: Tensor = _Permutation.apply(grads[0], ctx.places)
+        return grad, None
 
 
-def _places(x: Tensor, span: Span) -> Tensor:
+def _reversed_places(x: Tensor, span: Span) -> Tensor:
     """[B x T] the index of each token of x in reversed rows, in which padding keeps its place."""
     last = span.length - 1 if span.lengths is None else span.lengths[:, None] - 1
-    turned = torch.where(span.queries <= last, last - span.queries, span.queries)
+    reversed_places = torch.where(span.queries <= last, last - span.queries, span.queries)
     rows = torch.arange(len(x), device=x.device)[:, None] * span.length
-    return (rows + turned).flatten()
+    return (rows + reversed_places).flatten()
 
 
 def run_network(network: nn.Module, x: Any, state: Any = None) -> Any:

@@ -94,7 +94,9 @@ class RecurrentHeads(Scheme):
         if not 0 < width < d:
             return [f"needs a width between 0 and d_model = {d}, exclusive; got {width}", *faults]
         if settings.layout == "rpe" and width % stack.d_head:
-            faults.append(f"in layout rpe needs a width of a whole number of heads of {stack.d_head}; got {width}")
+            faults.append(
+                f"in layout rpe needs a width that is a multiple of {stack.d_head}, the width of a head; got {width}"
+            )
         if settings.layout == "mpr" and width % heads:
             faults.append(f"in layout mpr needs a width that {heads} heads share evenly; got {width}")
         if (d - width) % 2:
