@@ -1,3 +1,74 @@
-"""posnmt: Transformer translators with any way of encoding word order."""
+"""posnmt: Transformer translators with any way of encoding word order.
+
+    model = posnmt.load("runs/mine")
+    model.translate(["A sentence.", "Another one."])
+
+The names in `__all__` are the public Python API (docs/api.md); they are imported when they are first used.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from posnmt import position, testing
+    from posnmt.api.analyse import Analysis, analyse
+    from posnmt.api.load import TrainedModel, load
+    from posnmt.api.train import train
+    from posnmt.api.values import AttentionMap, Attentions, DistanceBias, Encoding, Hypothesis
+    from posnmt.errors import UserError
+    from posnmt.interrupt import Interrupted
+    from posnmt.run import Run
+
+_MODULES = {
+    "load": "api.load",
+    "TrainedModel": "api.load",
+    "Hypothesis": "api.values",
+    "Encoding": "api.values",
+    "Attentions": "api.values",
+    "AttentionMap": "api.values",
+    "DistanceBias": "api.values",
+    "Analysis": "api.analyse",
+    "Run": "run",
+    "UserError": "errors",
+    "Interrupted": "interrupt",
+}
+"""Name -> module of posnmt that defines it."""
+
+_PACKAGES = ("train", "analyse", "position", "testing")
+"""Public modules; the first two can be called."""
+
+__all__ = [
+    "Analysis",
+    "AttentionMap",
+    "Attentions",
+    "DistanceBias",
+    "Encoding",
+    "Hypothesis",
+    "Interrupted",
+    "Run",
+    "TrainedModel",
+    "UserError",
+    "__version__",
+    "analyse",
+    "load",
+    "position",
+    "testing",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """A public name that is not imported yet (PEP 562)."""
+    if name in _PACKAGES:
+        return importlib.import_module(f"posnmt.{name}")
+    if name in _MODULES:
+        value = globals()[name] = getattr(importlib.import_module(f"posnmt.{_MODULES[name]}"), name)
+        return value
+    raise AttributeError(f"module 'posnmt' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names, and what is imported already."""
+    return sorted({*globals(), *__all__})

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 FLOORS = (
-    {"posnmt", "errors", "processor", "runtime"},
+    {"posnmt", "callable", "errors", "processor", "runtime"},
     {"files", "interrupt", "parallel", "progress", "randomness"},
     {"config", "dropout", "workflow"},
     {"data", "metrics", "position"},
@@ -24,6 +24,7 @@ FLOORS = (
     {"analyse", "train"},
     {"report"},
     {"demo", "study"},
+    {"api"},
     {"cli", "testing"},
     {"__main__"},
 )

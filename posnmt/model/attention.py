@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posnmt.model.kernels.choose import attend
+from posnmt.model.kernels.plain import Attention
 from posnmt.model.start import XAVIER, Start
 from posnmt.model.state import LayerCache
 from posnmt.position.seam import LayerPositions, Span
@@ -59,17 +60,27 @@ class SelfAttention(nn.Module):
         Returns:
             [B,T,d]
         """
-        mixed = self.project(x, view.reads())  # [B,T,3d]
-        q, k, v = mixed.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)  # 3 x [B,H,T,D]
-        q = q * q.shape[-1] ** -0.5
+        attended = attend(*self.operands(x, view, span, mask, cache))
+        return self.output(attended.transpose(1, 2).flatten(2))  # [B,H,T,D] -> [B,T,d]
+
+    def operands(
+        self, x: Tensor, view: LayerPositions, span: Span, mask: Tensor | None, cache: LayerCache | None = None
+    ) -> Attention:
+        """The operands of the kernel, from the arguments of `forward`; the tokens of `span` are added to the cache."""
+        q, k, v = self.heads_of(x, view)
         unrotated: tuple[Tensor, ...] = (q, k) if view.reads_unrotated_keys else (q,) if view.reads_unrotated else ()
         q, k = view.rotate(q, k, span)
         if cache is not None:
             k, v, *unrotated_keys = cache.append(k, v, *unrotated[1:])
             unrotated = (*unrotated[:1], *unrotated_keys)
         causal = self.causal and span.length > 1
-        attended = attend(q, k, v, view, span, mask, causal, self.dropout if self.training else 0.0, unrotated)
-        return self.output(attended.transpose(1, 2).flatten(2))  # [B,H,T,D] -> [B,T,d]
+        return Attention(q, k, v, view, span, mask, causal, self.dropout if self.training else 0.0, unrotated)
+
+    def heads_of(self, x: Tensor, view: LayerPositions) -> tuple[Tensor, Tensor, Tensor]:
+        """Scaled queries, keys and values [B,H,T,D] of all heads, before rotation."""
+        mixed = self.project(x, view.reads())  # [B,T,3d]
+        q, k, v = mixed.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)  # 3 x [B,H,T,D]
+        return q * q.shape[-1] ** -0.5, k, v
 
 
 class CrossAttention(nn.Module):
@@ -103,10 +114,13 @@ class CrossAttention(nn.Module):
         Returns:
             [N,T,d]
         """
+        attended = attend(*self.operands(x, memory, mask))
+        return self.output(attended.transpose(1, 2).reshape(*x.shape[:2], -1))
+
+    def operands(self, x: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor | None) -> Attention:
+        """The operands of the kernel, from the arguments of `forward`."""
         keys, values = memory
-        rows, sentences = x.shape[0], keys.shape[0]
-        q = self.query(x).reshape(sentences, -1, self.heads, keys.shape[-1]).transpose(1, 2)  # [S,H,N/S x T,D]
+        q = self.query(x).reshape(len(keys), -1, self.heads, keys.shape[-1]).transpose(1, 2)  # [S,H,N/S x T,D]
         span = Span(0, q.shape[-2], q.device, None, keys.shape[-2])
         dropout = self.dropout if self.training else 0.0
-        attended = attend(q * q.shape[-1] ** -0.5, keys, values, _NO_POSITIONS, span, mask, False, dropout)
-        return self.output(attended.transpose(1, 2).reshape(rows, x.shape[1], -1))
+        return Attention(q * q.shape[-1] ** -0.5, keys, values, _NO_POSITIONS, span, mask, False, dropout)

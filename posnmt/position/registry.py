@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import importlib
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from pydantic import ValidationError
 
-from posnmt.errors import UserError, nearest, refuse_unknown
+from posnmt.config.schema import SchemeChoice
+from posnmt.errors import UserError, nearest, raise_all, refuse_unknown
 
 if TYPE_CHECKING:
-    from posnmt.config.schema import SchemeChoice
     from posnmt.position.seam import Options, Scheme, Stack
 
 SCHEMES: dict[str, str | type[Scheme]] = {
@@ -64,6 +64,22 @@ def build(choice: SchemeChoice, stack: Stack) -> Scheme:
     scheme = scheme_class(choice.scheme)
     built: Scheme = scheme(stack, scheme.Settings.model_validate(choice.options))  # type: ignore[call-arg]
     return built
+
+
+def create(name: str, stack: Stack, **options: Any) -> Scheme:
+    """A registered scheme for a stack, for use in a model of one's own (docs/api.md).
+
+    Args:
+        name: of `SCHEMES`, such as `rope`.
+        options: of the scheme; `posnmt systems --parts` lists them.
+
+    Raises:
+        UserError: no scheme has this name, an unknown option, a value out of its range, or a stack that the scheme
+            cannot serve; all at once.
+    """
+    choice = SchemeChoice.model_validate({"scheme": name, **options})
+    raise_all([UserError(fault) for _, fault in check([choice], stack)])
+    return build(choice, stack)
 
 
 def check(choices: list[SchemeChoice], stack: Stack) -> list[tuple[int | None, str]]:

@@ -1,4 +1,4 @@
-"""The results as CSV files, in full precision; missing values are empty cells."""
+"""The results as tables, and as CSV files in full precision, where missing values are empty cells."""
 
 from __future__ import annotations
 
@@ -11,36 +11,40 @@ from typing import Any
 Rows = Iterable[Sequence[Any]]
 
 
+TABLES = ("scores", "significance", "seeds", "swap", "positions", "lengths")
+"""The names of the tables."""
+
+
 def csv_tables(results: dict[str, Any]) -> dict[str, str]:
     """Name → text of the CSV files, without empty ones.
 
     Args:
         results: of `posnmt.analyse.analyse.analyse`.
     """
+    listed = {name: (heading, list(rows)) for name, (heading, rows) in tables(results).items()}
+    return {f"{name}.csv": _csv([heading, *rows]) for name, (heading, rows) in listed.items() if rows}
+
+
+def tables(results: dict[str, Any]) -> dict[str, tuple[list[str], Rows]]:
+    """Name of `TABLES` → the names of the columns, and the rows."""
     measures = [name for name in results["systems"][0]["overall"] if name != "n"]
     ends = [f"{name}_{end}" for name in measures for end in ("low", "high")] if results["settings"]["samples"] else []
-    tables: dict[str, tuple[list[str], Rows]] = {
-        "scores.csv": (
+    return {
+        "scores": (
             ["system", "bin", "first", "last", "training", "n", *measures, *ends], _scores(results, measures, ends),
         ),
-        "significance.csv": (
+        "significance": (
             ["metric", "test", "system", "other", "difference", "p", "corrected", "mark"], _tests(results),
         ),
-        "seeds.csv": (
+        "seeds": (
             ["system", "bin", "measure", "seeds", "mean", "deviation", "lowest", "highest"], _seeds(results),
         ),
-        "swap.csv": (["system", "share", *measures, *ends], _swap(results, measures, ends)),
-        "positions.csv": (
+        "swap": (["system", "share", *measures, *ends], _swap(results, measures, ends)),
+        "positions": (
             ["system", "kind", "place", "precision", "output_words", "recall", "reference_words"], _positions(results),
         ),
-        "lengths.csv": (["bin", "text", "system", "first", "last", "sentences"], _lengths(results)),
+        "lengths": (["bin", "text", "system", "first", "last", "sentences"], _lengths(results)),
     }  # fmt: skip
-    texts = {}
-    for name, (heading, rows) in tables.items():
-        listed = list(rows)
-        if listed:
-            texts[name] = _csv([heading, *listed])
-    return texts
 
 
 def _csv(rows: Rows) -> str:

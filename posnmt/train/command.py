@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,17 @@ _KEYS = {
 
 
 def train_command(
-    config: Path | None, options: dict[str, Any], settings: tuple[str, ...], out: Path, resume: bool, display: Display
+    config: Path | Mapping[str, Any] | None,
+    options: dict[str, Any],
+    settings: tuple[str, ...],
+    out: Path,
+    resume: bool,
+    display: Display,
 ) -> Run:
     """Train a model, or go on with one.
 
     Args:
-        config: a YAML file; None: the training text is among the options.
+        config: a YAML file, or what one holds; None: the training text is among the options.
         options: those of `_KEYS`; None where not given.
         settings: `key.key=value`, which win.
         out: the run folder.
@@ -51,7 +57,9 @@ def train_command(
     return train(completed.config, out, resume, display, completed.record)
 
 
-def _written(config: Path | None, options: dict[str, Any], settings: tuple[str, ...], resume: bool) -> Written | None:
+def _written(
+    config: Path | Mapping[str, Any] | None, options: dict[str, Any], settings: tuple[str, ...], resume: bool
+) -> Written | None:
     """The configuration as written; None where a run goes on with its own.
 
     Raises:
@@ -60,9 +68,12 @@ def _written(config: Path | None, options: dict[str, Any], settings: tuple[str, 
     files = {"source", "target"} & set(options)
     settings = (*_as_settings(options), *settings)
     if config is not None and files:
-        raise UserError("both a config and --source or --target are given", config, "leave one of them out")
-    if config is not None:
+        place = config if isinstance(config, Path) else None
+        raise UserError("both a config and --source or --target are given", place, "leave one of them out")
+    if isinstance(config, Path):
         return Written.from_file(config, settings)
+    if config is not None:
+        return Written.from_settings(dict(config), settings)
     if len(files) == 1 or not (files or resume):
         what = f"--{files.pop()} is given without the other side" if files else "no training text is named"
         example = "posnmt train --source train.en --target train.de, or posnmt train CONFIG"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from posnmt.config.schema import Decode
 from posnmt.data.batch import collate, fit, pad
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from posnmt.data.text import TextPipeline
     from posnmt.model.base import TranslationModel
     from posnmt.run import Run
+    from posnmt.translate.attention import Attended
 
 WINDOW = 10_000
 """Number of lines that are in memory at a time and sorted by length together."""
@@ -201,6 +203,48 @@ class Translator:
         self._refuse_too_long(source_ids, first_line, names[0])
         self._refuse_too_long(target_ids, first_line, names[1], target=True)
         return score_subwords(self.models, source_ids, target_ids, batch, self.device)
+
+    @torch.inference_mode()
+    def encode(
+        self, lines: Sequence[str], batch: int = 4096, first_line: int = 1, name: str = "input"
+    ) -> list[tuple[list[int], NDArray[np.float32]]]:
+        """The subwords of each line, eos included, and the states [J,d] of the first model's encoder, in order.
+
+        A line without subwords has neither.
+
+        Args:
+            batch: most padded source tokens of a batch.
+            first_line, name: origin of the lines, for errors.
+
+        Raises:
+            UserError: a line too long for a finite position table.
+        """
+        encoded = self.text.source.encode(list(lines))
+        self._refuse_too_long(encoded, first_line, name)
+        model = self.models[0]
+        nothing: NDArray[np.float32] = np.empty((0, model.config.d_model), np.float32)
+        states: list[tuple[list[int], NDArray[np.float32]]] = [([], nothing) for _ in encoded]
+        places = [number for number, ids in enumerate(encoded) if ids]
+        for chosen in _batches([len(encoded[number]) for number in places], batch):
+            numbers = [places[number] for number in chosen]
+            source, lengths = pad([encoded[number] for number in numbers], after=EOS)
+            output = model.encode(source.to(self.device), lengths.to(self.device)).float().cpu().numpy()
+            for number, length, row in zip(numbers, lengths.tolist(), output, strict=True):
+                states[number] = [*encoded[number], EOS], row[:length].copy()
+        return states
+
+    def attend(self, source: str, target: str) -> tuple[list[int], list[int], Attended]:
+        """The attention of the first model on one pair: the subwords of both sides, and `attend_pair` of them.
+
+        Raises:
+            UserError: the model is not a Transformer, or a line is too long for a finite position table.
+        """
+        from posnmt.translate.attention import attend_pair
+
+        [source_ids], [target_ids] = self.text.source.encode([source]), self.text.target.encode([target])
+        self._refuse_too_long([source_ids], 1, "source")
+        self._refuse_too_long([target_ids], 1, "target", target=True)
+        return source_ids, target_ids, attend_pair(self.models[0], source_ids, target_ids)
 
     def _refuse_too_long(
         self, encoded: Sequence[Sequence[int]], first_line: int, name: str, target: bool = False

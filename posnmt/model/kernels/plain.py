@@ -40,14 +40,19 @@ class Attention(NamedTuple):
         return _both(_both(self.mask, self.view.mask(self.span)), self.span.offsets <= 0 if self.causal else None)
 
 
-def plain(a: Attention) -> Tensor:
-    """[B,H,Tq,D] by two matrix products, with the attention weights as a tensor that the views may read."""
+def attention_weights(a: Attention) -> Tensor:
+    """[B,H,Tq,Tk] the softmax of the logits over the keys that each query may see, without dropout."""
     bias, seen = a.bias, a.seen
     scores = a.q @ a.k.transpose(-1, -2)
     if bias is not None:  # in place, unless the bias is wider than the scores
         scores = scores.add_(bias) if bias.dtype == scores.dtype else scores + bias
     scores = scores if seen is None else scores.masked_fill_(~seen, -torch.inf)
-    weights = scores.softmax(-1)
+    return scores.softmax(-1)
+
+
+def plain(a: Attention) -> Tensor:
+    """[B,H,Tq,D] by two matrix products, with the attention weights as a tensor that the views may read."""
+    weights = attention_weights(a)
     weights = drop(weights, a.dropout) if a.dropout else weights
     added = a.view.values(weights, a.span)
     attended = weights.to(a.v.dtype) @ a.v

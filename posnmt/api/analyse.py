@@ -1,0 +1,181 @@
+"""`posnmt.analyse`: what `posnmt analyse` does, as a function that returns values."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from posnmt.analyse.analyse import Analysis as Measured
+from posnmt.analyse.analyse import Settings
+from posnmt.analyse.analyse import analyse as measure
+from posnmt.analyse.measure import Resampling
+from posnmt.api.lines import checked_lines
+from posnmt.errors import UserError, UserErrors, refuse_unknown
+from posnmt.progress import Display
+
+Lines = str | Path | Sequence[str]
+"""A text: the path of a file, or a list of its lines."""
+
+_TEXTS = ("trained_on",)
+_PATHS = ("subword_model", "target_subword_model")
+_RESAMPLING = tuple(each.name for each in fields(Resampling))
+_SETTINGS = tuple(each.name for each in fields(Settings) if each.name != "resampling")
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What `posnmt.analyse` returns.
+
+    Attributes:
+        measured: all values, with the texts and the counts of every sentence.
+    """
+
+    measured: Measured
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """All figures, as in `results.json`; docs/analyse.md describes the fields."""
+        return self.measured.results
+
+    @property
+    def verdict(self) -> str:
+        """The outcome in words."""
+        sentence: str = self.results["verdict"]["sentence"]
+        return sentence
+
+    def rows(self, table: str = "scores") -> list[dict[str, Any]]:
+        """One of the tables of the report as rows, for `pandas.DataFrame(analysis.rows())`.
+
+        Args:
+            table: `scores` (a row for each system and length bin, with every measure and the ends of its interval; the
+                bin `all` is the whole test set), `significance`, `seeds`, `swap`, `positions` or `lengths`.
+
+        Returns:
+            Column -> value for each row, numbers as numbers and missing values as None; nothing where the analysis
+            has no such table.
+
+        Raises:
+            UserError: no such table.
+        """
+        from posnmt.report.tables import TABLES, tables
+
+        refuse_unknown(table, TABLES, "table")
+        heading, rows = tables(self.results)[table]
+        return [dict(zip(heading, row, strict=True)) for row in rows]
+
+    def report(self, out: str | Path, examples: int | None = None) -> Path:
+        """Write report.html, results.json, tables and figures into a folder; the path of the page.
+
+        Args:
+            out: the folder, created if it does not exist.
+            examples: number of sentences in the page's example browser; None: all.
+
+        Raises:
+            UserError: the files cannot be written.
+        """
+        from posnmt.report.write import write
+
+        write(self.measured, Path(out), examples)
+        return Path(out) / "report.html"
+
+
+def analyse(
+    source: Lines,
+    reference: Lines,
+    outputs: Mapping[str, Lines],
+    *,
+    swapped: Mapping[tuple[str, float], Lines] | None = None,
+    show_progress: bool = False,
+    **settings: Any,
+) -> Analysis:
+    """Measure the translations of any systems, overall and by source length; nothing is written.
+
+    Args:
+        source, reference: texts aligned line by line: lists of lines, or paths of files (plain, .gz, .xz).
+        outputs: name of a system -> its translation of `source`; NAME:SEED for several seeds of a system.
+        swapped: (name of a system, share of swapped words) -> its translation of the source with that share swapped.
+        show_progress: on standard error.
+        settings: those of `posnmt.analyse.analyse.Settings`, such as `unit`, `bin_width`, `bin_edges`,
+            `max_trained_length`, `trained_on`, `metrics` and `bleu_tokenizer`, and those of resampling: `samples`,
+            `seed`, `significance` and `correction`. The defaults are those of `posnmt analyse`.
+
+    Raises:
+        UserError: an unknown setting, or faults of the settings or the texts; all at once.
+    """
+    for name in settings:
+        refuse_unknown(name, (*_SETTINGS, *_RESAMPLING), "setting of an analysis")
+    if isinstance(outputs, str | bytes) or not isinstance(outputs, Mapping):
+        raise UserError("outputs are a dictionary: name of a system -> its translation", "outputs")
+    resampling = Resampling(**{name: settings.pop(name) for name in _RESAMPLING if name in settings})
+    for name in _PATHS:
+        if settings.get(name) is not None:
+            settings[name] = Path(settings[name])
+    with _files() as files, Display(quiet=not show_progress) as display:
+        for name in _TEXTS:
+            if settings.get(name) is not None:
+                settings[name] = files.path(name, settings[name])
+        measured = measure(
+            files.path("source", source),
+            files.path("reference", reference),
+            {name: files.path(f"outputs[{name!r}]", lines) for name, lines in outputs.items()},
+            Settings(resampling=resampling, **settings),
+            {key: files.path(f"swapped[{key!r}]", lines) for key, lines in (swapped or {}).items()},
+            display.say,
+        )
+        for record in measured.results["inputs"]:
+            record["path"] = files.renamed(record["path"])
+    return Analysis(measured)
+
+
+class _Files:
+    """Lists of lines as files in a folder.
+
+    Attributes:
+        names: the path of each file -> the argument that it holds.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.names: dict[str, str] = {}
+
+    def path(self, name: str, lines: Lines) -> Path:
+        """The path of a text; a list of lines is written to a file.
+
+        Raises:
+            UserError: lines that are none.
+        """
+        if isinstance(lines, str | Path):
+            return Path(lines)
+        path = self.folder / f"{len(self.names)}.txt"
+        text = "".join(f"{line}\n" for line in checked_lines(lines, name))
+        path.write_text(text, encoding="utf-8", newline="\n")
+        self.names[str(path)] = name
+        return path
+
+    def renamed(self, text: str) -> str:
+        """A text with the arguments in place of the paths of their files."""
+        for path, name in self.names.items():
+            text = text.replace(path, name)
+        return text
+
+
+@contextmanager
+def _files() -> Iterator[_Files]:
+    """A folder for the lists of lines; errors name the arguments in place of its files."""
+    with tempfile.TemporaryDirectory(prefix="posnmt-") as folder:
+        files = _Files(Path(folder))
+        try:
+            yield files
+        except UserErrors as errors:
+            raise UserErrors([_renamed(fault, files) for fault in errors.faults]) from None
+        except UserError as error:
+            raise _renamed(error, files) from None
+
+
+def _renamed(fault: UserError, files: _Files) -> UserError:
+    where = None if fault.where is None else files.renamed(fault.where)
+    return UserError(files.renamed(fault.what), where, fault.todo)

@@ -1,0 +1,322 @@
+"""`posnmt.load`: trained models for use in Python.
+
+Shapes: J source subwords with `</s>`, T target subwords, d model width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+import torch
+from pydantic import ValidationError
+from torch import Tensor
+
+from posnmt.api.lines import checked_lines
+from posnmt.api.values import AttentionMap, Attentions, DistanceBias, Encoding, Floats, Hypothesis
+from posnmt.config.schema import Decode
+from posnmt.config.yaml import faults
+from posnmt.data.subword import BOS, EOS
+from posnmt.errors import UserError, raise_all, refuse_unknown
+from posnmt.run import Run
+from posnmt.translate.attention import Recorded, offset_bias
+from posnmt.translate.translator import Translation, Translator, windows
+
+CHECKPOINTS = ("model", "best", "average", "last")
+"""The names of a run's checkpoints."""
+
+
+def load(
+    runs: str | Path | Run | Sequence[str | Path | Run],
+    *,
+    checkpoint: Literal["model", "best", "average", "last"] = "model",
+    interpolate: float | None = None,
+    precision: Literal["fp32", "bf16"] | None = None,
+    cuda_graphs: bool | None = None,
+    device: str | None = None,
+) -> TrainedModel:
+    """A trained model, or several as an ensemble.
+
+    Args:
+        runs: the folder of a run, or what `posnmt.train` returned; a list of them is an ensemble, which predicts by the
+            mean of the models' probabilities.
+        checkpoint: `model` (what training chose), `best`, `average` or `last`.
+        interpolate: divide positions by this factor, for texts that much longer than the training texts.
+        precision: of matrix products in translation; default: as in the run's config. Scores, encoder states and
+            attention are always computed in fp32.
+        cuda_graphs: on a GPU, record the decoder's steps and replay them; default: as in the run's config.
+        device: of PyTorch, such as `cpu` or `cuda:1`; default: a GPU if there is one.
+
+    Raises:
+        UserError: no run folder, no such checkpoint, runs with different vocabularies, or positions that cannot be
+            interpolated.
+    """
+    listed = [runs] if isinstance(runs, str | Path | Run) else list(runs)
+    if not listed:
+        raise UserError("there is no run to load", None, "name a folder made by `posnmt train`")
+    refuse_unknown(checkpoint, CHECKPOINTS, "checkpoint")
+    if interpolate is not None and not interpolate > 0:
+        raise UserError(f"positions are divided by a number above 0; got {interpolate}", "interpolate")
+    opened = [run if isinstance(run, Run) else Run.open(run) for run in listed]
+    settings = {"precision": precision, "cuda_graphs": cuda_graphs}
+    decode = _with_options(opened[0].config.decode, settings)
+    return TrainedModel(opened, decode, checkpoint, interpolate, _device(device))
+
+
+class TrainedModel:
+    """A trained model or an ensemble of several, with the text pipeline that they share: made by `posnmt.load`.
+
+    Lines are plain text, as in the files of the command line; the model tokenises them and cuts them into subwords.
+
+    Attributes:
+        runs: the runs of the models.
+    """
+
+    def __init__(
+        self,
+        runs: Sequence[Run],
+        decode: Decode,
+        checkpoint: str = "model",
+        interpolate: float | None = None,
+        device: torch.device | None = None,
+    ) -> None:
+        self.runs = list(runs)
+        self._decode, self._checkpoint, self._interpolate, self._device = decode, checkpoint, interpolate, device
+        self._searching = self._translator(decode.precision, decode.cuda_graphs)
+        self._exact = self._searching if decode.precision == "fp32" else None
+
+    def __repr__(self) -> str:
+        return f"posnmt.load([{', '.join(repr(str(run.folder)) for run in self.runs)}])"
+
+    def translate(
+        self,
+        lines: Iterable[str],
+        *,
+        beam: int | None = None,
+        length_penalty: float | None = None,
+        max_ratio: float | None = None,
+        max_extra: int | None = None,
+        batch: int | None = None,
+    ) -> list[str]:
+        """The translation of each line, in order; that of an empty line is empty.
+
+        The texts are those of `posnmt translate` with the same options.
+
+        Args:
+            lines: one sentence each, of any length.
+            beam: hypotheses kept; 1 is greedy search.
+            length_penalty: a in log-probability / length^a, by which hypotheses are ranked.
+            max_ratio, max_extra: the longest output in subwords is max_ratio x source length + max_extra.
+            batch: most padded source subwords x beam of a batch; affects speed only.
+
+        Each default is that of the run's config.
+
+        Raises:
+            UserError: an option out of its range, a line that is none, or one too long for a finite position table.
+        """
+        options = _options(beam, length_penalty, max_ratio, max_extra, batch)
+        return [translation.text for translation in self._search(lines, 1, options, scored=False)]
+
+    def hypotheses(
+        self,
+        lines: Iterable[str],
+        nbest: int = 1,
+        *,
+        beam: int | None = None,
+        length_penalty: float | None = None,
+        max_ratio: float | None = None,
+        max_extra: int | None = None,
+        batch: int | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The best translations of each line with their scores and subwords, best first; an empty line has none.
+
+        They are those of `posnmt translate --format jsonl` with the same options.
+
+        Args:
+            nbest: hypotheses of each line, at most the beam; fewer where search ends with fewer.
+
+        The other arguments and errors are those of `translate`.
+        """
+        options = _options(beam, length_penalty, max_ratio, max_extra, batch)
+        pieces = self._searching.text.target.subwords.pieces
+        return [
+            [
+                Hypothesis(text, each.log_probability, each.score, each.ended, [pieces[token] for token in each.tokens])
+                for text, each in zip(translation.texts, translation.hypotheses, strict=False)
+            ]
+            for translation in self._search(lines, nbest, options, scored=True)
+        ]
+
+    def score(self, pairs: Iterable[tuple[str, str]], *, batch: int = 4096) -> list[float]:
+        """The natural log-probability of each target given its source, `</s>` included, by a full forward pass.
+
+        Args:
+            pairs: (source, target).
+            batch: most padded subwords of a batch.
+
+        Raises:
+            UserError: a pair that is none, or a line too long for a finite position table.
+        """
+        listed = list(pairs)
+        wrong = [index for index, pair in enumerate(listed) if isinstance(pair, str) or len(pair) != 2]
+        if wrong:
+            raise UserError(
+                "a pair is (source, target)", f"pairs[{wrong[0]}]", "for example list(zip(sources, targets))"
+            )
+        sources = checked_lines([source for source, _ in listed], "sources")
+        targets = checked_lines([target for _, target in listed], "targets")
+        return self._exactly().score(sources, targets, _positive(batch))
+
+    def encode(self, lines: Iterable[str], *, batch: int = 4096) -> list[Encoding]:
+        """The encoder's states [J,d] of each line with its subwords, in order; an empty line has J = 0.
+
+        Args:
+            batch: most padded source subwords of a batch.
+
+        Raises:
+            UserError: an ensemble, or a line too long for a finite position table.
+        """
+        self._refuse_ensemble("encoder states")
+        pieces = self._exactly().text.source.subwords.pieces
+        states = self._exactly().encode(checked_lines(lines, "lines"), _positive(batch), name="lines")
+        return [Encoding([pieces[token] for token in ids], output) for ids, output in states]
+
+    def attention(self, source: str, target: str | None = None) -> Attentions:
+        """The attention of each layer and head on one pair of lines, with what positions add to the logits.
+
+        Args:
+            source, target: one line each; without a target, the model's own translation.
+
+        Raises:
+            UserError: an ensemble, a model that is not a Transformer, or a line too long for a finite position table.
+        """
+        self._refuse_ensemble("attention")
+        [source] = checked_lines([source], "source")
+        [target] = self.translate([source]) if target is None else checked_lines([target], "target")
+        text = self._exactly().text
+        source_ids, target_ids, attended = self._exactly().attend(source, target)
+        read = [text.source.subwords.pieces[token] for token in (*source_ids, EOS)]
+        pieces = text.target.subwords.pieces
+        written = [pieces[token] for token in (BOS, *target_ids)]
+        return Attentions(
+            encoder=_map(read, read, attended.encoder),
+            decoder=_map(written, written, attended.decoder),
+            cross=_map(written, read, attended.cross),
+            predicted=[pieces[token] for token in (*target_ids, EOS)],
+        )
+
+    def distance_bias(
+        self, length: int = 50, *, side: Literal["encoder", "decoder"] = "encoder"
+    ) -> DistanceBias | None:
+        """What the schemes of a side add to the logits at each distance, whatever the words: ALiBi's, T5's and others.
+
+        None where no scheme has such a bias; `attention(…).encoder.by_distance()` measures what a scheme adds that
+        depends on the words, such as relative vectors or a rotation.
+
+        Args:
+            length: the largest distance is length - 1, to either side.
+            side: in the decoder, keys to the right are hidden, so that positive distances are of no use there.
+
+        Raises:
+            UserError: an ensemble, or a model that is not a Transformer.
+        """
+        self._refuse_ensemble("biases")
+        refuse_unknown(side, ("encoder", "decoder"), "side")
+        bias = offset_bias(self._exactly().models[0], side, _positive(length))
+        if bias is None:
+            return None
+        return DistanceBias(np.arange(1 - length, length), _array(bias))
+
+    def _search(self, lines: Iterable[str], nbest: int, options: dict[str, Any], scored: bool) -> Iterator[Translation]:
+        """Translations, window by window as on the command line."""
+        decode = _with_options(self._decode, options)
+        if not 1 <= nbest <= decode.beam:
+            raise UserError(f"from 1 to {decode.beam} translations, the beam, can be returned; got {nbest}", "nbest")
+        first = 1
+        for window in windows(iter(checked_lines(lines, "lines"))):
+            yield from self._searching.translate(window, decode, nbest, first, "lines", scored)
+            first += len(window)
+
+    def _translator(self, precision: str, cuda_graphs: bool = False) -> Translator:
+        return Translator.load(
+            self.runs, self._checkpoint, self._interpolate, self._device, precision=precision, cuda_graphs=cuda_graphs
+        )
+
+    def _exactly(self) -> Translator:
+        """The models in fp32; loaded once more where search computes in bf16."""
+        if self._exact is None:
+            self._exact = self._translator("fp32")
+        return self._exact
+
+    def _refuse_ensemble(self, what: str) -> None:
+        if len(self.runs) > 1:
+            raise UserError(f"{what} are those of one model, and this is an ensemble", None, "load one run")
+
+
+def _options(
+    beam: int | None,
+    length_penalty: float | None,
+    max_ratio: float | None,
+    max_extra: int | None,
+    batch: int | None,
+) -> dict[str, Any]:
+    return {
+        "beam": beam,
+        "length_penalty": length_penalty,
+        "max_ratio": max_ratio,
+        "max_extra": max_extra,
+        "batch": batch,
+    }
+
+
+def _with_options(decode: Decode, options: dict[str, Any]) -> Decode:
+    """Settings of search with those options that are not None.
+
+    Raises:
+        UserError: an option out of its range; all at once.
+    """
+    chosen = {key: value for key, value in options.items() if value is not None}
+    try:
+        return Decode.model_validate({**decode.model_dump(), **chosen})
+    except ValidationError as error:
+        raise_all(faults(error, Decode, None, {}))
+        raise AssertionError from error  # raise_all raised
+
+
+def _positive(number: int) -> int:
+    """A number that is at least 1."""
+    if number < 1:
+        raise UserError(f"a number of 1 or more is needed; got {number}")
+    return number
+
+
+def _device(name: str | None) -> torch.device | None:
+    """A device of PyTorch by its name.
+
+    Raises:
+        UserError: PyTorch has no such device here.
+    """
+    if name is None:
+        return None
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        what = str(error).partition("\n")[0]
+        raise UserError(f"PyTorch has no device {name!r} here: {what}", "device", "leave it out, or name cpu") from None
+
+
+def _map(queries: list[str], keys: list[str], recorded: Recorded) -> AttentionMap:
+    """Recorded attention as arrays."""
+    terms = [term for term in recorded.position if term is not None]
+    position = None
+    if terms:
+        none = torch.zeros_like(terms[0])
+        position = _array(torch.stack([none if term is None else term for term in recorded.position]))
+    seen = torch.stack(recorded.seen).cpu().numpy()
+    return AttentionMap(queries, keys, _array(torch.stack(recorded.weights)), seen, position)
+
+
+def _array(tensor: Tensor) -> Floats:
+    return cast(Floats, tensor.float().cpu().numpy())

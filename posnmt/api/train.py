@@ -1,0 +1,87 @@
+"""`posnmt.train`: what `posnmt train` does, as a function."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from posnmt.config.schema import Config
+from posnmt.errors import UserError
+from posnmt.progress import Display
+from posnmt.run import Run
+from posnmt.train.command import train_command
+
+
+def train(
+    config: str | Path | Mapping[str, Any] | Config | None = None,
+    out: str | Path = "runs/mine",
+    *,
+    source: str | Path | None = None,
+    target: str | Path | None = None,
+    dev_source: str | Path | None = None,
+    dev_target: str | Path | None = None,
+    source_language: str | None = None,
+    target_language: str | None = None,
+    minutes: float | None = None,
+    settings: Mapping[str, Any] | Sequence[str] = (),
+    resume: bool = False,
+    show_progress: bool = True,
+) -> Run:
+    """Train a model into a run folder; text that is not prepared yet is prepared first.
+
+    What a YAML file or a dictionary leaves out is chosen from the corpus, the budget and the speed of this machine, as
+    `posnmt train` does (docs/train.md), and stands in the run's config.yaml. A `Config` is complete, so that nothing
+    is chosen.
+
+    Args:
+        config: a YAML file, its content as a dictionary, or a checked `Config` such as `Run.config`; in the last two,
+            relative paths are relative to `data.root`, by default the working directory. None: `source` and `target`
+            are the training text, or `resume` goes on with the run in `out`.
+        out: the run folder; new, unless `resume`.
+        source, target: the training text, one sentence a line, in place of a config.
+        dev_source, dev_target: text to measure on during training; default: pairs drawn from the training text.
+        source_language, target_language: codes such as `de`; default: what the name of the file ends in.
+        minutes: how long to train.
+        settings: settings that win over all others: dotted key -> value, as `{"train.epochs": 5}`, or `key=value`.
+        resume: go on with the run in `out` as if it had never stopped.
+        show_progress: on standard error, with all that is chosen and all warnings.
+
+    Returns:
+        The run: its `folder`, its `config`, its `record`; `posnmt.load` takes it.
+
+    Raises:
+        UserError: every fault of configuration and text, or a folder that exists.
+        Interrupted: stopped by Ctrl-C or SIGTERM; the state is saved, and `resume` goes on from there.
+    """
+    if isinstance(config, Config):
+        tree: Path | Mapping[str, Any] | None = config.model_dump(mode="json")
+    elif isinstance(config, str):
+        tree = Path(config)
+    else:
+        tree = config
+    if tree is not None and not isinstance(tree, Path | Mapping):
+        kind = type(config).__name__
+        raise UserError(f"a config is a YAML file, a dictionary or a Config; got {kind}", "config")
+    options: dict[str, Any] = {
+        "source": source,
+        "target": target,
+        "dev_source": dev_source,
+        "dev_target": dev_target,
+        "source_language": source_language,
+        "target_language": target_language,
+        "minutes": minutes,
+    }
+    written = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
+    with Display(quiet=not show_progress) as display:
+        return train_command(tree, written, _settings(settings), Path(out), resume, display)
+
+
+def _settings(settings: Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
+    """Settings as `key=value`, the value in YAML."""
+    if isinstance(settings, str):
+        return (settings,)
+    if not isinstance(settings, Mapping):
+        return tuple(settings)
+    return tuple(f"{key}={json.dumps(value, ensure_ascii=False, default=str)}" for key, value in settings.items())

@@ -1,0 +1,90 @@
+"""`posnmt.analyse`: lists or files, rows, and the report."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+import posnmt
+from posnmt.analyse.analyse import Settings
+from posnmt.analyse.analyse import analyse as measure
+from posnmt.analyse.measure import Resampling
+
+SOURCE = [f"one two three {number}" for number in range(6)] + [
+    f"a b c d e f g h i j k l {number}" for number in range(6)
+]
+REFERENCE = [line.upper() for line in SOURCE]
+OUTPUTS = {"good": REFERENCE, "poor": [line.upper().replace("T", "D").replace("A", "X") for line in SOURCE]}
+
+
+@pytest.fixture
+def files(tmp_path):
+    texts = {"source": SOURCE, "reference": REFERENCE, **OUTPUTS}
+    for name, lines in texts.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return {name: tmp_path / name for name in texts}
+
+
+def test_lists_and_files_are_measured_alike(files):
+    lists = posnmt.analyse(SOURCE, REFERENCE, OUTPUTS, samples=50, max_trained_length=10)
+    outputs = {name: files[name] for name in OUTPUTS}
+    paths = posnmt.analyse(str(files["source"]), files["reference"], outputs, samples=50, trained_on=SOURCE[:1] * 3)
+    settings = Settings(max_trained_length=10, resampling=Resampling(50))
+    expected = measure(files["source"], files["reference"], outputs, settings).results
+    differing = {key for key in expected if lists.results[key] != expected[key]}
+    assert differing == {"inputs"}
+    assert [each["path"] for each in lists.results["inputs"]] == [
+        "source", "reference", "outputs['good']", "outputs['poor']",
+    ]  # fmt: skip
+    assert [each["sha256"] for each in lists.results["inputs"]] == [each["sha256"] for each in expected["inputs"]]
+    assert paths.results["systems"] != expected["systems"] or paths.results["bins"] != expected["bins"]
+    assert paths.results["training"] == {"shortest": 4, "longest": 4}
+    assert paths.results["inputs"][-1]["path"] == "trained_on"
+    assert lists.verdict == expected["verdict"]["sentence"]
+
+
+def test_rows_are_those_of_the_csv_files(tmp_path):
+    analysis = posnmt.analyse(SOURCE, REFERENCE, OUTPUTS, samples=50, bin_edges=[10])
+    page = analysis.report(tmp_path / "report", examples=3)
+    assert page.read_text(encoding="utf-8").startswith("<!")
+    assert json.loads((page.parent / "results.json").read_text(encoding="utf-8")) == analysis.results
+    for table in ("scores", "significance", "positions", "lengths"):
+        with (page.parent / f"{table}.csv").open(encoding="utf-8", newline="") as stream:
+            written = list(csv.DictReader(stream))
+        shown = [{key: "" if each is None else str(each) for key, each in row.items()} for row in analysis.rows(table)]
+        assert shown == written
+    best = analysis.rows()[0]
+    assert (best["system"], best["bin"], best["n"]) == ("good", "all", 12)
+    assert best["bleu"] == pytest.approx(100)
+    assert analysis.rows("seeds") == analysis.rows("swap") == []
+
+
+def test_swapped_sources():
+    swapped = {("good", 0.5): OUTPUTS["poor"]}
+    rows = posnmt.analyse(SOURCE, REFERENCE, OUTPUTS, swapped=swapped, samples=0).rows("swap")
+    assert [(row["system"], row["share"]) for row in rows] == [("good", 0), ("good", 0.5)]
+
+
+@pytest.mark.parametrize(
+    ("outputs", "settings", "message"),
+    [
+        (OUTPUTS, {"sample": 3}, "no setting of an analysis is called 'sample'.*did you mean 'samples'"),
+        (OUTPUTS, {"samples": -1}, "0 or more"),
+        ({"short": REFERENCE[:3]}, {}, r"outputs\['short'\] has 3"),
+        ({"bad": [*REFERENCE[:-1], 5]}, {}, r"type int \(outputs\['bad'\]\[11\]\)"),
+        ({"path": "no/such/file"}, {}, "does not exist"),
+        (REFERENCE, {}, "outputs are a dictionary"),
+        ({}, {}, "no output to analyse"),
+    ],
+)
+def test_faults_name_the_argument(outputs, settings, message):
+    with pytest.raises(posnmt.UserError, match=message) as fault:
+        posnmt.analyse(SOURCE, REFERENCE, outputs, **settings)
+    assert "posnmt-" not in str(fault.value)
+
+
+def test_no_such_table():
+    with pytest.raises(posnmt.UserError, match="did you mean 'scores'"):
+        posnmt.analyse(SOURCE, REFERENCE, OUTPUTS, samples=0).rows("score")
