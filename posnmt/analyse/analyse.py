@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from posnmt import __version__
 from posnmt.analyse.additive import Additive
 from posnmt.analyse.bins import (
+    DEFAULT_CHARACTERS,
     DEFAULT_WIDTH,
     TrainedLengths,
     bin_numbers,
@@ -30,6 +31,7 @@ from posnmt.analyse.measure import DEFAULT_RESAMPLING, Resampling, measure
 from posnmt.analyse.positions import places, position_curves
 from posnmt.analyse.seeds import seed_groups, seed_results
 from posnmt.analyse.swap import Swapped
+from posnmt.analyse.units import choose_units, language_faults
 from posnmt.analyse.verdict import verdict
 from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.data.length_unit import CountLengths, length_unit
@@ -47,20 +49,23 @@ class Settings:
     """Settings of an analysis.
 
     Attributes:
-        unit: of lengths: `words`, `tokens`, `subwords` or `characters`.
+        unit: of lengths: `words`, `tokens`, `subwords` or `characters`; default: words, and characters of text that has
+            no blanks between words.
         subword_model: for `subwords`: a SentencePiece model, or a `text` folder (see `length_unit`); also used for the
             target, unless there is a `target_subword_model`.
-        bin_width: width of the bins; default: 10, unless there are `bin_edges`.
+        bin_width: width of the bins; default: 10, in characters 20, unless there are `bin_edges`.
         bin_edges: the first length of each bin but the first.
         max_trained_length, min_trained_length: longest and shortest source in training, in the unit.
         trained_on: source text of the training, to count these lengths in.
-        metrics: of `bleu`, `chrf`, `ter`, `multi-bleu`.
-        bleu_tokenizer: sacreBLEU's tokeniser for BLEU, and for BLEU by position.
+        metrics: of `bleu`, `chrf`, `chrf++`, `ter`, `multi-bleu`.
+        bleu_tokenizer: sacreBLEU's tokeniser for BLEU, and for BLEU by position; default: that of `target_language`, or
+            of the script of the reference.
+        target_language: its code, such as `ja`.
         resampling: of intervals and significance tests.
         processes: number of counting processes; above 1, the calling script needs an `if __name__ == "__main__"` guard.
     """
 
-    unit: str = "words"
+    unit: str | None = None
     subword_model: Path | None = None
     target_subword_model: Path | None = None
     bin_width: int | None = None
@@ -69,7 +74,8 @@ class Settings:
     min_trained_length: int | None = None
     trained_on: Path | None = None
     metrics: Sequence[str] = DEFAULT_METRICS
-    bleu_tokenizer: str = "13a"
+    bleu_tokenizer: str | None = None
+    target_language: str | None = None
     resampling: Resampling = DEFAULT_RESAMPLING
     processes: int = 1
 
@@ -87,7 +93,7 @@ class Settings:
             faults.append(UserError(f"the shortest trained length, {shortest}, is above the longest, {longest}"))
         if self.bin_width is not None and self.bin_edges is not None:
             faults.append(UserError("the bins are specified twice", "--bin-edges", "give a width or edges, not both"))
-        return faults
+        return [*faults, *language_faults(self.target_language)]
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,7 @@ class Analysis:
 
     Attributes:
         results: all figures, as in `results.json`; `docs/analyse.md` describes the fields.
-        texts: source, reference and outputs; outputs of swapped sources last.
+        texts: source, first reference and outputs; outputs of swapped sources last.
         source_lengths: `[N]` of the sentences, in the unit.
         trained: the source lengths in training.
         additive: the statistics of the outputs, in the order of `texts`.
@@ -111,7 +117,7 @@ class Analysis:
 
 def analyse(
     source: Path,
-    reference: Path,
+    reference: Path | Sequence[Path],
     outputs: dict[str, Path],
     settings: Settings = Settings(),
     swapped: Swapped | None = None,
@@ -120,7 +126,8 @@ def analyse(
     """Measure systems overall and by source length; nothing is written.
 
     Args:
-        source, reference: texts that are aligned line by line, one sentence per line.
+        source, reference: texts that are aligned line by line, one sentence per line. With several references, the
+            metrics count all of them, lengths are compared with the first one.
         outputs: system name → its translation of `source`, line by line; NAME:SEED for several seeds of a system.
         settings: of the analysis.
         swapped: (system name, share of swapped words) → its translation of the source with that share swapped.
@@ -136,16 +143,21 @@ def analyse(
     resampling = settings.resampling
     groups = seed_groups(list(outputs))
     source_model, target_model = settings.subword_model, settings.target_subword_model or settings.subword_model
-    count_source = length_unit(settings.unit, source_model)
-    count_target = length_unit(settings.unit, target_model, "target")
     models = {
         "subword model": _model_file(source_model, "source"),
         "target subword model": _model_file(settings.target_subword_model, "target"),
     }
     say("reading the texts")
     findings = Findings(accept=("empty", "crlf"))
-    texts = read_aligned(source, reference, outputs, swapped or {}, findings)
-    inputs = [input_record(text.file, text) for text in texts]
+    references = [reference] if isinstance(reference, Path) else list(reference)
+    every = read_aligned(source, references, outputs, swapped or {}, findings)
+    inputs = [input_record(text.file, text) for text in every]
+    texts = [*every[:2], *every[1 + len(references) :]]
+    units = choose_units(every, settings.metrics, settings.unit, settings.bleu_tokenizer, settings.target_language)
+    for reason in units.reasons:
+        say(reason)
+    count_source = length_unit(units.source, source_model)
+    count_target = length_unit(units.target, target_model, "target")
     trained = TrainedLengths(settings.min_trained_length, settings.max_trained_length)
     if settings.trained_on is not None:
         say("counting the lengths in the training text")
@@ -156,11 +168,15 @@ def analyse(
     if settings.bin_edges is not None:
         bins = bins_from_edges(settings.bin_edges)
     else:
-        bins = bins_of_width(DEFAULT_WIDTH if settings.bin_width is None else settings.bin_width, trained)
+        usual = DEFAULT_CHARACTERS if units.source == "characters" else DEFAULT_WIDTH
+        bins = bins_of_width(usual if settings.bin_width is None else settings.bin_width, trained)
 
     say("measuring")
     lines = [text.lines for text in texts]
-    counted = count_all(lines[1], lines[2:], settings.metrics, settings.bleu_tokenizer, settings.processes, say)
+    counted = count_all(
+        [text.lines for text in every[1 : 1 + len(references)]], lines[2:], settings.metrics,
+        units.bleu_tokenizer, units.ter_characters, settings.processes, say,
+    )  # fmt: skip
     reference_lengths, *output_lengths = (np.array(count_target(each)) for each in lines[1:])
     source_lengths = np.array(count_source(lines[0]))
     numbers = bin_numbers(source_lengths, bins)
@@ -172,9 +188,11 @@ def analyse(
     rows = [np.flatnonzero(numbers == number) for number in range(len(bins))]
     results = {
         "format": FORMAT,
-        "versions": _versions(settings.unit),
+        "versions": _versions(units.source),
         "settings": {
-            "unit": settings.unit, "metrics": list(counted.signatures), "bleu_tokenizer": settings.bleu_tokenizer,
+            "unit": units.source, "target_unit": units.target, "metrics": list(counted.signatures),
+            "bleu_tokenizer": units.bleu_tokenizer, "target_language": settings.target_language,
+            "reasons": units.reasons,
             "interval": LEVEL, **asdict(resampling),
         },
         "inputs": inputs,
@@ -184,7 +202,7 @@ def analyse(
             [str(text.system) for text in texts[2:] if not text.share],
             source_lengths,
             trained,
-            settings.unit,
+            units.source,
             resampling,
         ),
         "signatures": counted.signatures,
@@ -194,8 +212,11 @@ def analyse(
         "length_distributions": [
             length_distribution(output_lengths[: len(outputs)], reference_lengths, chosen) for chosen in rows
         ],
-        "positions": _positions(counted, texts[2:], settings.bleu_tokenizer),
-        "warnings": warnings_of(texts, findings, None if ter_search is None else ter_search["band"]),
+        "positions": _positions(counted, texts[2:], units.bleu_tokenizer),
+        "warnings": [
+            *units.warnings,
+            *warnings_of(every, findings, None if ter_search is None else ter_search["band"], units.ter_characters),
+        ],
     }  # fmt: skip
     return Analysis(results, texts, source_lengths, trained, additive)
 

@@ -22,7 +22,7 @@ CHANCE = 0.05
 MOST_NAMED = 5
 """Other systems up to which each is named."""
 
-_LABELS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "multi-bleu": "multi-bleu"}
+_LABELS = {"bleu": "BLEU", "chrf": "chrF", "chrf++": "chrF++", "ter": "TER", "multi-bleu": "multi-bleu"}
 
 
 def verdict(

@@ -216,6 +216,7 @@ def _distribution(results: dict[str, Any], number: int, opened: bool) -> Chart:
     """The histogram of output lengths for the sources of one bin, as the mean over seeds."""
     distribution, each = results["length_distributions"][number], results["bins"][number]
     unit, groups = results["settings"]["unit"], families(results)
+    target_unit = results["settings"].get("target_unit", unit)
     together = -(-len(distribution["first"]) // MOST_CLASSES)
     firsts, width = distribution["first"][::together], distribution["width"] * together
     counts = [_summed(of_output, together) for of_output in distribution["systems"]]
@@ -228,7 +229,7 @@ def _distribution(results: dict[str, Any], number: int, opened: bool) -> Chart:
     return Chart(
         name=f"output-lengths-{each['first']}-{'and-more' if each['last'] is None else each['last']}",
         title=f"Output lengths for {sources} (n={each['n']}{known})",
-        axis=f"output length in {unit}",
+        axis=f"output length in {target_unit}",
         labels=[str(first) if width == 1 else f"{first}-{first + width - 1}" for first in firsts],
         panels=[Panel(Measure("Sentences", f"{sources}, n={each['n']}", decimals), curves)],
         places=firsts,

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from posnmt.analyse.additive import Additive
 from posnmt.analyse.bins import TrainedLengths
 from posnmt.analyse.inputs import Text
+from posnmt.analyse.units import EXAMPLES
 from posnmt.conditions.text import unsegmented
+from posnmt.config.writing import writing
 from posnmt.metrics.scores import sentence_scores
 
 if TYPE_CHECKING:
@@ -80,7 +82,8 @@ class Examples:
             lengths=chosen,
             seen=None if trained == TrainedLengths() else [trained.holds(length) for length in chosen],
             scores=scores,
-            by_character=unsegmented(words.count(1), len(words) - words.count(0)),
+            by_character=writing(texts[1].lines[:EXAMPLES]).counts_characters
+            or unsegmented(words.count(1), len(words) - words.count(0)),
         )
 
     def text(self, systems: Sequence[dict[str, Any]], metrics: Sequence[dict[str, Any]]) -> str:

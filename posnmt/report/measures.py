@@ -36,6 +36,7 @@ class Measure:
 MEASURES = {
     "bleu": Measure("BLEU", "higher is better", 1),
     "chrf": Measure("chrF", "higher is better", 1),
+    "chrf++": Measure("chrF++", "higher is better", 1),
     "multi-bleu": Measure("multi-bleu", "higher is better", 1),
     "ter": Measure("TER", "lower is better", 1),
     "length_difference": Measure("Length difference", "mean of output minus reference", 2, signed=True, neutral=0),
