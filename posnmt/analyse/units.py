@@ -12,11 +12,8 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 
 from posnmt.analyse.inputs import Text
-from posnmt.config.writing import Writing, writing, writing_of_language
+from posnmt.config.writing import EXAMPLES, Writing, writing, writing_of_language
 from posnmt.errors import UserError
-
-EXAMPLES = 2000
-"""Lines that show how a text is written."""
 
 KOREAN = re.compile("(ko|kor)([-_].*)?", re.IGNORECASE)
 CODE = re.compile("[a-z]{2,3}([-_][a-z0-9]+)*", re.IGNORECASE)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from posnmt.analyse.additive import Additive
 from posnmt.analyse.bins import TrainedLengths
 from posnmt.analyse.inputs import Text
-from posnmt.analyse.units import EXAMPLES
 from posnmt.conditions.text import unsegmented
-from posnmt.config.writing import writing
+from posnmt.config.writing import EXAMPLES, writing
 from posnmt.metrics.scores import sentence_scores
 
 if TYPE_CHECKING:
