@@ -30,6 +30,7 @@ from posnmt.analyse.length import length_distribution, trained_lengths
 from posnmt.analyse.measure import DEFAULT_RESAMPLING, Resampling, measure
 from posnmt.analyse.positions import places, position_curves
 from posnmt.analyse.seeds import seed_groups, seed_results
+from posnmt.analyse.sentence_scores import Scores, faults_of, read_scores
 from posnmt.analyse.swap import Swapped
 from posnmt.analyse.units import choose_units, language_faults
 from posnmt.analyse.verdict import verdict
@@ -61,6 +62,7 @@ class Settings:
         bleu_tokenizer: sacreBLEU's tokeniser for BLEU, and for BLEU by position; default: that of `target_language`, or
             of the script of the reference.
         target_language: its code, such as `ja`.
+        lower_is_better: metrics with sentence scores from elsewhere of which lower ones are better.
         resampling: of intervals and significance tests.
         processes: number of counting processes; above 1, the calling script needs an `if __name__ == "__main__"` guard.
     """
@@ -76,6 +78,7 @@ class Settings:
     metrics: Sequence[str] = DEFAULT_METRICS
     bleu_tokenizer: str | None = None
     target_language: str | None = None
+    lower_is_better: Sequence[str] = ()
     resampling: Resampling = DEFAULT_RESAMPLING
     processes: int = 1
 
@@ -122,6 +125,7 @@ def analyse(
     settings: Settings = Settings(),
     swapped: Swapped | None = None,
     say: Callable[[str], None] = lambda message: None,
+    scores: Scores | None = None,
 ) -> Analysis:
     """Measure systems overall and by source length; nothing is written.
 
@@ -132,6 +136,7 @@ def analyse(
         settings: of the analysis.
         swapped: (system name, share of swapped words) → its translation of the source with that share swapped.
         say: called with a progress line before each long step.
+        scores: metric → output → file of its sentence scores, one number a line, from a program of their own.
 
     Raises:
         UserError: the settings or the files have faults; all at once.
@@ -139,7 +144,9 @@ def analyse(
     import numpy as np
 
     nothing = UserError("there is no output to analyse", "--output", "give at least one NAME=FILE")
-    raise_all([*([] if outputs else [nothing]), *settings.faults()])
+    labels = [*outputs, *(f"{system}:{share:g}" for system, share in swapped or {})]
+    wrong = faults_of(scores or {}, labels, settings.lower_is_better)
+    raise_all([*([] if outputs else [nothing]), *settings.faults(), *wrong])
     resampling = settings.resampling
     groups = seed_groups(list(outputs))
     source_model, target_model = settings.subword_model, settings.target_subword_model or settings.subword_model
@@ -153,6 +160,12 @@ def analyse(
     every = read_aligned(source, references, outputs, swapped or {}, findings)
     inputs = [input_record(text.file, text) for text in every]
     texts = [*every[:2], *every[1 + len(references) :]]
+    elsewhere = read_scores(scores or {}, texts[2:])
+    inputs += [
+        input_record(file, lines=len(texts[0].lines), system=text.system)
+        for read in elsewhere.values()
+        for file, text in zip(read.files, texts[2:], strict=True)
+    ]
     units = choose_units(every, settings.metrics, settings.unit, settings.bleu_tokenizer, settings.target_language)
     for reason in units.reasons:
         say(reason)
@@ -180,7 +193,9 @@ def analyse(
     reference_lengths, *output_lengths = (np.array(count_target(each)) for each in lines[1:])
     source_lengths = np.array(count_source(lines[0]))
     numbers = bin_numbers(source_lengths, bins)
-    additive = Additive.of(counted.statistics, output_lengths, reference_lengths)
+    statistics = {**counted.statistics, **{metric: read.statistics for metric, read in elsewhere.items()}}
+    lower = tuple(settings.lower_is_better)
+    additive = Additive.of(statistics, output_lengths, reference_lengths, lower)
     if resampling.samples:
         say(f"resampling {resampling.samples:,} times")
     measured = measure(texts[2:], additive, numbers, bins, trained, resampling)
@@ -190,7 +205,11 @@ def analyse(
         "format": FORMAT,
         "versions": _versions(units.source),
         "settings": {
-            "unit": units.source, "target_unit": units.target, "metrics": list(counted.signatures),
+            "unit": units.source, "target_unit": units.target, "metrics": list(statistics),
+            "scores": {
+                metric: {"higher_is_better": metric not in lower, "decimals": read.decimals}
+                for metric, read in elsewhere.items()
+            },
             "bleu_tokenizer": units.bleu_tokenizer, "target_language": settings.target_language,
             "reasons": units.reasons,
             "interval": LEVEL, **asdict(resampling),
@@ -205,10 +224,16 @@ def analyse(
             units.source,
             resampling,
         ),
-        "signatures": counted.signatures,
+        "signatures": {
+            **counted.signatures,
+            **{
+                metric: f"mean of sentence scores from files; {'lower' if metric in lower else 'higher'} is better"
+                for metric in elsewhere
+            },
+        },
         "ter_search": ter_search,
         **measured,
-        "seeds": seed_results(groups, measured["systems"], list(counted.signatures), resampling.correction),
+        "seeds": seed_results(groups, measured["systems"], list(statistics), resampling.correction, lower),
         "length_distributions": [
             length_distribution(output_lengths[: len(outputs)], reference_lengths, chosen) for chosen in rows
         ],

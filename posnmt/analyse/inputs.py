@@ -120,11 +120,13 @@ def warnings_of(texts: list[Text], findings: Findings, ter_band: int | None, ter
     return warnings
 
 
-def input_record(file: TextFile, text: Text | None = None, lines: int | None = None) -> dict[str, Any]:
+def input_record(
+    file: TextFile, text: Text | None = None, lines: int | None = None, system: str | None = None
+) -> dict[str, Any]:
     """The record of an input file in the results; `text` is its text if it is one of the aligned ones."""
     with file.path.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    role, system = file.role, None
+    role = file.role
     if text is not None:
         lines = len(text.lines)
         if text.system is not None:

@@ -78,6 +78,15 @@ from posnmt.parallel.cores import cores
     help="instead: one of sacreBLEU's: 13a, none, zh, ja-mecab, ko-mecab, char, intl, …",
 )
 @click.option(
+    "--scores",
+    multiple=True,
+    metavar="METRIC:NAME=FILE",
+    help="sentence scores of output NAME made elsewhere, one number a line, such as comet:mine=comet.txt",
+)
+@click.option(
+    "--lower-is-better", multiple=True, metavar="METRIC", help="of a METRIC of --scores, such as MetricX or TER"
+)
+@click.option(
     "--swapped",
     multiple=True,
     metavar="NAME:SHARE=FILE",
@@ -119,6 +128,7 @@ def analyse(
     target_subword_model: Path | None,
     bin_edges: str | None,
     max_trained_length: int | None,
+    scores: tuple[str, ...],
     swapped: tuple[str, ...],
     samples: int,
     significance: bool,
@@ -139,6 +149,7 @@ def analyse(
     from posnmt.analyse.analyse import analyse as measure
     from posnmt.analyse.inputs import parse_outputs
     from posnmt.analyse.measure import Resampling
+    from posnmt.analyse.sentence_scores import parse_scores
     from posnmt.analyse.swap import parse_swapped
     from posnmt.progress import Display
     from posnmt.report.write import place_faults, write
@@ -164,6 +175,7 @@ def analyse(
     if wanted is not None and wanted < 0:
         raise UserError(f"examples are all, none or a whole number; got {examples!r}", "--examples", "for example 500")
     systems = parse_outputs(outputs)
+    of_swapped, sentence_scores = parse_swapped(swapped, systems), parse_scores(scores)
     settings = Settings(
         unit=unit or ("subwords" if subword_model else None),
         subword_model=subword_model,
@@ -175,7 +187,7 @@ def analyse(
     )
     raise_all([*settings.faults(), *place_faults(out)])
     with Display() as display:
-        analysis = measure(source, references, systems, settings, parse_swapped(swapped, systems), display.say)
+        analysis = measure(source, references, systems, settings, of_swapped, display.say, sentence_scores)
         display.say("drawing")
         write(analysis, out, wanted)
         display.say(analysis.results["verdict"]["sentence"])

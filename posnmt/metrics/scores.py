@@ -24,13 +24,16 @@ HIGHER_IS_BETTER = {"bleu": True, "chrf": True, "chrf++": True, "ter": False, "m
 def corpus_scores(metric: str, sums: np.ndarray) -> np.ndarray:
     """The score of each corpus, 0 to 100 (TER may be higher): sums of statistics `[..., K]` → scores `[...]`.
 
-    An empty corpus has the score 0, like one empty output and reference.
+    An empty corpus has the score 0, like one empty output and reference. A metric that is not in `HIGHER_IS_BETTER` has
+    sentence scores from elsewhere, K = 2: the sum of the scores, and their number; its score is their mean.
     """
     if metric in ("chrf", "chrf++"):
         return _chrf(sums)
     if metric == "ter":
         return _ter(sums)
-    return _bleu(sums, smooth=metric == "bleu")
+    if metric in ("bleu", "multi-bleu"):
+        return _bleu(sums, smooth=metric == "bleu")
+    return _mean(sums)
 
 
 def sentence_scores(metric: str, statistics: np.ndarray) -> np.ndarray:
@@ -82,6 +85,13 @@ def _chrf(sums: np.ndarray) -> np.ndarray:
     weighted = CHRF_BETA**2 * precision + recall
     score = (1 + CHRF_BETA**2) * precision * recall / np.where(weighted > 0, weighted, 1)
     return 100 * score
+
+
+def _mean(sums: np.ndarray) -> np.ndarray:
+    """The mean of scores."""
+    import numpy as np
+
+    return sums[..., 0] / np.maximum(sums[..., 1], 1)
 
 
 def _ter(sums: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from posnmt.analyse.seeds import spread
-from posnmt.report.measures import MEASURES, Measure, measures_of, metrics_of
+from posnmt.report.measures import Measure, measures_of, metrics_of, presentations
 
 # Maximum number of bins with a histogram of output lengths; lengths.csv has all bins.
 MOST_DISTRIBUTIONS = 8
@@ -123,10 +123,10 @@ def length_chart(results: dict[str, Any], measure: str) -> Chart:
     bins = results["bins"]
     return Chart(
         name=f"{measure}-by-length".replace("_", "-"),
-        title=f"{MEASURES[measure].title} by source length",
+        title=f"{presentations(results)[measure].title} by source length",
         axis=f"source length in {results['settings']['unit']}",
         labels=[each["label"] for each in bins],
-        panels=[Panel(MEASURES[measure], curves)],
+        panels=[Panel(presentations(results)[measure], curves)],
         counts=("n", [each["n"] for each in bins]),
         training=[each["training"] for each in bins] if results["training"] else None,
     )
@@ -137,10 +137,10 @@ def _swap_chart(results: dict[str, Any], metric: str) -> Chart:
     shares = sorted({share for curve in results["swap"] for share in curve["shares"]})
     return Chart(
         name=f"{metric}-by-swap",
-        title=f"{MEASURES[metric].title} by share of swapped words",
+        title=f"{presentations(results)[metric].title} by share of swapped words",
         axis="share of swapped words in the source",
         labels=[f"{100 * share:g} %" for share in shares],
-        panels=[Panel(MEASURES[metric], list(_swap_curves(results, metric, shares)))],
+        panels=[Panel(presentations(results)[metric], list(_swap_curves(results, metric, shares)))],
         places=shares,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,8 @@ from posnmt.metrics.scores import sentence_scores
 if TYPE_CHECKING:
     import numpy as np
 
-# Scores are stored as integers, in hundredths; the page shows one decimal.
-DECIMALS = 2
+# Scores are stored as integers, with one decimal more than the page shows.
+SHOWN = 1
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Examples:
         texts: `[E]` lists of source, reference and each system's output.
         lengths: `[E]` of the sources, in the unit of the analysis.
         seen: `[E]` whether sources of that length occur in training; None: unknown.
-        scores: metric → `[M][E]`, in hundredths of a point.
+        scores: metric → `[M][E]`, as integers: with one decimal more than is shown.
         by_character: whether to compare texts by character, because the references have no blanks between words.
     """
 
@@ -51,6 +51,7 @@ class Examples:
         additive: Additive,
         trained: TrainedLengths,
         wanted: int | None = None,
+        shown_decimals: Mapping[str, int] | None = None,
     ) -> Examples:
         """The examples of an analysis.
 
@@ -60,6 +61,7 @@ class Examples:
             additive: the statistics of the outputs, in the same order.
             trained: the source lengths in training.
             wanted: number of sentences, evenly spaced; None: all.
+            shown_decimals: of metrics with scores from elsewhere; that of all others is `SHOWN`.
         """
         import numpy as np
 
@@ -69,7 +71,7 @@ class Examples:
         shown = [text.lines for text in texts if not text.share]
         rows = additive.rows[numbers, : len(shown) - 2]
         scores = {
-            metric: np.rint(sentence_scores(metric, rows[..., columns]).T * 10**DECIMALS).astype(int).tolist()
+            metric: _integers(sentence_scores(metric, rows[..., columns]).T, (shown_decimals or {}).get(metric, SHOWN))
             for metric, columns in additive.columns.items()
         }
         words = [len(line.split()) for line in texts[1].lines]
@@ -92,12 +94,11 @@ class Examples:
 
         Args:
             systems: properties of each system, in order.
-            metrics: properties of each metric that the page shows, with its `name`.
+            metrics: properties of each metric that the page shows, with its `name`, and the decimals that are `shown`.
         """
         fields = {
             "systems": systems,
             "metrics": [{**metric, "scores": self.scores[metric["name"]]} for metric in metrics],
-            "decimals": DECIMALS,
             "numbers": self.numbers,
             "texts": self.texts,
             "lengths": self.lengths,
@@ -105,3 +106,10 @@ class Examples:
             "byCharacter": self.by_character,
         }
         return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+
+
+def _integers(scores: np.ndarray, shown: int) -> list[list[int]]:
+    """Scores `[M, E]` as integers, with one decimal more than is shown."""
+    import numpy as np
+
+    return np.rint(scores * 10 ** (shown + 1)).astype(int).tolist()
