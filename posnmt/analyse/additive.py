@@ -8,6 +8,7 @@ Legend: N sentences, M systems, K statistics of all measures side by side, `...`
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,22 +26,30 @@ class Additive:
     """The table and its columns.
 
     Attributes:
-        rows: `[N, M, K]` float64 counts, whose sums are exact up to 2^53.
+        rows: `[N, M, K]` float64 counts, whose sums are exact up to 2^53; sentence scores from elsewhere are multiples
+            of 2^-24, with sums that are exact up to 2^29.
         columns: metric → its columns; the last three columns are sentences, output length and reference length.
+        lower: metrics with sentence scores from elsewhere of which lower ones are better.
     """
 
     rows: np.ndarray
     columns: dict[str, slice]
+    lower: Collection[str] = ()
 
     @classmethod
     def of(
-        cls, statistics: dict[str, list[np.ndarray]], output_lengths: list[np.ndarray], reference_lengths: np.ndarray
+        cls,
+        statistics: dict[str, list[np.ndarray]],
+        output_lengths: list[np.ndarray],
+        reference_lengths: np.ndarray,
+        lower: Collection[str] = (),
     ) -> Additive:
         """Build the table of M systems.
         Args:
             statistics: metric → for each system its statistics `[N, K of the metric]`.
             output_lengths: for each system the lengths of its outputs `[N]`.
             reference_lengths: `[N]`, in the same unit.
+            lower: as in the attributes.
         """
         import numpy as np
 
@@ -54,7 +63,7 @@ class Additive:
         rows[..., -3] = 1
         rows[..., -2] = np.stack(output_lengths, axis=1)
         rows[..., -1] = reference_lengths[:, None]
-        return cls(rows, columns)
+        return cls(rows, columns, lower)
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -87,6 +96,6 @@ def plain(values: np.ndarray) -> list[Any]:
     return listed.tolist()
 
 
-def better(metric: str, differences: np.ndarray) -> np.ndarray:
-    """Differences of scores, with their sign changed if lower is better."""
-    return differences if HIGHER_IS_BETTER[metric] else -differences
+def better(metric: str, differences: np.ndarray, lower: Collection[str] = ()) -> np.ndarray:
+    """Differences of scores, with their sign changed if lower is better: that of TER, and of the metrics in `lower`."""
+    return differences if HIGHER_IS_BETTER.get(metric, metric not in lower) else -differences

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from posnmt import __version__
 from posnmt.analyse.additive import Additive
 from posnmt.analyse.bins import (
+    DEFAULT_CHARACTERS,
     DEFAULT_WIDTH,
     TrainedLengths,
     bin_numbers,
@@ -29,7 +30,9 @@ from posnmt.analyse.length import length_distribution, trained_lengths
 from posnmt.analyse.measure import DEFAULT_RESAMPLING, Resampling, measure
 from posnmt.analyse.positions import places, position_curves
 from posnmt.analyse.seeds import seed_groups, seed_results
+from posnmt.analyse.sentence_scores import Scores, faults_of, read_scores
 from posnmt.analyse.swap import Swapped
+from posnmt.analyse.units import choose_units, language_faults
 from posnmt.analyse.verdict import verdict
 from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.data.length_unit import CountLengths, length_unit
@@ -47,20 +50,24 @@ class Settings:
     """Settings of an analysis.
 
     Attributes:
-        unit: of lengths: `words`, `tokens`, `subwords` or `characters`.
+        unit: of lengths: `words`, `tokens`, `subwords` or `characters`; default: words, and characters of text that has
+            no blanks between words.
         subword_model: for `subwords`: a SentencePiece model, or a `text` folder (see `length_unit`); also used for the
             target, unless there is a `target_subword_model`.
-        bin_width: width of the bins; default: 10, unless there are `bin_edges`.
+        bin_width: width of the bins; default: 10, in characters 20, unless there are `bin_edges`.
         bin_edges: the first length of each bin but the first.
         max_trained_length, min_trained_length: longest and shortest source in training, in the unit.
         trained_on: source text of the training, to count these lengths in.
-        metrics: of `bleu`, `chrf`, `ter`, `multi-bleu`.
-        bleu_tokenizer: sacreBLEU's tokeniser for BLEU, and for BLEU by position.
+        metrics: of `bleu`, `chrf`, `chrf++`, `ter`, `multi-bleu`.
+        bleu_tokenizer: sacreBLEU's tokeniser for BLEU, and for BLEU by position; default: that of `target_language`, or
+            of the script of the reference.
+        target_language: its code, such as `ja`.
+        lower_is_better: metrics with sentence scores from elsewhere of which lower ones are better.
         resampling: of intervals and significance tests.
         processes: number of counting processes; above 1, the calling script needs an `if __name__ == "__main__"` guard.
     """
 
-    unit: str = "words"
+    unit: str | None = None
     subword_model: Path | None = None
     target_subword_model: Path | None = None
     bin_width: int | None = None
@@ -69,7 +76,9 @@ class Settings:
     min_trained_length: int | None = None
     trained_on: Path | None = None
     metrics: Sequence[str] = DEFAULT_METRICS
-    bleu_tokenizer: str = "13a"
+    bleu_tokenizer: str | None = None
+    target_language: str | None = None
+    lower_is_better: Sequence[str] = ()
     resampling: Resampling = DEFAULT_RESAMPLING
     processes: int = 1
 
@@ -87,7 +96,7 @@ class Settings:
             faults.append(UserError(f"the shortest trained length, {shortest}, is above the longest, {longest}"))
         if self.bin_width is not None and self.bin_edges is not None:
             faults.append(UserError("the bins are specified twice", "--bin-edges", "give a width or edges, not both"))
-        return faults
+        return [*faults, *language_faults(self.target_language)]
 
 
 @dataclass(frozen=True)
@@ -96,7 +105,7 @@ class Analysis:
 
     Attributes:
         results: all figures, as in `results.json`; `docs/analyse.md` describes the fields.
-        texts: source, reference and outputs; outputs of swapped sources last.
+        texts: source, first reference and outputs; outputs of swapped sources last.
         source_lengths: `[N]` of the sentences, in the unit.
         trained: the source lengths in training.
         additive: the statistics of the outputs, in the order of `texts`.
@@ -111,20 +120,23 @@ class Analysis:
 
 def analyse(
     source: Path,
-    reference: Path,
+    reference: Path | Sequence[Path],
     outputs: dict[str, Path],
     settings: Settings = Settings(),
     swapped: Swapped | None = None,
     say: Callable[[str], None] = lambda message: None,
+    scores: Scores | None = None,
 ) -> Analysis:
     """Measure systems overall and by source length; nothing is written.
 
     Args:
-        source, reference: texts that are aligned line by line, one sentence per line.
+        source, reference: texts that are aligned line by line, one sentence per line. With several references, the
+            metrics count all of them, lengths are compared with the first one.
         outputs: system name → its translation of `source`, line by line; NAME:SEED for several seeds of a system.
         settings: of the analysis.
         swapped: (system name, share of swapped words) → its translation of the source with that share swapped.
         say: called with a progress line before each long step.
+        scores: metric → output → file of its sentence scores, one number a line, from a program of their own.
 
     Raises:
         UserError: the settings or the files have faults; all at once.
@@ -132,20 +144,33 @@ def analyse(
     import numpy as np
 
     nothing = UserError("there is no output to analyse", "--output", "give at least one NAME=FILE")
-    raise_all([*([] if outputs else [nothing]), *settings.faults()])
+    labels = [*outputs, *(f"{system}:{share:g}" for system, share in swapped or {})]
+    wrong = faults_of(scores or {}, labels, settings.lower_is_better)
+    raise_all([*([] if outputs else [nothing]), *settings.faults(), *wrong])
     resampling = settings.resampling
     groups = seed_groups(list(outputs))
     source_model, target_model = settings.subword_model, settings.target_subword_model or settings.subword_model
-    count_source = length_unit(settings.unit, source_model)
-    count_target = length_unit(settings.unit, target_model, "target")
     models = {
         "subword model": _model_file(source_model, "source"),
         "target subword model": _model_file(settings.target_subword_model, "target"),
     }
     say("reading the texts")
     findings = Findings(accept=("empty", "crlf"))
-    texts = read_aligned(source, reference, outputs, swapped or {}, findings)
-    inputs = [input_record(text.file, text) for text in texts]
+    references = [reference] if isinstance(reference, Path) else list(reference)
+    every = read_aligned(source, references, outputs, swapped or {}, findings)
+    inputs = [input_record(text.file, text) for text in every]
+    texts = [*every[:2], *every[1 + len(references) :]]
+    elsewhere = read_scores(scores or {}, texts[2:])
+    inputs += [
+        input_record(file, lines=len(texts[0].lines), system=text.system)
+        for read in elsewhere.values()
+        for file, text in zip(read.files, texts[2:], strict=True)
+    ]
+    units = choose_units(every, settings.metrics, settings.unit, settings.bleu_tokenizer, settings.target_language)
+    for reason in units.reasons:
+        say(reason)
+    count_source = length_unit(units.source, source_model)
+    count_target = length_unit(units.target, target_model, "target")
     trained = TrainedLengths(settings.min_trained_length, settings.max_trained_length)
     if settings.trained_on is not None:
         say("counting the lengths in the training text")
@@ -156,15 +181,21 @@ def analyse(
     if settings.bin_edges is not None:
         bins = bins_from_edges(settings.bin_edges)
     else:
-        bins = bins_of_width(DEFAULT_WIDTH if settings.bin_width is None else settings.bin_width, trained)
+        usual = DEFAULT_CHARACTERS if units.source == "characters" else DEFAULT_WIDTH
+        bins = bins_of_width(usual if settings.bin_width is None else settings.bin_width, trained)
 
     say("measuring")
     lines = [text.lines for text in texts]
-    counted = count_all(lines[1], lines[2:], settings.metrics, settings.bleu_tokenizer, settings.processes, say)
+    counted = count_all(
+        [text.lines for text in every[1 : 1 + len(references)]], lines[2:], settings.metrics,
+        units.bleu_tokenizer, units.ter_characters, settings.processes, say,
+    )  # fmt: skip
     reference_lengths, *output_lengths = (np.array(count_target(each)) for each in lines[1:])
     source_lengths = np.array(count_source(lines[0]))
     numbers = bin_numbers(source_lengths, bins)
-    additive = Additive.of(counted.statistics, output_lengths, reference_lengths)
+    statistics = {**counted.statistics, **{metric: read.statistics for metric, read in elsewhere.items()}}
+    lower = tuple(settings.lower_is_better)
+    additive = Additive.of(statistics, output_lengths, reference_lengths, lower)
     if resampling.samples:
         say(f"resampling {resampling.samples:,} times")
     measured = measure(texts[2:], additive, numbers, bins, trained, resampling)
@@ -172,9 +203,15 @@ def analyse(
     rows = [np.flatnonzero(numbers == number) for number in range(len(bins))]
     results = {
         "format": FORMAT,
-        "versions": _versions(settings.unit),
+        "versions": _versions(units.source),
         "settings": {
-            "unit": settings.unit, "metrics": list(counted.signatures), "bleu_tokenizer": settings.bleu_tokenizer,
+            "unit": units.source, "target_unit": units.target, "metrics": list(statistics),
+            "scores": {
+                metric: {"higher_is_better": metric not in lower, "decimals": read.decimals}
+                for metric, read in elsewhere.items()
+            },
+            "bleu_tokenizer": units.bleu_tokenizer, "target_language": settings.target_language,
+            "reasons": units.reasons,
             "interval": LEVEL, **asdict(resampling),
         },
         "inputs": inputs,
@@ -184,18 +221,27 @@ def analyse(
             [str(text.system) for text in texts[2:] if not text.share],
             source_lengths,
             trained,
-            settings.unit,
+            units.source,
             resampling,
         ),
-        "signatures": counted.signatures,
+        "signatures": {
+            **counted.signatures,
+            **{
+                metric: f"mean of sentence scores from files; {'lower' if metric in lower else 'higher'} is better"
+                for metric in elsewhere
+            },
+        },
         "ter_search": ter_search,
         **measured,
-        "seeds": seed_results(groups, measured["systems"], list(counted.signatures), resampling.correction),
+        "seeds": seed_results(groups, measured["systems"], list(statistics), resampling.correction, lower),
         "length_distributions": [
             length_distribution(output_lengths[: len(outputs)], reference_lengths, chosen) for chosen in rows
         ],
-        "positions": _positions(counted, texts[2:], settings.bleu_tokenizer),
-        "warnings": warnings_of(texts, findings, None if ter_search is None else ter_search["band"]),
+        "positions": _positions(counted, texts[2:], units.bleu_tokenizer),
+        "warnings": [
+            *units.warnings,
+            *warnings_of(every, findings, None if ter_search is None else ter_search["band"], units.ter_characters),
+        ],
     }  # fmt: skip
     return Analysis(results, texts, source_lengths, trained, additive)
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 DEFAULT_WIDTH = 10
+DEFAULT_CHARACTERS = 20  # where lengths count characters
 # More bins are not readable in a table or a plot.
 MOST_BINS = 200
 

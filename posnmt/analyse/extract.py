@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 SLICE = 500
 SECONDS_BETWEEN_LINES = 5
-# The metrics, the tokeniser for BLEU, and the references and each system's outputs of a slice.
-Job = tuple[tuple[str, ...], str, list[str], list[list[str]]]
+# The metrics, the tokeniser for BLEU, whether TER counts characters, and each reference and output text of a slice.
+Job = tuple[tuple[str, ...], str, bool, list[list[str]], list[list[str]]]
 
 
 @dataclass(frozen=True)
@@ -43,20 +43,22 @@ class Counted:
 
 
 def count_all(
-    references: list[str],
+    references: Sequence[list[str]],
     outputs: Sequence[list[str]],
     metrics: Sequence[str],
     bleu_tokenizer: str,
+    ter_characters: bool = False,
     processes: int = 1,
     say: Callable[[str], None] = lambda message: None,
 ) -> Counted:
     """Count every metric and the positions for every system.
 
     Args:
-        references: N lines.
+        references: R texts of N lines.
         outputs: each system's N lines.
         metrics: from `posnmt.metrics.registry.METRICS`.
         bleu_tokenizer: sacreBLEU's tokeniser for BLEU and for the positions.
+        ter_characters: whether TER counts characters.
         processes: number of processes; it does not change the counts.
         say: called with a progress line every few seconds.
 
@@ -65,13 +67,18 @@ def count_all(
     """
     import numpy as np
 
-    signatures = {metric: Scorer(metric, [""], bleu_tokenizer).signature for metric in metrics}
-    firsts = range(0, len(references), SLICE)
+    total, empty = len(references[0]), [[""] for _ in references[1:]]
+    signatures = {
+        metric: Scorer(metric, [""], bleu_tokenizer, further=empty, ter_characters=ter_characters).signature
+        for metric in metrics
+    }
+    firsts = range(0, total, SLICE)
     jobs = (
         (
             tuple(signatures),
             bleu_tokenizer,
-            references[first : first + SLICE],
+            ter_characters,
+            [lines[first : first + SLICE] for lines in references],
             [lines[first : first + SLICE] for lines in outputs],
         )
         for first in firsts
@@ -82,7 +89,7 @@ def count_all(
         slices.append(counted)
         if time.monotonic() - reported_at > SECONDS_BETWEEN_LINES:
             reported_at = time.monotonic()
-            say(f"counted {min(first + SLICE, len(references)):,} of {len(references):,} sentences")
+            say(f"counted {min(first + SLICE, total):,} of {total:,} sentences")
     *statistics, positions = (list(zip(*of_slices, strict=True)) for of_slices in zip(*slices, strict=True))
     return Counted(
         {
@@ -106,15 +113,18 @@ def _work(jobs: Iterator[Job], processes: int) -> Iterator[list[list[np.ndarray]
 
 def _count_slice(job: Job) -> list[list[np.ndarray]]:
     """For each metric, and then for the positions, the counts of every system in one slice."""
-    metrics, bleu_tokenizer, references, outputs = job
+    metrics, bleu_tokenizer, ter_characters, references, outputs = job
     words = bleu_words(bleu_tokenizer)
-    matched = matches(
-        [[words(line) for line in lines] for lines in outputs], [words(line) for line in references], BLEU_ORDER
+    of_systems, (first, *further) = (
+        [[words(line) for line in lines] for lines in texts] for texts in (outputs, references)
     )
+    matched = matches(of_systems, first, BLEU_ORDER, further)
     counted = [
         [bleu_statistics(each) for each in matched]
         if metric == "bleu"
-        else Scorer(metric, references, bleu_tokenizer).statistics_of(outputs)
+        else Scorer(
+            metric, references[0], bleu_tokenizer, further=references[1:], ter_characters=ter_characters
+        ).statistics_of(outputs)
         for metric in metrics
     ]
     return [*counted, [position_counts(each) for each in matched]]

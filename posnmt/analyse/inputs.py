@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from posnmt.data.corpus import Findings, TextFile, read_lines
+from posnmt.data.length_unit import length_unit
 from posnmt.errors import UserError, raise_all
 
 # A text with this many lines that end in a blank and a full stop counts as tokenised; sacreBLEU's threshold.
@@ -56,19 +57,22 @@ def parse_outputs(pairs: Sequence[str]) -> dict[str, Path]:
 
 def read_aligned(
     source: Path,
-    reference: Path,
+    references: Sequence[Path],
     outputs: dict[str, Path],
     swapped: dict[tuple[str, float], Path],
     findings: Findings,
 ) -> list[Text]:
-    """Read source, reference, outputs and outputs of swapped sources, in this order, with equally many lines.
+    """Read source, references, outputs and outputs of swapped sources, in this order, with equally many lines.
 
     Raises:
         UserError: the files have faults; all at once.
     """
     wanted: list[tuple[TextFile, str | None, float]] = [
         (TextFile("source", source), None, 0.0),
-        (TextFile("reference", reference), None, 0.0),
+        *(
+            (TextFile(f"reference {number}" if number > 1 else "reference", path), None, 0.0)
+            for number, path in enumerate(references, start=1)
+        ),
         *((TextFile(f"output {name}", path), name, 0.0) for name, path in outputs.items()),
         *((TextFile(f"output {name} at {share:g}", path), name, share) for (name, share), path in swapped.items()),
     ]
@@ -80,16 +84,19 @@ def read_aligned(
     return texts
 
 
-def warnings_of(texts: list[Text], findings: Findings, ter_band: int | None) -> list[str]:
+def warnings_of(texts: list[Text], findings: Findings, ter_band: int | None, ter_characters: bool = False) -> list[str]:
     """Warnings about properties of the texts that affect the figures.
 
     Args:
         texts: from `read_aligned`.
         findings: from reading them.
         ter_band: the width of the band of TER's search; None: TER was not measured.
+        ter_characters: whether TER counts characters.
     """
     warnings = []
-    reference = texts[1].lines
+    ter_unit = "characters" if ter_characters else "words"
+    count_ter = length_unit(ter_unit)
+    wanted = [count_ter(text.lines) for text in texts[1:] if not text.system] if ter_band is not None else []
     for text in texts:
         role, count = text.file.role, len(text.lines)
         if empty := findings.count(text.file, "empty"):
@@ -99,13 +106,11 @@ def warnings_of(texts: list[Text], findings: Findings, ter_band: int | None) -> 
         if text.system and sum(line.endswith(" .") for line in text.lines) >= MANY_TOKENISED:
             warnings.append(f"{role}: looks tokenised; scores of tokenised text do not compare with published ones.")
         if text.system and ter_band is not None:
-            far = sum(
-                abs(len(one.split()) - len(other.split())) > ter_band
-                for one, other in zip(text.lines, reference, strict=True)
-            )
+            lengths = zip(count_ter(text.lines), zip(*wanted, strict=True), strict=True)
+            far = sum(min(abs(length - each) for each in of_line) > ter_band for length, of_line in lengths)
             if far:
                 warnings.append(
-                    f"{role}: {far} of {count} lines are more than {ter_band} words longer or shorter than the "
+                    f"{role}: {far} of {count} lines are more than {ter_band} {ter_unit} longer or shorter than the "
                     "reference; sacreBLEU searches TER's edits too narrowly for them, and may find too many."
                 )
     for number, text in enumerate(texts):
@@ -115,11 +120,13 @@ def warnings_of(texts: list[Text], findings: Findings, ter_band: int | None) -> 
     return warnings
 
 
-def input_record(file: TextFile, text: Text | None = None, lines: int | None = None) -> dict[str, Any]:
+def input_record(
+    file: TextFile, text: Text | None = None, lines: int | None = None, system: str | None = None
+) -> dict[str, Any]:
     """The record of an input file in the results; `text` is its text if it is one of the aligned ones."""
     with file.path.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    role, system = file.role, None
+    role = file.role
     if text is not None:
         lines = len(text.lines)
         if text.system is not None:

@@ -82,7 +82,7 @@ def measure(
         resampled = resampled_measures(additive, numbers, len(bins), resampling.samples, resampling.seed)
         ends = {name: _pairs(*percentile_interval(scores)) for name, scores in resampled.items()}
         if resampling.significance and len(systems) > 1:
-            of_systems = Additive(additive.rows[:, : len(systems)], additive.columns)
+            of_systems = Additive(additive.rows[:, : len(systems)], additive.columns, additive.lower)
             tested = significance(of_systems, resampled, resampling.samples, resampling.seed, resampling.correction)
     return {
         "bins": [

@@ -86,18 +86,30 @@ class _Table:
     """Counts `[N, K]` for weighted sums.
 
     float32 products take half the time of float64. As neither counts nor weights are negative, partial sums are never
-    larger than the result: if it is below `EXACT`, nothing was rounded.
+    larger than the result: if it is below `EXACT`, nothing was rounded. Columns of sentence scores from elsewhere,
+    which may be negative or fractions, are summed in float64.
     """
 
     def __init__(self, counts: np.ndarray) -> None:
         import numpy as np
 
-        self._counts, self._narrow = counts, counts.astype(np.float32)
+        whole = np.array([bool((column >= 0).all() and (column % 1 == 0).all()) for column in counts.T], dtype=bool)
+        self._counts, self._whole, self._all_whole = counts, whole, bool(whole.all())
+        self._narrow = (counts if self._all_whole else counts[:, whole]).astype(np.float32)
 
     def sums(self, weights: np.ndarray) -> np.ndarray:
         """The exact sums `[c, K]` (float64) for integer weights `[c, N]` (float32)."""
-        sums = weights @ self._narrow
-        return sums.astype(float) if sums.max(initial=0) < EXACT else weights.astype(float) @ self._counts
+        import numpy as np
+
+        narrow = weights @ self._narrow
+        if narrow.max(initial=0) >= EXACT:
+            return weights.astype(float) @ self._counts
+        if self._all_whole:
+            return narrow.astype(float)
+        sums = np.empty((len(weights), len(self._whole)))
+        sums[:, self._whole] = narrow
+        sums[:, ~self._whole] = weights.astype(float) @ self._counts[:, ~self._whole]
+        return sums
 
 
 def _steps(total: int, samples: int, weights: int) -> Iterator[int]:

@@ -8,7 +8,7 @@ differ with other seeds.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -99,7 +99,11 @@ def _quadrature() -> tuple[np.ndarray, np.ndarray]:
 
 
 def seed_results(
-    groups: dict[str, list[str]], systems: list[dict[str, Any]], metrics: Sequence[str], correction: str
+    groups: dict[str, list[str]],
+    systems: list[dict[str, Any]],
+    metrics: Sequence[str],
+    correction: str,
+    lower: Collection[str] = (),
 ) -> dict[str, Any] | None:
     """Mean and spread of every system with several seeds, and Welch's test of every pair; None without such systems.
 
@@ -108,6 +112,7 @@ def seed_results(
         systems: the results of every output: `name`, `overall` and `bins` as in `results.json`.
         metrics: the measures to test.
         correction: as in `posnmt.analyse.significance.corrected`, over the pairs within one metric.
+        lower: as in `Additive`.
     """
     import numpy as np
 
@@ -124,7 +129,8 @@ def seed_results(
             p_value = welch(values[a], values[b])
             p[a, b] = p[b, a] = np.nan if p_value is None else p_value
         differences = means[:, None] - means
-        tests[metric] = {"differences": differences.tolist(), **tested(p, better(metric, differences), correction)}
+        ahead = better(metric, differences, lower)
+        tests[metric] = {"differences": differences.tolist(), **tested(p, ahead, correction)}
     return {
         "systems": [
             {

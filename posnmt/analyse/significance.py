@@ -9,7 +9,7 @@ Legend: M systems, N sentences, S samples, K statistics of all measures, P pairs
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,9 @@ CORRECTIONS = ("none", "holm", "bonferroni")
 SAME = 1e-10
 
 
-def paired_bootstrap(scores: np.ndarray, metric: str, sentences: int) -> tuple[np.ndarray, np.ndarray]:
+def paired_bootstrap(
+    scores: np.ndarray, metric: str, sentences: int, lower: Collection[str] = ()
+) -> tuple[np.ndarray, np.ndarray]:
     """Koehn's (2004) paired bootstrap resampling.
 
     Koehn reports how often one system beats the other over the samples. p is twice the share of samples in which the
@@ -40,6 +42,7 @@ def paired_bootstrap(scores: np.ndarray, metric: str, sentences: int) -> tuple[n
     Args:
         scores: `[S, M]` each system's score in each sample; all systems share the samples.
         metric: of the scores.
+        lower: as in `Additive`.
         sentences: N; with a single sentence, all samples are the same, so p is 1.
 
     Returns:
@@ -51,7 +54,7 @@ def paired_bootstrap(scores: np.ndarray, metric: str, sentences: int) -> tuple[n
     wins = np.zeros((systems, systems))
     p = np.full((systems, systems), np.nan)
     for a, b in combinations(range(systems), 2):
-        difference = better(metric, scores[:, a] - scores[:, b])
+        difference = better(metric, scores[:, a] - scores[:, b], lower)
         wins[a, b], wins[b, a] = (difference > SAME).mean(), (difference < -SAME).mean()
         fewest = min((difference <= SAME).sum(), (difference >= -SAME).sum())
         p[a, b] = p[b, a] = 1.0 if sentences == 1 else min(1.0, 2 * (1 + fewest) / (1 + samples))
@@ -112,7 +115,7 @@ def sign_test(additive: Additive, metric: str) -> tuple[np.ndarray, np.ndarray]:
             [totals[None, a], totals[a] - rows[:, a] + rows[:, b]]
         )  # unchanged, then one sentence each
         scores = corpus_scores(metric, sums)
-        effects = better(metric, scores[1:] - scores[0])
+        effects = better(metric, scores[1:] - scores[0], additive.lower)
         favour[a, b], favour[b, a] = (effects < -SAME).sum(), (effects > SAME).sum()
         p[a, b] = p[b, a] = sign_p(int(favour[a, b]), int(favour[b, a]))
     return p, favour
@@ -197,8 +200,9 @@ def significance(
     for metric in additive.columns:
         scores = additive.score(metric, totals)
         differences = scores[:, None] - scores
-        ahead = better(metric, differences)
-        bootstrap, wins = paired_bootstrap(resampled[metric][:, 0, : len(totals)], metric, len(additive.rows))
+        ahead = better(metric, differences, additive.lower)
+        sampled = resampled[metric][:, 0, : len(totals)]
+        bootstrap, wins = paired_bootstrap(sampled, metric, len(additive.rows), additive.lower)
         sign, favour = sign_test(additive, metric)
         metrics[metric] = {
             "differences": differences.tolist(),

@@ -22,7 +22,7 @@ CHANCE = 0.05
 MOST_NAMED = 5
 """Other systems up to which each is named."""
 
-_LABELS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "multi-bleu": "multi-bleu"}
+_LABELS = {"bleu": "BLEU", "chrf": "chrF", "chrf++": "chrF++", "ter": "TER", "multi-bleu": "multi-bleu"}
 
 
 def verdict(
@@ -43,9 +43,9 @@ def verdict(
     rows = additive.rows[:, : len(names)]
     groups = []
     for name, chosen in _groups(lengths, trained).items():
-        part = Additive(rows[chosen], additive.columns)
+        part = Additive(rows[chosen], additive.columns, additive.lower)
         scores = part.score(metric, part.rows.sum(axis=0))
-        best = int(better(metric, scores).argmax())
+        best = int(better(metric, scores, additive.lower).argmax())
         p = None
         if len(names) > 1 and resampling.samples and resampling.significance:
             matrix = approximate_randomisation(part, resampling.samples, resampling.seed)[metric]
@@ -83,7 +83,7 @@ def _sentence(group: dict[str, Any], metric: str, unit: str) -> str:
     }[group["name"]]
     best, scores, p = group["best"], group["scores"], group["p"]
     others = [name for name in scores if name != best]
-    leads = f"{place}, {best} has {scores[best]:.1f} {_LABELS[metric]}"
+    leads = f"{place}, {best} has {scores[best]:.1f} {_LABELS.get(metric, metric)}"
     if not others:
         return f"{leads}."
     if p is None:

@@ -14,7 +14,14 @@ from posnmt.parallel.cores import cores
 
 @click.command(context_settings=COMMAND)
 @click.option("--source", type=click.Path(path_type=Path), required=True, help="source text, one sentence a line")
-@click.option("--reference", type=click.Path(path_type=Path), required=True, help="its reference translation")
+@click.option(
+    "--reference",
+    "references",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    required=True,
+    help="its reference translation; once for each, scores are against all of them",
+)
 @click.option(
     "--output",
     "outputs",
@@ -39,11 +46,11 @@ from posnmt.parallel.cores import cores
     "--unit",
     type=click.Choice(["words", "tokens", "subwords", "characters"]),
     help="unit of lengths (tokens: words of tokenised text); default: subwords with --run or"
-    " --subword-model, else words",
+    " --subword-model, else words, and characters of text without blanks between words",
 )
 @click.option("--subword-model", type=click.Path(path_type=Path), help="SentencePiece model for --unit subwords")
 @click.option("--target-subword-model", type=click.Path(path_type=Path), help="if the target has another one")
-@click.option("--bin-width", type=click.IntRange(min=1), help="width of the length bins; default 10")
+@click.option("--bin-width", type=click.IntRange(min=1), help="width of the length bins; default 10, or 20 characters")
 @click.option("--bin-edges", metavar="N,N,...", help="instead: the first length of each bin but the first")
 @click.option(
     "--max-trained-length",
@@ -55,13 +62,29 @@ from posnmt.parallel.cores import cores
     "--metrics",
     "metrics",
     multiple=True,
-    type=click.Choice(["bleu", "chrf", "ter", "multi-bleu"]),
+    type=click.Choice(["bleu", "chrf", "chrf++", "ter", "multi-bleu"]),
     default=("bleu", "chrf", "ter"),
     show_default=True,
     help="multi-bleu is for tokenised text",
 )
 @click.option(
-    "--bleu-tokenizer", default="13a", show_default=True, help="sacreBLEU's: 13a, none, zh, ja-mecab, char, intl, …"
+    "--target-language",
+    metavar="CODE",
+    help="such as ja, zh, ko: BLEU takes its tokeniser; default: that of the reference's script",
+)
+@click.option(
+    "--bleu-tokenizer",
+    metavar="NAME",
+    help="instead: one of sacreBLEU's: 13a, none, zh, ja-mecab, ko-mecab, char, intl, …",
+)
+@click.option(
+    "--scores",
+    multiple=True,
+    metavar="METRIC:NAME=FILE",
+    help="sentence scores of output NAME made elsewhere, one number a line, such as comet:mine=comet.txt",
+)
+@click.option(
+    "--lower-is-better", multiple=True, metavar="METRIC", help="of a METRIC of --scores, such as MetricX or TER"
 )
 @click.option(
     "--swapped",
@@ -96,7 +119,7 @@ from posnmt.parallel.cores import cores
 )
 def analyse(
     source: Path,
-    reference: Path,
+    references: tuple[Path, ...],
     outputs: tuple[str, ...],
     out: Path,
     run: Path | None,
@@ -105,6 +128,7 @@ def analyse(
     target_subword_model: Path | None,
     bin_edges: str | None,
     max_trained_length: int | None,
+    scores: tuple[str, ...],
     swapped: tuple[str, ...],
     samples: int,
     significance: bool,
@@ -125,6 +149,7 @@ def analyse(
     from posnmt.analyse.analyse import analyse as measure
     from posnmt.analyse.inputs import parse_outputs
     from posnmt.analyse.measure import Resampling
+    from posnmt.analyse.sentence_scores import parse_scores
     from posnmt.analyse.swap import parse_swapped
     from posnmt.progress import Display
     from posnmt.report.write import place_faults, write
@@ -150,8 +175,9 @@ def analyse(
     if wanted is not None and wanted < 0:
         raise UserError(f"examples are all, none or a whole number; got {examples!r}", "--examples", "for example 500")
     systems = parse_outputs(outputs)
+    of_swapped, sentence_scores = parse_swapped(swapped, systems), parse_scores(scores)
     settings = Settings(
-        unit=unit or ("subwords" if subword_model else "words"),
+        unit=unit or ("subwords" if subword_model else None),
         subword_model=subword_model,
         target_subword_model=target_subword_model,
         bin_edges=edges,
@@ -161,7 +187,7 @@ def analyse(
     )
     raise_all([*settings.faults(), *place_faults(out)])
     with Display() as display:
-        analysis = measure(source, reference, systems, settings, parse_swapped(swapped, systems), display.say)
+        analysis = measure(source, references, systems, settings, of_swapped, display.say, sentence_scores)
         display.say("drawing")
         write(analysis, out, wanted)
         display.say(analysis.results["verdict"]["sentence"])

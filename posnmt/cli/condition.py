@@ -173,8 +173,8 @@ def _by_length(
 @_PARALLEL_TEXT
 @click.option("--documents", type=click.Path(path_type=Path), help="document ids: of each line, the first field")
 @click.option("--sentences", type=click.IntRange(min=2), default=2, show_default=True, help="pairs to join")
-@click.option("--source-separator", default=" ", help="between source sentences; default: a blank; '' for Japanese")
-@click.option("--target-separator", default=" ", help="between target sentences; default: a blank; '' for Japanese")
+@click.option("--source-separator", help="between source sentences; default: a blank, nothing in Japanese and Chinese")
+@click.option("--target-separator", help="between target sentences; default: a blank, nothing in Japanese and Chinese")
 @click.option(
     "--rest",
     type=click.Choice(["keep", "drop"]),
@@ -182,7 +182,9 @@ def _by_length(
     show_default=True,
     help="the rest at the end of a document: keep it as a shorter group, or drop it",
 )
-def join(out: Path, sentences: int, source_separator: str, target_separator: str, rest: str, **files: Any) -> None:
+def join(
+    out: Path, sentences: int, source_separator: str | None, target_separator: str | None, rest: str, **files: Any
+) -> None:
     """Join consecutive sentence pairs into longer ones, never across the end of a document.
 
     \b

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any
 
 from posnmt.conditions.files import PlainFiles
-from posnmt.conditions.text import InputText
+from posnmt.conditions.text import InputText, language_without_blanks
+from posnmt.config.writing import EXAMPLES
+from posnmt.data.corpus import Pair
 from posnmt.errors import UserError
 
 FILES = ("joined.source", "joined.target", "joined.lines")
@@ -23,8 +25,8 @@ def join(
     out: str | Path,
     text: InputText,
     sentences: int = 2,
-    source_separator: str = " ",
-    target_separator: str = " ",
+    source_separator: str | None = None,
+    target_separator: str | None = None,
     drop_rest: bool = False,
 ) -> dict[str, Any]:
     """Write groups of consecutive pairs as one pair each; no pair is in two groups, and no group in two documents.
@@ -37,8 +39,9 @@ def join(
         out: the folder.
         text: a parallel text, in document order.
         sentences: pairs in a group.
-        source_separator: separator of source sentences; empty for languages without blanks.
-        target_separator: separator of target sentences.
+        source_separator: separator of source sentences; default: a blank, and nothing in Japanese and Chinese that has
+            no blanks between words.
+        target_separator: separator of target sentences, likewise.
         drop_rest: whether to drop the shorter group at the end of a document.
 
     Returns:
@@ -48,12 +51,16 @@ def join(
         UserError: the text is faulty, a separator would break a line, or no group is written.
     """
     for option, separator in (("--source-separator", source_separator), ("--target-separator", target_separator)):
-        if "\n" in separator:
+        if separator and "\n" in separator:
             raise UserError("a separator may not contain a line feed, which ends a line", option, "use a blank")
     counts: Counter[str] = Counter()
+    separators = {"source": source_separator, "target": target_separator}
 
     def rows() -> Iterator[tuple[str, str, str]]:
-        for document, pairs in groupby(text.pairs("joining"), key=lambda pair: pair.document):
+        every = text.pairs("joining")
+        first = list(islice(every, EXAMPLES))
+        _choose_separators(separators, first)
+        for document, pairs in groupby(chain(first, every), key=lambda pair: pair.document):
             counts["documents"] += document is not None
             while group := list(islice(pairs, sentences)):
                 counts["without_document"] += len(group) * (document is None)
@@ -63,8 +70,8 @@ def join(
                     if drop_rest:
                         continue
                 yield (
-                    _joined((pair.source for pair in group), source_separator),
-                    _joined((pair.target for pair in group), target_separator),
+                    _joined((pair.source for pair in group), separators["source"]),
+                    _joined((pair.target for pair in group), separators["target"]),
                     " ".join(str(pair.line) for pair in group),
                 )
 
@@ -84,19 +91,30 @@ def join(
         }
         text.tell()
         _tell(text, facts, sentences, drop_rest)
+        for side, separator in (("source", source_separator), ("target", target_separator)):
+            if separator is None and not separators[side]:
+                text.display.say(f"the {side} has no blanks between words: its sentences are joined without one")
         parameters = {
             **text.parameters,
             "sentences": sentences,
-            "source_separator": source_separator,
-            "target_separator": target_separator,
+            "source_separator": separators["source"],
+            "target_separator": separators["target"],
             "rest": "drop" if drop_rest else "keep",
         }
         return files.finish("join", parameters, facts)
 
 
-def _joined(lines: Iterable[str], separator: str) -> str:
+def _choose_separators(separators: dict[str, str | None], pairs: list[Pair]) -> None:
+    """Choose the separators of the sides that have none, by the script of their first lines."""
+    for side, separator in separators.items():
+        if separator is None:
+            language = language_without_blanks(getattr(pair, side) for pair in pairs)
+            separators[side] = "" if language in ("Japanese", "Chinese") else " "
+
+
+def _joined(lines: Iterable[str], separator: str | None) -> str:
     """Lines joined; blank lines are skipped, without a separator."""
-    return separator.join(line for line in lines if line.strip())
+    return (separator or "").join(line for line in lines if line.strip())
 
 
 def _tell(text: InputText, facts: dict[str, int], sentences: int, drop_rest: bool) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posnmt.conditions.files import PlainFiles
-from posnmt.conditions.text import InputText, unsegmented
+from posnmt.conditions.text import InputText, language_without_blanks, unsegmented
 from posnmt.data.corpus import Pair
 from posnmt.data.length_unit import CountLengths, length_unit
 from posnmt.errors import UserError
@@ -216,8 +216,16 @@ def _cell(value: float | None) -> str:
 
 
 def _measured(pairs: Iterator[Pair], unit: Unit) -> Iterator[tuple[list[Pair], Lengths]]:
-    """The pairs in chunks, with their lengths."""
+    """The pairs in chunks, with their lengths.
+
+    Raises:
+        UserError: lengths are in words, and a side has no blanks between words.
+    """
+    first = True
     while chunk := list(islice(pairs, CHUNK)):
+        if first and unit.name == "words":
+            _refuse_unsegmented(chunk)
+        first = False
         counts = unit.source([pair.source for pair in chunk]), unit.target([pair.target for pair in chunk])
         yield chunk, np.array(counts, np.int32).T
 
@@ -232,6 +240,17 @@ def _signature(text: InputText) -> list[tuple[int, int]]:
         elif file.path.exists() and not file.path.is_dir():
             raise UserError(f"{file.role} is read more than once, and a pipe cannot be", file.path, "name a file")
     return signatures
+
+
+def _refuse_unsegmented(pairs: list[Pair]) -> None:
+    """Refuse to count words of text that is written without blanks between them."""
+    for side in SIDES:
+        if language := language_without_blanks(getattr(pair, side) for pair in pairs):
+            raise UserError(
+                f"the {side} is {language} without blanks between words, which cannot be counted",
+                "--unit",
+                "choose --unit characters, or subwords with --subword-model; or separate words by blanks first",
+            )
 
 
 def _warn_of_unsegmented(lengths: Lengths, unit: Unit) -> None:

@@ -14,7 +14,8 @@ from random import Random
 from typing import Any
 
 from posnmt.conditions.files import PlainFiles
-from posnmt.conditions.text import InputText, unsegmented
+from posnmt.conditions.text import InputText, language_without_blanks, unsegmented
+from posnmt.config.writing import EXAMPLES
 from posnmt.errors import UserError
 
 _BLANKS = re.compile("([ \t]+)")
@@ -44,11 +45,14 @@ def swap(out: str | Path, text: InputText, shares: Sequence[float], seed: int = 
         raise UserError(f"shares are different numbers above 0 and at most 1; got {listed}", "--share", "0.1 is 10 %")
     swapped, changed = dict.fromkeys(named, 0), dict.fromkeys(named, 0)
     words = single = filled = 0
+    examples: list[str] = []
 
     def rows() -> Iterator[list[str]]:
         nonlocal words, single, filled
         random = Random(f"swap {seed}")
         for line in text.lines("swapping"):
+            if len(examples) < EXAMPLES:
+                examples.append(line)
             sentence = Sentence(line, random)
             words += len(sentence)
             single += len(sentence) == 1
@@ -62,11 +66,17 @@ def swap(out: str | Path, text: InputText, shares: Sequence[float], seed: int = 
 
     with PlainFiles(out) as files:
         files.write([f"swapped-{name}.source" for name in named], rows())
-        if unsegmented(single, filled):
+        language = language_without_blanks(examples)
+        if language or unsegmented(single, filled):
+            why = (
+                f"the text is {language} without blanks between words"
+                if language
+                else ("nearly every line is a single word")
+            )
             raise UserError(
-                "nearly every line is a single word, which cannot be swapped",
+                f"{why}, and only words between blanks can be swapped",
                 text.files["source"].path,
-                "separate words by blanks first",
+                "separate words by blanks first: docs/prepare.md has segmenters",
             )
         text.tell()
         facts = {}

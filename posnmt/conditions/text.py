@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
+from posnmt.config.writing import EXAMPLES, writing
 from posnmt.data.corpus import BYTE_ORDER_MARK, Findings, Pair, TextFile, read_lines, read_pairs
 from posnmt.errors import UserError
 from posnmt.progress import Display
@@ -104,6 +106,12 @@ def parallel_text(
             todo="give --source and --target, or --tsv alone (source <tab> target [<tab> document id])",
         )
     return InputText(files, display)
+
+
+def language_without_blanks(lines: Iterable[str]) -> str | None:
+    """The language of a text without blanks between words, such as `Japanese`, by its first lines; else None."""
+    how = writing(islice(lines, EXAMPLES))
+    return how.language.capitalize() if how.language and how.counts_characters else None
 
 
 def unsegmented(single: int, filled: int) -> bool:

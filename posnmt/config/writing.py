@@ -24,6 +24,8 @@ _RUNS = re.compile(
 _CODES = {"ja": "japanese", "zh": "chinese", "th": "thai", "lo": "lao", "bo": "tibetan", "my": "burmese", "km": "khmer"}
 """Languages that are written without blanks between words."""
 
+EXAMPLES = 2000
+"""Lines that show how a text is written."""
 MOST = 0.3
 """The share of a text's characters that a script has at least where the text is written in it."""
 BLANKS = 0.1

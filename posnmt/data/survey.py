@@ -8,14 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from posnmt.config.writing import Writing, writing
+from posnmt.config.writing import EXAMPLES, Writing, writing
 from posnmt.data.corpus import Findings, TextFile, read_chunks
 
 MOST_PAIRS = 1_000_000
 """Pairs that are looked at; a larger corpus is told by them."""
-
-EXAMPLES = 2000
-"""Lines that show how a side is written."""
 
 _NO_LANGUAGE = {"bpe", "csv", "hyp", "out", "raw", "ref", "src", "tgt", "tok", "trg", "tsv", "txt"}
 """Ends of file names that look like language codes."""

@@ -4,8 +4,9 @@ Each metric is a function of counts that add up over sentences. A corpus is coun
 score of any part of it, such as a length bin or a resample, is a function of the sum of its rows, and equals the score
 that sacreBLEU gives for that part.
 
-Legend: N sentences, K statistics (BLEU 10: two lengths, matches and totals of orders 1-4; chrF 18: output, reference
-and common n-grams of orders 1-6; TER 2: edits and reference length).
+Legend: N sentences, R references of each, K statistics (BLEU 10: two lengths, matches and totals of orders 1-4; chrF
+18: output, reference and common n-grams of orders 1-6; chrF++ 24: the same, and those of words of orders 1-2; TER 2:
+edits times R, and the length of all R references, so that both are integers).
 """
 
 from __future__ import annotations
@@ -18,46 +19,63 @@ from typing import TYPE_CHECKING, Any
 from posnmt import __version__
 from posnmt.errors import UserError, nearest
 from posnmt.metrics.chrf import chrf_statistics
-from posnmt.metrics.ngrams import Sentence, bleu_statistics, matches
-from posnmt.metrics.scores import BLEU_ORDER, CHRF_ORDER, corpus_scores
+from posnmt.metrics.ngrams import Sentence, bleu_statistics, matches, overlap_statistics
+from posnmt.metrics.scores import BLEU_ORDER, CHRF_ORDER, CHRF_WORD_ORDER, corpus_scores
 
 if TYPE_CHECKING:
     import numpy as np
     from sacrebleu.metrics.base import Metric
 
-METRICS = ("bleu", "chrf", "ter", "multi-bleu")
+METRICS = ("bleu", "chrf", "chrf++", "ter", "multi-bleu")
 # multi-bleu is for tokenised text, so it is not a default.
 DEFAULT_METRICS = ("bleu", "chrf", "ter")
-MULTI_BLEU_SIGNATURE = (
-    f"nrefs:1|case:mixed|eff:no|tok:blanks|smooth:none|like:multi-bleu.perl|version:posnmt-{__version__}"
-)
 
 
 class Scorer:
-    """One metric with one set of references.
+    """One metric with the references of N sentences.
+
+    Several references of a sentence count as in sacreBLEU: for BLEU an n-gram may occur as often as in the reference
+    that has most of it, and the closest length counts; for chrF the reference with the best score of the sentence; for
+    TER the fewest edits, and the mean length.
 
     Args:
-        metric: `bleu`, `chrf` or `ter`, with sacreBLEU's default settings; or `multi-bleu`, as in Moses'
-            multi-bleu.perl: words are separated by ASCII blanks, case matters, and there is no smoothing.
+        metric: `bleu`, `chrf` or `ter`, with sacreBLEU's default settings; `chrf++`, its chrF with words of orders 1
+            and 2; or `multi-bleu`, as in Moses' multi-bleu.perl: words are separated by ASCII blanks, case matters, and
+            there is no smoothing.
         references: N lines, one reference per sentence.
         bleu_tokenizer: sacreBLEU's tokeniser for `bleu`; other metrics ignore it.
+        further: R - 1 more texts of N references.
+        ter_characters: whether TER counts characters, as sacreBLEU's TER does for characters that blanks separate; for
+            text without blanks between words.
 
     Attributes:
-        signature: sacreBLEU's signature; for multi-bleu, a similar one.
+        signature: sacreBLEU's signature, with `tok:char` where TER counts characters; for multi-bleu, a similar one.
 
     Raises:
         UserError: the metric or the tokeniser is unknown, or its software is not installed.
     """
 
-    def __init__(self, metric: str, references: list[str], bleu_tokenizer: str = "13a") -> None:
-        self.metric, self._references = metric, references
+    def __init__(
+        self,
+        metric: str,
+        references: list[str],
+        bleu_tokenizer: str = "13a",
+        *,
+        further: Sequence[list[str]] = (),
+        ter_characters: bool = False,
+    ) -> None:
+        self.metric, self._references = metric, [references, *further]
+        self._ter_characters = ter_characters
         self._words: Callable[[str], Sentence] | None = None
+        count = len(self._references)
         if metric == "multi-bleu":
-            self.signature, self._words = MULTI_BLEU_SIGNATURE, _ascii_words
+            self.signature, self._words = _multi_bleu_signature(count), _ascii_words
         else:
-            self.signature = str(_metric(metric, bleu_tokenizer).get_signature())
+            self.signature = str(_metric(metric, bleu_tokenizer, count).get_signature())
             if metric == "bleu":
                 self._words = bleu_words(bleu_tokenizer)
+        if metric == "ter" and ter_characters:
+            self.signature = self.signature.replace("|tok:tercom|", "|tok:char|")
 
     def statistics(self, outputs: list[str]) -> np.ndarray:
         """The additive statistics `[N, K]` of N output lines, in the order of the references."""
@@ -69,22 +87,56 @@ class Scorer:
         Counting does not use sacreBLEU: `posnmt.metrics` is many times as fast, with the same result.
         """
         if self._words is not None:
-            *of_systems, wanted = ([self._words(line) for line in lines] for lines in (*systems, self._references))
-            return [bleu_statistics(shared) for shared in matches(of_systems, wanted, BLEU_ORDER)]
+            words = self._words
+            of_systems, (first, *further) = (
+                [[words(line) for line in lines] for lines in texts] for texts in (systems, self._references)
+            )
+            return [bleu_statistics(shared) for shared in matches(of_systems, first, BLEU_ORDER, further)]
         import numpy as np
 
-        from posnmt.metrics.ter import ter_statistics
+        outputs = list(chain.from_iterable(systems))
+        by_reference = [self._against(outputs, references * len(systems)) for references in self._references]
+        return np.split(_best(self.metric, np.stack(by_reference)), len(systems))
 
-        outputs, references = list(chain.from_iterable(systems)), self._references * len(systems)
+    def _against(self, outputs: list[str], references: list[str]) -> np.ndarray:
+        """The statistics `[n, K]` of chrF, chrF++ or TER of outputs against one reference each."""
+        import numpy as np
+
         if self.metric == "ter":
-            counted = ter_statistics(outputs, references)
-        else:
-            counted = chrf_statistics(outputs, references, CHRF_ORDER)
-        return np.split(counted, len(systems))
+            from posnmt.metrics.ter import ter_statistics
+
+            if self._ter_characters:
+                outputs, references = ([" ".join(line) for line in lines] for lines in (outputs, references))
+            return ter_statistics(outputs, references)
+        characters = chrf_statistics(outputs, references, CHRF_ORDER)
+        if self.metric == "chrf":
+            return characters
+        words: Any = _metric("chrf++")._remove_punctuation  # type: ignore[attr-defined]
+        of_outputs, of_references = ([words(line) for line in lines] for lines in (outputs, references))
+        (shared,) = matches([of_outputs], of_references, CHRF_WORD_ORDER)
+        return np.concatenate([characters, overlap_statistics(shared)], axis=1)
 
     def score(self, statistics: np.ndarray) -> float | None:
         """The corpus score of rows `[n, K]`, 0 to 100 (TER may be higher); None without rows."""
         return float(corpus_scores(self.metric, statistics.sum(axis=0))) if len(statistics) else None
+
+
+def _best(metric: str, by_reference: np.ndarray) -> np.ndarray:
+    """Combine the statistics of chrF, chrF++ or TER against each of R references, `[R, n, K]`: `[n, K]`."""
+    import numpy as np
+
+    if metric == "ter":
+        edits, lengths = by_reference[..., 0], by_reference[..., 1]
+        return np.stack([len(by_reference) * edits.min(axis=0), lengths.sum(axis=0)], axis=1)
+    chosen = corpus_scores(metric, by_reference).argmax(axis=0)  # the first one of equal scores
+    return np.take_along_axis(by_reference, chosen[None, :, None], axis=0)[0]
+
+
+def _multi_bleu_signature(references: int) -> str:
+    """A signature like sacreBLEU's."""
+    return (
+        f"nrefs:{references}|case:mixed|eff:no|tok:blanks|smooth:none|like:multi-bleu.perl|version:posnmt-{__version__}"
+    )
 
 
 def _ascii_words(line: str) -> list[bytes]:
@@ -111,14 +163,14 @@ def bleu_words(tokenizer: str) -> Callable[[str], list[str]]:
     return lambda line: list(chain.from_iterable(map(words, line.rstrip().split(" "))))
 
 
-def _metric(name: str, bleu_tokenizer: str) -> Metric:
-    """sacreBLEU's metric with this name."""
+def _metric(name: str, bleu_tokenizer: str = "13a", count: int = 1) -> Metric:
+    """sacreBLEU's metric with this name, for some number of references."""
     from sacrebleu.metrics import BLEU, CHRF, TER
 
     # The signature contains the number of references.
-    references = [[""]]
-    if name == "chrf":
-        return CHRF(references=references)
+    references = [[""]] * count
+    if name in ("chrf", "chrf++"):
+        return CHRF(word_order=0 if name == "chrf" else CHRF_WORD_ORDER, references=references)
     if name == "ter":
         return TER(references=references)
     if name != "bleu":

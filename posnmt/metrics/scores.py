@@ -15,21 +15,25 @@ if TYPE_CHECKING:
 
 BLEU_ORDER = 4
 CHRF_ORDER = 6
+CHRF_WORD_ORDER = 2  # of chrF++
 CHRF_BETA = 2
 # Metric → whether higher scores are better.
-HIGHER_IS_BETTER = {"bleu": True, "chrf": True, "ter": False, "multi-bleu": True}
+HIGHER_IS_BETTER = {"bleu": True, "chrf": True, "chrf++": True, "ter": False, "multi-bleu": True}
 
 
 def corpus_scores(metric: str, sums: np.ndarray) -> np.ndarray:
     """The score of each corpus, 0 to 100 (TER may be higher): sums of statistics `[..., K]` → scores `[...]`.
 
-    An empty corpus has the score 0, like one empty output and reference.
+    An empty corpus has the score 0, like one empty output and reference. A metric that is not in `HIGHER_IS_BETTER` has
+    sentence scores from elsewhere, K = 2: the sum of the scores, and their number; its score is their mean.
     """
-    if metric == "chrf":
+    if metric in ("chrf", "chrf++"):
         return _chrf(sums)
     if metric == "ter":
         return _ter(sums)
-    return _bleu(sums, smooth=metric == "bleu")
+    if metric in ("bleu", "multi-bleu"):
+        return _bleu(sums, smooth=metric == "bleu")
+    return _mean(sums)
 
 
 def sentence_scores(metric: str, statistics: np.ndarray) -> np.ndarray:
@@ -68,15 +72,26 @@ def _chrf(sums: np.ndarray) -> np.ndarray:
     """chrF: the F score of precision and recall, each averaged over the orders that both sides have."""
     import numpy as np
 
-    counts = sums.reshape(*sums.shape[:-1], CHRF_ORDER, 3)
-    output, reference, common = counts[..., 0], counts[..., 1], counts[..., 2]
-    counted = (output > 0) & (reference > 0)
-    orders = np.maximum(counted.sum(axis=-1), 1)
-    precision = (common * counted / np.maximum(output, 1)).sum(axis=-1) / orders
-    recall = (common * counted / np.maximum(reference, 1)).sum(axis=-1) / orders
+    orders = precision = recall = np.zeros(sums.shape[:-1])
+    # Order by order, as sacreBLEU adds up: among several references, the last bit decides between equal scores.
+    for column in range(0, sums.shape[-1], 3):
+        output, reference, common = (sums[..., column + side] for side in range(3))
+        counted = (output > 0) & (reference > 0)
+        orders = orders + counted
+        precision = precision + common * counted / np.maximum(output, 1)
+        recall = recall + common * counted / np.maximum(reference, 1)
+    orders = np.maximum(orders, 1)
+    precision, recall = precision / orders, recall / orders
     weighted = CHRF_BETA**2 * precision + recall
     score = (1 + CHRF_BETA**2) * precision * recall / np.where(weighted > 0, weighted, 1)
     return 100 * score
+
+
+def _mean(sums: np.ndarray) -> np.ndarray:
+    """The mean of scores."""
+    import numpy as np
+
+    return sums[..., 0] / np.maximum(sums[..., 1], 1)
 
 
 def _ter(sums: np.ndarray) -> np.ndarray:

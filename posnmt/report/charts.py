@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from posnmt.analyse.seeds import spread
-from posnmt.report.measures import MEASURES, Measure, measures_of, metrics_of
+from posnmt.report.measures import Measure, measures_of, metrics_of, presentations
 
 # Maximum number of bins with a histogram of output lengths; lengths.csv has all bins.
 MOST_DISTRIBUTIONS = 8
@@ -123,10 +123,10 @@ def length_chart(results: dict[str, Any], measure: str) -> Chart:
     bins = results["bins"]
     return Chart(
         name=f"{measure}-by-length".replace("_", "-"),
-        title=f"{MEASURES[measure].title} by source length",
+        title=f"{presentations(results)[measure].title} by source length",
         axis=f"source length in {results['settings']['unit']}",
         labels=[each["label"] for each in bins],
-        panels=[Panel(MEASURES[measure], curves)],
+        panels=[Panel(presentations(results)[measure], curves)],
         counts=("n", [each["n"] for each in bins]),
         training=[each["training"] for each in bins] if results["training"] else None,
     )
@@ -137,10 +137,10 @@ def _swap_chart(results: dict[str, Any], metric: str) -> Chart:
     shares = sorted({share for curve in results["swap"] for share in curve["shares"]})
     return Chart(
         name=f"{metric}-by-swap",
-        title=f"{MEASURES[metric].title} by share of swapped words",
+        title=f"{presentations(results)[metric].title} by share of swapped words",
         axis="share of swapped words in the source",
         labels=[f"{100 * share:g} %" for share in shares],
-        panels=[Panel(MEASURES[metric], list(_swap_curves(results, metric, shares)))],
+        panels=[Panel(presentations(results)[metric], list(_swap_curves(results, metric, shares)))],
         places=shares,
     )
 
@@ -216,6 +216,7 @@ def _distribution(results: dict[str, Any], number: int, opened: bool) -> Chart:
     """The histogram of output lengths for the sources of one bin, as the mean over seeds."""
     distribution, each = results["length_distributions"][number], results["bins"][number]
     unit, groups = results["settings"]["unit"], families(results)
+    target_unit = results["settings"].get("target_unit", unit)
     together = -(-len(distribution["first"]) // MOST_CLASSES)
     firsts, width = distribution["first"][::together], distribution["width"] * together
     counts = [_summed(of_output, together) for of_output in distribution["systems"]]
@@ -228,7 +229,7 @@ def _distribution(results: dict[str, Any], number: int, opened: bool) -> Chart:
     return Chart(
         name=f"output-lengths-{each['first']}-{'and-more' if each['last'] is None else each['last']}",
         title=f"Output lengths for {sources} (n={each['n']}{known})",
-        axis=f"output length in {unit}",
+        axis=f"output length in {target_unit}",
         labels=[str(first) if width == 1 else f"{first}-{first + width - 1}" for first in firsts],
         panels=[Panel(Measure("Sentences", f"{sources}, n={each['n']}", decimals), curves)],
         places=firsts,

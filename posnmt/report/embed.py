@@ -11,7 +11,7 @@ from typing import Any
 from posnmt.report.charts import families
 from posnmt.report.examples import Examples
 from posnmt.report.figures.canvas import SERIES
-from posnmt.report.measures import MEASURES, metrics_of
+from posnmt.report.measures import metrics_of, presentations
 
 # Parts of the script, in order.
 SCRIPTS = ("report.js", "tables.js", "difference.js", "examples.js", "browser.js")
@@ -60,7 +60,8 @@ def interactive_parts(results: dict[str, Any], results_text: str, examples: Exam
         {"name": system["name"], "colour": numbers[row] % len(SERIES) + 1}
         for row, system in enumerate(results["systems"])
     ]
-    titles = [{"name": name, "title": MEASURES[name].title} for name in metrics]
+    measures = presentations(results)
+    titles = [{"name": name, "title": measures[name].title, "shown": measures[name].decimals} for name in metrics]
     return {
         "script": Markup(script),
         "policy": content_security_policy(script),

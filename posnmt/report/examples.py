@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +11,14 @@ from posnmt.analyse.additive import Additive
 from posnmt.analyse.bins import TrainedLengths
 from posnmt.analyse.inputs import Text
 from posnmt.conditions.text import unsegmented
+from posnmt.config.writing import EXAMPLES, writing
 from posnmt.metrics.scores import sentence_scores
 
 if TYPE_CHECKING:
     import numpy as np
 
-# Scores are stored as integers, in hundredths; the page shows one decimal.
-DECIMALS = 2
+# Scores are stored as integers, with one decimal more than the page shows.
+SHOWN = 1
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Examples:
         texts: `[E]` lists of source, reference and each system's output.
         lengths: `[E]` of the sources, in the unit of the analysis.
         seen: `[E]` whether sources of that length occur in training; None: unknown.
-        scores: metric → `[M][E]`, in hundredths of a point.
+        scores: metric → `[M][E]`, as integers: with one decimal more than is shown.
         by_character: whether to compare texts by character, because the references have no blanks between words.
     """
 
@@ -50,6 +51,7 @@ class Examples:
         additive: Additive,
         trained: TrainedLengths,
         wanted: int | None = None,
+        shown_decimals: Mapping[str, int] | None = None,
     ) -> Examples:
         """The examples of an analysis.
 
@@ -59,6 +61,7 @@ class Examples:
             additive: the statistics of the outputs, in the same order.
             trained: the source lengths in training.
             wanted: number of sentences, evenly spaced; None: all.
+            shown_decimals: of metrics with scores from elsewhere; that of all others is `SHOWN`.
         """
         import numpy as np
 
@@ -68,7 +71,7 @@ class Examples:
         shown = [text.lines for text in texts if not text.share]
         rows = additive.rows[numbers, : len(shown) - 2]
         scores = {
-            metric: np.rint(sentence_scores(metric, rows[..., columns]).T * 10**DECIMALS).astype(int).tolist()
+            metric: _integers(sentence_scores(metric, rows[..., columns]).T, (shown_decimals or {}).get(metric, SHOWN))
             for metric, columns in additive.columns.items()
         }
         words = [len(line.split()) for line in texts[1].lines]
@@ -80,7 +83,8 @@ class Examples:
             lengths=chosen,
             seen=None if trained == TrainedLengths() else [trained.holds(length) for length in chosen],
             scores=scores,
-            by_character=unsegmented(words.count(1), len(words) - words.count(0)),
+            by_character=writing(texts[1].lines[:EXAMPLES]).counts_characters
+            or unsegmented(words.count(1), len(words) - words.count(0)),
         )
 
     def text(self, systems: Sequence[dict[str, Any]], metrics: Sequence[dict[str, Any]]) -> str:
@@ -90,12 +94,11 @@ class Examples:
 
         Args:
             systems: properties of each system, in order.
-            metrics: properties of each metric that the page shows, with its `name`.
+            metrics: properties of each metric that the page shows, with its `name`, and the decimals that are `shown`.
         """
         fields = {
             "systems": systems,
             "metrics": [{**metric, "scores": self.scores[metric["name"]]} for metric in metrics],
-            "decimals": DECIMALS,
             "numbers": self.numbers,
             "texts": self.texts,
             "lengths": self.lengths,
@@ -103,3 +106,10 @@ class Examples:
             "byCharacter": self.by_character,
         }
         return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+
+
+def _integers(scores: np.ndarray, shown: int) -> list[list[int]]:
+    """Scores `[M, E]` as integers, with one decimal more than is shown."""
+    import numpy as np
+
+    return np.rint(scores * 10 ** (shown + 1)).astype(int).tolist()

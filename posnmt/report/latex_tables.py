@@ -7,7 +7,7 @@ from typing import Any
 
 from posnmt.report.charts import Chart, Curve
 from posnmt.report.latex import Block, Cell, escape, table
-from posnmt.report.measures import MEASURES, measures_of, metrics_of
+from posnmt.report.measures import measures_of, metrics_of, presentations
 
 # Maximum number of columns of figures; a table with more continues in a second tabular below.
 MOST_COLUMNS = 10
@@ -48,9 +48,9 @@ def _overall(results: dict[str, Any]) -> str:
     measures = measures_of(results)
     rows = []
     for number, system in enumerate(results["systems"]):
-        cells = [_figure(name, system["overall"][name]) + _mark(results, name, number) for name in measures]
+        cells = [_figure(results, name, system["overall"][name]) + _mark(results, name, number) for name in measures]
         rows.append([escape(system["name"]), *cells])
-    block = Block([[Cell("System"), *(Cell(escape(MEASURES[name].title)) for name in measures)]], rows)
+    block = Block([[Cell("System"), *(Cell(escape(presentations(results)[name].title)) for name in measures)]], rows)
     caption = f"All {sum(each['n'] for each in results['bins'])} sentences."
     if results["significance"]:
         first = escape(results["systems"][0]["name"])
@@ -79,7 +79,7 @@ def _levels(results: dict[str, Any]) -> str:
 def _by_length(results: dict[str, Any], charts: Sequence[Chart]) -> str:
     """Rosendahl et al. (2019), Table 2: a row for each system, the main metric and TER side by side in each bin."""
     names = metrics_of(results)
-    chosen = [MEASURES[name] for name in dict.fromkeys([names[0], *(["ter"] if "ter" in names else [])])]
+    chosen = [presentations(results)[name] for name in dict.fromkeys([names[0], *(["ter"] if "ter" in names else [])])]
     shown = [chart for chart in charts if chart.panels[0].measure in chosen]
     first, each = shown[0], len(shown)
     blocks = []
@@ -122,9 +122,8 @@ def _matrix(
     sides = [escape(system) if named else f"{number} {escape(system)}" for number, system in enumerate(systems, 1)]
     rows = [[side, *(_MARKS[mark] for mark in of_row)] for side, of_row in zip(sides, marks, strict=True)]
     block = Block([[Cell(""), *map(Cell, heads)]], rows, align="c")
-    caption = (
-        f"{escape(MEASURES[metric].title)}, {escape(test)}; the row's system against the column's: {_levels(results)}."
-    )
+    title = escape(presentations(results)[metric].title)
+    caption = f"{title}, {escape(test)}; the row's system against the column's: {_levels(results)}."
     return table(_cut(block, 20), caption, name)
 
 
@@ -135,20 +134,21 @@ def _seeds(results: dict[str, Any]) -> str:
         [
             escape(system["name"]),
             str(len(system["outputs"])),
-            *(_spread(name, system["overall"][name]) for name in measures),
+            *(_spread(results, name, system["overall"][name]) for name in measures),
         ]
         for system in results["seeds"]["systems"]
     ]
-    titles = [Cell(escape(MEASURES[name].title)) for name in measures]
+    titles = [Cell(escape(presentations(results)[name].title)) for name in measures]
     block = Block([[Cell("System"), Cell("Seeds"), *titles]], rows)
     return table([block], r"Mean $\pm$ standard deviation over seeds.", "seeds")
 
 
-def _spread(measure: str, spread: dict[str, float | None]) -> str:
+def _spread(results: dict[str, Any], measure: str, spread: dict[str, float | None]) -> str:
     """Mean and standard deviation; a deviation has no sign."""
     if spread["mean"] is None or spread["deviation"] is None:
-        return _figure(measure, None)
-    return rf"{_figure(measure, spread['mean'])} $\pm$ {spread['deviation']:.{MEASURES[measure].decimals}f}"
+        return _figure(results, measure, None)
+    decimals = presentations(results)[measure].decimals
+    return rf"{_figure(results, measure, spread['mean'])} $\pm$ {spread['deviation']:.{decimals}f}"
 
 
 def _cut(block: Block, most: int = MOST_COLUMNS) -> list[Block]:
@@ -178,9 +178,9 @@ def _value(chart: Chart, number: int, place: int) -> str:
     return escape(panel.measure.show(panel.curves[number].values[place]))
 
 
-def _figure(measure: str, value: float | None) -> str:
+def _figure(results: dict[str, Any], measure: str, value: float | None) -> str:
     """One figure of a measure."""
-    return escape(MEASURES[measure].show(value))
+    return escape(presentations(results)[measure].show(value))
 
 
 def _label(label: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from posnmt.analyse.additive import LENGTH_MEASURES
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -36,6 +38,7 @@ class Measure:
 MEASURES = {
     "bleu": Measure("BLEU", "higher is better", 1),
     "chrf": Measure("chrF", "higher is better", 1),
+    "chrf++": Measure("chrF++", "higher is better", 1),
     "multi-bleu": Measure("multi-bleu", "higher is better", 1),
     "ter": Measure("TER", "lower is better", 1),
     "length_difference": Measure("Length difference", "mean of output minus reference", 2, signed=True, neutral=0),
@@ -43,9 +46,19 @@ MEASURES = {
 }
 
 
+def presentations(results: dict[str, Any]) -> dict[str, Measure]:
+    """How each measure of the results is presented, in order: metrics, those with scores from elsewhere, lengths."""
+    elsewhere = {
+        name: Measure(name, f"{'higher' if about['higher_is_better'] else 'lower'} is better", about["decimals"])
+        for name, about in results["settings"].get("scores", {}).items()
+    }
+    lengths = {name: MEASURES[name] for name in LENGTH_MEASURES}
+    return {name: each for name, each in MEASURES.items() if name not in lengths} | elsewhere | lengths
+
+
 def measures_of(results: dict[str, Any]) -> list[str]:
     """The measures in the results in the order of presentation, from the main metric on: the first one requested."""
-    held = [name for name in MEASURES if name in results["systems"][0]["overall"]]
+    held = [name for name in presentations(results) if name in results["systems"][0]["overall"]]
     main = results["settings"]["metrics"][0]
     return [main, *(name for name in held if name != main)]
 

@@ -13,7 +13,7 @@ from posnmt.report.examples import Examples
 from posnmt.report.figures import Drawing
 from posnmt.report.figures.canvas import COLOURS, SERIES
 from posnmt.report.figures.lines import MOST_BANDS
-from posnmt.report.measures import MEASURES, measures_of
+from posnmt.report.measures import measures_of, presentations
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -47,7 +47,7 @@ def render(
     return page.render(
         results=results,
         colours=LIGHT,
-        measures={name: MEASURES[name] for name in measures_of(results)},
+        measures={name: presentations(results)[name] for name in measures_of(results)},
         sections=sections,
         figures=inline_figures(every, drawings),
         bands=len(families(results)) <= MOST_BANDS,

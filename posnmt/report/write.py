@@ -40,7 +40,10 @@ def write(analysis: Analysis, out: Path, examples: int | None = None) -> None:
 
     raise_all(place_faults(out))
     results = analysis.results
-    shown = Examples.of(analysis.texts, analysis.source_lengths, analysis.additive, analysis.trained, examples)
+    decimals = {name: each["decimals"] for name, each in results["settings"]["scores"].items()}
+    shown = Examples.of(
+        analysis.texts, analysis.source_lengths, analysis.additive, analysis.trained, examples, decimals
+    )
     sections = charts(results)
     drawings = draw(chain.from_iterable(sections.values()))
     texts = {

@@ -130,3 +130,26 @@ def test_a_tsv_names_its_documents(tmp_path):
     done = CliRunner().invoke(main, ["condition", "join", "--tsv", str(tsv), "--out", str(tmp_path / "out")])
     assert done.exit_code == 0, done.output
     assert lines(tmp_path / "out" / "joined.target") == ["b d", "f"]
+
+
+def test_separators_follow_the_script(tmp_path):
+    english = write(tmp_path / "en", ["The cat sat.", "It is warm."])
+    files = {
+        "Japanese": ["猫が座った。", "暖かいです。"],
+        "Thai": ["แมวนั่งอยู่", "วันนี้อากาศดี"],
+        "segmented": ["猫 が 座っ た 。"] * 2,
+    }
+    separators = {"Japanese": "", "Thai": " ", "segmented": " "}
+    for name, text in files.items():
+        manifest = join(tmp_path / name, parallel_text(english, write(tmp_path / "target", text)))
+        assert lines(tmp_path / name / "joined.source") == ["The cat sat. It is warm."]
+        assert lines(tmp_path / name / "joined.target") == [separators[name].join(text)]
+        assert manifest["parameters"]["source_separator"] == " "
+        assert manifest["parameters"]["target_separator"] == separators[name]
+    write(tmp_path / "target", files["Japanese"])
+    call = ["condition", "join", "--source", str(english), "--target", str(tmp_path / "target"), "--out"]
+    done = CliRunner().invoke(main, [*call, str(tmp_path / "chosen")])
+    assert "the target has no blanks between words: its sentences are joined without one" in done.output
+    done = CliRunner().invoke(main, [*call, str(tmp_path / "blank"), "--target-separator", " "])
+    assert lines(tmp_path / "blank" / "joined.target") == ["猫が座った。 暖かいです。"]
+    assert "no blanks" not in done.output

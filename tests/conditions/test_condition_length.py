@@ -260,3 +260,16 @@ def test_a_real_corpus(tmp_path):
     assert all(abs(facts["source"]["tokens"] - total / 5) <= longest for facts in parts.values())
     bounds = [(facts["source"]["shortest"], facts["source"]["longest"]) for facts in parts.values()]
     assert all(before[1] <= after[0] for before, after in pairwise(bounds))
+
+
+@pytest.mark.parametrize("command", [["length-split", "--parts", 2], ["cap", "--max-length", 20]])
+def test_words_of_text_without_blanks_are_refused(tmp_path, command):
+    source = write(tmp_path / "s", ["The cat sat on the mat.", "It is warm.", "Yes.", "No."])
+    target = write(tmp_path / "t", ["猫はマットの上に座った。", "暖かいです。", "はい。", "いいえ。"])
+    call = [*command, "--source", source, "--target", target, "--out", tmp_path / "out"]
+    refused = run(*call)
+    assert refused.exit_code == 2
+    assert "the target is Japanese without blanks between words, which cannot be counted (--unit)" in refused.output
+    assert "choose --unit characters, or subwords with --subword-model" in refused.output
+    assert not (tmp_path / "out").exists()
+    assert run(*call, "--unit", "characters").exit_code == 0

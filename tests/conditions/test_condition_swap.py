@@ -136,11 +136,24 @@ def test_shares_that_are_refused(tmp_path, source, shares):
     assert not (tmp_path / "out").exists()
 
 
-def test_unsegmented_text_is_refused(tmp_path):
-    text = write(tmp_path / "ja", ["これは長い文です。"] * 9 + ["二 語"])
-    with pytest.raises(UserError, match=r"nearly every line is a single word, .*ja\); separate words"):
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        (["これは長い文です。"] * 9 + ["二 語"], "the text is Japanese without blanks between words"),
+        (["วันนี้อากาศดีมาก เขาเรียนที่มหาวิทยาลัย"] * 3, "the text is Thai without blanks between words"),
+        (["a/long/word"] * 9 + ["two words"], "nearly every line is a single word"),
+    ],
+)
+def test_unsegmented_text_is_refused(tmp_path, lines, why):
+    text = write(tmp_path / "text", lines)
+    with pytest.raises(UserError, match=rf"{why}, and only words .*text\); separate words.*prepare.md"):
         make(tmp_path / "out", text, [0.1])
     assert not (tmp_path / "out").exists()
+
+
+def test_segmented_japanese_is_swapped(tmp_path):
+    text = write(tmp_path / "text", ["猫 は マット の 上 に 座っ た 。"] * 5)
+    assert make(tmp_path / "out", text, [0.5])["statistics"]["words"] == 45
 
 
 def test_the_command_line(tmp_path, source):

@@ -58,7 +58,9 @@ def test_no_sentences_have_no_score():
 def test_unknown_tokenizer_and_metric():
     with pytest.raises(UserError, match=r"no tokeniser '13b' .*did you mean '13a'"):
         Scorer("bleu", ["a"], "13b")
-    with pytest.raises(UserError, match=r"no metric is called 'meteor'.*choose from bleu, chrf, ter, multi-bleu"):
+    with pytest.raises(
+        UserError, match=r"no metric is called 'meteor'.*choose from bleu, chrf, chrf\+\+, ter, multi-bleu"
+    ):
         Scorer("meteor", ["a"])
 
 

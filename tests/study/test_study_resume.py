@@ -219,7 +219,11 @@ def test_a_step_that_was_killed_while_it_made_its_run_begins_again(prepared, ste
         patch.setattr(TextPipeline, "save", killed)
         with pytest.raises(Killed):
             trained(prepared, tmp_path / "step")
-    (tmp_path / "step" / "run").mkdir(exist_ok=True)  # a kill may leave it, without its configuration
+    assert trained(prepared, tmp_path / "step") == step
+
+
+def test_a_run_folder_without_its_configuration_is_made_anew(prepared, step, tmp_path):
+    (tmp_path / "step" / "run" / "text").mkdir(parents=True)
     assert trained(prepared, tmp_path / "step") == step
 
 

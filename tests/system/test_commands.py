@@ -172,7 +172,7 @@ def test_train_refusals(trained, tmp_path):
     [error] = refused("train", path, "--out", trained / "relative", run=process)
     assert "the run folder exists already" in error
     assert len(refused("train", path, "--set", "train.stpes=1", "--set", "model.heads=0", "--set", "modle=3")) == 3
-    assert "the config is missing" in refused("train")[0]
+    assert "no training text is named" in refused("train")[0]
     assert "does not exist" in refused("train", tmp_path / "absent.yaml")[0]
     [error] = refused("train", path, "--out", tmp_path / "x", "--set", "data.train.source=corpus/train.source")
     assert "different line counts" in error

@@ -22,7 +22,7 @@ from posnmt.conditions.reorder.alignment import (
     tokens,
 )
 from posnmt.conditions.reorder.preorder import LONGEST, PASSES, SHORTEST, Preorderer, learn
-from posnmt.conditions.text import unsegmented
+from posnmt.conditions.text import language_without_blanks, unsegmented
 from posnmt.data.corpus import Findings, TextFile, read_lines, read_pairs
 from posnmt.errors import UserError, raise_all
 from posnmt.progress import Display, warn
@@ -245,10 +245,8 @@ def _read_parallel(
     findings.raise_all()
     _warn_of_crlf(findings, files.values())
     for side, texts in (("source", [pair[0] for pair in pairs]), ("target", [pair[1] for pair in pairs])):
-        if _unsegmented(texts):
-            raise UserError(
-                f"nearly every line of the {side} is a single token", files[side].path, "separate words by blanks first"
-            )
+        if why := _unsegmented(texts, f"the {side}"):
+            raise UserError(why, files[side].path, "separate words by blanks first: docs/prepare.md has segmenters")
     if len(pairs) < FEWEST:
         raise UserError(f"{len(pairs)} sentence pairs are too few; at least {FEWEST} are needed", source)
     if alignment is None:
@@ -270,8 +268,8 @@ def _read(path: Path) -> Sentences:
     sentences = [tokens(line) for line in read_lines(file, findings, blank_is_fault=False)]
     findings.raise_all()
     _warn_of_crlf(findings, [file])
-    if _unsegmented(sentences):
-        warn(f"nearly every line of {path} is a single token, which is not changed: separate words by blanks first")
+    if why := _unsegmented(sentences, str(path)):
+        warn(f"{why}: separate words by blanks first; what is not separated is not reordered")
     return sentences
 
 
@@ -282,10 +280,13 @@ def _warn_of_crlf(findings: Findings, files: Iterable[TextFile]) -> None:
             warn(f"{count:,} lines of {file.path} end in CRLF; the carriage return is removed")
 
 
-def _unsegmented(sentences: Sentences) -> bool:
-    """Whether nearly every line that is not blank is one token."""
+def _unsegmented(sentences: Sentences, text: str) -> str | None:
+    """Why the tokens of a text are no words; None: they seem to be."""
     lengths = [len(sentence) for sentence in sentences if sentence]
-    return unsegmented(lengths.count(1), len(lengths))
+    if unsegmented(lengths.count(1), len(lengths)):
+        return f"nearly every line of {text} is a single token"
+    language = language_without_blanks(map(" ".join, sentences))
+    return f"{text} is {language} without blanks between words" if language else None
 
 
 def _applications(pairs: Sequence[str], out: Path) -> dict[str, Path]:

@@ -160,7 +160,7 @@ class ExampleBrowser {
   }
 
   scores(row, system) {
-    const figure = ({ title, scores }) => `${title}\u00a0${(scores[system][row] / 10 ** this.data.decimals).toFixed(1)}`;
+    const figure = ({ title, shown, scores }) => `${title}\u00a0${(scores[system][row] / 10 ** (shown + 1)).toFixed(shown)}`;
     return this.data.metrics.map(figure).join(" · ");
   }
 

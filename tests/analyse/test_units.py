@@ -1,0 +1,210 @@
+"""Texts of any script, and several references: what is counted, by files and on the command line."""
+
+import json
+import random
+
+import pytest
+import sacrebleu
+from analyse_case import OUTPUT, REFERENCE, SOURCE
+from click.testing import CliRunner
+from sacrebleu.metrics import TER
+
+from posnmt.analyse import units
+from posnmt.analyse.analyse import Settings, analyse
+from posnmt.analyse.measure import Resampling
+from posnmt.cli.main import main
+from posnmt.errors import UserError
+from shared import SHARED, needs
+
+JAPANESE = ["猫はマットの上に座った。", "今日は天気がとても良いです。", "彼は東京の大学で勉強しています。", "はい"]
+ENGLISH = ["The cat sat on the mat.", "The weather is very good today.", "He studies in Tokyo.", "Yes"]
+CHINESE = ["猫坐在垫子上。", "今天天气很好。", "他在东京的一所大学学习。", "是的"]
+THAI = ["แมวนั่งอยู่บนเสื่อ", "วันนี้อากาศดีมาก", "เขาเรียนที่มหาวิทยาลัยในโตเกียว", "ใช่"]
+SEGMENTED = ["猫 は マット の 上 に 座っ た 。", "今日 は 天気 が 良い です 。", "彼 は 勉強 し て い ます 。", "はい"]
+FEW = Resampling(20)
+
+
+def settings_of(results):
+    return [results["settings"][key] for key in ("bleu_tokenizer", "unit", "target_unit")]
+
+
+@pytest.mark.parametrize(
+    ("source", "reference", "expected"),
+    [
+        (ENGLISH, ENGLISH, ["13a", "words", "words"]),
+        (ENGLISH, JAPANESE, ["ja-mecab", "words", "characters"]),
+        (JAPANESE, ENGLISH, ["13a", "characters", "words"]),
+        (JAPANESE, CHINESE, ["zh", "characters", "characters"]),
+        (ENGLISH, THAI, ["char", "words", "characters"]),
+        (ENGLISH, SEGMENTED, ["none", "words", "words"]),
+    ],
+)
+def test_what_is_counted_follows_the_script(run, tmp_path, source, reference, expected):
+    results = run({"a": reference}, source, reference, metrics=["bleu", "ter"], resampling=FEW)
+    assert settings_of(results) == expected
+    assert f"|tok:{expected[0]}" in results["signatures"]["bleu"]
+    characters = expected[2] == "characters"
+    assert f"|tok:{'char' if characters else 'tercom'}|" in results["signatures"]["ter"]
+    lengths = [len(line) if characters else len(line.split()) for line in reference]
+    assert results["length_distributions"][0]["first"][0] in (0, min(lengths))
+    assert results["bins"][0]["label"] == ("0-19" if expected[1] == "characters" else "0-9")
+    page = (tmp_path / "out/report.html").read_text(encoding="utf-8")
+    assert all(reason in page for reason in results["settings"]["reasons"])
+    assert f"BLEU counts {'' if expected[0] in ('char', 'none') else 'the words of '}" in page
+    assert not [warning for warning in results["warnings"] if "the same text" not in warning]
+
+
+def test_scores_of_japanese_are_sacrebleu_s(run):
+    output = [JAPANESE[0], "今日は天気が悪いです。", "彼は大学で東京の勉強をする。", "いいえ"]
+    system = run({"a": output}, ENGLISH, JAPANESE, metrics=["bleu", "chrf", "ter"], resampling=FEW)["systems"][0]
+    scores = system["overall"]
+    assert scores["bleu"] == pytest.approx(sacrebleu.corpus_bleu(output, [JAPANESE], tokenize="ja-mecab").score)
+    assert scores["chrf"] == pytest.approx(sacrebleu.corpus_chrf(output, [JAPANESE]).score)
+    apart = [[" ".join(line) for line in text] for text in (output, JAPANESE)]
+    assert scores["ter"] == pytest.approx(TER().corpus_score(apart[0], apart[1:]).score)
+    longer = sum(map(len, output)) - sum(map(len, JAPANESE))
+    assert scores["length_difference"] == pytest.approx(longer / 4)
+
+
+@pytest.mark.parametrize(
+    ("code", "tokenizer", "warning"),
+    [
+        ("zh", "zh", "looks like Japanese, not like the --target-language zh"),
+        ("JA", "ja-mecab", None),
+        ("de", "13a", "may rank systems the wrong way round; choose --bleu-tokenizer ja-mecab or char"),
+    ],
+)
+def test_the_language_decides(run, code, tokenizer, warning):
+    results = run({"a": THAI}, ENGLISH, JAPANESE, target_language=code, resampling=FEW)
+    assert settings_of(results)[0] == tokenizer
+    assert results["settings"]["target_language"] == code
+    others = [each for each in results["warnings"] if not each.startswith("output a: is written in Thai")]
+    assert len(others) < len(results["warnings"])
+    assert (warning or "") in " ".join(others)
+    assert bool(warning) == bool(others)
+
+
+def test_what_is_asked_for_and_means_nothing_is_a_warning(run):
+    chosen = {"unit": "words", "bleu_tokenizer": "13a", "metrics": ["bleu", "multi-bleu", "chrf++"]}
+    results = run({"a": SEGMENTED}, CHINESE, JAPANESE, resampling=FEW, **chosen)
+    assert settings_of(results) == ["13a", "words", "words"]
+    starts = [
+        "source: lengths in words mean nothing",
+        "reference: lengths in words mean nothing",
+        "BLEU with the tokeniser 13a means nothing",
+        "multi-bleu means nothing",
+        "chrf++: its word n-grams mean nothing",
+        "output a: is written in Japanese, segmented, the reference in Japanese, without blanks",
+    ]
+    for start, warning in zip(starts, results["warnings"], strict=True):
+        assert warning.startswith(start)
+
+
+def test_packages_that_are_not_installed(run, monkeypatch):
+    monkeypatch.setattr("posnmt.config.writing.find_spec", lambda name: None)
+    results = run({"a": JAPANESE}, ENGLISH, JAPANESE, resampling=FEW)
+    assert settings_of(results)[0] == "char"
+    assert "pip install 'posnmt[ja]'" in results["warnings"][0]
+    monkeypatch.setattr(units, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"ko-mecab are not installed .*posnmt\[ko\].*--bleu-tokenizer 13a"):
+        run(target_language="ko")
+    assert run(target_language="ko-KR", bleu_tokenizer="13a", resampling=FEW)["settings"]["bleu_tokenizer"] == "13a"
+    monkeypatch.setattr(units, "find_spec", lambda name: name)
+    assert units._korean_tokenizer() == "ko-mecab"
+
+
+def test_a_language_that_is_no_code(run):
+    with pytest.raises(UserError, match="'Japanese!' is no language code"):
+        run(target_language="Japanese!")
+
+
+def test_two_references_on_the_command_line(files, tmp_path):
+    other = [line.replace("the", "that") for line in OUTPUT]
+    paths = [str(files(name, lines)) for name, lines in (("s", SOURCE), ("r", REFERENCE), ("r2", other), ("o", OUTPUT))]
+    call = [
+        "analyse",
+        "--source",
+        paths[0],
+        "--reference",
+        paths[1],
+        "--reference",
+        paths[2],
+        "--output",
+        f"o={paths[3]}",
+    ]
+    call += ["--samples", "20", "--bin-edges", "3,6", "--out", str(tmp_path / "out"), "--metrics", "chrf++"]
+    done = CliRunner().invoke(main, [*call, "--metrics", "bleu", "--metrics", "ter", "--metrics", "chrf"])
+    assert done.exit_code == 0, done.output
+    results = json.loads((tmp_path / "out/results.json").read_text(encoding="utf-8"))
+    system = results["systems"][0]
+    scorers = {
+        "bleu": sacrebleu.corpus_bleu,
+        "chrf": sacrebleu.corpus_chrf,
+        "ter": sacrebleu.corpus_ter,
+        "chrf++": lambda *texts: sacrebleu.corpus_chrf(*texts, word_order=2),
+    }
+    lengths = [len(line.split()) for line in SOURCE]
+    for scores, first, last in zip([system["overall"], *system["bins"]], [0, 0, 3, 6], [99, 2, 5, 99], strict=True):
+        rows = [row for row, length in enumerate(lengths) if first <= length <= last]
+        outputs, *references = ([text[row] for row in rows] for text in (OUTPUT, REFERENCE, other))
+        for metric, scorer in scorers.items():
+            assert scores[metric] == pytest.approx(scorer(outputs, references).score)
+    assert all(signature.startswith("nrefs:2|") for signature in results["signatures"].values())
+    assert [each["role"] for each in results["inputs"]] == ["source", "reference", "reference 2", "output"]
+    assert "against all 2 references, lengths are compared with the first one" in " ".join(
+        results["settings"]["reasons"]
+    )
+    longer = sum(len(line.split()) for line in OUTPUT) - sum(len(line.split()) for line in REFERENCE)
+    assert system["overall"]["length_difference"] == pytest.approx(longer / len(SOURCE))
+    assert "chrF++" in (tmp_path / "out/report.html").read_text(encoding="utf-8")
+
+
+def test_a_second_reference_of_other_length_is_refused(files):
+    references = [files("one", REFERENCE), files("two", REFERENCE[:-1])]
+    with pytest.raises(UserError, match=r"two has 6"):
+        analyse(files("s", SOURCE), references, {"a": files("o", OUTPUT)})
+
+
+def test_one_reference_more_changes_neither_lengths_nor_recall(files):
+    paths = files("s", SOURCE), files("r", REFERENCE), {"a": files("o", OUTPUT)}
+    settings = Settings(resampling=FEW)
+    one = analyse(*paths, settings).results
+    two = analyse(paths[0], [paths[1], files("r2", OUTPUT)], paths[2], settings).results
+    assert one["length_distributions"] == two["length_distributions"]
+    for kind in ("relative", "absolute"):
+        first, second = (each["positions"]["systems"][0][kind] for each in (one, two))
+        assert first["recall"] == second["recall"]
+        assert first["n"] == second["n"]
+        assert all(value in (None, pytest.approx(100)) for value in second["precision"])
+    assert two["systems"][0]["overall"]["bleu"] == pytest.approx(100)
+
+
+def systems_of(reference):
+    """A system with small errors everywhere, and one that translates a third of the sentences, and others otherwise."""
+    draw = random.Random(1)
+    letters = "".join(reference)
+    careful = ["".join(draw.choice(letters) if draw.random() < 0.06 else each for each in line) for line in reference]
+    others = draw.sample(reference, len(reference))
+    careless = [line if draw.random() < 0.35 else other for line, other in zip(reference, others, strict=True)]
+    return {"careful": careful, "careless": careless}
+
+
+@needs("enja_wmt_news/sets/newstest2021-enja.ja")
+def test_japanese_news_is_ranked_the_right_way_round(run):
+    """With 13a, whose words of such text are clauses, the system that gets two thirds of the sentences wrong wins."""
+    source, reference = (
+        (SHARED / f"enja_wmt_news/sets/newstest2021-enja.{side}").read_text(encoding="utf-8").split("\n")[:-1]
+        for side in ("en", "ja")
+    )
+    outputs = systems_of(reference)
+    options = {"resampling": Resampling(100), "metrics": ["bleu", "ter"]}
+    results = run(outputs, source, reference, **options)
+    assert settings_of(results) == ["ja-mecab", "words", "characters"]
+    careful, careless = (system["overall"] for system in results["systems"])
+    assert careful["bleu"] > careless["bleu"] + 20
+    assert careful["ter"] < careless["ter"] - 20
+    assert results["verdict"]["sentence"].startswith("On 1,000 sentences, careful has")
+    wrong = run(outputs, source, reference, bleu_tokenizer="13a", **options)
+    careful, careless = (system["overall"]["bleu"] for system in wrong["systems"])
+    assert careful < careless - 10
+    assert any("wrong way round" in warning for warning in wrong["warnings"])
