@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from posnmt.analyse.analyse import Analysis as Measured
 from posnmt.analyse.analyse import Settings
@@ -19,6 +19,9 @@ from posnmt.progress import Display
 
 Lines = str | Path | Sequence[str]
 """A text: the path of a file, or a list of its lines."""
+
+Numbers = str | Path | Sequence[float]
+"""A score for each sentence: the path of a file, or a list."""
 
 _TEXTS = ("trained_on",)
 _PATHS = ("subword_model", "target_subword_model")
@@ -85,10 +88,11 @@ class Analysis:
 
 def analyse(
     source: Lines,
-    reference: Lines,
+    reference: Lines | Sequence[Path | Sequence[str]],
     outputs: Mapping[str, Lines],
     *,
     swapped: Mapping[tuple[str, float], Lines] | None = None,
+    scores: Mapping[str, Mapping[str, Numbers]] | None = None,
     show_progress: bool = False,
     **settings: Any,
 ) -> Analysis:
@@ -96,12 +100,15 @@ def analyse(
 
     Args:
         source, reference: texts aligned line by line: lists of lines, or paths of files (plain, .gz, .xz).
+            Several references are a list of `Path`s or of lists of lines.
         outputs: name of a system -> its translation of `source`; NAME:SEED for several seeds of a system.
         swapped: (name of a system, share of swapped words) -> its translation of the source with that share swapped.
+        scores: metric -> name of a system -> its sentence scores from elsewhere, such as COMET's: numbers, or the path
+            of a file with one a line.
         show_progress: on standard error.
         settings: those of `posnmt.analyse.analyse.Settings`, such as `unit`, `bin_width`, `bin_edges`,
-            `max_trained_length`, `trained_on`, `metrics` and `bleu_tokenizer`, and those of resampling: `samples`,
-            `seed`, `significance` and `correction`. The defaults are those of `posnmt analyse`.
+            `max_trained_length`, `trained_on`, `metrics`, `target_language` and `bleu_tokenizer`, and those of
+            resampling: `samples`, `seed`, `significance` and `correction`. The defaults are those of `posnmt analyse`.
 
     Raises:
         UserError: an unknown setting, or faults of the settings or the texts; all at once.
@@ -120,11 +127,15 @@ def analyse(
                 settings[name] = files.path(name, settings[name])
         measured = measure(
             files.path("source", source),
-            files.path("reference", reference),
+            files.references(reference),
             {name: files.path(f"outputs[{name!r}]", lines) for name, lines in outputs.items()},
             Settings(resampling=resampling, **settings),
             {key: files.path(f"swapped[{key!r}]", lines) for key, lines in (swapped or {}).items()},
             display.say,
+            {
+                metric: {name: files.numbers(f"scores[{metric!r}][{name!r}]", each) for name, each in systems.items()}
+                for metric, systems in (scores or {}).items()
+            },
         )
         for record in measured.results["inputs"]:
             record["path"] = files.renamed(record["path"])
@@ -150,9 +161,23 @@ class _Files:
         """
         if isinstance(lines, str | Path):
             return Path(lines)
+        return self._write(name, checked_lines(lines, name))
+
+    def references(self, reference: Lines | Sequence[Path | Sequence[str]]) -> Path | list[Path]:
+        """The path of the reference, or of each of several."""
+        if isinstance(reference, str | Path) or all(isinstance(each, str) for each in reference):
+            return self.path("reference", cast(Lines, reference))
+        return [self.path(f"reference[{index}]", each) for index, each in enumerate(reference)]
+
+    def numbers(self, name: str, numbers: Numbers) -> Path:
+        """The path of sentence scores; a list of numbers is written to a file."""
+        if isinstance(numbers, str | Path):
+            return Path(numbers)
+        return self._write(name, [str(number) for number in numbers])
+
+    def _write(self, name: str, lines: Sequence[str]) -> Path:
         path = self.folder / f"{len(self.names)}.txt"
-        text = "".join(f"{line}\n" for line in checked_lines(lines, name))
-        path.write_text(text, encoding="utf-8", newline="\n")
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
         self.names[str(path)] = name
         return path
 

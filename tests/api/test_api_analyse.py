@@ -67,6 +67,21 @@ def test_swapped_sources():
     assert [(row["system"], row["share"]) for row in rows] == [("good", 0), ("good", 0.5)]
 
 
+def test_several_references_and_scores_from_elsewhere(files):
+    scores = {"comet": {"good": [0.5] * 12, "poor": [0.25] * 11 + [0.75]}}
+    other = [line.lower() for line in REFERENCE]
+    options = {"samples": 0, "metrics": ["bleu"], "scores": scores}
+    analysis = posnmt.analyse(SOURCE, [files["reference"], other], OUTPUTS, **options)
+    assert {row["system"]: row["comet"] for row in analysis.rows() if row["bin"] == "all"} == {
+        "good": 0.5, "poor": pytest.approx(3.5 / 12),
+    }  # fmt: skip
+    paths = [each["path"] for each in analysis.results["inputs"]]
+    assert paths[1:3] == [str(files["reference"]), "reference[1]"]
+    assert "scores['comet']['poor']" in paths
+    with pytest.raises(posnmt.UserError, match=r"scores\['comet'\]\['good'\]"):
+        posnmt.analyse(SOURCE, REFERENCE, OUTPUTS, scores={"comet": {"good": ["much"] * 12, "poor": [0.5] * 12}})
+
+
 @pytest.mark.parametrize(
     ("outputs", "settings", "message"),
     [
