@@ -64,7 +64,7 @@ def test_two_files_make_a_run_whose_config_has_all_that_was_chosen(options, tmp_
     again = train(load(tmp_path / "run" / "config.yaml"), tmp_path / "again")
     ours, theirs = load_file(run.weights()), load_file(again.weights())
     assert all(torch.equal(ours[name], theirs[name]) for name in {*ours, *theirs})
-    with pytest.raises(UserError, match="nothing is written over"):
+    with pytest.raises(UserError, match="is not overwritten"):
         train_command(None, options, (), tmp_path / "run", False, Display(quiet=True))
     on = train_command(None, {}, ("train.epochs=2",), tmp_path / "run", True, Display(quiet=True))
     assert on.record["epochs"] == 2
