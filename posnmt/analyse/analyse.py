@@ -143,10 +143,12 @@ def analyse(
     """
     import numpy as np
 
+    references = [Path(reference)] if isinstance(reference, str | Path) else [Path(each) for each in reference]
+    alone = UserError("there is no reference to compare with", "--reference", "give at least one file")
     nothing = UserError("there is no output to analyse", "--output", "give at least one NAME=FILE")
     labels = [*outputs, *(f"{system}:{share:g}" for system, share in swapped or {})]
     wrong = faults_of(scores or {}, labels, settings.lower_is_better)
-    raise_all([*([] if outputs else [nothing]), *settings.faults(), *wrong])
+    raise_all([*([] if references else [alone]), *([] if outputs else [nothing]), *settings.faults(), *wrong])
     resampling = settings.resampling
     groups = seed_groups(list(outputs))
     source_model, target_model = settings.subword_model, settings.target_subword_model or settings.subword_model
@@ -156,7 +158,6 @@ def analyse(
     }
     say("reading the texts")
     findings = Findings(accept=("empty", "crlf"))
-    references = [reference] if isinstance(reference, Path) else list(reference)
     every = read_aligned(source, references, outputs, swapped or {}, findings)
     inputs = [input_record(text.file, text) for text in every]
     texts = [*every[:2], *every[1 + len(references) :]]

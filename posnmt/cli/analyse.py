@@ -84,7 +84,10 @@ from posnmt.parallel.cores import cores
     help="sentence scores of output NAME made elsewhere, one number a line, such as comet:mine=comet.txt",
 )
 @click.option(
-    "--lower-is-better", multiple=True, metavar="METRIC", help="of a METRIC of --scores, such as MetricX or TER"
+    "--lower-is-better",
+    multiple=True,
+    metavar="METRIC",
+    help="a METRIC of --scores of which lower ones are better, such as MetricX",
 )
 @click.option(
     "--swapped",
@@ -140,7 +143,7 @@ def analyse(
     """BLEU, chrF and TER of any systems' outputs, overall and by source length; prints the report's path.
 
     Every figure has a 95 % interval, and every pair of outputs is tested for significance. Several seeds of one system
-    are written NAME:SEED=FILE.
+    are written NAME:SEED=FILE. Text without blanks between words, such as Japanese, is recognised by its script.
 
     \b
     Example: posnmt analyse --source test.en --reference test.de --output mine=out.de --output other=other.de

@@ -23,6 +23,10 @@ _RUNS = re.compile(
 
 _CODES = {"ja": "japanese", "zh": "chinese", "th": "thai", "lo": "lao", "bo": "tibetan", "my": "burmese", "km": "khmer"}
 """Languages that are written without blanks between words."""
+_LONG_CODES = {
+    "jpn": "ja", "zho": "zh", "cmn": "zh", "yue": "zh", "tha": "th", "lao": "lo", "bod": "bo", "mya": "my", "khm": "km",
+}  # fmt: skip
+"""Their codes of three letters (ISO 639-3), as in FLORES: `jpn_Jpan`."""
 
 EXAMPLES = 2000
 """Lines that show how a text is written."""
@@ -89,10 +93,11 @@ def writing(lines: Iterable[str]) -> Writing:
 
 
 def writing_of_language(code: str, spaced: bool = False) -> Writing:
-    """How a language is written, by its code, such as `ja`, `zh-Hant` or `de`.
+    """How a language is written, by its code, such as `ja`, `zh-Hant`, `jpn_Jpan` or `de`.
 
     Args:
         spaced: whether the text is segmented, where the language is written without blanks.
     """
-    language = _CODES.get(re.split("[-_]", code.lower())[0])
+    first = re.split("[-_]", code.lower())[0]
+    language = _CODES.get(_LONG_CODES.get(first, first))
     return Writing(language, spaced or language is None)

@@ -182,14 +182,15 @@ def _position_chart(results: dict[str, Any], kind: str) -> Chart:
             for number, (name, rows) in enumerate(families(results).items())
         ]
         panels.append(Panel(measure, curves))
-    places = {"relative": "place in the sentence, in %", "absolute": "place in the sentence, in words"}
+    what = "characters" if results["positions"]["tokenizer"] == "char" else "words"
+    places = {"relative": "place in the sentence, in %", "absolute": f"place in the sentence, in {what}"}
     return Chart(
         name=f"bleu-by-{kind}-position",
         title=f"Precision and recall by {places[kind]}",
         axis=places[kind],
         labels=labels[:last],
         panels=panels,
-        counts=("Words of the reference", systems[0][kind]["n"]["recall"][:last]),
+        counts=(f"{what.capitalize()} of the reference", systems[0][kind]["n"]["recall"][:last]),
     )
 
 

@@ -159,6 +159,11 @@ def test_two_references_on_the_command_line(files, tmp_path):
     assert "chrF++" in (tmp_path / "out/report.html").read_text(encoding="utf-8")
 
 
+def test_no_reference_is_refused(files):
+    with pytest.raises(UserError, match="there is no reference"):
+        analyse(files("s", SOURCE), [], {"a": files("o", OUTPUT)})
+
+
 def test_a_second_reference_of_other_length_is_refused(files):
     references = [files("one", REFERENCE), files("two", REFERENCE[:-1])]
     with pytest.raises(UserError, match=r"two has 6"):

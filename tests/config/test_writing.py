@@ -37,7 +37,13 @@ def test_a_language_is_written_in_its_script():
     assert writing_of_language("zh-Hant") == Writing("chinese", False)
     assert writing_of_language("ja", spaced=True).bleu_tokenizer == "none"
     assert writing_of_language("de") == Writing(None, True)
-    assert [writing_of_language(code).code for code in ("ja", "zh_CN", "km", "en")] == ["ja", "zh", "km", None]
+    assert [writing_of_language(code).code for code in ("ja", "zh_CN", "km", "jpn_Jpan", "en")] == [
+        "ja",
+        "zh",
+        "km",
+        "ja",
+        None,
+    ]
 
 
 def test_japanese_without_mecab_is_scored_by_characters(monkeypatch):
