@@ -22,9 +22,9 @@ test: $(READY)
 	$(TEST) -m "not slow" --dist loadfile --no-loadscope-reorder
 
 # Whole studies, the whole demo, compiling; then minutes of training on real corpora from ../shared/data, with all cores
-# (skipped where the corpora are absent, as on CI).
+# (skipped where the corpora are absent, as on CI). CHOSEN, an expression as pytest -k has them, takes fewer.
 test-slow: $(READY)
-	$(TEST) -m slow --ignore tests/slow/test_real_corpora.py --durations=20
+	$(TEST) -m slow --ignore tests/slow/test_real_corpora.py --durations=20 $(if $(CHOSEN),-k "$(CHOSEN)")
 	$(BIN)/python -m pytest -m slow tests/slow/test_real_corpora.py -rs
 
 # Schemes against other people's implementations, with copied weights. OpenNMT-py is installed alone: it asks for an old
