@@ -191,7 +191,7 @@ def test_folders_and_recipes_that_do_not_fit(tmp_path: Path) -> None:
 def test_a_plan_counts_the_steps_and_estimates_them(tmp_path: Path) -> None:
     told, _ = run("study", "plan", written(tmp_path), "--scale", "smoke", "--out", tmp_path / "study")
     assert re.search(r"train\W+1\W+0\W+\d", told)
-    assert "Hours are of one step after the other" in told
+    assert "Hours are for one step at a time" in told
     assert not (tmp_path / "study").exists()
 
 

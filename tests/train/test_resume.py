@@ -14,12 +14,13 @@ from safetensors.torch import load_file
 from training_case import StopAt, assert_same, losses, weights
 
 import corpus
+from posnmt.config.formats import FORMAT
+from posnmt.data.batch import BatchPlan
 from posnmt.errors import UserError
 from posnmt.interrupt import Interrupted
 from posnmt.model.weights import average
 from posnmt.resolve import load
 from posnmt.run import Run, checkpoints_in
-from posnmt.train import loop
 from posnmt.train.loop import train
 
 
@@ -78,6 +79,8 @@ def test_a_killed_run_goes_on_bit_for_bit(config_path, tmp_path):
         str(tmp_path / "killed"),
         "--set",
         setting,
+        "--set",
+        f"format={FORMAT}",  # with which nothing is chosen
     ]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     for line in process.stderr:
@@ -127,18 +130,18 @@ def test_accumulation_is_one_larger_batch(config_path, tmp_path, monkeypatch):
     ]
     whole = load(config_path, settings)
     halves = load(config_path, [*settings, "train.batch=20", "train.accumulate=2"])
-    original = loop.BatchPlan.take
+    original = BatchPlan.take
 
     def halved(plan, cursor, count):
         """The same sentences in the same order, cut into two."""
         if count == 1:
             return original(plan, cursor, count)
-        wide = loop.BatchPlan(plan.pairs, 40, "sentences", plan.seed, plan.sort_by)
+        wide = BatchPlan(plan.pairs, 40, "sentences", plan.seed, plan.sort_by)
         [batch], cursor = original(wide, cursor, 1)
         return [batch[::2], batch[1::2]], cursor
 
     train(whole, tmp_path / "whole")
-    monkeypatch.setattr(loop.BatchPlan, "take", halved)
+    monkeypatch.setattr(BatchPlan, "take", halved)
     train(halves, tmp_path / "halves")
     for name, tensor in weights(tmp_path / "whole").items():
         torch.testing.assert_close(weights(tmp_path / "halves")[name], tensor, rtol=0, atol=1e-9)

@@ -22,7 +22,7 @@ from posnmt.errors import UserError
 from posnmt.interrupt import Interrupted
 from posnmt.resolve import load
 from posnmt.run import Run
-from posnmt.train import loop
+from posnmt.train import loop, update
 from posnmt.train.device import make_fabric
 from posnmt.train.gradients import Whole
 
@@ -143,7 +143,7 @@ def test_a_shared_run_translates(runs):
 
 
 def test_one_process_has_nobody_to_share_with():
-    with pytest.raises(UserError, match=r"there is one \(train.shard\); start it with torchrun"):
+    with pytest.raises(UserError, match=r"there is only one \(train.shard\); start it with torchrun"):
         make_fabric(Train(steps=1, shard=True))
 
 
@@ -158,7 +158,7 @@ def test_compiling_is_refused(tmp_path):
 class Watched(loop.Training):
     """A training that writes down its shares of the budget, the norms it clips by, and what it holds at the end."""
 
-    def loop(self, shared_loss, shared_optimizer, stop):
+    def loop(self, stop):
         self.norms, clip = [], self.fabric.clip_gradients
 
         def watched(*arguments, **settings):
@@ -166,15 +166,17 @@ class Watched(loop.Training):
             self.norms.append((norm.full_tensor() if hasattr(norm, "full_tensor") else norm).item())
 
         self.fabric.clip_gradients = watched
-        return super().loop(shared_loss, shared_optimizer, stop)
+        return super().loop(stop)
 
     def finish(self, reason):
         super().finish(reason)
-        moments = [moment for each in self.optimizer.state.values() for key, moment in each.items() if key != "step"]
+        moments = [
+            moment for each in self.updater.optimizer.state.values() for key, moment in each.items() if key != "step"
+        ]
         figures = {
             "norms": self.norms,
             "shares": SHARES,
-            "parameters": entries(self.loss_of.model.parameters()),
+            "parameters": entries(self.updater.model.parameters()),
             "moments": entries(moments),
             "gradients": list(WatchedWhole.entries),
             "seeds": WatchedWhole.seeds,
@@ -222,7 +224,7 @@ def stopping_at(step):
 
 def work(folder):
     """The trainings of `jobs.json`, in one process of several."""
-    loop.Training, loop.Whole, loop.learning_rate, why_stop = Watched, WatchedWhole, watched_rate, loop.why_stop
+    loop.Training, update.Whole, loop.learning_rate, why_stop = Watched, WatchedWhole, watched_rate, loop.why_stop
     for job in json.loads((folder / "jobs.json").read_text()):
         out, config = folder / job["out"], load(job["config"], job["settings"])
         loop.why_stop = why_stop
