@@ -22,7 +22,7 @@ import yaml
 from commands import process, run
 from posnmt.study.load import load, shipped
 
-# Every kind of step but a corpus, a join and a split by length: test_study_steps has them.
+# Every kind of step but those of texts from elsewhere, a corpus and its download.
 SMOKE = {
     "seeds": 1,
     "artificial": {"train": 300, "dev": 20, "test": 30, "min_length": 3, "max_length": 8, "test_max_length": 12},
@@ -48,8 +48,8 @@ RECIPE: dict[str, Any] = {
     "pair": {"source": "en", "target": "de"},
     "scales": {"smoke": SMOKE},
     "systems": {"transformer": {"system": "transformer"}},
-    "trainings": {"reordered": {"reorder": True}},
-    "tests": {"swapped": {"corpus": "test", "swap": [0.5]}},
+    "trainings": {"reordered": {"reorder": True, "part": {"of": 2, "take": 2}}},
+    "tests": {"swapped": {"corpus": "test", "join": 2, "swap": [0.5]}},
     "runs": [{"systems": ["transformer"], "trainings": ["reordered"], "tests": ["swapped"]}],
     "analyses": {
         "all": {"test": "swapped", "trainings": ["reordered"]},
@@ -58,7 +58,8 @@ RECIPE: dict[str, Any] = {
     "tables": [TABLE],
 }
 KINDS = {
-    "artificial", "part-of-artificial", "swap", "reorder-model", "reorder", "prepare", "train", "translate", "analyse",
+    "artificial", "part-of-artificial", "length-split", "join", "swap", "reorder-model", "reorder", "prepare", "train",
+    "translate", "analyse",
 }  # fmt: skip
 
 
