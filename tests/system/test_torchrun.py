@@ -29,7 +29,8 @@ def test_two_processes_equal_accumulation(tmp_path):
     done = subprocess.run([*launcher, *arguments], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{tmp_path / 'two'}\n"
-    train(load(path, [*settings, "train.accumulate=2"]), tmp_path / "one")
+    chosen = tmp_path / "two" / "config.yaml"  # with all that the command chose
+    train(load(chosen, ["train.accumulate=2"]), tmp_path / "one")
     one, two = metrics(tmp_path / "one"), metrics(tmp_path / "two")
     assert [(line["kind"], line["step"]) for line in one] == [(line["kind"], line["step"]) for line in two]
     for ours, theirs in zip(one, two, strict=True):
