@@ -59,11 +59,14 @@ class Display:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in readable form: `48 s`, `12 min`, `3 h 05 min`."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02d} min"
+    """A duration in its two largest units: "2 d 3 h", "1 h 05 min" or "4 min 30 s"."""
+    total = round(seconds)
+    days, hours, minutes = total // 86400, total % 86400 // 3600, total % 3600 // 60
+    if days:
+        return f"{days} d {hours} h"
+    if hours:
+        return f"{hours} h {minutes:02} min"
+    return f"{minutes} min {total % 60:02} s" if minutes else f"{total} s"
 
 
 def warn(message: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from posnmt.progress import duration
 from posnmt.report.measures import MEASURES, measures_of
 from posnmt.study.grid import Cell, Grid, Head, Row, Sheet
 from posnmt.study.measured import OF_RUNS, Measured, StudyResults, interval_of
@@ -79,14 +80,3 @@ def _count(figure: float | None, measure: str) -> Cell:
     """The cell of a measure in `OF_RUNS`."""
     assert measure in OF_RUNS
     return Cell() if figure is None else Cell(own=show(figure, measure), mean=figure, seeds=1)
-
-
-def duration(seconds: float) -> str:
-    """A duration in its two largest units: "2 d 3 h", "1 h 05 min" or "4 min 30 s"."""
-    total = round(seconds)
-    days, hours, minutes = total // 86400, total % 86400 // 3600, total % 3600 // 60
-    if days:
-        return f"{days} d {hours} h"
-    if hours:
-        return f"{hours} h {minutes:02} min"
-    return f"{minutes} min {total % 60:02} s" if minutes else f"{total} s"

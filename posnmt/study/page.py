@@ -9,10 +9,11 @@ from typing import Any
 from urllib.parse import quote
 
 from posnmt.errors import UserError
+from posnmt.progress import duration
 from posnmt.report.figures import Drawing, draw
 from posnmt.report.page import LIGHT, inline_figures, templates
 from posnmt.study import examples
-from posnmt.study.beyond import cost, duration, every_output
+from posnmt.study.beyond import cost, every_output
 from posnmt.study.figures import Plate, data, plates
 from posnmt.study.grid import Sheet, to_csv
 from posnmt.study.latex import to_latex

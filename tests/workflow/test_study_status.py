@@ -48,7 +48,7 @@ def test_plain_lines_where_there_is_no_terminal():
     assert shown(False).splitlines() == [
         "done     train/a (2 h 01 min)",
         "failed   train/b the loss is no longer a number [step 3]; lower it",
-        "running  translate/a (61 s) step 20  4.1 tokens/s",
+        "running  translate/a (1 min 01 s) step 20  4.1 tokens/s",
         "blocked  translate/b it needs train/b, which is failed",
     ]
 
@@ -58,8 +58,8 @@ def test_a_table_on_a_terminal():
     assert "train 1 1 2" in lines
     assert "translate 1 1 2" in lines
     assert any(line.startswith("train/b failed the loss is no longer a number [step 3];") for line in lines)
-    assert any(line.startswith("translate/a running 61 s step 20 4.1 tokens/s") for line in lines)
-    assert lines[-1] == "about 90 min left"
+    assert any(line.startswith("translate/a running 1 min 01 s step 20 4.1 tokens/s") for line in lines)
+    assert lines[-1] == "about 1 h 30 min left"
 
 
 def test_what_is_left_comes_from_the_estimates(study):
