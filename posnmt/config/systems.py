@@ -48,7 +48,7 @@ def _both(*schemes: dict[str, Any]) -> dict[str, Any]:
     return {"encoder": {"position": list(schemes)}, "decoder": {"position": list(schemes)}}
 
 
-RECOMMENDED = ("relative", "transformer", "rope", "t5-bias", "lstm")
+RECOMMENDED = ("relative", "transformer", "lstm", "rope", "alibi-asymmetric")
 """Where to begin: one system of each kind that trains and decodes at little cost."""
 
 SYSTEMS: dict[str, System] = {
