@@ -2,8 +2,8 @@
 
 A configuration that names its format has the fixed defaults of the schema instead, as studies have.
 
-Each function returns dotted key → value for what is left out, and reads no file. docs/train.md has the rules and what
-they were measured on; `posnmt.train.choose` applies them.
+Each function returns dotted key → value for what is left out, and reads no file. docs/train.md has the rules as a
+table; `posnmt.train.choose` applies them.
 """
 
 from __future__ import annotations

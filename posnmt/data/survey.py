@@ -12,7 +12,7 @@ from posnmt.config.writing import EXAMPLES, Writing, writing
 from posnmt.data.corpus import Findings, TextFile, read_chunks
 
 MOST_PAIRS = 1_000_000
-"""Pairs that are looked at; a larger corpus is told by them."""
+"""Pairs that are looked at; a larger corpus is judged by them."""
 
 _NO_LANGUAGE = {"bpe", "csv", "hyp", "out", "raw", "ref", "src", "tgt", "tok", "trg", "tsv", "txt"}
 """Ends of file names that look like language codes."""

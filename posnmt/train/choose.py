@@ -17,7 +17,7 @@ import numpy as np
 from posnmt import defaults
 from posnmt.config.schema import Config
 from posnmt.config.yaml import Lines, merge, override
-from posnmt.data.prepare import dropped, input_files, prepare
+from posnmt.data.prepare import input_files, prepare
 from posnmt.data.survey import language_of, survey
 from posnmt.resolve import from_tree, read
 from posnmt.run import LOCATIONS, Run
@@ -47,14 +47,14 @@ class Written:
             UserError: no such file, or no YAML mapping.
         """
         tree, lines = read(path, settings)
-        return cls(defaults.without_autos(tree), path, lines)
+        return cls(_without_autos(tree), path, lines)
 
     @classmethod
     def from_settings(cls, tree: dict[str, Any], settings: tuple[str, ...] = ()) -> Written:
         """A nested dictionary, and settings that win over it."""
         for setting in settings:
             tree = override(tree, setting)
-        return cls(defaults.without_autos(tree))
+        return cls(_without_autos(tree))
 
     def config(self, chosen: defaults.Settings) -> Config:
         """The whole configuration, checked, with what was chosen in it.
@@ -93,11 +93,14 @@ def for_preparing(written: Written, say: Say) -> Completed:
     Raises:
         UserError: every fault of the configuration; files that are missing or empty.
     """
-    # what is wrong with the configuration is said before its corpus is read; every budget is one to check it with
-    budget = {} if any(defaults.is_set(written.tree, key) for key in defaults.BUDGETS) else {"train.epochs": 1}
-    draft = written.config(budget)
     if "format" in written.tree:
-        return Completed(draft, {})
+        return Completed(written.config({}), {})
+    # faults of the configuration are reported before its corpus is read; what will be chosen stands in for itself
+    budget = {} if _has_budget(written) else {"train.epochs": 1}
+    dev = (
+        {} if any(defaults.is_set(written.tree, key) for key in ("data.dev", "data.held_out")) else {"data.held_out": 1}
+    )
+    draft = written.config({**budget, **dev})
     train = draft.data.train
     languages = language_of((train.source,)), language_of((train.target,))
     corpus = survey(input_files(draft)["train"])
@@ -112,27 +115,24 @@ def for_training(written: Written, say: Say) -> Completed:
 
     Raises:
         UserError: every fault of the configuration, every fault of the text.
-        Interrupted: told to stop while measuring.
+        Interrupted: a signal to stop, while measuring.
     """
     text = for_preparing(written, say)
     if "format" in written.tree:
         return text
     store = prepare(text.config, report=say)
-    say_dropped(store, say)
     split = store.split("train")
     pairs, median = len(split), float(np.median(split.source_lengths))
-    budget = {key: getattr(text.config.train, key.partition(".")[2]) for key in defaults.BUDGETS}
     chosen = dict(text.chosen)
-    if not any(defaults.is_set(written.tree, key) for key in defaults.BUDGETS):
-        chosen["train.epochs"] = budget["train.epochs"] = defaults.passes(pairs)
-    before = dict(chosen)
+    if not _has_budget(written):
+        chosen["train.epochs"] = defaults.passes(pairs)
     config = written.config(chosen)
     can_share = config.subword.shared and config.model.architecture == "transformer"
     chosen |= defaults.for_model(written.tree, can_share, pairs)
     chosen |= defaults.for_distances(written.config(chosen).model, median)
     chosen |= defaults.for_updates(written.tree, written.config(chosen), pairs)
     config = written.config(chosen)
-    since = {key: value for key, value in chosen.items() if key not in before}
+    since = {key: value for key, value in chosen.items() if key not in text.chosen}
     _say_chosen(say, f"from {pairs:,} pairs with a median of {median:.0f} subwords", since)
     if (wide := defaults.too_wide(config.model, median)) is not None:
         say(
@@ -219,10 +219,14 @@ def _begun_with(begun: list[Any], written: Any) -> Any:
     return [{**before, **now} for before, now in zip(begun, written, strict=True)]
 
 
-def say_dropped(store: Store, say: Say) -> None:
-    """Say what preparing kept and what it dropped and why, a line a split that lost something."""
-    for line in dropped(store):
-        say(line)
+def _without_autos(tree: dict[str, Any]) -> dict[str, Any]:
+    """A configuration with `auto` left out where that asks for a choice; one that names its format is as it is."""
+    return tree if "format" in tree else defaults.without_autos(tree)
+
+
+def _has_budget(written: Written) -> bool:
+    """Whether a configuration says when training ends."""
+    return any(defaults.is_set(written.tree, key) for key in defaults.BUDGETS)
 
 
 def _say_chosen(say: Say, reason: str, chosen: defaults.Settings) -> None:

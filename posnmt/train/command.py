@@ -45,7 +45,7 @@ def train_command(
 
     Raises:
         UserError: every fault of configuration and text.
-        Interrupted: told to stop; the state is saved.
+        Interrupted: a signal to stop; the state is saved.
     """
     written = _written(config, {key: value for key, value in options.items() if value is not None}, settings, resume)
     if resume and not is_unfinished(out):

@@ -21,7 +21,7 @@ import torch
 from lightning_fabric import Fabric
 
 from posnmt.config.schema import Config
-from posnmt.data.prepare import prepare
+from posnmt.data.prepare import dropped, prepare
 from posnmt.errors import UserError
 from posnmt.files import replacing
 from posnmt.interrupt import Interrupted, StopSignal
@@ -79,6 +79,8 @@ def train(
     fabric = make_fabric(config.train)
     display.hush(not fabric.is_global_zero)
     store = _prepared(config, fabric, display, begun)
+    for sentence in dropped(store):
+        display.say(sentence)
     if not fabric.is_global_zero:
         return _train(config, out, resume, fabric, store, display, about or {})
     with claimed(out):

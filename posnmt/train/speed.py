@@ -25,7 +25,7 @@ def seconds_an_update(config: Config, store: Store, seconds: float) -> float:
         seconds: how long to measure, about; five updates at least.
 
     Raises:
-        Interrupted: told to stop.
+        Interrupted: a signal to stop.
     """
     updater, cursor, step, begun = Updater(config, store, make_fabric(config.train)), Cursor(), 0, time.monotonic()
     with StopSignal() as stop:

@@ -107,6 +107,17 @@ def test_an_earlier_format_and_a_dev_corpus_are_left_alone(options, folder):
     assert "data.held_out" not in for_preparing(Written.from_settings(with_dev), lambda message: None).chosen
 
 
+def test_a_config_is_checked_with_the_dev_pairs_that_it_will_have(options):
+    config = for_preparing(Written.from_settings(tree(options, epochs=1, patience=3)), lambda message: None).config
+    assert config.data.held_out == 10
+
+
+def test_a_config_of_a_format_needs_a_budget_of_its_own(options):
+    for settings in ({}, {"batch": "auto", "epochs": 1}):
+        with pytest.raises(UserError, match=r"set when to stop|train\.batch"):
+            for_training(Written.from_settings({"format": 3, **tree(options, **settings)}), lambda message: None)
+
+
 def test_a_written_distance_is_kept_and_a_wide_one_is_warned_of(options):
     messages = []
     choices = [{"scheme": "relative", "distance": 16}]
