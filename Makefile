@@ -61,14 +61,14 @@ bench-peers: $(READY)
 		--environments build/peers --out build/peers/$$(date +%Y-%m-%d-%H%M%S).json
 
 lint: $(READY)
-	$(BIN)/ruff format --check posnmt tests benchmarks
-	$(BIN)/ruff check posnmt tests benchmarks
+	$(BIN)/ruff format --check posnmt tests benchmarks notebooks
+	$(BIN)/ruff check posnmt tests benchmarks notebooks
 	$(BIN)/codespell
 	$(BIN)/mypy
 
 format: $(READY)
-	$(BIN)/ruff format posnmt tests benchmarks
-	$(BIN)/ruff check --fix posnmt tests benchmarks
+	$(BIN)/ruff format posnmt tests benchmarks notebooks
+	$(BIN)/ruff check --fix posnmt tests benchmarks notebooks
 
 clean:
 	rm -rf .venv build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
