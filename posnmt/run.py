@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 LOCK = ".lock"
 """The lock file of the process that trains in a run folder."""
 
-MAY_CHANGE = {"steps", "epochs", "minutes", "patience", "log_every", "shard"}
-"""Settings of `train` that a resumed run may change: the end, the frequency of logs, and sharding."""
+MAY_CHANGE = {"steps", "epochs", "minutes", "patience", "log_every", "shard", "non_finite"}
+"""Settings of `train` that a resumed run may change: its end, its logs, its sharding, and its response to NaN."""
 
 LOCATIONS = ("data.root", "data.store", "data.train", "data.dev", "subword.text")
 """Prefixes of settings that locate text, whose content is compared by the key of its store."""
@@ -200,7 +200,7 @@ def refuse_other_text(run: Run, key: str) -> None:
 
 
 def _may_differ(key: str) -> bool:
-    """Whether a setting may differ in a resumed run: it concerns the end, the logs, sharding, decoding or locations."""
+    """Whether a setting may differ in a resumed run: one of `MAY_CHANGE`, decoding or locations."""
     section, _, name = key.partition(".")
     return (section == "train" and name in MAY_CHANGE) or key.startswith(LOCATIONS) or section == "decode"
 

@@ -280,6 +280,11 @@ class Train(Section):
     weight_decay: float = Field(0.0, ge=0, description="AdamW's decoupled decay; 0 is Adam")
     label_smoothing: Share = 0.1
     clip: float | None = Field(1.0, gt=0, description="largest gradient norm; null: no clipping")
+    non_finite: Literal["stop", "skip", "back-off"] = Field(
+        "stop",
+        description="where a loss, a gradient or dev perplexity is NaN or infinite: stop; skip the update; "
+        "back-off: go back to the newest checkpoint and halve the rate",
+    )
     precision: Literal["auto", "bf16", "fp32", "fp64"] = Field(
         "auto", description="auto: bf16 if the hardware supports it"
     )

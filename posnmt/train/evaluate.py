@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 def evaluate(loss: TrainingLoss, dev: Split, text: TextPipeline, config: Config, fabric: Fabric) -> dict[str, Any]:
-    """Dev perplexity per target subword, and with `train.dev_bleu` the BLEU of greedy search and its signature."""
+    """Dev perplexity per target subword, and with `train.dev_bleu` the BLEU of greedy search and its signature.
+
+    The perplexity is infinite where the model computes anything that is not finite.
+    """
     model = loss.model
     was_training = loss.training
     loss.eval()
@@ -30,7 +33,8 @@ def evaluate(loss: TrainingLoss, dev: Split, text: TextPipeline, config: Config,
             batch = collate([dev.pair(int(number)) for number in numbers]).to(fabric.device)
             likelihood += loss(*batch.tensors)[1].item()
             tokens += batch.tokens
-        figures: dict[str, Any] = {"perplexity": math.exp(min(likelihood / tokens, 700.0))}
+        mean = likelihood / tokens
+        figures: dict[str, Any] = {"perplexity": math.exp(min(mean, 700.0)) if math.isfinite(mean) else math.inf}
         if config.train.dev_bleu:
             sources = [dev.pair(number)[0].tolist() for number in range(len(dev))]
             greedy = config.decode.model_copy(update={"beam": 1})

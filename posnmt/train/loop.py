@@ -10,15 +10,15 @@ from __future__ import annotations
 import math
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from lightning_fabric import Fabric
+from numpy.typing import NDArray
 
 from posnmt.config.schema import Config
 from posnmt.data.prepare import dropped, prepare
@@ -36,6 +36,7 @@ from posnmt.train.device import make_fabric
 from posnmt.train.doubts import doubts
 from posnmt.train.evaluate import describe, evaluate, selection_score
 from posnmt.train.loss import TrainingLoss
+from posnmt.train.non_finite import are_finite, refuse
 from posnmt.train.progress import Progress, Window
 from posnmt.train.record import Metrics, provenance
 from posnmt.train.schedule import learning_rate
@@ -67,8 +68,8 @@ def train(
         The finished run.
 
     Raises:
-        UserError: the folder exists, the config differs from the run's, the corpus does not fit the model, or the loss
-            is not finite.
+        UserError: the folder exists, the config differs from the run's, the corpus does not fit the model, or
+            something is not finite and `train.non_finite` does not let the run go on.
         Interrupted: a stop signal was received; the state is saved.
     """
     display = display or Display(quiet=True)
@@ -155,51 +156,105 @@ class Training:
 
     def loop(self, stop: StopSignal) -> str:
         """Make updates until there is a reason to stop, and return the reason."""
-        fabric, settings, progress, plan = self.fabric, self.config.train, self.progress, self.updater.plan
-        self.metrics = Metrics(self.run.folder, progress.step, progress.metrics) if fabric.is_global_zero else None
+        self.open_metrics()
         if self.metrics is not None:
             if self.metrics.lost:
                 self.display.say(f"warning: {self.metrics.lost} lines of {self.metrics.path} are damaged or missing")
             self.checkpoints.prune()  # removes what a killed process left
+        if self.config.train.non_finite == "back-off" and self.progress.saved < 0:
+            self.save(self.unsharded(), evaluated=False)  # so that there is always a checkpoint to go back to
         self.perplexity: float | None = None  # on dev, as last measured
         self.clock = time.monotonic()
-        while not (reason := agreed(fabric, why_stop(settings, progress, stop))):
-            share = progress.share(settings, len(plan.epoch(progress.cursor.epoch)))  # of the budget
-            if settings.minutes is not None:
-                share = fabric.broadcast(share)  # the processes' clocks differ
-            batches, progress.cursor = plan.take(progress.cursor, self.updater.batches)
-            source_tokens, tokens = plan.tokens(batches)  # without padding
-            progress.step += 1
-            rate = learning_rate(progress.step, settings, self.config.model.d_model, progress.plateau.decays, share)
-            sums = self.updater.update(progress.step, rate, batches, tokens)
-            total = fabric.all_reduce(sums, reduce_op="sum")
-            assert isinstance(total, torch.Tensor)
-            progress.window.add(total.tolist(), source_tokens, tokens, self.spend())
-            if not math.isfinite(progress.window.loss):
-                raise UserError(
-                    f"the loss is not finite at step {progress.step}",
-                    self.run.folder,
-                    "lower train.learning_rate, lengthen train.schedule.warmup, or set train.precision: fp32",
-                )
-            self.display.show("training", *progress.shown(settings, len(plan.epoch(progress.cursor.epoch))))
-            if progress.step % settings.log_every == 0:
-                figures = {**progress.window.figures(), "learning_rate": rate, "epoch": progress.cursor.epoch}
-                self.write("train", figures)
-                progress.window = Window()
-            if progress.step % settings.evaluate_every == 0:
-                self.evaluate_and_save()
+        while True:
+            if not (reason := agreed(self.fabric, why_stop(self.config.train, self.progress, stop))):
+                self.update()
+            elif reason == INTERRUPTED or self.progress.evaluated == self.progress.step or self.evaluate_and_save():
+                break
 
         if reason == INTERRUPTED:
-            if progress.saved != progress.step:
-                self.save(self.unsharded(), evaluated=False)
+            if self.progress.saved != self.progress.step:
+                self.save_interrupted()
         else:
-            if progress.evaluated != progress.step:
-                self.evaluate_and_save()
             self.finish(reason)
         if self.metrics is not None:
             self.metrics.close()
-        fabric.barrier()
+        self.fabric.barrier()
         return reason
+
+    def open_metrics(self) -> None:
+        """Open the metrics in the first process, without the lines of updates after this one."""
+        first = self.fabric.is_global_zero
+        self.metrics = Metrics(self.run.folder, self.progress.step, self.progress.metrics) if first else None
+
+    def update(self) -> None:
+        """Make the next update, and evaluate where it is time to."""
+        fabric, settings, progress, plan = self.fabric, self.config.train, self.progress, self.updater.plan
+        share = progress.share(settings, len(plan.epoch(progress.cursor.epoch)))  # of the budget
+        if settings.minutes is not None:
+            share = fabric.broadcast(share)  # the processes' clocks differ
+        batches, progress.cursor = plan.take(progress.cursor, self.updater.batches)
+        source_tokens, tokens = plan.tokens(batches)  # without padding
+        progress.step += 1
+        rate = learning_rate(progress.step, settings, self.config.model.d_model, progress.plateau.decays, share)
+        rate *= 0.5**progress.halvings
+        outcome = self.updater.update(progress.step, rate, batches, tokens)
+        if outcome.fault is not None:
+            self.skip(outcome.fault, batches)
+            return
+        progress.skipped = 0
+        progress.window.add(outcome, source_tokens, tokens, self.spend())
+        self.display.show("training", *progress.shown(settings, len(plan.epoch(progress.cursor.epoch))))
+        if progress.step % settings.log_every == 0:
+            figures = {**progress.window.figures(), "learning_rate": rate, "epoch": progress.cursor.epoch}
+            self.write("train", figures)
+            progress.window = Window()
+        if progress.step % settings.evaluate_every == 0:
+            self.evaluate_and_save()
+
+    def skip(self, fault: str, batches: Sequence[NDArray[np.int64]]) -> None:
+        """Respond to an update that was not made, by `train.non_finite`.
+
+        Raises:
+            UserError: the run does not go on.
+        """
+        progress, policy, corpus = self.progress, self.config.train.non_finite, self.updater.corpus
+        progress.skipped += 1
+        self.spend()
+        pairs = [corpus.where(int(number)) for numbers in batches for number in numbers]
+        named = ", ".join(pairs[:3]) + (", …" if len(pairs) > 3 else "")
+        what = f"the {fault} is not finite at step {progress.step:,}, of {len(pairs):,} pairs ({named})"
+        figures = {"update": progress.step, "what": fault, "pairs": pairs}
+        if policy == "back-off":
+            self.back_off(what, figures)
+            return
+        self.write("non-finite", figures)
+        refuse(what, policy, progress, self.run)
+        self.display.say(f"warning: {what}; this update is left out")
+
+    def back_off(self, what: str, figures: dict[str, Any]) -> None:
+        """Go back to the newest checkpoint, with half the learning rate.
+
+        Args:
+            what: is not finite, and where.
+            figures: the same for the metrics.
+
+        Raises:
+            UserError: the rate was halved often enough.
+        """
+        refuse(what, "back-off", self.progress, self.run)
+        first, before = self.fabric.is_global_zero, self.progress
+        newest = self.fabric.broadcast(self.checkpoints.undamaged(self.display.say) if first else None)
+        assert newest is not None  # one of the start was written
+        self.progress = Progress.from_json(load_checkpoint(newest, self.updater.model, self.updater.optimizer))
+        self.progress.seconds, self.progress.halvings = before.seconds, before.halvings + 1
+        if self.metrics is not None:
+            self.metrics.close()
+        self.open_metrics()
+        self.write("non-finite", figures)
+        self.display.say(
+            f"warning: {what}; training goes on from the checkpoint of step {self.progress.step:,}"
+            f" with 1/{2**self.progress.halvings} of the learning rate"
+        )
 
     def spend(self) -> float:
         """Add the time since the last call to the time spent; that time in seconds."""
@@ -213,10 +268,23 @@ class Training:
         if self.metrics is not None:
             self.metrics.write(kind, self.progress.step, {**figures, "seconds": self.progress.seconds})
 
-    def evaluate_and_save(self) -> None:
-        """Evaluate on dev, save the weights if they are the best so far, and write a checkpoint."""
+    def evaluate_and_save(self) -> bool:
+        """Evaluate on dev, save the weights if they are the best so far, and write a checkpoint.
+
+        Returns:
+            Whether that was done; if not, the run went back to an earlier checkpoint.
+
+        Raises:
+            UserError: weights or dev perplexity are not finite, and the run does not go on.
+        """
         progress, settings, full = self.progress, self.config.train, self.unsharded()
-        better, figures = True, self.evaluate(full)
+        better, figures, finite = True, self.evaluate(full), self.are_finite(full)
+        if not finite or not math.isfinite(figures.get("perplexity", 0.0)):
+            what = f"{'dev perplexity is' if finite else 'weights are'} not finite at step {progress.step:,}"
+            if settings.non_finite != "back-off":  # leaving updates out does not mend weights
+                refuse(what, "stop", progress, self.run)
+            self.back_off(what, {"update": progress.step, "what": what})
+            return False
         if figures:
             better = progress.observe(selection_score(figures, settings))
             if settings.schedule.type == "plateau":
@@ -229,6 +297,19 @@ class Training:
         if figures:
             self.write("dev", figures)
         self.save(full, evaluated=True)
+        return True
+
+    def save_interrupted(self) -> None:
+        """Write a checkpoint for a resumed run, unless the weights are not finite."""
+        full = self.unsharded()
+        if self.are_finite(full):
+            self.save(full, evaluated=False)
+        else:
+            self.display.say("warning: weights are not finite and are not saved; the newest checkpoint stays")
+
+    def are_finite(self, loss: TrainingLoss) -> bool:
+        """Whether all weights are finite, by the first process, which has them all."""
+        return bool(self.fabric.broadcast(are_finite(loss.model) if self.fabric.is_global_zero else None))
 
     def unsharded(self) -> TrainingLoss:
         """The loss module; if its weights are sharded, the first process gets a copy with all of them."""

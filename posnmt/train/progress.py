@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from posnmt.config.schema import Train
 from posnmt.data.batch import Cursor
 from posnmt.progress import duration
 from posnmt.train.schedule import Plateau
+
+if TYPE_CHECKING:
+    from posnmt.train.update import Outcome
 
 
 @dataclass
@@ -22,10 +25,10 @@ class Window:
     source_tokens: int = 0
     seconds: float = 0.0
 
-    def add(self, sums: list[float], source_tokens: int, target_tokens: int, seconds: float) -> None:
-        """Add one update: the sums of loss and negative log-likelihood over its target tokens, and its duration."""
-        self.loss += sums[0]
-        self.likelihood += sums[1]
+    def add(self, update: Outcome, source_tokens: int, target_tokens: int, seconds: float) -> None:
+        """Add one update, its tokens and its duration."""
+        self.loss += update.loss
+        self.likelihood += update.likelihood
         self.source_tokens += source_tokens
         self.target_tokens += target_tokens
         self.seconds += seconds
@@ -57,6 +60,8 @@ class Progress:
         saved: the step of the newest checkpoint.
         evaluated: the step of the newest checkpoint at which dev was evaluated.
         metrics: lines of metrics written before the newest checkpoint; None if unknown.
+        skipped: consecutive updates, up to now, that were not made, since they were not finite.
+        halvings: how often the run went back to a checkpoint and halved its learning rate.
     """
 
     step: int = 0
@@ -70,6 +75,8 @@ class Progress:
     saved: int = -1
     evaluated: int = -1
     metrics: int | None = 0
+    skipped: int = 0
+    halvings: int = 0
 
     @classmethod
     def from_json(cls, state: dict[str, Any]) -> Progress:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from posnmt.data.batch import BatchPlan
 from posnmt.data.concatenate import Concatenated
 from posnmt.model.base import TranslationModel
 from posnmt.model.registry import build_model
+from posnmt.model.slices import full_tensor
 from posnmt.train.gradients import Gradients, InParts, Whole
 from posnmt.train.loss import TrainingLoss
 from posnmt.train.optimizer import make_optimizer
@@ -24,6 +27,26 @@ if TYPE_CHECKING:
     from posnmt.data.store import Split, Store
 
     Corpus = Split | Concatenated
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One update, over all processes.
+
+    Attributes:
+        loss, likelihood: the loss and the negative log-likelihood, summed over the target tokens.
+        norm: of the gradient, before it was clipped.
+    """
+
+    loss: float
+    likelihood: float
+    norm: float
+
+    @property
+    def fault(self) -> str | None:
+        """What is not finite, so that the update was not made; None where all is."""
+        named = {"loss": self.loss + self.likelihood, "gradient": self.norm}
+        return next((name for name, value in named.items() if not math.isfinite(value)), None)
 
 
 class Updater:
@@ -65,17 +88,14 @@ class Updater:
         """Batches of one update, over all processes and accumulation rounds."""
         return self._fabric.world_size * self.config.train.accumulate
 
-    def update(self, step: int, rate: float, batches: Sequence[NDArray[np.int64]], tokens: int) -> Tensor:
-        """Make one update.
+    def update(self, step: int, rate: float, batches: Sequence[NDArray[np.int64]], tokens: int) -> Outcome:
+        """Make one update, unless its loss or gradient is not finite.
 
         Args:
             step: its number, from 1; it determines dropout.
             rate: the learning rate.
             batches: the numbers of the pairs of each batch, over all processes and accumulation rounds.
             tokens: real target tokens in them.
-
-        Returns:
-            [2] sums over the tokens of this process's batches: of the loss, and of the negative log-likelihood.
         """
         fabric, settings = self._fabric, self.config.train
         for group in self.optimizer.param_groups:
@@ -87,13 +107,18 @@ class Updater:
             seed, last = (settings.seed, step, fabric.global_rank, index), index + 1 == len(mine)
             # gradients are averaged over processes, so this is the mean over all tokens of the update
             sums += self._gradients.add(batch, fabric.world_size / tokens, seed, last)
-        if settings.clip is not None:
-            fabric.clip_gradients(
-                self._wrapped_loss, self._wrapped_optimizer, max_norm=settings.clip, error_if_nonfinite=False
-            )
-        self._wrapped_optimizer.step()
+        norm = fabric.clip_gradients(  # by a factor of 1 where nothing is clipped
+            self._wrapped_loss, self._wrapped_optimizer, max_norm=settings.clip or math.inf, error_if_nonfinite=False
+        )
+        assert norm is not None
+        total = fabric.all_reduce(sums, reduce_op="sum")
+        assert isinstance(total, Tensor)
+        loss, likelihood = total.tolist()
+        outcome = Outcome(loss, likelihood, float(full_tensor(norm)))  # the same in every process
+        if outcome.fault is None:
+            self._wrapped_optimizer.step()
         self._wrapped_optimizer.zero_grad(set_to_none=True)
-        return sums
+        return outcome
 
     def close(self) -> None:
         """Let the threads that compute gradients go."""

@@ -60,6 +60,11 @@ def test_trained_and_longer_sentences_are_measured_as_corpora(files):
     assert "not clearly better than bad" in second
 
 
+def test_the_longest_trained_length_is_trained(files):
+    assert [each["name"] for each in found(files, "bad", max_trained_length=8)["groups"]] == ["trained"]
+    assert [each["name"] for each in found(files, "bad", max_trained_length=7)["groups"]] == ["trained", "longer"]
+
+
 def test_without_trained_lengths_there_is_one_group(files):
     result = found(files, "bad", "good", "same", "late")
     [group] = result["groups"]

@@ -83,6 +83,9 @@ def test_a_budget_in_minutes_becomes_updates_by_the_speed_and_a_resumed_run_keep
     assert for_resuming(None, run) == run.config
     resumed = for_resuming(written, run)
     assert resumed == run.config
+    asked = tree(options, minutes=2.0)
+    asked["model"] |= {side: {"position": [{"scheme": "relative"}]} for side in ("encoder", "decoder")}
+    assert for_resuming(Written.from_settings(asked), run).model == run.config.model  # with the distances chosen for it
     longer = for_resuming(Written.from_settings(tree(options, minutes=3.0)), run)
     assert (longer.train.minutes, longer.train.steps) == (3.0, None)
     assert longer.train.schedule == run.config.train.schedule

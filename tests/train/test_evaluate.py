@@ -103,6 +103,16 @@ def test_perplexity_is_that_of_the_references(trained: tuple[Run, Store]) -> Non
     assert line["perplexity"] == pytest.approx(math.exp(-sum(scores) / subwords), rel=1e-4)
 
 
+def test_perplexity_is_infinite_where_the_model_overflows(trained: tuple[Run, Store]) -> None:
+    run, store = trained
+    model = run.model()
+    with torch.no_grad():
+        model.output.weight.fill_(3e38)
+    config = run.config.model_copy(update={"train": run.config.train.model_copy(update={"dev_bleu": False})})
+    loss = TrainingLoss(model, 0.1)
+    assert evaluate(loss, store.split("dev"), store.text, config, Fabric())["perplexity"] == math.inf
+
+
 def test_the_best_by_perplexity_has_the_lowest(tmp_path: Path) -> None:
     """Learning the text by heart, dev perplexity falls and rises again, while BLEU does not fall."""
     run, store = learned(tmp_path, steps=60, evaluate_every=6, best_by="perplexity", label_smoothing=0.0)

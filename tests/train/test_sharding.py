@@ -164,6 +164,7 @@ class Watched(loop.Training):
         def watched(*arguments, **settings):
             norm = clip(*arguments, **settings)
             self.norms.append((norm.full_tensor() if hasattr(norm, "full_tensor") else norm).item())
+            return norm
 
         self.fabric.clip_gradients = watched
         return super().loop(stop)
