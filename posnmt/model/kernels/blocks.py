@@ -20,6 +20,7 @@ from torch.amp import custom_bwd, custom_fwd
 from torch.autograd.function import once_differentiable
 
 from posnmt.model.kernels.distances import add_by_distance, sum_by_distance
+from posnmt.model.kernels.operands import Attention
 from posnmt.parallel.threads import Workers
 from posnmt.position.diagonal import staggered, summed
 from posnmt.position.seam import DistanceVectors, LayerPosition, LayerPositions, Span, is_offset_bias
@@ -39,28 +40,12 @@ HIDDEN = -1e30
 """Added to the scores of keys that views mask; finite, so that a padding query without other keys sees some."""
 
 
-def attend_in_blocks(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    view: LayerPositions,
-    span: Span,
-    mask: Tensor | None,
-    causal: bool,
-    unrotated: Sequence[Tensor] = (),
-) -> Tensor:
-    """Attention with a position view, without dropout, as `posnmt.model.kernels.choose.attend`.
+def attend_in_blocks(attention: Attention) -> Tensor:
+    """[B,H,Tq,D] attention with a position view, without dropout.
 
-    Args:
-        q: [B,H,Tq,D] scaled queries of the product, those of `span`.
-        k, v: [B,H,Tk,D].
-        unrotated: queries, or queries and keys, that logit terms read if those of the product are rotated.
-        mask: [B,1,1,Tk], True where a key may be seen, or None.
-        causal: hide keys to the right of each query. A block computes only those up to its last query.
-
-    Returns:
-        [B,H,Tq,D]
+    A causal block computes only the keys up to its last query.
     """
+    q, k, v, view, span, mask, causal, _, unrotated = attention
     vectors = view.distance_vectors() or DistanceVectors(None, None)
     if any(each is not None for each in vectors):
         view = _NOTHING  # the views reduce to the vectors
@@ -75,7 +60,7 @@ _NOTHING = LayerPositions()
 
 
 class Problem(NamedTuple):
-    """The arguments of attention other than queries, keys and values: see `attend_in_blocks`.
+    """The operands of attention other than queries, keys and values: see `Attention`.
 
     Attributes:
         reading: the views that have a table by offset.
