@@ -16,9 +16,10 @@ from loops import scaled
 from posnmt.model.kernels import shaw
 from posnmt.model.kernels.choose import attend
 from posnmt.model.kernels.operands import Attention
+from posnmt.position.distance_vectors import DistanceVectors
 from posnmt.position.relative import RelativeKeys, RelativeKeysAndValues
 from posnmt.position.rotary import Rotation
-from posnmt.position.seam import DistanceVectors, LayerPosition, LayerPositions, Span
+from posnmt.position.seam import LayerPosition, LayerPositions, Span
 
 if not triton_interpreter.INSTALLED:
     pytest.skip("Triton is not installed (pip install triton)", allow_module_level=True)

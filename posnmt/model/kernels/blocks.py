@@ -23,7 +23,8 @@ from posnmt.model.kernels.distances import add_by_distance, sum_by_distance
 from posnmt.model.kernels.operands import Attention
 from posnmt.parallel.threads import Workers
 from posnmt.position.diagonal import staggered, summed
-from posnmt.position.seam import DistanceVectors, LayerPosition, LayerPositions, Span, is_offset_bias
+from posnmt.position.distance_vectors import DistanceVectors
+from posnmt.position.seam import LayerPosition, LayerPositions, Span, is_offset_bias
 
 Result = TypeVar("Result")
 
@@ -46,7 +47,7 @@ def attend_in_blocks(attention: Attention) -> Tensor:
     A causal block computes only the keys up to its last query.
     """
     q, k, v, view, span, mask, causal, _, unrotated = attention
-    vectors = view.distance_vectors() or DistanceVectors(None, None)
+    vectors = attention.distance_vectors or DistanceVectors(None, None)
     if any(each is not None for each in vectors):
         view = _NOTHING  # the views reduce to the vectors
     tables = view.tables(span)

@@ -35,15 +35,15 @@ def choose_kernel(attention: Attention) -> Callable[[Attention], Tensor]:
     q, k, v, view, span, mask, _, dropout, _ = attention
     if _is_long(q, k, view, dropout):
         return attend_in_blocks
-    if span.start == 0 and span.length > 1 and shaw.serves(q, k, v, mask) and view.distance_vectors() is not None:
+    if span.start == 0 and span.length > 1 and shaw.serves(q, k, v, mask) and attention.distance_vectors is not None:
         return _by_distance_vectors
     return plain if view.adds_values or _is_plain(q, k, dropout) else fused
 
 
 def _by_distance_vectors(attention: Attention) -> Tensor:
     """By vectors for clipped distances, to which the views reduce."""
-    q, k, v, view, _, mask, causal, dropout, unrotated = attention
-    vectors = view.distance_vectors()
+    q, k, v, _, _, mask, causal, dropout, unrotated = attention
+    vectors = attention.distance_vectors
     assert vectors is not None
     return shaw.shaw_attention(q, k, v, *vectors, mask, causal, dropout, unrotated[0] if unrotated else q)
 

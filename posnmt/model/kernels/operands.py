@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from posnmt.position.distance_vectors import ByDistanceVectors, DistanceVectors
 from posnmt.position.seam import LayerPositions, Span
 
 
@@ -47,6 +48,15 @@ class Attention(NamedTuple):
     def seen(self) -> Tensor | None:
         """The padding, view and causal masks as one, True where a key may be seen; None: all keys."""
         return _both(_both(self.mask, self.view.mask(self.span)), self.span.offsets <= 0 if self.causal else None)
+
+    @property
+    def distance_vectors(self) -> DistanceVectors | None:
+        """The vectors for clipped distances, if the views add these and nothing else, and mask no keys; else None."""
+        adding = {*self.view.biasing, *self.view.adding}
+        if len(adding) != 1 or self.view.hiding:
+            return None
+        view = adding.pop()
+        return view.distance_vectors() if isinstance(view, ByDistanceVectors) else None
 
 
 def _both(first: Tensor | None, second: Tensor | None) -> Tensor | None:
