@@ -292,7 +292,7 @@ CHECKS: dict[str, Callable[[Subject], None]] = {
 @contextmanager
 def blocks_of(queries: int, long: bool = True) -> Iterator[list[int]]:
     """A context with attention on a CPU in blocks of this size, or never in blocks; lists the queries of each call."""
-    import posnmt.model.kernels.blocks as blocks
+    import posnmt.model.kernels.block_weights as blocks
     import posnmt.model.kernels.choose as choose
 
     calls: list[int] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-import posnmt.model.kernels.blocks as blocks
+import posnmt.model.kernels.block_weights as blocks
 import posnmt.model.kernels.choose as kernels
 from posnmt.model.kernels.operands import Attention
 from posnmt.position.seam import LayerPositions, Span

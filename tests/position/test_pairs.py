@@ -7,7 +7,7 @@ import itertools
 import pytest
 import torch
 
-import posnmt.model.kernels.blocks as blocks
+import posnmt.model.kernels.block_weights as blocks
 import posnmt.model.kernels.choose as choose
 from posnmt.config.formats import FORMAT
 from posnmt.config.schema import SchemeChoice

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from posnmt.model.kernels import shaw
-from posnmt.model.kernels.blocks import BLOCK, attend_in_blocks
+from posnmt.model.kernels.block_weights import BLOCK
+from posnmt.model.kernels.blocks import attend_in_blocks
 from posnmt.model.kernels.operands import Attention
 from posnmt.model.kernels.plain import fused, plain
 from posnmt.position.seam import LayerPositions
