@@ -225,6 +225,7 @@ def test_faults_are_user_errors(model, call, message):
         ({"interpolate": 2.0}, "can be interpolated"),
         ({"precision": "fp8"}, "precision"),
         ({"device": "abacus"}, "no device 'abacus' here"),
+        ({"device": "mps"}, "MPS has no float64"),
     ],
 )
 def test_what_cannot_be_loaded(trained, options, message):
