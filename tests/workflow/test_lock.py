@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import corpus
 from study_case import TESTS, Study, wait_for
 
 HOLD = """
@@ -45,6 +46,7 @@ except UserError as error:
 
 WITHOUT = """
 import os, signal, sys
+import portalocker  # which sacreBLEU imports; it has a form for Windows, and this one needs fcntl
 for name in ("fcntl", "grp", "pwd", "resource", "termios"):
     sys.modules[name] = None
 del os.killpg, os.sched_getaffinity, signal.pthread_sigmask, signal.SIGUSR2
@@ -166,3 +168,16 @@ def test_a_study_runs_without_fcntl(tmp_path, poor, monkeypatch):
     assert first.returncode == 0, log
     assert study.states() == {"long": "done", "one": "done", "after": "done"}
     assert not (study.folder("long") / "running.json").exists()
+
+
+@pytest.mark.slow
+def test_a_model_trains_and_translates_without_fcntl(tmp_path, poor):
+    config, run, text = corpus.make(tmp_path, pairs=60), tmp_path / "run", tmp_path / "corpus" / "test.source"
+
+    def posnmt(*words):
+        return subprocess.check_output([sys.executable, "-m", "posnmt", *map(str, words)], env=poor, text=True)
+
+    posnmt("train", config, "--out", run)
+    posnmt("train", "--out", run, "--resume", "--set", "train.steps=14")
+    translations = posnmt("translate", run, "--input", text).splitlines()
+    assert len(translations) == len(text.read_text().splitlines())
