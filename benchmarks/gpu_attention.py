@@ -30,6 +30,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from posnmt.model.kernels import shaw
 from posnmt.model.kernels.choose import attend
+from posnmt.model.kernels.operands import Attention
 from posnmt.position.relative import RelativeKeys, RelativeKeysAndValues
 from posnmt.position.seam import LayerPositions, Span
 
@@ -148,7 +149,7 @@ def paths(arguments: argparse.Namespace, length: int, rows: int, device: torch.d
     def plain(view: RelativeKeys) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
         def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             with patch.object(shaw, "serves", lambda *_: False):
-                return attend(q * scale, k, v, LayerPositions([view]), span, None, causal, dropout)
+                return attend(Attention(q * scale, k, v, LayerPositions([view]), span, None, causal, dropout))
 
         return attention
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -92,6 +93,46 @@ def sha256_of(path: Path) -> str:
     """The SHA-256 of a file's content, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class Digests:
+    """SHA-256 of files, computed once in this process for as long as a file's facts are the same.
+
+    The facts are path, size, modification time and inode. A file that was modified in the last `RECENT` seconds is
+    hashed each time: a file system may give two changes within that time the same modification time.
+    """
+
+    RECENT = 2.0
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Path, int, int, int], str] = {}
+
+    def __contains__(self, path: Path) -> bool:
+        """Whether the digest of a file is known, as the file is now."""
+        try:
+            return self._facts(path) in self._known
+        except OSError:
+            return False
+
+    def __getitem__(self, path: Path) -> str:
+        """The digest of a file's content, in hexadecimal.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        before = self._facts(path)
+        if before in self._known:
+            return self._known[before]
+        digest = sha256_of(path)
+        modified = before[2] / 1e9
+        if self._facts(path) == before and modified < time.time() - self.RECENT:
+            self._known[before] = digest
+        return digest
+
+    @staticmethod
+    def _facts(path: Path) -> tuple[Path, int, int, int]:
+        stat = path.stat()
+        return path.resolve(), stat.st_size, stat.st_mtime_ns, stat.st_ino
 
 
 @contextmanager

@@ -223,7 +223,7 @@ def claimed(folder: Path) -> Iterator[None]:
             yield
         finally:
             if [path.name for path in folder.iterdir()] == [LOCK]:  # the run was not created
-                shutil.rmtree(folder)
+                shutil.rmtree(folder, ignore_errors=True)  # Windows keeps the lock file, which is open
 
 
 def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:

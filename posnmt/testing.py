@@ -20,6 +20,7 @@ from torch import Tensor
 
 from posnmt.config.schema import Model, SchemeChoice, Side
 from posnmt.model.base import TranslationModel, stacks
+from posnmt.model.kernels.operands import Attention
 from posnmt.model.registry import architecture, build_model
 from posnmt.model.transformer import Transformer
 from posnmt.position.registry import SCHEMES, check
@@ -291,15 +292,15 @@ CHECKS: dict[str, Callable[[Subject], None]] = {
 @contextmanager
 def blocks_of(queries: int, long: bool = True) -> Iterator[list[int]]:
     """A context with attention on a CPU in blocks of this size, or never in blocks; lists the queries of each call."""
-    import posnmt.model.kernels.blocks as blocks
+    import posnmt.model.kernels.block_weights as blocks
     import posnmt.model.kernels.choose as choose
 
     calls: list[int] = []
     original = choose.attend_in_blocks
 
-    def counted(q: Tensor, *rest: Any) -> Tensor:
-        calls.append(q.shape[-2])
-        return original(q, *rest)
+    def counted(attention: Attention) -> Tensor:
+        calls.append(attention.q.shape[-2])
+        return original(attention)
 
     with (
         patch.object(choose, "_is_long", lambda q, *_: long and q.shape[-2] > 1),

@@ -296,15 +296,18 @@ def _device(name: str | None) -> torch.device | None:
     """A device of PyTorch by its name.
 
     Raises:
-        UserError: PyTorch has no such device here.
+        UserError: PyTorch has no such device here, or it is Apple's MPS.
     """
     if name is None:
         return None
+    todo = "leave it out, or name cpu"
     try:
+        if torch.device(name).type == "mps":
+            raise UserError("MPS has no float64, in which positions are computed", "device", todo)
         return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError) as error:
         what = str(error).partition("\n")[0]
-        raise UserError(f"PyTorch has no device {name!r} here: {what}", "device", "leave it out, or name cpu") from None
+        raise UserError(f"PyTorch has no device {name!r} here: {what}", "device", todo) from None
 
 
 def _map(queries: list[str], keys: list[str], recorded: Recorded) -> AttentionMap:

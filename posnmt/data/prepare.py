@@ -31,12 +31,15 @@ from posnmt.data.learn import Files, Report, all_files, learn, text_folder, with
 from posnmt.data.store import FORMAT, SplitWriter, Store
 from posnmt.data.text import TextPipeline, text_hash
 from posnmt.errors import UserError, existing_file, raise_all
-from posnmt.files import PARTIAL, commit_folder, locked, sha256_of
+from posnmt.files import PARTIAL, Digests, commit_folder, locked
 from posnmt.parallel.cores import cores
 from posnmt.parallel.processes import ordered_map
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+_DIGESTS = Digests()
+"""Of input files; `posnmt train` prepares twice, to complete the configuration and to train."""
 
 _MEASURES = {"subwords": "subwords kept", "unknown": "of them unknown", "longest": "longest, in subwords"}
 
@@ -77,8 +80,7 @@ def prepare(
     files = input_files(config)
     root = _store_root(config, out)
     signatures = _signatures(files)
-    say("hashing the input files")
-    hashes = {file: _hash_file(file) for file in all_files(files)}
+    hashes = _hashes(files, say)
     inputs, key = Inputs(files, hashes, signatures), _key(config, files, hashes)
     if check is not None:
         check(key)
@@ -216,10 +218,17 @@ def _settings(config: Config) -> dict[str, Any]:
     return {"data": data, "subword": config.subword.model_dump(mode="json", exclude={"text"})}
 
 
+def _hashes(files: Files, say: Report) -> dict[TextFile, str]:
+    """SHA-256 of the bytes of each file."""
+    if any(file.path not in _DIGESTS for file in all_files(files)):
+        say("hashing the input files")
+    return {file: _hash_file(file) for file in all_files(files)}
+
+
 def _hash_file(file: TextFile) -> str:
     """SHA-256 of a file's bytes."""
     try:
-        return sha256_of(file.path)
+        return _DIGESTS[file.path]
     except OSError as error:
         raise UserError(f"{file.role} cannot be read: {error.strerror}", file.path, "check its permissions") from None
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posnmt.model.kernels.choose import attend
-from posnmt.model.kernels.plain import Attention
+from posnmt.model.kernels.operands import Attention
 from posnmt.model.start import XAVIER, Start
 from posnmt.model.state import LayerCache
 from posnmt.position.seam import LayerPositions, Span
@@ -60,7 +60,7 @@ class SelfAttention(nn.Module):
         Returns:
             [B,T,d]
         """
-        attended = attend(*self.operands(x, view, span, mask, cache))
+        attended = attend(self.operands(x, view, span, mask, cache))
         return self.output(attended.transpose(1, 2).flatten(2))  # [B,H,T,D] -> [B,T,d]
 
     def operands(
@@ -114,7 +114,7 @@ class CrossAttention(nn.Module):
         Returns:
             [N,T,d]
         """
-        attended = attend(*self.operands(x, memory, mask))
+        attended = attend(self.operands(x, memory, mask))
         return self.output(attended.transpose(1, 2).reshape(*x.shape[:2], -1))
 
     def operands(self, x: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor | None) -> Attention:

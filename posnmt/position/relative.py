@@ -11,22 +11,14 @@ from torch import Tensor, nn
 
 from posnmt.position.absolute import sinusoids
 from posnmt.position.diagonal import clipped, collect, skew, spread, unskew
-from posnmt.position.seam import (
-    DistanceVectors,
-    LayeredScheme,
-    LayerPosition,
-    Options,
-    Span,
-    Stack,
-    project_onto,
-    weighted_sum,
-)
+from posnmt.position.distance_vectors import ByDistanceVectors, DistanceVectors
+from posnmt.position.seam import LayeredScheme, Options, Span, Stack, project_onto, weighted_sum
 
 SHORT = 128
 """Up to this number of distances that occur, each gets its own vector, even if distances are clipped."""
 
 
-class RelativeKeys(LayerPosition):
+class RelativeKeys(ByDistanceVectors):
     """The key term: `e_ij = x_i W^Q (x_j W^K + w^K_r)^T / sqrt(d_k)`, `r = clip(j - i, -k, k)` (N19 eq. 6, R19 eq. 6).
 
     `q . w^K_r` is computed once for the 2k+1 vectors and then spread along the diagonals; no Tq x Tk x D tensor exists.

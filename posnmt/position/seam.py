@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from pydantic import BaseModel, ConfigDict
@@ -145,18 +145,6 @@ class Span:
         return {}
 
 
-class DistanceVectors(NamedTuple):
-    """Vectors for the clipped distance r = clip(j - i, -k, k) from query i to key j, in row r + k of each table.
-
-    Attributes:
-        keys: [2k+1,D] added to the keys, or None.
-        values: [2k+1,D] added to the values, or None.
-    """
-
-    keys: Tensor | None
-    values: Tensor | None
-
-
 class LayerPosition(nn.Module):
     """A scheme's view of one layer's self-attention. The defaults add nothing; a scheme overrides what it needs.
 
@@ -206,13 +194,6 @@ class LayerPosition(nn.Module):
         """[H,W] bool, by the offsets `span.diagonals`: a mask on keys, combined with the causal and the padding mask.
 
         A padding query may see every key, so that no query is without keys.
-        """
-        return None
-
-    def distance_vectors(self) -> DistanceVectors | None:
-        """`logits` and `values` as vectors for the clipped distance; None if they have another form.
-
-        With these a kernel may compute both without a Tq x Tk tensor.
         """
         return None
 
@@ -357,11 +338,6 @@ class LayerPositions:
             return None
         seen = toeplitz(allowed, span.length)
         return seen if span.lengths is None else seen | (span.queries >= span.lengths[:, None])[:, None, :, None]
-
-    def distance_vectors(self) -> DistanceVectors | None:
-        """Those of the only view that adds to logits or values; None if there are several or some view masks keys."""
-        adding = {*self.biasing, *self.adding}
-        return adding.pop().distance_vectors() if len(adding) == 1 and not self.hiding else None
 
     def refine(self, before: Tensor, after: Tensor, span: Span) -> Tensor:
         """The input of the next sub-layer, refined by each view in order."""

@@ -18,7 +18,8 @@ from posnmt.data.subword import BOS, EOS
 from posnmt.errors import UserError
 from posnmt.model.attention import CrossAttention, SelfAttention
 from posnmt.model.base import TranslationModel
-from posnmt.model.kernels.plain import Attention, attention_weights
+from posnmt.model.kernels.operands import Attention
+from posnmt.model.kernels.plain import attention_weights
 from posnmt.model.transformer import Transformer
 from posnmt.position.seam import LayerPositions, Span, is_offset_bias
 

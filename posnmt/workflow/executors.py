@@ -7,8 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -98,18 +98,30 @@ def launch(words: list[str], folder: Path, cores: int, environment: Mapping[str,
     with (folder / LOG).open("a", encoding="utf-8") as log:
         log.write(f"--- {now()} on {socket.gethostname()}\n")
         log.flush()
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
-        try:
+        with _notices_blocked():
             return subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
                 env={**os.environ, **threads, **environment},
             )  # fmt: skip
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _notices_blocked() -> Iterator[None]:
+    """A context whose child processes block SIGUSR2, if the system has signals that can be blocked."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def stop_step(folder: Path, process: int | None = None) -> bool:
     """Send SIGTERM to the process that holds a step's lock on this machine; return whether there was one.
+
+    Windows has no such signal: there the step ends at once, and the next run continues it from its latest checkpoint.
 
     Args:
         process: id of the process to signal if none holds the lock yet.
@@ -149,7 +161,7 @@ class _Child:
 
     def poll(self) -> int | None:
         status = self._process.poll()
-        if status is not None:
+        if status is not None and hasattr(os, "killpg"):
             # Subprocesses that survive a killed step must not write into the next attempt.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)

@@ -122,7 +122,7 @@ def test_weights_by_hand(trained, model, lines):
     transformer, text = run.model(), run.text()
     [ids] = text.source.encode([lines[0]])
     attention = transformer.encoder[0].attention
-    vectors = transformer.encoder_views[0].distance_vectors().keys.detach()
+    vectors = transformer.encoder_views[0].biasing[0].distance_vectors().keys.detach()
     with torch.no_grad():
         x = transformer.source.table(torch.tensor([*ids, 3])) * 64**0.5
         q, k, _ = attention.project(x).unflatten(-1, (3, 2, 32)).unbind(1)
@@ -225,6 +225,7 @@ def test_faults_are_user_errors(model, call, message):
         ({"interpolate": 2.0}, "can be interpolated"),
         ({"precision": "fp8"}, "precision"),
         ({"device": "abacus"}, "no device 'abacus' here"),
+        ({"device": "mps"}, "MPS has no float64"),
     ],
 )
 def test_what_cannot_be_loaded(trained, options, message):

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import pickle
 import signal
 import subprocess
@@ -136,6 +137,38 @@ def test_input_that_changes_meanwhile_is_noticed(folder: Path) -> None:
     with pytest.raises(UserError, match="changed while it was being prepared"):
         prepare(configure(folder), report=change)
     assert left_in(folder / "stores") == []
+
+
+def test_input_files_are_hashed_once_until_they_change(folder: Path) -> None:
+    def prepared() -> tuple[str, bool]:
+        said: list[str] = []
+        store = prepare(configure(folder), out=folder / "stores", report=said.append)
+        return store.manifest["key"], "hashing the input files" in said
+
+    source = folder / "train.en"
+    key, hashed = prepared()
+    assert hashed
+    assert prepared() == (key, True)  # modified a moment ago: another change may have had the same time
+    for path in folder.iterdir():
+        if path.is_file():
+            os.utime(path, (1e9, 1e9))
+    assert [prepared(), prepared()] == [(key, True), (key, False)]
+
+    content = source.read_bytes()
+    source.write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])  # the size is the same
+    os.utime(source, (1e9, 1e9 + 1))
+    changed, hashed = prepared()
+    assert hashed
+    assert changed != key
+    source.write_bytes(content)
+    os.utime(source, (1e9, 1e9))
+    assert prepared() == (key, False)
+
+    other = folder / "other"
+    other.write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
+    os.utime(other, (1e9, 1e9))
+    other.replace(source)  # the same size and time, and another inode
+    assert prepared() == (changed, True)
 
 
 def test_damaged_and_foreign_stores(folder: Path) -> None:

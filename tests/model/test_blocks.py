@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-import posnmt.model.kernels.blocks as blocks
+import posnmt.model.kernels.block_weights as blocks
 import posnmt.model.kernels.choose as kernels
+from posnmt.model.kernels.operands import Attention
 from posnmt.position.seam import LayerPositions, Span
 from tiny import build, tokens
 
@@ -29,7 +30,7 @@ def in_blocks(monkeypatch):
         return calls
 
     whole = kernels.attend_in_blocks
-    monkeypatch.setattr(kernels, "attend_in_blocks", lambda q, *rest: calls.append(q.shape[-2]) or whole(q, *rest))
+    monkeypatch.setattr(kernels, "attend_in_blocks", lambda a: calls.append(a.q.shape[-2]) or whole(a))
     return choose
 
 
@@ -96,7 +97,7 @@ def test_of_all_keys_a_causal_block_sees_those_up_to_its_last_query(first, causa
             seen.append(block.span.end) or plain(self, block, terms)
         ),
     )
-    found = kernels.attend_in_blocks(q, k, v, LayerPositions(), span, None, causal)
+    found = kernels.attend_in_blocks(Attention(q, k, v, LayerPositions(), span, None, causal, 0.0))
     ends = [min(12, first + last) for last in range(5, 12 - first + 5, 5)]
     assert sorted(seen) == (ends if causal else [12, 12, 12])  # sorted: cores take blocks as they come
     mask = span.offsets <= 0 if causal else None

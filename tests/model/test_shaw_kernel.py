@@ -15,9 +15,11 @@ import triton_interpreter
 from loops import scaled
 from posnmt.model.kernels import shaw
 from posnmt.model.kernels.choose import attend
+from posnmt.model.kernels.operands import Attention
+from posnmt.position.distance_vectors import DistanceVectors
 from posnmt.position.relative import RelativeKeys, RelativeKeysAndValues
 from posnmt.position.rotary import Rotation
-from posnmt.position.seam import DistanceVectors, LayerPosition, LayerPositions, Span
+from posnmt.position.seam import LayerPosition, LayerPositions, Span
 
 if not triton_interpreter.INSTALLED:
     pytest.skip("Triton is not installed (pip install triton)", allow_module_level=True)
@@ -61,7 +63,7 @@ def fused(q, k, v, view, mask, causal, dropout=0.0):
 def plain(q, k, v, view, mask, causal, dropout=0.0):
     span = Span(0, q.shape[2], q.device)
     with patch.object(shaw, "serves", lambda *_: False):
-        return attend(scaled(q), k, v, LayerPositions([view]), span, mask, causal, dropout)
+        return attend(Attention(scaled(q), k, v, LayerPositions([view]), span, mask, causal, dropout))
 
 
 def agree(got, want, leaves):
@@ -148,7 +150,7 @@ def test_attention_takes_the_kernel_where_nothing_else_adds(monkeypatch):
 
     def taken(views, q=q, start=0):
         calls.clear()
-        attend(scaled(q), k, v, LayerPositions(views), Span(start, q.shape[2], q.device), None, True, 0.0)
+        attend(Attention(scaled(q), k, v, LayerPositions(views), Span(start, q.shape[2], q.device), None, True, 0.0))
         return len(calls) == 1
 
     assert taken([view])
@@ -174,7 +176,7 @@ def test_vectors_meet_queries_that_another_view_has_not_turned(causal):
         if kernel:
             return shaw.shaw_attention(*turned, v, *view.distance_vectors(), mask, causal, 0.0, read)
         with patch.object(shaw, "serves", lambda *_: False):
-            return attend(*turned, v, LayerPositions([turn, view]), span, mask, causal, 0.0, (read,))
+            return attend(Attention(*turned, v, LayerPositions([turn, view]), span, mask, causal, 0.0, (read,)))
 
     agree(attended(True), attended(False), [mixed, *view.parameters()])
 

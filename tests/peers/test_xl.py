@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from posnmt.model.kernels.choose import attend
+from posnmt.model.kernels.operands import Attention
 from posnmt.position.absolute import sinusoids
 from posnmt.position.seam import LayerPositions, Span, Stack
 from posnmt.position.xl import TransformerXL
@@ -25,7 +26,7 @@ def test_attention_is_that_of_xlnet(causal):
     q, k, v = torch.randn(3, 2, HEADS, LENGTH, WIDTH, dtype=torch.float64)
     views, span = LayerPositions([view]), Span(0, LENGTH, q.device)
     scaled = q * WIDTH**-0.5
-    ours = attend(*views.rotate(scaled, k, span), v, views, span, None, causal, 0.0, (scaled,))
+    ours = attend(Attention(*views.rotate(scaled, k, span), v, views, span, None, causal, 0.0, (scaled,)))
 
     settings = peer.XLNetConfig(d_model=D, n_head=HEADS, d_head=WIDTH, dropout=0.0)
     theirs = peer.XLNetRelativeAttention(settings).double().eval()

@@ -10,6 +10,7 @@ from attention_loops import attention_by_loops, linear, normalised
 
 from loops import scaled
 from posnmt.model.kernels.choose import attend
+from posnmt.model.kernels.operands import Attention
 from posnmt.position import relative
 from posnmt.position.absolute import Learned, Sinusoidal, sinusoids
 from posnmt.position.diagonal import collect, skew, spread, unskew
@@ -52,7 +53,7 @@ def test_relative_is_shaw(causal, distance, with_values, short, monkeypatch):
     scheme = Relative(STACK, Relative.Settings(distance=distance, values=with_values)).double()
     view = scheme.layer(0)
     q, k, v = (torch.randn(2, 3, 9, 4, dtype=torch.float64, requires_grad=True) for _ in range(3))
-    got = attend(scaled(q), k, v, LayerPositions([view]), Span(0, 9, q.device), None, causal, 0.0)
+    got = attend(Attention(scaled(q), k, v, LayerPositions([view]), Span(0, 9, q.device), None, causal, 0.0))
     additions = view.additions if with_values else None
     want = torch.stack(
         [
@@ -108,7 +109,7 @@ def test_relative_sinusoidal_attention_is_shaw_with_these_vectors(frequencies, c
         dtype=torch.float64,
     )
     q, k, v = torch.randn(3, 1, 1, 9, 4, dtype=torch.float64)
-    got = attend(scaled(q), k, v, LayerPositions([view]), Span(0, 9, q.device), None, causal, 0.0)
+    got = attend(Attention(scaled(q), k, v, LayerPositions([view]), Span(0, 9, q.device), None, causal, 0.0))
     want = relative_by_loops(q[0, 0], k[0, 0], v[0, 0], vectors, vectors, 3, causal)
     torch.testing.assert_close(got[0, 0], want, rtol=0, atol=1e-12)
 
@@ -120,7 +121,7 @@ def test_relative_in_the_middle_of_a_target(short, monkeypatch):
     view = Relative(STACK, Relative.Settings(distance=2)).double().layer(0)
     q = torch.randn(1, 1, 3, 4, dtype=torch.float64)
     k, v = torch.randn(2, 1, 1, 8, 4, dtype=torch.float64)
-    got = attend(scaled(q), k, v, LayerPositions([view]), Span(5, 3, q.device), None, True, 0.0)
+    got = attend(Attention(scaled(q), k, v, LayerPositions([view]), Span(5, 3, q.device), None, True, 0.0))
     want = relative_by_loops(q[0, 0], k[0, 0], v[0, 0], view.keys, view.additions, 2, True, start=5)
     torch.testing.assert_close(got[0, 0], want, rtol=0, atol=1e-12)
 

@@ -11,6 +11,7 @@ from torch.nn.functional import softplus
 from loops import same_with_gradients, scaled
 from posnmt.errors import UserError
 from posnmt.model.kernels.choose import attend
+from posnmt.model.kernels.operands import Attention
 from posnmt.position.bias import Alibi, Kerple, Sandwich, T5Bias, slopes
 from posnmt.position.diagonal import staggered, summed, toeplitz
 from posnmt.position.seam import LayerPositions, Span, Stack
@@ -100,7 +101,7 @@ def test_a_bias_is_its_equation(name, causal, start, queries):
     per_side = HEADS // 2 if one_sided else HEADS
     q = torch.randn(2, HEADS, queries, 4, dtype=torch.float64, requires_grad=True)
     k, v = (torch.randn(2, HEADS, start + queries, 4, dtype=torch.float64, requires_grad=True) for _ in range(2))
-    got = attend(scaled(q), k, v, LayerPositions([view]), Span(start, queries, q.device), None, causal, 0.0)
+    got = attend(Attention(scaled(q), k, v, LayerPositions([view]), Span(start, queries, q.device), None, causal, 0.0))
 
     def head(b, h):
         def sees(r):

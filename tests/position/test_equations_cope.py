@@ -10,6 +10,7 @@ import torch
 from loops import same_with_gradients, scaled
 from posnmt.errors import UserError
 from posnmt.model.kernels.choose import attend
+from posnmt.model.kernels.operands import Attention
 from posnmt.position.cope import Cope
 from posnmt.position.seam import LayerPositions, Span, Stack
 from tiny import config, encoder
@@ -50,7 +51,7 @@ def test_cope_in_a_decoder(start, queries, positions):
     assert view.vectors.shape == (1, positions, 4)
     q = torch.randn(2, 3, queries, 4, dtype=torch.float64, requires_grad=True)
     k, v = (torch.randn(2, 3, start + queries, 4, dtype=torch.float64, requires_grad=True) for _ in range(2))
-    got = attend(scaled(q), k, v, LayerPositions([view]), Span(start, queries, q.device), None, True, 0.0)
+    got = attend(Attention(scaled(q), k, v, LayerPositions([view]), Span(start, queries, q.device), None, True, 0.0))
     want = torch.stack(
         [
             row_by_loops(q[b, h, t], k[b, h], v[b, h], view.vectors, start + t, range(start + t + 1))
@@ -72,7 +73,7 @@ def test_cope_in_an_encoder(padded, positions):
     lengths = torch.tensor([8, 6]) if padded else None
     real = [8, 6] if padded else [8, 8]
     mask = (torch.arange(8) < lengths[:, None])[:, None, None] if padded else None
-    got = attend(scaled(q), k, v, LayerPositions([view]), Span(0, 8, q.device, lengths), mask, False, 0.0)
+    got = attend(Attention(scaled(q), k, v, LayerPositions([view]), Span(0, 8, q.device, lengths), mask, False, 0.0))
     places = [(b, h, i) for b in range(2) for h in range(3) for i in range(real[b])]
     want = torch.stack(
         [row_by_loops(q[b, h, i], k[b, h], v[b, h], view.vectors, i, range(real[b])) for b, h, i in places]

@@ -10,6 +10,7 @@ import torch
 from loops import same_with_gradients, scaled
 from posnmt.errors import UserError
 from posnmt.model.kernels.choose import attend
+from posnmt.model.kernels.operands import Attention
 from posnmt.position.fire import Fire
 from posnmt.position.seam import LayerPositions, Span, Stack
 from tiny import both, build, config, encoder, tokens
@@ -49,7 +50,7 @@ def test_fire_in_a_decoder(start, queries, threshold):
     view = scheme.layer(1)
     q = torch.randn(2, 3, queries, 4, dtype=torch.float64, requires_grad=True)
     k, v = (torch.randn(2, 3, start + queries, 4, dtype=torch.float64, requires_grad=True) for _ in range(2))
-    got = attend(scaled(q), k, v, LayerPositions([view]), Span(start, queries, q.device), None, True, 0.0)
+    got = attend(Attention(scaled(q), k, v, LayerPositions([view]), Span(start, queries, q.device), None, True, 0.0))
 
     def row(b, h, t):
         i = start + t
@@ -70,7 +71,7 @@ def test_fire_in_an_encoder(threshold, padded):
     lengths = torch.tensor([8, 6]) if padded else None
     real = [8, 6] if padded else [8, 8]
     mask = (torch.arange(8) < lengths[:, None])[:, None, None] if padded else None
-    got = attend(scaled(q), k, v, LayerPositions([view]), Span(0, 8, q.device, lengths), mask, False, 0.0)
+    got = attend(Attention(scaled(q), k, v, LayerPositions([view]), Span(0, 8, q.device, lengths), mask, False, 0.0))
 
     def row(b, h, i):
         return attention_by_loops(

@@ -10,6 +10,7 @@ import torch
 from loops import same_with_gradients, scaled
 from posnmt.errors import UserError
 from posnmt.model.kernels.choose import attend
+from posnmt.model.kernels.operands import Attention
 from posnmt.position.absolute import sinusoids
 from posnmt.position.directional import Directional
 from posnmt.position.reordering import Additional, Reordering
@@ -100,7 +101,7 @@ def test_directional_heads_see_one_side():
     lengths = torch.tensor([6, 4])
     span = Span(0, 6, q.device, lengths)
     mask = (torch.arange(6) < lengths[:, None])[:, None, None]
-    got = attend(scaled(q), k, v, LayerPositions([view]), span, mask, False, 0.0)
+    got = attend(Attention(scaled(q), k, v, LayerPositions([view]), span, mask, False, 0.0))
     for b in range(2):
         for head in range(4):
             for i in range(lengths[b]):

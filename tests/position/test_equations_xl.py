@@ -10,6 +10,7 @@ import torch
 from loops import same_with_gradients, scaled
 from posnmt.errors import UserError
 from posnmt.model.kernels.choose import attend
+from posnmt.model.kernels.operands import Attention
 from posnmt.position.diagonal import skew
 from posnmt.position.seam import LayerPositions, Span, Stack
 from posnmt.position.xl import TransformerXL
@@ -51,7 +52,7 @@ def test_the_four_terms(causal, start, queries):
     k, v = (torch.randn(2, HEADS, 6, WIDTH, dtype=torch.float64, requires_grad=True) for _ in range(2))
     views, span = LayerPositions([view]), Span(start, queries, q.device)
     turned = views.rotate(scaled(q), k, span)
-    got = attend(*turned, v, views, span, None, causal, 0.0, (scaled(q),))
+    got = attend(Attention(*turned, v, views, span, None, causal, 0.0, (scaled(q),)))
     want = torch.stack(
         [
             torch.stack([by_loops(q[b, h], k[b, h], v[b, h], view, h, causal, start) for h in range(HEADS)])

@@ -7,13 +7,14 @@ import itertools
 import pytest
 import torch
 
-import posnmt.model.kernels.blocks as blocks
+import posnmt.model.kernels.block_weights as blocks
 import posnmt.model.kernels.choose as choose
 from posnmt.config.formats import FORMAT
 from posnmt.config.schema import SchemeChoice
 from posnmt.errors import UserError
 from posnmt.model.attention import SelfAttention
 from posnmt.model.kernels.choose import attend
+from posnmt.model.kernels.operands import Attention
 from posnmt.model.state import LayerCache
 from posnmt.position.diagonal import toeplitz
 from posnmt.position.registry import SCHEMES, build, check
@@ -86,7 +87,7 @@ def test_the_joined_logits_are_the_sum_of_each_alone(side, one, other):
     for order in (found, found[::-1]):
         joined = LayerPositions(order)
         unrotated = (q, k)[: joined.reads_unrotated + joined.reads_unrotated_keys]
-        got = attend(*joined.rotate(q, k, span), v, joined, span, None, causal, 0.0, unrotated)
+        got = attend(Attention(*joined.rotate(q, k, span), v, joined, span, None, causal, 0.0, unrotated))
         torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
 
 

@@ -11,45 +11,23 @@ import torch
 from torch import Tensor
 
 from posnmt.model.kernels import shaw
-from posnmt.model.kernels.blocks import BLOCK, attend_in_blocks
-from posnmt.model.kernels.plain import Attention, fused, plain
-from posnmt.position.seam import LayerPositions, Span
+from posnmt.model.kernels.block_weights import BLOCK
+from posnmt.model.kernels.blocks import attend_in_blocks
+from posnmt.model.kernels.operands import Attention
+from posnmt.model.kernels.plain import fused, plain
+from posnmt.position.seam import LayerPositions
 
 SMALL = 128 * 128
 """Up to this number of queries x keys, attention in training on a CPU is two plain matrix products."""
 
 
-def attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    view: LayerPositions,
-    span: Span,
-    mask: Tensor | None,
-    causal: bool,
-    dropout: float,
-    unrotated: tuple[Tensor, ...] = (),
-) -> Tensor:
-    """Attention with a position view, by the fastest kernel that supports it.
-
-    Args:
-        q, k: [B,H,Tq,D] scaled queries and [B,H,Tk,D] keys of the product, as returned by `view.rotate`.
-        v: [B,H,Tk,D].
-        mask: [B,1,1,Tk], True where a key may be seen, or None.
-        causal: hide keys to the right of each query.
-        dropout: probability on the attention weights.
-        unrotated: the queries, or the queries and keys, that the logit terms read if those of the product are rotated:
-            see `LayerPositions.reads_unrotated` and `reads_unrotated_keys`. Empty: they are the same.
-
-    Returns:
-        [B,H,Tq,D]
-    """
-    attention = Attention(q, k, v, view, span, mask, causal, dropout, unrotated)
+def attend(attention: Attention) -> Tensor:
+    """[B,H,Tq,D] attention with a position view, by the fastest kernel that supports it."""
     return choose_kernel(attention)(attention)
 
 
 def choose_kernel(attention: Attention) -> Callable[[Attention], Tensor]:
-    """The kernel for the arguments of attention.
+    """The kernel for these operands.
 
     Long inputs on a CPU are computed in blocks of queries. On a GPU there is a special kernel for entire sequences
     whose views reduce to vectors for distances. Otherwise it is PyTorch's fused kernel, or two matrix products if some
@@ -57,22 +35,16 @@ def choose_kernel(attention: Attention) -> Callable[[Attention], Tensor]:
     """
     q, k, v, view, span, mask, _, dropout, _ = attention
     if _is_long(q, k, view, dropout):
-        return _in_blocks
-    if span.start == 0 and span.length > 1 and shaw.serves(q, k, v, mask) and view.distance_vectors() is not None:
+        return attend_in_blocks
+    if span.start == 0 and span.length > 1 and shaw.serves(q, k, v, mask) and attention.distance_vectors is not None:
         return _by_distance_vectors
     return plain if view.adds_values or _is_plain(q, k, dropout) else fused
 
 
-def _in_blocks(attention: Attention) -> Tensor:
-    """In blocks of queries, without dropout."""
-    q, k, v, view, span, mask, causal, _, unrotated = attention
-    return attend_in_blocks(q, k, v, view, span, mask, causal, unrotated)
-
-
 def _by_distance_vectors(attention: Attention) -> Tensor:
     """By vectors for clipped distances, to which the views reduce."""
-    q, k, v, view, _, mask, causal, dropout, unrotated = attention
-    vectors = view.distance_vectors()
+    q, k, v, _, _, mask, causal, dropout, unrotated = attention
+    vectors = attention.distance_vectors
     assert vectors is not None
     return shaw.shaw_attention(q, k, v, *vectors, mask, causal, dropout, unrotated[0] if unrotated else q)
 

@@ -5,39 +5,12 @@ Shapes: B rows, Tq queries, Tk keys, H heads, D width of a head.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from posnmt.dropout import dropout as drop
-from posnmt.position.seam import LayerPositions, Span
-
-
-class Attention(NamedTuple):
-    """The arguments of attention; see `posnmt.model.kernels.choose.attend`."""
-
-    q: Tensor
-    k: Tensor
-    v: Tensor
-    view: LayerPositions
-    span: Span
-    mask: Tensor | None
-    causal: bool
-    dropout: float
-    unrotated: tuple[Tensor, ...] = ()
-
-    @property
-    def bias(self) -> Tensor | None:
-        """The sum of the views' logit terms."""
-        read_q, read_k = *self.unrotated, *(self.q, self.k)[len(self.unrotated) :]
-        return self.view.logits(read_q, read_k, self.span)
-
-    @property
-    def seen(self) -> Tensor | None:
-        """The padding, view and causal masks as one, True where a key may be seen; None: all keys."""
-        return _both(_both(self.mask, self.view.mask(self.span)), self.span.offsets <= 0 if self.causal else None)
+from posnmt.model.kernels.operands import Attention
 
 
 def attention_weights(a: Attention) -> Tensor:
@@ -56,9 +29,9 @@ def plain(a: Attention) -> Tensor:
     weights = drop(weights, a.dropout) if a.dropout else weights
     added = a.view.values(weights, a.span)
     attended = weights.to(a.v.dtype) @ a.v
-    return (
-        attended if added is None else added + attended
-    )  # in this order, for the memory layout that the output projection reads
+    if added is None:
+        return attended
+    return added + attended  # in this order, for the memory layout that the output projection reads
 
 
 def fused(a: Attention) -> Tensor:
@@ -70,10 +43,3 @@ def fused(a: Attention) -> Tensor:
     if bias is not None:
         term = bias.to(a.q.dtype) if seen is None else bias.to(a.q.dtype).masked_fill(~seen, -torch.inf)
     return functional.scaled_dot_product_attention(a.q, a.k, a.v, term, a.dropout, scale=1.0)
-
-
-def _both(first: Tensor | None, second: Tensor | None) -> Tensor | None:
-    """The conjunction of two masks; None: no mask."""
-    if first is None or second is None:
-        return second if first is None else first
-    return first & second

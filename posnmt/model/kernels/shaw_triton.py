@@ -82,9 +82,7 @@ def forward(
     right = tl.zeros((ROWS,), tl.float32)
     attended = tl.zeros((ROWS, WIDTH), tl.float32)
     for part in tl.static_range(2 if CAUSAL else 3):
-        low, high = _bounds(part, first, tokens, REACH, ROWS, COLUMNS)
-        if CAUSAL:
-            high = tl.minimum(high, first + ROWS)
+        low, high = _seen(part, first, tokens, REACH, CAUSAL, ROWS, COLUMNS)
         for start in range(low, high, COLUMNS):
             j = start + tl.arange(0, COLUMNS)
             at_j = j * heads
@@ -112,18 +110,28 @@ def forward(
     if ByDistance is not None:
         _store_column(ByDistance, 0, left / total, at_i, i, tokens, REACH)
         _store_column(ByDistance, 2 * REACH, right / total, at_i, i, tokens, REACH)
-        low, high = _bounds(NEAR, first, tokens, REACH, ROWS, COLUMNS)
-        if CAUSAL:
-            high = tl.minimum(high, first + ROWS)
-        # within the reach weights are stored, not summed, so these few tiles are recomputed, now normalised
-        for start in range(low, high, COLUMNS):
-            j = start + tl.arange(0, COLUMNS)
-            k = _rows(K, j * heads, j, tokens, D, WIDTH)
-            logits = _logits(q, k, KeyTerm, Mask, pair, heads, at_i, i, j, tokens, NEAR, REACH, CAUSAL, PRECISION)
-            weights = tl.exp(logits - normaliser[:, None])
-            if DROPOUT > 0:
-                weights *= _kept(Seed, pair, i, j, tokens, DROPOUT)
-            _store_near(ByDistance, weights, at_i, i, j, tokens, REACH)
+        _store_near_weights(
+            q, K, KeyTerm, Mask, Seed, ByDistance, normaliser, pair, first, tokens, heads, at_i, i,
+            REACH, CAUSAL, DROPOUT, D, WIDTH, ROWS, COLUMNS, PRECISION,
+        )  # fmt: skip
+
+
+@triton.jit
+def _store_near_weights(
+    q, K, KeyTerm, Mask, Seed, ByDistance, normaliser, pair, first, tokens, heads, at_i, i,
+    REACH: tl.constexpr, CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Store the weights within the reach, which are not summed: these few tiles are recomputed, now normalised."""
+    low, high = _seen(NEAR, first, tokens, REACH, CAUSAL, ROWS, COLUMNS)
+    for start in range(low, high, COLUMNS):
+        j = start + tl.arange(0, COLUMNS)
+        k = _rows(K, j * heads, j, tokens, D, WIDTH)
+        logits = _logits(q, k, KeyTerm, Mask, pair, heads, at_i, i, j, tokens, NEAR, REACH, CAUSAL, PRECISION)
+        weights = tl.exp(logits - normaliser[:, None])
+        if DROPOUT > 0:
+            weights *= _kept(Seed, pair, i, j, tokens, DROPOUT)
+        _store_near(ByDistance, weights, at_i, i, j, tokens, REACH)
 
 
 @triton.jit
@@ -158,9 +166,7 @@ def backward_queries(
     right = tl.zeros((ROWS,), tl.float32)
     grad_q = tl.zeros((ROWS, WIDTH), tl.float32)
     for part in tl.static_range(2 if CAUSAL else 3):
-        low, high = _bounds(part, first, tokens, REACH, ROWS, COLUMNS)
-        if CAUSAL:
-            high = tl.minimum(high, first + ROWS)
+        low, high = _seen(part, first, tokens, REACH, CAUSAL, ROWS, COLUMNS)
         for start in range(low, high, COLUMNS):
             j = start + tl.arange(0, COLUMNS)
             at_j = j * heads
@@ -212,10 +218,7 @@ def backward_keys(
     grad_k = tl.zeros((COLUMNS, WIDTH), tl.float32)
     grad_v = tl.zeros((COLUMNS, WIDTH), tl.float32)
     for part in tl.static_range(2 if CAUSAL else 3):
-        # the keys before a query are to its left: the parts are mirrored
-        low, high = _bounds(2 - part, first, tokens, REACH, COLUMNS, ROWS)
-        if CAUSAL:
-            low = tl.maximum(low, first // ROWS * ROWS)
+        low, high = _seeing(part, first, tokens, REACH, CAUSAL, ROWS, COLUMNS)
         for start in range(low, high, ROWS):
             i = start + tl.arange(0, ROWS)
             at_i = i * heads
@@ -256,6 +259,30 @@ def _bounds(part: tl.constexpr, first, tokens, REACH: tl.constexpr, OWN: tl.cons
         low, high = near, after
     else:
         low, high = after, after * 0 + tokens
+    return low, high
+
+
+@triton.jit
+def _seen(
+    part: tl.constexpr, first, tokens,
+    REACH: tl.constexpr, CAUSAL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Start and end of the blocks of keys in a part that the ROWS queries from first may see."""
+    low, high = _bounds(part, first, tokens, REACH, ROWS, COLUMNS)
+    if CAUSAL:
+        high = tl.minimum(high, first + ROWS)
+    return low, high
+
+
+@triton.jit
+def _seeing(
+    part: tl.constexpr, first, tokens,
+    REACH: tl.constexpr, CAUSAL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Start and end of the blocks of queries that may see the COLUMNS keys from first, and have them in a part."""
+    low, high = _bounds(2 - part, first, tokens, REACH, COLUMNS, ROWS)  # keys before a query are to its left: mirrored
+    if CAUSAL:
+        low = tl.maximum(low, first // ROWS * ROWS)
     return low, high
 
 
