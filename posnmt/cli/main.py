@@ -117,7 +117,12 @@ def _part(part: dict[str, Any]) -> str:
     "--out", type=click.Path(path_type=Path), help="folder of stores; default: data.store, or the user's cache"
 )
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="a setting that wins over the file")
-def prepare(config: Path, out: Path | None, settings: tuple[str, ...]) -> None:
+@click.option(
+    "--check",
+    is_flag=True,
+    help="also check what training checks at its start: the store, dev BLEU, the memory of the largest batch",
+)
+def prepare(config: Path, out: Path | None, settings: tuple[str, ...], check: bool) -> None:
     """Prepare text as a memory-mapped store; prints a table of kept and dropped pairs, and the store's path.
 
     \b
@@ -127,11 +132,19 @@ def prepare(config: Path, out: Path | None, settings: tuple[str, ...]) -> None:
 
     from posnmt.data.prepare import prepare as make
     from posnmt.data.prepare import table
+    from posnmt.data.suspicions import warnings
     from posnmt.progress import Display
-    from posnmt.train.choose import Written, for_preparing
+    from posnmt.train.checks import check_all
+    from posnmt.train.choose import Written, for_preparing, for_training
 
     with Display() as display:
-        store = make(for_preparing(Written.from_file(config, settings), display.say).config, out, display.say)
+        complete = for_training if check else for_preparing
+        whole = complete(Written.from_file(config, settings), display.say).config
+        store = make(whole, out, display.say)
+        for sentence in warnings(store, whole):
+            display.say(f"warning: {sentence}")
+        if check:
+            check_all(whole, store, display)
     Console(stderr=True).print(table(store))
     click.echo(str(store.folder))
 

@@ -24,7 +24,7 @@ class Account:
     """The counts of a split, or of a part of it.
 
     Attributes:
-        read, kept, kept_too_long: pairs; the last are kept although longer than `data.max_length`.
+        read, kept, kept_too_long, copies: pairs; kept although longer than `data.max_length`; with equal sides.
         dropped: pairs for each of `REASONS`.
         subwords, unknown, longest: of the source and the target of kept pairs.
     """
@@ -32,6 +32,7 @@ class Account:
     read: int = 0
     kept: int = 0
     kept_too_long: int = 0
+    copies: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     subwords: list[int] = field(default_factory=lambda: [0, 0])
     unknown: list[int] = field(default_factory=lambda: [0, 0])
@@ -42,6 +43,7 @@ class Account:
         self.read += part.read
         self.kept += part.kept
         self.kept_too_long += part.kept_too_long
+        self.copies += part.copies
         self.dropped.update(part.dropped)
         for side in (0, 1):
             self.subwords[side] += part.subwords[side]
@@ -52,6 +54,7 @@ class Account:
         """The counts in the form of the manifest."""
         dropped = {reason: self.dropped[reason] for reason in REASONS}
         books = {"read": self.read, "kept": self.kept, "dropped": dropped, "kept_too_long": self.kept_too_long}
+        books["copies"] = self.copies
         for side, name in enumerate(("source", "target")):
             names = {"subwords": self.subwords, "unknown": self.unknown, "longest": self.longest}
             books[name] = {measure: values[side] for measure, values in names.items()}
@@ -87,7 +90,8 @@ class EncodeChunk:
         reasons, too_long = self._reasons(chunk, source, target)
         kept = reasons == 0
         rows = np.flatnonzero(kept)
-        account = Account(len(kept), len(rows), int(too_long[kept].sum()))
+        copies = sum(chunk.sources[row].strip() == chunk.targets[row].strip() for row in rows.tolist())
+        account = Account(len(kept), len(rows), int(too_long[kept].sum()), copies)
         columns = [pa.array(np.asarray(chunk.lines, dtype=np.int64)[rows])]
         columns.append(_strings(chunk.documents, rows))
         for side, (ids, lengths) in enumerate(sides):

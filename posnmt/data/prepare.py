@@ -28,7 +28,8 @@ from posnmt.config.yaml import expand
 from posnmt.data.corpus import BYTE_ORDER_MARK, Chunk, Findings, TextFile, corpus_files, read_chunks
 from posnmt.data.encode import REASONS, Account, EncodeChunk
 from posnmt.data.learn import Files, Report, all_files, learn, text_folder, with_progress
-from posnmt.data.store import FORMAT, SplitWriter, Store
+from posnmt.data.store import FORMAT, Split, SplitWriter, Store, digests
+from posnmt.data.suspicions import signs
 from posnmt.data.text import TextPipeline, text_hash
 from posnmt.errors import UserError, existing_file, raise_all
 from posnmt.files import PARTIAL, Digests, commit_folder, locked
@@ -118,11 +119,13 @@ def _make(config: Config, inputs: Inputs, key: str, folder: Path, processes: int
             "inputs": [_input(file, inputs.hashes[file], findings) for file in all_files(files)],
             "vocabulary": {"source": text.source.size, "target": text.target.size, "shared": text.shared},
             "splits": splits,
+            "signs": signs({name: Split(building / f"{name}.arrow") for name in splits}, files),
             "versions": _versions(config),
         }
         if _signatures(files) != inputs.signatures:
             raise UserError("an input file changed while it was being prepared", "data", "prepare again")
         text.save(building / "text")
+        manifest["files"] = digests(building)
         content = json.dumps(manifest, ensure_ascii=False, indent=2) + "\n"
         (building / "manifest.json").write_text(content, encoding="utf-8", newline="\n")
         commit_folder(building, folder)

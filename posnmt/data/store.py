@@ -8,6 +8,7 @@ except the last, so that row i is located in constant time.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,12 @@ from numpy.typing import NDArray
 
 from posnmt.data.text import TextPipeline
 from posnmt.errors import UserError
+from posnmt.files import sha256_of
 
 FORMAT = 1
 ROWS = 8192
+
+Ids = tuple[NDArray[np.int32], NDArray[np.int64]]
 
 # The original text is stored for dev only, where BLEU needs it.
 SCHEMA = pa.schema(
@@ -108,6 +112,10 @@ class Split:
         target, target_starts = self._target[batch]
         return source[starts[row] : starts[row + 1]], target[target_starts[row] : target_starts[row + 1]]
 
+    def record_batches(self) -> Iterator[tuple[Ids, Ids]]:
+        """Source and target of up to `ROWS` pairs at a time: ids [tokens], and the start of each pair [rows + 1]."""
+        return zip(self._source, self._target, strict=True)
+
     def target_counts(self, size: int) -> NDArray[np.int64]:
         """How often each of `size` subwords occurs in the targets, int64 [size]; bos and eos are not in them."""
         counts = np.zeros(size, dtype=np.int64)
@@ -177,6 +185,28 @@ class Store:
             raise UserError(f"store of format {version}; this version reads format {FORMAT}", path, "prepare it again")
         return cls(folder, manifest, TextPipeline.load(folder / "text"))
 
+    def verify(self) -> None:
+        """Check that every file is as it was written.
+
+        Stores that were prepared before files had digests are checked for ids that are not in the vocabulary.
+
+        Raises:
+            UserError: the store is damaged; the files that are.
+        """
+        digests = self.manifest.get("files", {})
+        damaged = [name for name, digest in digests.items() if _digest(self.folder / name) != digest]
+        sizes = self.text.source.size, self.text.target.size
+        for name in self.splits if not digests else ():
+            sides = zip(*self.split(name).record_batches(), strict=True)
+            for size, side in zip(sizes, sides, strict=True):
+                if any(ids.max(initial=0) >= size or ids.min(initial=0) < 0 for ids, _ in side):
+                    damaged.append(f"{name}.arrow")
+        if damaged:
+            raise UserError(
+                f"the store is damaged: {', '.join(dict.fromkeys(damaged))} is not what was written", self.folder,
+                "delete this folder and prepare it again",
+            )  # fmt: skip
+
     @property
     def splits(self) -> list[str]:
         """The names of the splits: train, and dev if there is one."""
@@ -195,12 +225,26 @@ class Store:
         return self._splits[name]
 
 
-def _ids(batch: pa.RecordBatch, side: str) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of all files in the folder of a new store, by their paths in it."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): sha256_of(path) for path in files}
+
+
+def _digest(path: Path) -> str | None:
+    """SHA-256 of a file; None where it cannot be read."""
+    try:
+        return sha256_of(path)
+    except OSError:
+        return None
+
+
+def _ids(batch: pa.RecordBatch, side: str) -> Ids:
     """All ids of a side of a record batch [tokens], and the start of each row in them [rows + 1]; views."""
     column = batch.column(side)
     return column.values.to_numpy(zero_copy_only=True), column.offsets.to_numpy(zero_copy_only=True)
 
 
-def _lengths(side: list[tuple[NDArray[np.int32], NDArray[np.int64]]]) -> NDArray[np.int32]:
+def _lengths(side: list[Ids]) -> NDArray[np.int32]:
     """The lengths of all rows of a side, int32 [N]."""
     return np.concatenate([np.diff(starts) for _, starts in side]).astype(np.int32)

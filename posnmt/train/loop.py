@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from posnmt.config.schema import Config
 from posnmt.data.prepare import dropped, prepare
+from posnmt.data.suspicions import warnings
 from posnmt.errors import UserError
 from posnmt.files import replacing
 from posnmt.interrupt import Interrupted, StopSignal
@@ -32,6 +33,7 @@ from posnmt.progress import Display, duration
 from posnmt.resolve import resumed
 from posnmt.run import Run, claimed, is_unfinished, refuse_existing, refuse_other_config, refuse_other_text
 from posnmt.train.checkpoint import MODEL, Checkpoints, load_checkpoint, optimizer_tensors
+from posnmt.train.checks import check_before, try_largest_batch
 from posnmt.train.device import make_fabric
 from posnmt.train.doubts import doubts
 from posnmt.train.evaluate import describe, evaluate, selection_score
@@ -80,7 +82,7 @@ def train(
     fabric = make_fabric(config.train)
     display.hush(not fabric.is_global_zero)
     store = _prepared(config, fabric, display, begun)
-    for sentence in dropped(store):
+    for sentence in (*dropped(store), *(f"warning: {sign}" for sign in warnings(store, config))):
         display.say(sentence)
     if not fabric.is_global_zero:
         return _train(config, out, resume, fabric, store, display, about or {})
@@ -128,6 +130,7 @@ def _train(
             "warning: this processor has no bf16 instructions and emulates them; train.precision: auto is faster"
         )
     display.say(f"{size}, {place}" + (f", resuming after step {progress.step:,}" if resume else ""))
+    try_largest_batch(updater, config.train)
     if not config.data.has_dev:
         display.say("there is no dev corpus to choose a checkpoint by, so the model is the last checkpoint")
     training = Training(fabric, config, run, store, updater, checkpoints, progress, display)
@@ -386,10 +389,12 @@ def _prepared(config: Config, fabric: Fabric, display: Display, begun: Run | Non
     """The prepared store: built by the first process if it is missing, then opened by the others.
 
     Raises:
-        UserError: the run to resume was started on another store.
+        UserError: the run to resume was started on another store; the store is damaged; dev cannot be measured.
     """
     check = None if begun is None else partial(refuse_other_text, begun)
     store = prepare(config, report=display.say, check=check) if fabric.is_global_zero else None
+    if store is not None:
+        check_before(config, store)
     fabric.barrier()
     return store or prepare(config)
 

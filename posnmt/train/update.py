@@ -120,6 +120,12 @@ class Updater:
         self._wrapped_optimizer.zero_grad(set_to_none=True)
         return outcome
 
+    def rehearse(self, numbers: NDArray[np.int64]) -> None:
+        """Compute the gradient of a batch as an update does, and throw it away."""
+        seed = (self.config.train.seed, 0, self._fabric.global_rank, 0)
+        self._gradients.add([self.corpus.pair(int(number)) for number in numbers], 1 / len(numbers), seed, True)
+        self._wrapped_optimizer.zero_grad(set_to_none=True)
+
     def close(self) -> None:
         """Let the threads that compute gradients go."""
         self._gradients.close()

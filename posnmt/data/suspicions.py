@@ -1,0 +1,122 @@
+"""Signs that the files of a corpus are not what they should be: dev pairs in train, copied sources, exchanged sides.
+
+They are counted once, when a corpus is prepared, and stand in the manifest as `signs`; every training prints them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posnmt.config.schema import Config
+from posnmt.config.writing import EXAMPLES
+from posnmt.data.corpus import Findings, read_chunks
+from posnmt.data.survey import language_of
+
+if TYPE_CHECKING:
+    from posnmt.data.corpus import TextFile
+    from posnmt.data.store import Split, Store
+
+OVERLAP = 0.01
+"""The share of dev that may be in train without a word."""
+
+COPIES = 0.1
+"""The share of pairs that may have equal sides without a word."""
+
+MARGIN = 0.2
+"""Nats of a pair of characters by which the other side must fit better; English and German differ by 0.5 to 1."""
+
+Sides = tuple[Sequence[str], Sequence[str]]
+
+
+def signs(splits: dict[str, Split], files: dict[str, dict[str, TextFile]]) -> dict[str, Any]:
+    """What is counted in the finished splits and in the first lines of the input files, for the manifest."""
+    counted: dict[str, Any] = {}
+    if "dev" in splits:
+        counted["dev_pairs_in_train"] = overlap(splits["dev"], splits["train"])
+    if "dev" in files:
+        counted["exchanged"] = exchanged(_first_lines(files["train"]), _first_lines(files["dev"]))
+    return counted
+
+
+def warnings(store: Store, config: Config) -> list[str]:
+    """A sentence for each sign that the corpus of a training is not what it should be."""
+    sentences, manifest, data = [], store.manifest, config.data
+    counted, splits = manifest.get("signs", {}), manifest["splits"]
+    again = counted.get("dev_pairs_in_train", 0)
+    if again > OVERLAP * splits.get("dev", {}).get("kept", math.inf):
+        sentences.append(
+            f"{again:,} of {splits['dev']['kept']:,} dev pairs are training pairs as well: dev scores are too good"
+        )
+    for name, split in splits.items():
+        if split.get("copies", 0) > COPIES * split["kept"]:
+            sentences.append(
+                f"{name}: the target is a copy of the source in {split['copies']:,} of {split['kept']:,} pairs"
+            )
+    if counted.get("exchanged"):
+        sentences.append(
+            "dev's source looks like the target of the training text, and the reverse: are the files of dev exchanged?"
+        )
+    named = tuple(language_of((name,)) for name in (data.train.source, data.train.target))
+    written = (data.source_language, data.target_language)
+    if None not in written and named == written[::-1] and named[0] != named[1]:
+        sentences.append(
+            f"by their names the files are {named[0]} and {named[1]}, and data.source_language and .target_language are"
+            f" {written[0]} and {written[1]}"
+        )
+    return sentences
+
+
+def overlap(some: Split, many: Split) -> int:
+    """How many pairs of a split are in another one, with the same subwords on both sides."""
+    return int(np.isin(fingerprints(some), fingerprints(many)).sum())
+
+
+def fingerprints(split: Split) -> NDArray[np.uint64]:
+    """A 64-bit hash of the subwords of each pair, [N]."""
+    parts = [
+        _hashes(*source) * np.uint64(0x9E3779B97F4A7C15) + _hashes(*target) for source, target in split.record_batches()
+    ]
+    return np.concatenate(parts)
+
+
+def _hashes(ids: NDArray[np.int32], starts: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Σ g(id_i) · b^i modulo 2^64 of each row, b odd; rows are not empty."""
+    ids, starts = ids[starts[0] : starts[-1]], starts - starts[0]
+    lengths = np.diff(starts)
+    powers = np.cumprod(np.full(int(lengths.max()), 0xD1342543DE82EF95, dtype=np.uint64))
+    places = np.arange(len(ids)) - np.repeat(starts[:-1], lengths)
+    mixed = (ids.astype(np.uint64) + np.uint64(1)) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(29)
+    return np.add.reduceat(mixed * powers[places], starts[:-1])
+
+
+def exchanged(train: Sides, dev: Sides) -> bool:
+    """Whether each side of dev looks more like the other side of the training text, by pairs of characters."""
+    learned = [_bigrams(side) for side in train]
+    likelihoods = [[_likelihood(_bigrams(side), each) for each in learned] for side in dev]
+    return all(likelihoods[side][1 - side] > likelihoods[side][side] + MARGIN for side in (0, 1))
+
+
+def _bigrams(lines: Iterable[str]) -> Counter[str]:
+    return Counter(first + second for line in lines for first, second in pairwise(line))
+
+
+def _likelihood(counts: Counter[str], learned: Counter[str]) -> float:
+    """The mean log-likelihood of pairs of characters by the frequencies of others; an unseen pair counts once."""
+    total = learned.total() + len(learned) + 1
+    return sum(count * math.log((learned[pair] + 1) / total) for pair, count in counts.items()) / max(1, counts.total())
+
+
+def _first_lines(files: dict[str, TextFile]) -> Sides:
+    """The first lines of both sides of a corpus."""
+    chunks = read_chunks(files, Findings(accept=("empty", "crlf")))
+    pairs = islice(((s, t) for chunk in chunks for s, t in zip(chunk.sources, chunk.targets, strict=True)), EXAMPLES)
+    source, target = zip(*pairs, strict=True)
+    return source, target

@@ -1,0 +1,102 @@
+"""What is checked before the first update, so that it does not fail after hours: measures, the store, memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from posnmt.config.schema import Config, Train
+from posnmt.errors import UserError
+from posnmt.progress import Display
+from posnmt.train.evaluate import bleu
+
+if TYPE_CHECKING:
+    from posnmt.data.batch import BatchPlan
+    from posnmt.data.store import Store
+    from posnmt.train.update import Updater
+
+
+def check_before(config: Config, store: Store) -> None:
+    """Check a training's store and that dev can be measured.
+
+    Raises:
+        UserError: files of the store are damaged; the tokeniser of dev BLEU is not installed.
+    """
+    store.verify()
+    if config.data.has_dev and config.train.dev_bleu:
+        check_bleu(config.train.bleu_tokenizer)
+
+
+def check_bleu(tokenizer: str) -> None:
+    """Measure BLEU once.
+
+    Raises:
+        UserError: sacreBLEU's tokeniser is not installed.
+    """
+    try:
+        bleu(["one"], ["one"], tokenizer)
+    except (ImportError, RuntimeError, OSError, ValueError) as error:  # as sacreBLEU or the segmenter reports it
+        reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise UserError(
+            f"BLEU on dev cannot be computed with the tokeniser {tokenizer}: {reason}", "train.bleu_tokenizer",
+            "for ja-mecab: pip install 'posnmt[ja]'; or choose char, or train.dev_bleu: false",
+        ) from None  # fmt: skip
+
+
+def try_largest_batch(updater: Updater, settings: Train) -> None:
+    """Compute the gradient of the largest batch, and throw it away.
+
+    Raises:
+        UserError: it does not fit the memory.
+    """
+    numbers, tokens = largest_batch(updater.plan)
+    try:
+        updater.rehearse(numbers)
+    except (MemoryError, RuntimeError) as error:
+        if not _is_of_memory(error):
+            raise
+        raise UserError(
+            f"the memory is too small for the largest batch of {len(numbers):,} pairs, {tokens:,} padded tokens",
+            "train.batch",
+            f"lower train.batch (now {settings.batch:,} {settings.batch_unit}) and raise train.accumulate, lower"
+            " data.max_length, or choose a smaller model",
+        ) from None
+
+
+def largest_batch(plan: BatchPlan) -> tuple[NDArray[np.int64], int]:
+    """The pairs of the batch of the first pass with the most padded tokens, and their number, end symbols included."""
+    sources, targets = plan.pairs.source_lengths, plan.pairs.target_lengths
+
+    def padded(numbers: NDArray[np.int64]) -> int:
+        return len(numbers) * (int(sources[numbers].max()) + int(targets[numbers].max()) + 2)
+
+    numbers = max(plan.epoch(0), key=padded)
+    return numbers, padded(numbers)
+
+
+def _is_of_memory(error: Exception) -> bool:
+    """Whether an error says that there is not enough memory; on a CPU, PyTorch has no class of its own for it."""
+    named = isinstance(error, (MemoryError, torch.OutOfMemoryError))
+    return named or any(words in str(error) for words in ("can't allocate memory", "not enough memory"))
+
+
+def check_all(config: Config, store: Store, display: Display) -> None:
+    """What a training checks at its start, without training: `posnmt prepare --check`.
+
+    Raises:
+        UserError: the first fault.
+    """
+    from posnmt.train.device import make_fabric
+    from posnmt.train.update import Updater
+
+    check_before(config, store)
+    updater = Updater(config, store, make_fabric(config.train))
+    try:
+        try_largest_batch(updater, config.train)
+    finally:
+        updater.close()
+    numbers, tokens = largest_batch(updater.plan)
+    display.say(f"the largest batch fits: {len(numbers):,} pairs, {tokens:,} padded tokens")

@@ -1,0 +1,126 @@
+"""Signs that the files of a corpus are exchanged, copied or shared with dev, and files of a store that are damaged."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from prepare_case import SOURCE, TARGET, configure, write
+
+from posnmt.data.prepare import prepare
+from posnmt.data.store import Split, Store
+from posnmt.data.suspicions import exchanged, fingerprints, overlap, warnings
+from posnmt.errors import UserError
+
+
+def corpus(folder, train=(SOURCE, TARGET), dev=(SOURCE[:20], TARGET[:20]), **data):
+    for split, sides in (("train", train), ("dev", dev)):
+        for language, lines in zip(("en", "de"), sides, strict=True):
+            write(folder, f"{split}.{language}", lines)
+    return configure(folder, **data)
+
+
+FRESH = [f"{line} again" for line in SOURCE[:20]], [f"wieder {line}" for line in TARGET[:20]]
+
+
+def test_a_sound_corpus_has_no_signs(tmp_path):
+    config = corpus(tmp_path, dev=FRESH)
+    store = prepare(config)
+    assert store.manifest["signs"] == {"dev_pairs_in_train": 0, "exchanged": False}
+    assert warnings(store, config) == []
+
+
+def test_dev_pairs_in_train_are_counted_as_pairs(tmp_path):
+    """Two pairs are in train; one has a source of train with another translation."""
+    sources = [*FRESH[0][:17], *SOURCE[3:5], SOURCE[7]]
+    targets = [*FRESH[1][:17], *TARGET[3:5], TARGET[8]]
+    config = corpus(tmp_path, dev=(sources, targets))
+    store = prepare(config)
+    assert store.manifest["signs"]["dev_pairs_in_train"] == 2
+    assert warnings(store, config) == ["2 of 20 dev pairs are training pairs as well: dev scores are too good"]
+
+
+def test_fingerprints_differ_where_pairs_do(tmp_path):
+    """Over the limits of record batches; the order of subwords, the side and the ends of lines count."""
+    drawn = random.Random(1)
+    words = ["a", "b", "c"]
+    sources = [" ".join(drawn.choices(words, k=drawn.randint(1, 6))) for _ in range(9000)]
+    targets = [" ".join(drawn.choices(words, k=drawn.randint(1, 6))) for _ in range(9000)]
+    config = corpus(tmp_path, (sources, targets), (sources[-3:], targets[-3:]))
+    config = config.model_copy(update={"subword": config.subword.model_copy(update={"vocabulary": 7})})
+    train = prepare(config).split("train")
+    pairs = [tuple(map(bytes, train.pair(index))) for index in range(len(train))]
+    hashes = fingerprints(train)
+    assert hashes.dtype == np.uint64
+    assert len(set(hashes.tolist())) == len(set(pairs)) < len(pairs)
+    assert overlap(prepare(config).split("dev"), train) == 3
+
+
+def test_copies_are_counted(tmp_path):
+    mixed = [SOURCE[number] if number % 4 == 0 else target for number, target in enumerate(TARGET)]
+    long = [" ".join(SOURCE)]  # a copy that is dropped
+    config = corpus(tmp_path, (SOURCE + long, mixed + long), FRESH, max_length=100)
+    store = prepare(config)
+    assert store.manifest["splits"]["train"]["copies"] == 75
+    assert warnings(store, config) == ["train: the target is a copy of the source in 75 of 300 pairs"]
+
+
+def test_exchanged_files_of_dev(tmp_path):
+    config = corpus(tmp_path, dev=FRESH[::-1])
+    store = prepare(config)
+    [sentence] = warnings(store, config)
+    assert sentence.startswith("dev's source looks like the target of the training text")
+    assert not exchanged((SOURCE, TARGET), FRESH)
+    assert not exchanged((SOURCE, SOURCE), (SOURCE[:20], SOURCE[20:40])), "one language on both sides"
+    assert not exchanged((SOURCE, TARGET), (TARGET[:20], TARGET[:20])), "one side alone"
+
+
+def test_names_that_contradict_the_languages(tmp_path):
+    config = corpus(tmp_path, dev=FRESH, source_language="de", target_language="en")
+    [sentence] = warnings(prepare(config), config)
+    assert sentence.startswith("by their names the files are en and de, and")
+    config = corpus(tmp_path, dev=FRESH, source_language="en", target_language="de")
+    assert warnings(prepare(config), config) == []
+
+
+def test_no_flipped_byte_is_trained_on(tmp_path):
+    store = prepare(corpus(tmp_path, dev=FRESH))
+    files = [path for path in store.folder.rglob("*") if path.is_file() and path.name != "manifest.json"]
+    assert {path.name for path in files} >= {"train.arrow", "dev.arrow", "dropped.tsv"}
+    drawn = random.Random(1)
+    for path in files:
+        sound = path.read_bytes()
+        for place in drawn.sample(range(len(sound)), min(4, len(sound))):
+            damaged = bytearray(sound)
+            damaged[place] ^= 1 << drawn.randrange(8)
+            path.write_bytes(damaged)
+            with pytest.raises(UserError, match=rf"{path.name}.*prepare (it|the store) again"):
+                Store.open(store.folder).verify()
+        path.write_bytes(sound)
+    Store.open(store.folder).verify()
+    files[0].unlink()
+    with pytest.raises(UserError, match=files[0].name):
+        store.verify()
+
+
+def test_a_store_without_digests_is_checked_for_unknown_ids(tmp_path, monkeypatch):
+    store = prepare(corpus(tmp_path, dev=FRESH))
+    del store.manifest["files"]
+    store.verify()
+    batches = Split.record_batches
+
+    def with_a_large_id(split):
+        for (source, starts), target in batches(split):
+            yield (np.where(np.arange(len(source)) == 5, store.text.source.size, source), starts), target
+
+    monkeypatch.setattr(Split, "record_batches", with_a_large_id)
+    with pytest.raises(UserError, match=r"damaged: train\.arrow, dev\.arrow"):
+        store.verify()
+
+
+def test_what_earlier_versions_prepared_has_no_signs(tmp_path):
+    config = corpus(tmp_path)
+    store = prepare(config)
+    del store.manifest["signs"], store.manifest["splits"]["train"]["copies"]
+    assert warnings(store, config) == []

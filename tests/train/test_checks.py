@@ -1,0 +1,115 @@
+"""What a training checks before its first update: dev BLEU, the store, the memory of the largest batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from training_case import assert_same, weights
+
+import commands
+import corpus
+from posnmt.data.prepare import prepare
+from posnmt.errors import UserError
+from posnmt.resolve import load
+from posnmt.train import loop
+from posnmt.train.checks import check_bleu, largest_batch
+from posnmt.train.loop import train
+from posnmt.train.update import Updater, batch_plan, training_pairs
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return corpus.make(tmp_path_factory.mktemp("corpus"), pairs=60)
+
+
+def refused(config, out):
+    """The fault with which a training ends before it has a run folder."""
+    with pytest.raises(UserError) as raised:
+        train(config, out)
+    assert not (out / "metrics.jsonl").exists()
+    return str(raised.value)
+
+
+def test_a_tokeniser_that_is_missing_ends_the_run_at_once(path, tmp_path, monkeypatch):
+    """Where the import of MeCab fails, sacreBLEU has None in its place."""
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
+    fault = refused(load(path, ["train.bleu_tokenizer=ja-mecab"]), tmp_path / "run")
+    assert "BLEU on dev cannot be computed with the tokeniser ja-mecab" in fault
+    assert "posnmt[ja]" in fault
+
+
+@pytest.mark.parametrize("tokenizer", ["13a", "char", "zh", "none", "intl", "ja-mecab"])
+def test_tokenisers_that_are_installed(tokenizer):
+    check_bleu(tokenizer)
+
+
+def test_a_damaged_store_ends_the_run(path, tmp_path):
+    config = load(path, [f"data.store={tmp_path}"])
+    place = prepare(config).folder / "train.arrow"
+    content = bytearray(place.read_bytes())
+    content[len(content) // 2] ^= 1
+    place.write_bytes(content)
+    assert "train.arrow is not what was written" in refused(config, tmp_path / "run")
+
+
+def test_the_largest_batch_is_that_with_the_most_padded_tokens(path):
+    config = load(path)
+    pairs = training_pairs(config, prepare(config))
+    plan = batch_plan(config, pairs)
+    numbers, tokens = largest_batch(plan)
+    shapes = []
+    for each in plan.epoch(0):
+        sides = zip(*(pairs.pair(int(number)) for number in each), strict=True)
+        shapes.append(sum(len(each) * (max(map(len, side)) + 1) for side in sides))
+    assert tokens == max(shapes)
+    assert any(np.array_equal(numbers, each) for each in plan.epoch(0))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4000 bytes"),
+        MemoryError(),
+    ],
+)
+def test_a_batch_that_is_too_large_ends_the_run(error, path, tmp_path, monkeypatch):
+    def rehearse(self, numbers):
+        raise error
+
+    monkeypatch.setattr(Updater, "rehearse", rehearse)
+    fault = refused(load(path), tmp_path / "run")
+    assert "the memory is too small for the largest batch" in fault
+    assert "lower train.batch (now 300 tokens)" in fault
+
+
+def test_an_error_that_is_not_of_memory_is_kept(path, tmp_path, monkeypatch):
+    def rehearse(self, numbers):
+        raise RuntimeError("shapes differ")
+
+    monkeypatch.setattr(Updater, "rehearse", rehearse)
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        train(load(path), tmp_path / "run")
+
+
+def test_trying_a_batch_changes_nothing(path, tmp_path, monkeypatch):
+    """The losses are those of a run that tried none; the gradient that is tried is that of an update."""
+    config = load(path)
+    tried = train(config, tmp_path / "tried")
+    monkeypatch.setattr(loop, "try_largest_batch", lambda updater, settings: None)
+    alone = train(config, tmp_path / "alone")
+    assert_same(weights(tried.folder), weights(alone.folder))
+
+
+def test_prepare_checks_all_of_it(path, tmp_path):
+    out, err = commands.run("prepare", path, "--check", "--set", "train.batch=5")
+    assert "the largest batch fits: 1 pairs" in err
+    place = Path(out.strip()) / "train.arrow"
+    sound = place.read_bytes()
+    place.write_bytes(sound[:1000] + bytes([sound[1000] ^ 1]) + sound[1001:])
+    [fault] = commands.refused("prepare", path, "--check", "--set", "train.batch=5")
+    assert "the store is damaged: train.arrow" in fault
+    place.write_bytes(sound)
