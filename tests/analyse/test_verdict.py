@@ -75,7 +75,7 @@ def test_p_is_corrected_for_the_number_of_pairs():
     generator = np.random.default_rng(1)
     rows = generator.integers(1, 20, (60, 3, 4)).astype(float)
     additive = Additive(rows, {"ter": slice(0, 2)})  # edits, reference words: a lower score is better
-    result = verdict(additive, ["a", "b", "c"], np.arange(1, 61), TrainedLengths(), "words", QUICK)
+    result = verdict(additive, {"a": [0], "b": [1], "c": [2]}, np.arange(1, 61), TrainedLengths(), "words", QUICK)
     [group] = result["groups"]
     scores = list(group["scores"].values())
     best = int(np.argmin(scores))

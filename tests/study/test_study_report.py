@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import pytest
 from study_report_case import FAILED, Page, made_runs, made_study
 
+from posnmt.report.grid import Cell, Grid, Head, Row, Sheet
+from posnmt.report.latex_sheet import to_latex
 from posnmt.study import published
-from posnmt.study.grid import Cell, Grid, Head, Row, Sheet
-from posnmt.study.latex import to_latex
 from posnmt.study.layout import Table
 from posnmt.study.load import load, shipped
 from posnmt.study.marks import agreed, signs

@@ -5,6 +5,8 @@ const PAGE = 20;
 const LONG = 3_000;
 const TYPING_PAUSE = 150; // milliseconds
 const ADDRESS = "#examples?";
+// The direction that an order begins with; that of the others is ascending.
+const DESCENDING = ["difference", "disagreement"];
 
 const browser = document.getElementById("browser");
 
@@ -32,6 +34,9 @@ class ExampleBrowser {
     let waiting;
     this.form.addEventListener("input", ({ target }) => {
       if (target.id === "example-bin") this.takeBin(target.value);
+      if (target.name === "order") {
+        this.form.elements.direction.value = DESCENDING.includes(target.value) ? "descending" : "ascending";
+      }
       clearTimeout(waiting);
       const typed = target.type === "search" || target.type === "number";
       waiting = setTimeout(() => this.search(), typed ? TYPING_PAUSE : 0);
@@ -218,6 +223,8 @@ async function openBrowser() {
 
 if (browser) {
   browser.hidden = false;
+  // On a phone the controls would fill the first screen.
+  if (matchMedia("(max-width: 40rem)").matches) browser.querySelector(".folding").open = false;
   linkBins();
   // The sentences are unpacked when they are about to be seen.
   const about = new IntersectionObserver(
