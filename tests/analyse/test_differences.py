@@ -24,7 +24,7 @@ def additive():
 
 
 def compared(additive, groups):
-    sums = np.stack([additive.rows.sum(axis=0), *(additive.rows[GROUPS == each].sum(axis=0) for each in range(2))])
+    sums = np.stack([additive.rows.sum(axis=0), *(additive.rows[each == GROUPS].sum(axis=0) for each in range(2))])
     values, resampled = additive.measure(sums), resampled_measures(additive, GROUPS, 2, 500, 1)
     return differences(values, resampled, groups), values, resampled
 
