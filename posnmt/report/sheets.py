@@ -41,7 +41,7 @@ def ranked(results: dict[str, Any]) -> list[Line]:
 
 
 def overall(results: dict[str, Any]) -> Sheet:
-    """A row for each system, the best first, with intervals or the spread over seeds, and marks against the first one."""
+    """A row for each system, the best first, with intervals or the spread over seeds, and marks against the first."""
     baseline, measures = lines_of(results)[0], measures_of(results)
     rows = []
     for line in ranked(results):

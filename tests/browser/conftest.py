@@ -36,6 +36,8 @@ HTML_TEXT = "<script>alert('ran')</script> & <b>bold</b> </script> {{ 7 * 7 }} \
 # Sentence 5 has HTML, 6 is very long, and the first system gives nothing for 7.
 HTML_ROW, LONG_ROW, EMPTY_ROW = 4, 5, 6
 SENTENCES = 70
+# The address of the sentences in the order of the text.
+NUMBERED = "#examples?order=number&direction=ascending"
 
 
 def texts(sentences=SENTENCES, systems=3, seed=5):
@@ -130,7 +132,7 @@ def open_page(chromium):
 def open_examples(open_page, report):
     """A function: what follows the page's address → the page with its sentences unpacked."""
 
-    def open_examples(fragment="", path=report, **settings):
+    def open_examples(fragment=NUMBERED, path=report, **settings):
         page = open_page(path, fragment, **settings)
         page.locator("#browser").scroll_into_view_if_needed()
         expect(page.locator("#example-status")).to_contain_text("match")
@@ -144,6 +146,11 @@ def expect(found):
     from playwright.sync_api import expect
 
     return expect(found)
+
+
+def unfold(page):
+    """Open all that is folded."""
+    page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
 
 
 def picture(page, name, **options):

@@ -71,9 +71,8 @@ def values(table, column):
 
 def test_the_answer_comes_first(whole, page):
     headings = [name for name in page.ids if ("h2", name) in [(tag, each.get("id")) for tag, each in page.elements]]
-    assert headings == [
-        "overall", "differences", "significance", "by-length", "output-lengths", "positions", "swap", "examples", "made",
-    ]  # fmt: skip
+    assert headings[:4] == ["overall", "differences", "significance", "by-length"]
+    assert headings[4:] == ["output-lengths", "positions", "swap", "examples", "made"]
     names = [attributes["data-name"] for tag, attributes in page.elements if tag in ("figure", "table")]
     assert names[:4] == ["overall", "seeds", "bleu-differences", "bleu-differences"]
     assert names[4] == "significance-bleu-paired-bootstrap"

@@ -155,11 +155,12 @@ class ExampleBrowser {
     const seen = data.seen === null ? "" : data.seen[row] ? " · seen in training" : " · unseen in training";
     const about = `length ${data.lengths[row]}${seen}`;
     const title = element("h3", {}, `Sentence ${data.numbers[row] + 1} `, element("span", { className: "note" }, about));
-    const texts = element("dl", {}, this.line("Source", "", [source]), this.line("Reference", "", [reference]));
+    const [language, target] = data.languages;
+    const texts = element("dl", {}, this.line("Source", "", [source], language), this.line("Reference", "", [reference], target));
     outputs.forEach((output, system) => {
       const name = element("span", { className: "system" }, data.systems[system].name);
       name.style.setProperty("--series", `var(--series-${data.systems[system].colour})`);
-      texts.append(this.line(name, this.scores(row, system), this.marked(row, system, output, wanted)));
+      texts.append(this.line(name, this.scores(row, system), this.marked(row, system, output, wanted), target));
     });
     return element("article", { className: "example" }, title, texts);
   }
@@ -180,9 +181,9 @@ class ExampleBrowser {
     return runs.map(({ kind, text }) => (kind === "same" ? text : element(tags[kind], {}, text)));
   }
 
-  /** What a text is, and the text. */
-  line(name, scores, parts) {
-    const text = element("div", { dir: "auto", className: "text" }, ...parts);
+  /** What a text is, and the text in its language, if that is known. */
+  line(name, scores, parts, language) {
+    const text = element("div", { dir: "auto", className: "text", ...(language && { lang: language }) }, ...parts);
     if (text.textContent === "") text.append(element("span", { className: "note" }, "(empty)"));
     if (text.textContent.length > LONG) {
       text.classList.add("long");
