@@ -13,6 +13,7 @@ from posnmt.analyse.additive import Additive, better
 from posnmt.analyse.bins import TrainedLengths
 from posnmt.analyse.measure import Resampling
 from posnmt.analyse.significance import approximate_randomisation, corrected
+from posnmt.metrics.scores import TITLES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,8 +23,6 @@ CHANCE = 0.05
 
 MOST_NAMED = 5
 """Other systems up to which each is named."""
-
-_LABELS = {"bleu": "BLEU", "chrf": "chrF", "chrf++": "chrF++", "ter": "TER", "multi-bleu": "multi-bleu"}
 
 
 def verdict(
@@ -99,7 +98,7 @@ def _sentence(group: dict[str, Any], metric: str, unit: str, several: bool) -> s
     }[group["name"]]
     best, scores, p = group["best"], group["scores"], group["p"]
     others = [name for name in scores if name != best]
-    leads = f"{place}, {best} has {scores[best]:.1f} {_LABELS.get(metric, metric)}"
+    leads = f"{place}, {best} has {scores[best]:.1f} {TITLES.get(metric, metric)}"
     leads += " (means of seeds)" if several else ""
     if not others:
         return f"{leads}."

@@ -107,7 +107,11 @@ class Chart:
     def columns(self) -> list[tuple[Panel, Curve]]:
         """Every curve once with its panel: the reference stands in all panels of a histogram."""
         return list(
-            {(panel.measure, curve.name): (panel, curve) for panel in self.panels for curve in panel.curves}.values()
+            {
+                (panel.measure, curve.number, curve.name): (panel, curve)
+                for panel in self.panels
+                for curve in panel.curves
+            }.values()
         )
 
     def tip(self, panel: Panel, curve: Curve, place: int) -> str:

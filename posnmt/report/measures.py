@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from posnmt.analyse.additive import LENGTH_MEASURES
-from posnmt.metrics.scores import HIGHER_IS_BETTER
+from posnmt.metrics.scores import HIGHER_IS_BETTER, TITLES
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,10 @@ class Measure:
 
 
 MEASURES = {
-    "bleu": Measure("BLEU", "higher is better", 1),
-    "chrf": Measure("chrF", "higher is better", 1),
-    "chrf++": Measure("chrF++", "higher is better", 1),
-    "multi-bleu": Measure("multi-bleu", "higher is better", 1),
-    "ter": Measure("TER", "lower is better", 1),
+    **{
+        name: Measure(title, "higher is better" if HIGHER_IS_BETTER[name] else "lower is better", 1)
+        for name, title in TITLES.items()
+    },
     "length_difference": Measure("Length difference", "mean of output minus reference", 2, signed=True, neutral=0),
     "length_ratio": Measure("Length ratio", "output by reference; 1 is best", 3, neutral=1),
 }
