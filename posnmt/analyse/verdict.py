@@ -13,6 +13,7 @@ from posnmt.analyse.additive import Additive, better
 from posnmt.analyse.bins import TrainedLengths
 from posnmt.analyse.measure import Resampling
 from posnmt.analyse.significance import approximate_randomisation, corrected
+from posnmt.config.writing import isolated
 from posnmt.metrics.scores import TITLES
 
 if TYPE_CHECKING:
@@ -98,14 +99,14 @@ def _sentence(group: dict[str, Any], metric: str, unit: str, several: bool) -> s
     }[group["name"]]
     best, scores, p = group["best"], group["scores"], group["p"]
     others = [name for name in scores if name != best]
-    leads = f"{place}, {best} has {scores[best]:.1f} {TITLES.get(metric, metric)}"
+    leads = f"{place}, {isolated(best)} has {scores[best]:.1f} {TITLES.get(metric, metric)}"
     leads += " (means of seeds)" if several else ""
     if not others:
         return f"{leads}."
     if p is None:
         return f"{leads}, the best score of {len(scores)}; nothing was tested."
-    behind = [f"{name} ({scores[name]:.1f})" for name in others if p[name] < CHANCE]
-    level = [f"{name} ({scores[name]:.1f}, p = {p[name]:.2g})" for name in others if p[name] >= CHANCE]
+    behind = [f"{isolated(name)} ({scores[name]:.1f})" for name in others if p[name] < CHANCE]
+    level = [f"{isolated(name)} ({scores[name]:.1f}, p = {p[name]:.2g})" for name in others if p[name] >= CHANCE]
     parts = [leads]
     if behind:
         parts.append(f"better than {_listed(behind)} by more than chance{' in every pair of seeds' if several else ''}")

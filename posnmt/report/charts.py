@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from posnmt.analyse.seeds import spread, systems_of
+from posnmt.config.writing import isolated
 from posnmt.report.grid import Cell, Grid, Head, Row, dashed
 from posnmt.report.measures import Measure, difference_of, measures_of, metrics_of, presentations
 
@@ -119,7 +120,7 @@ class Chart:
         count = f", n = {self.counts[1][place]:,}" if self.counts else ""
         shown = _cell(panel.measure, curve, place)
         return (
-            f"{curve.name}, {dashed(self.labels[place])}: {panel.measure.title} {shown.own}"
+            f"{isolated(curve.name)}, {dashed(self.labels[place])}: {panel.measure.title} {shown.own}"
             + (f" ({shown.spread})" if shown.spread else "")
             + count
         )

@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from posnmt.analyse.seeds import spread
+from posnmt.config.writing import isolated
 from posnmt.report.charts import Chart, Line, lines_of
 from posnmt.report.grid import Cell, Grid, Head, Row, Sheet
 from posnmt.report.measures import higher_is_better, measures_of, metrics_of, presentations
@@ -49,7 +50,7 @@ def overall(results: dict[str, Any]) -> Sheet:
         for measure in measures:
             mark = agreed(results, measure, SIGNS_BY, line.outputs, baseline.outputs) if line != baseline else None
             cells.append(replace(_score(results, line, measure), sign="" if mark in (None, "~") else mark))
-        name = line.name if len(line.outputs) == 1 else f"{line.name} ({len(line.outputs)} seeds)"
+        name = line.name if len(line.outputs) == 1 else f"{isolated(line.name)} ({len(line.outputs)} seeds)"
         rows.append(Row(name, cells, series=line.number))
     samples, n = results["settings"]["samples"], sum(each["n"] for each in results["bins"])
     legend = (
@@ -58,7 +59,7 @@ def overall(results: dict[str, Any]) -> Sheet:
     if results["seeds"]:
         legend.append("Of several seeds: mean ± standard deviation (n − 1), below them the lowest and the highest.")
     if results["significance"]:
-        legend.append(f"Marks compare with {baseline.name} by paired bootstrap: {levels(results)}")
+        legend.append(f"Marks compare with {isolated(baseline.name)} by paired bootstrap: {levels(results)}")
     return Sheet("overall", "Overall", f"All {n:,} sentences", [Grid(_heads(results), rows)], legend)
 
 

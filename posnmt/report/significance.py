@@ -9,6 +9,7 @@ from itertools import permutations, product
 from typing import Any
 
 from posnmt.analyse.verdict import CHANCE
+from posnmt.config.writing import isolated
 from posnmt.report.grid import Cell, Grid, Head, Row, Sheet
 from posnmt.report.measures import higher_is_better, metrics_of, presentations
 
@@ -127,9 +128,10 @@ def _opposed(results: dict[str, Any], metric: str) -> Iterator[str]:
         more, fewer = tests["sign_test"]["sentences"][one][other], tests["sign_test"]["sentences"][other][one]
         p = [tests[test]["corrected"][one][other] for test in ("sign_test", "paired_bootstrap")]
         if more > fewer and direction * entry["differences"][one][other] < 0 and min(p) < CHANCE:
+            names = [isolated(systems[each]["name"]) for each in (one, other)]
             scores = [shown.show(systems[each]["overall"][metric]) for each in (one, other)]
             yield (
-                f"More sentences speak for {systems[one]['name']} than for {systems[other]['name']} ({more:,} and "
+                f"More sentences speak for {names[0]} than for {names[1]} ({more:,} and "
                 f"{fewer:,}, p {_equals(p[0])}), and yet its {shown.title} is worse ({scores[0]} and {scores[1]}, "
                 f"paired bootstrap p {_equals(p[1])})."
             )

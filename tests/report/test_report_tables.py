@@ -258,7 +258,7 @@ def test_by_length_stands_as_in_rosendahl_et_al(whole):
     blocks = checked((folder / "tables/by-length.tex").read_text())
     rows = blocks[0]
     assert rows[1][1] == rf"\multicolumn{{2}}{{c}}{{n = {results['bins'][0]['n']}}}"
-    assert rows[2][:3] == ["", "BLEU", "TER"]
+    assert rows[2][:3] == ["System", "BLEU", "TER"]
     assert [row[0] for row in rows[3:]] == ["a", "b", "c"]
     last = [f"{results['systems'][4]['bins'][0][metric]:.1f}" for metric in ("bleu", "ter")]
     assert rows[5][1:3] == last

@@ -3,7 +3,7 @@
 const compared = document.getElementById("difference-controls");
 // Of a panel, in units of its picture: the outer size, and the edges of the plot.
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [320, 170, 40, 314, 8, 132];
-const LETTER = 6.2;
+const LETTER = 5.6;
 
 /** A difference with its sign. */
 function signed(value, decimals) {
@@ -48,7 +48,7 @@ class Differences {
     const [{ value, dataset, textContent: title }] = compared.elements.measure.selectedOptions;
     this.decimals = Number(dataset.decimals);
     const better = dataset.better ? `; ${dataset.better}` : "";
-    const about = `${title}: difference from ${baseline}${better}`;
+    const about = `${title}: difference from ${isolated(baseline)}${better}`;
     document.getElementById("difference-status").textContent = about;
     const others = this.systems
       .filter(({ name }) => name !== baseline)
@@ -81,7 +81,7 @@ class Differences {
     const picture = svgElement("svg", {
       viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
       role: "img",
-      "aria-label": `${title} of ${name}: differences by source length. Their figures are in a table below.`,
+      "aria-label": `${title} of ${isolated(name)}: differences by source length. Their figures are in a table below.`,
     });
     const line = (x1, y1, x2, y2, stroke, width) =>
       picture.append(svgElement("line", { x1, y1, x2, y2, stroke, "stroke-width": width }));
@@ -100,13 +100,13 @@ class Differences {
     }
     line(LEFT, y(0), RIGHT, y(0), "var(--muted)", 1.2);
     line(LEFT + step, TOP, LEFT + step, BOTTOM, "var(--grid)", 1);
-    const widest = Math.max(...this.places.map(({ label, n }) => Math.max(label.length, String(n).length + 2)));
+    const widest = Math.max(...this.places.map(({ label, n }) => Math.max(label.length, String(n).length)));
     const every = Math.max(1, Math.ceil(((widest + 1) * LETTER) / step));
+    write("n", LEFT - 5, BOTTOM + 27, "end");
     this.places.forEach(({ label, n }, place) => {
-      const spaced = place === 0 || (place % every === 0 && place < this.places.length);
-      if (spaced) {
+      if (place % every === 0) {
         write(label, x(place), BOTTOM + 14, "middle");
-        write(`n=${n}`, x(place), BOTTOM + 27, "middle");
+        write(String(n), x(place), BOTTOM + 27, "middle");
       }
       const figure = figures[place];
       if (!figure) return;
@@ -117,7 +117,7 @@ class Differences {
       const fill = from <= 0 && 0 <= to ? "var(--surface)" : colour;
       picture.append(svgElement("circle", { cx: x(place), cy: y(value), r: 3.5, fill, stroke: colour, "stroke-width": 1.6 }));
       const point = svgElement("circle", { cx: x(place), cy: y(value), r: 10, class: "point" });
-      tell(point, `${name}, ${label}: ${title} ${this.words(figure)}, n = ${n.toLocaleString("en")}`);
+      tell(point, `${isolated(name)}, ${label}: ${title} ${this.words(figure)}, n = ${n.toLocaleString("en")}`);
       picture.append(point);
     });
     return picture;

@@ -16,6 +16,9 @@ function svgElement(tag, attributes, ...children) {
   return made;
 }
 
+/** A name within a sentence: where it is written from right to left, what follows keeps its place. */
+const isolated = (name) => (/[\u0590-\u08ff\ufb1d-\ufefc]/.test(name) ? `\u2068${name}\u2069` : name);
+
 /** The text packed into the element with this id: base64 of gzip of UTF-8. */
 async function unpacked(id) {
   const letters = atob(document.getElementById(id).textContent);
