@@ -106,7 +106,7 @@ def open_page(chromium):
     contexts, misdeeds, asked = [], [], []
 
     def open_page(path, fragment="", **settings):
-        context = chromium.new_context(viewport={"width": 1200, "height": 900}, **settings)
+        context = chromium.new_context(**{"viewport": {"width": 1200, "height": 900}, **settings})
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(10_000)

@@ -142,6 +142,8 @@ def test_sentences_by_score_and_by_difference(open_examples, direction):
     ranked = [round(one[row], 2) for row in shown]
     assert ranked == sorted(ranked, reverse=sign < 0)
     choose(page, "order", "difference")
+    assert page.input_value("#example-direction") == "descending", "where the first is better"
+    choose(page, "direction", direction)
     assert page.locator("#example-other").is_visible()
     shown = [number - 1 for number in numbers(page) if number - 1 in one]
     differences = [round(one[row], 2) - round(other[row], 2) for row in shown]

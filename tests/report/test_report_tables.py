@@ -179,6 +179,7 @@ def test_files_that_would_hold_nothing_are_not_written(tmp_path):
         ("e\u0301", r"\'{e}"),
         ("[1]*", "{[}1{]}{*}"),
         ("日", r"\posnmtletter{65E5}{26085}"),
+        ("\u2068a\u2069", "a"),
         ("ą", r"\posnmtletter{0105}{261}"),
     ],
 )

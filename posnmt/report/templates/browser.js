@@ -227,7 +227,7 @@ if (browser) {
   // On a phone the controls would fill the first screen.
   if (matchMedia("(max-width: 40rem)").matches) browser.querySelector(".folding").open = false;
   linkBins();
-  // The sentences are unpacked when they are about to be seen.
+  // The sentences are unpacked when they are about to be seen, or asked for.
   const about = new IntersectionObserver(
     (entries) => {
       if (!entries.some((entry) => entry.isIntersecting)) return;
@@ -236,8 +236,8 @@ if (browser) {
     },
     { rootMargin: "800px" },
   );
-  about.observe(browser);
-  if (location.hash.startsWith(ADDRESS)) browser.scrollIntoView();
+  if (location.hash.startsWith(ADDRESS)) openBrowser();
+  else about.observe(browser);
   addEventListener("hashchange", () => {
     if (location.hash.startsWith(ADDRESS)) browser.scrollIntoView();
   });
