@@ -154,8 +154,9 @@ class Chart:
         rows = []
         for _, curve in self.columns():
             cells = [_cell(panel.measure, curve, place) for place in range(len(self.labels))]
-            text = {} if self.kind == "whiskers" else {"spread": ""}
-            rows.append(Row(curve.name, [replace(cell, **text) for cell in cells], series=curve.number))
+            if self.kind != "whiskers":
+                cells = [replace(cell, spread="") for cell in cells]
+            rows.append(Row(curve.name, cells, series=curve.number))
         heads = [Head(label, about=n) for label, n in zip(self.labels, about, strict=True)]
         return Grid(heads, rows, corner=panel.measure.title)
 

@@ -109,7 +109,7 @@ def open_page(chromium):
         context = chromium.new_context(**{"viewport": {"width": 1200, "height": 900}, **settings})
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(20_000)
         page.on("console", lambda message: misdeeds.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: misdeeds.append(f"error: {error}"))
         page.on("dialog", lambda dialog: (misdeeds.append(f"dialogue: {dialog.message}"), dialog.dismiss()))
@@ -145,6 +145,7 @@ def expect(found):
     """Playwright's `expect`, imported where it is used; its `wait_for_function` would break the page's policy."""
     from playwright.sync_api import expect
 
+    expect.set_options(timeout=20_000)
     return expect(found)
 
 

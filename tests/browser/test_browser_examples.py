@@ -68,9 +68,9 @@ def test_lengths_bins_and_training(open_examples):
     lengths = [len(line.split()) for line in source]
     lengths[HTML_ROW], lengths[LONG_ROW] = len(HTML_TEXT.split()), 20_001
     page = open_examples()
-    page.fill("#example-first", "38")
-    with searching(page):
-        page.fill("#example-last", "39")
+    for name, length in (("first", "38"), ("last", "39")):
+        with searching(page):
+            page.fill(f"#example-{name}", length)
     assert numbers(page) == [row + 1 for row, length in enumerate(lengths) if 38 <= length <= 39]
     assert page.input_value("#example-bin") == "own"
     choose(page, "bin", "30-39")

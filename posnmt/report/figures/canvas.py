@@ -243,7 +243,9 @@ def points_of(chart: Chart, axes: Sequence[Axes], places: Sequence[float]) -> li
     for each, panel in zip(axes, chart.panels, strict=True):
         each.get_xlim(), each.get_ylim()  # computes limits that are due
         to_figure = each.transData - each.figure.transSubfigure
-        width, height = each.get_figure(root=True).get_size_inches() / POINT
+        figure = each.get_figure(root=True)
+        assert figure is not None
+        width, height = figure.get_size_inches() / POINT
         for curve in panel.curves:
             for number, (place, value) in enumerate(zip(places, curve.values, strict=True)):
                 if value is not None and curve.number >= 0:

@@ -26,7 +26,7 @@ def draw_whiskers(chart: Chart) -> Drawing:
                 for place, value, interval in zip(places, curve.values, curve.intervals, strict=True):
                     if value is None or interval is None:
                         continue
-                    axes.vlines(place, *interval, color=colour, linewidth=1.1, zorder=3)
+                    axes.vlines(place, interval[0], interval[1], color=colour, linewidth=1.1, zorder=3)
                     axes.hlines(interval, place - CAP, place + CAP, color=colour, linewidth=1.1, zorder=3)
                     face = COLOURS["surface"] if interval[0] <= 0 <= interval[1] else colour
                     axes.plot(place, value, "o", markersize=4, color=colour, markerfacecolor=face, zorder=4)
