@@ -29,7 +29,7 @@ from posnmt.analyse.intervals import LEVEL
 from posnmt.analyse.length import length_distribution, trained_lengths
 from posnmt.analyse.measure import DEFAULT_RESAMPLING, Resampling, measure
 from posnmt.analyse.positions import places, position_curves
-from posnmt.analyse.seeds import seed_groups, seed_results
+from posnmt.analyse.seeds import seed_groups, seed_results, systems_of
 from posnmt.analyse.sentence_scores import Scores, faults_of, read_scores
 from posnmt.analyse.swap import Swapped
 from posnmt.analyse.units import choose_units, language_faults
@@ -199,7 +199,8 @@ def analyse(
     additive = Additive.of(statistics, output_lengths, reference_lengths, lower)
     if resampling.samples:
         say(f"resampling {resampling.samples:,} times")
-    measured = measure(texts[2:], additive, numbers, bins, trained, resampling)
+    systems = systems_of(list(outputs), groups)
+    measured = measure(texts[2:], additive, numbers, bins, trained, resampling, systems)
     ter_search = ter_search_limits() if "ter" in counted.signatures else None
     rows = [np.flatnonzero(numbers == number) for number in range(len(bins))]
     results = {
@@ -217,14 +218,7 @@ def analyse(
         },
         "inputs": inputs,
         "training": None if trained == TrainedLengths() else asdict(trained),
-        "verdict": verdict(
-            additive,
-            [str(text.system) for text in texts[2:] if not text.share],
-            source_lengths,
-            trained,
-            units.source,
-            resampling,
-        ),
+        "verdict": verdict(additive, systems, source_lengths, trained, units.source, resampling),
         "signatures": {
             **counted.signatures,
             **{

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,31 +93,40 @@ def warnings_of(texts: list[Text], findings: Findings, ter_band: int | None, ter
         ter_band: the width of the band of TER's search; None: TER was not measured.
         ter_characters: whether TER counts characters.
     """
-    warnings = []
     ter_unit = "characters" if ter_characters else "words"
     count_ter = length_unit(ter_unit)
     wanted = [count_ter(text.lines) for text in texts[1:] if not text.system] if ter_band is not None else []
+    warnings: list[tuple[str, str]] = []
     for text in texts:
         role, count = text.file.role, len(text.lines)
         if empty := findings.count(text.file, "empty"):
-            warnings.append(f"{role}: {empty} of {count} lines are empty; they are kept and count.")
+            warnings.append((f"{role}: {empty}", f" of {count} lines are empty; they are kept and count."))
         if crlf := findings.count(text.file, "crlf"):
-            warnings.append(f"{role}: {crlf} of {count} lines ended in CRLF; the CR was removed.")
+            warnings.append((f"{role}: {crlf}", f" of {count} lines ended in CRLF; the CR was removed."))
         if text.system and sum(line.endswith(" .") for line in text.lines) >= MANY_TOKENISED:
-            warnings.append(f"{role}: looks tokenised; scores of tokenised text do not compare with published ones.")
+            warnings.append((role, ": looks tokenised; scores of tokenised text do not compare with published ones."))
         if text.system and ter_band is not None:
             lengths = zip(count_ter(text.lines), zip(*wanted, strict=True), strict=True)
             far = sum(min(abs(length - each) for each in of_line) > ter_band for length, of_line in lengths)
             if far:
-                warnings.append(
-                    f"{role}: {far} of {count} lines are more than {ter_band} {ter_unit} longer or shorter than the "
-                    "reference; sacreBLEU searches TER's edits too narrowly for them, and may find too many."
+                what = (
+                    f" of {count} lines are more than {ter_band} {ter_unit} longer or shorter than the reference; "
+                    "sacreBLEU searches TER's edits too narrowly for them, and may find too many."
                 )
+                warnings.append((f"{role}: {far}", what))
     for number, text in enumerate(texts):
         for other in texts[:number]:
             if text.lines == other.lines:
-                warnings.append(f"{text.file.role}: the same text as {other.file.role}.")
-    return warnings
+                warnings.append((text.file.role, f": the same text as {other.file.role}."))
+    return once(warnings)
+
+
+def once(warnings: Iterable[tuple[str, str]]) -> list[str]:
+    """Warnings as sentences: pairs of a subject and the rest; subjects with the same rest share a sentence."""
+    subjects: dict[str, list[str]] = {}
+    for subject, rest in warnings:
+        subjects.setdefault(rest, []).append(subject)
+    return [", ".join(of_rest) + rest for rest, of_rest in subjects.items()]
 
 
 def input_record(

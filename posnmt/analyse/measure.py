@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from posnmt.analyse.additive import Additive, plain
 from posnmt.analyse.bins import Bin, TrainedLengths, mark
+from posnmt.analyse.differences import differences
 from posnmt.analyse.inputs import Text
 from posnmt.analyse.intervals import percentile_interval, resampled_measures
 from posnmt.analyse.significance import CORRECTIONS, significance
@@ -17,28 +18,34 @@ from posnmt.errors import UserError, raise_all
 if TYPE_CHECKING:
     import numpy as np
 
+FEWEST_SAMPLES = 40
+"""With fewer, the bootstrap's smallest p, 2 / (1 + samples), is not below 0.05, and 2.5 % are less than a sample."""
+
 
 @dataclass(frozen=True)
 class Resampling:
     """Settings of intervals and significance tests.
 
     Attributes:
-        samples: of bootstrap and randomisation; 0: neither intervals nor significance tests.
+        samples: of bootstrap and randomisation, at least `FEWEST_SAMPLES`; 0: neither intervals nor significance tests.
         seed: of the samples.
         significance: whether to test every pair of systems.
-        correction: for the number of pairs: `none`, `holm` or `bonferroni`.
+        correction: for the number of pairs: `none`, `holm` or `bonferroni`; of a single pair all three are the same.
 
     Raises:
-        UserError: a number is negative, or the correction is unknown; all at once.
+        UserError: there are too few samples, the seed is negative, or the correction is unknown; all at once.
     """
 
     samples: int = 10_000
     seed: int = 1
     significance: bool = True
-    correction: str = "none"
+    correction: str = "holm"
 
     def __post_init__(self) -> None:
         faults = []
+        if 0 < self.samples < FEWEST_SAMPLES:
+            what = f"{self.samples} samples are too few: from fewer than {FEWEST_SAMPLES}, no difference is significant"
+            faults.append(UserError(what, "--samples", "10000 is the default; 0: neither intervals nor tests"))
         for option, value in (("samples", self.samples), ("seed", self.seed)):
             if value < 0:
                 faults.append(UserError(f"a number of 0 or more is needed; got {value}", f"--{option}"))
@@ -58,8 +65,9 @@ def measure(
     bins: Sequence[Bin],
     trained: TrainedLengths,
     resampling: Resampling,
+    groups: dict[str, list[int]],
 ) -> dict[str, Any]:
-    """The parts of the results that come from the counts: `bins`, `systems`, `significance` and `swap`.
+    """The parts of the results that come from the counts: `bins`, `systems`, `differences`, `significance`, `swap`.
 
     Args:
         texts: the outputs in the order of `additive`; those of swapped sources last.
@@ -68,6 +76,7 @@ def measure(
         bins: all bins.
         trained: the source lengths in training.
         resampling: settings of intervals and significance tests.
+        groups: system → indices of its outputs, one for each seed.
     """
     import numpy as np
 
@@ -77,10 +86,11 @@ def measure(
     sizes = sums[:, 0, -3].astype(int).tolist()
     values = {name: plain(scores) for name, scores in additive.measure(sums).items()}
     ends: dict[str, Any] = {}
-    tested = None
+    tested, compared = None, None
     if resampling.samples:
         resampled = resampled_measures(additive, numbers, len(bins), resampling.samples, resampling.seed)
         ends = {name: _pairs(*percentile_interval(scores)) for name, scores in resampled.items()}
+        compared = differences(additive.measure(sums), resampled, groups) if len(groups) > 1 else None
         if resampling.significance and len(systems) > 1:
             of_systems = Additive(additive.rows[:, : len(systems)], additive.columns, additive.lower)
             tested = significance(of_systems, resampled, resampling.samples, resampling.seed, resampling.correction)
@@ -90,6 +100,7 @@ def measure(
             for each, size in zip(bins, sizes[1:], strict=True)
         ],
         "systems": [_system(text, row, sizes, values, ends) for row, text in enumerate(systems)],
+        "differences": compared,
         "significance": tested,
         "swap": swap_curves([(text.system or "", text.share) for text in texts], values, ends) or None,
     }

@@ -45,6 +45,20 @@ def seed_groups(names: Sequence[str]) -> dict[str, list[str]]:
     return groups
 
 
+def systems_of(names: Sequence[str], groups: dict[str, list[str]]) -> dict[str, list[int]]:
+    """System → the indices of its outputs, in the order of the outputs: one, or one for each seed.
+
+    Args:
+        names: of the outputs.
+        groups: from `seed_groups`.
+    """
+    owners = {output: system for system, outputs in groups.items() for output in outputs}
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(names):
+        rows.setdefault(owners.get(name, name), []).append(row)
+    return rows
+
+
 def spread(values: Sequence[float | None]) -> dict[str, float | None]:
     """`mean`, `deviation` (standard deviation, n - 1), `lowest` and `highest`; all None if a value is missing."""
     known = [value for value in values if value is not None]

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 
-from posnmt.analyse.inputs import Text
+from posnmt.analyse.inputs import Text, once
 from posnmt.config.writing import EXAMPLES, Writing, writing, writing_of_language
 from posnmt.errors import UserError
 
@@ -77,7 +77,7 @@ def choose_units(
     warnings = [
         *_odd_language(target, target_language, language),
         *_odd_measures(source, target, metrics, unit, tokenizer),
-        *_odd_texts(texts[1:], target),
+        *once(_odd_texts(texts[1:], target)),
     ]
     if bleu_tokenizer is None and language.language == "japanese" and tokenizer == "char":
         warnings.append(
@@ -143,12 +143,10 @@ def _odd_measures(
         yield f"chrf++: its word n-grams mean nothing in this text, {blanks}; chrf is the measure for it."
 
 
-def _odd_texts(texts: Sequence[Text], target: Writing) -> Iterator[str]:
-    """Warnings about outputs and further references that are not written as the first reference is."""
+def _odd_texts(texts: Sequence[Text], target: Writing) -> Iterator[tuple[str, str]]:
+    """Pairs for `once`: outputs and further references that are not written as the first reference is."""
     for text in texts[1:]:
         each = writing(text.lines[:EXAMPLES])
         if any(map(str.strip, text.lines)) and each != target and (each.language or target.language):
-            yield (
-                f"{text.file.role}: is written {_described(each)}, the reference {_described(target)}; "
-                "they are scored as they are."
-            )
+            what = f": is written {_described(each)}, the reference {_described(target)}; they are scored as they are."
+            yield text.file.role, what

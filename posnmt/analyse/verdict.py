@@ -6,12 +6,15 @@ All sentences beyond the trained lengths are one group, so that nobody picks the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from posnmt.analyse.additive import Additive, better
 from posnmt.analyse.bins import TrainedLengths
 from posnmt.analyse.measure import Resampling
 from posnmt.analyse.significance import approximate_randomisation, corrected
+from posnmt.config.writing import isolated
+from posnmt.metrics.scores import TITLES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,41 +25,54 @@ CHANCE = 0.05
 MOST_NAMED = 5
 """Other systems up to which each is named."""
 
-_LABELS = {"bleu": "BLEU", "chrf": "chrF", "chrf++": "chrF++", "ter": "TER", "multi-bleu": "multi-bleu"}
-
 
 def verdict(
-    additive: Additive, names: Sequence[str], lengths: np.ndarray, trained: TrainedLengths, unit: str,
+    additive: Additive, systems: dict[str, list[int]], lengths: np.ndarray, trained: TrainedLengths, unit: str,
     resampling: Resampling,
 ) -> dict[str, Any]:  # fmt: skip
     """The verdict as `results.json` has it: a sentence, and the groups of sentences that it rests on.
 
     In each group, the best system by the first metric is compared with every other one by approximate randomisation,
-    with Holm's correction over all pairs.
+    with Holm's correction over all pairs. A system with several seeds has their mean score, and differs from another
+    if every output of one differs from every output of the other.
 
     Args:
-        additive: N sentences of the systems, perhaps of more that come after them.
-        names: of the M systems.
+        additive: N sentences of the outputs, perhaps of more that come after them.
+        systems: name → indices of its outputs, one for each seed.
         lengths: `[N]` of the sources, in `unit`.
     """
-    metric = next(iter(additive.columns))
-    rows = additive.rows[:, : len(names)]
+    metric, names = next(iter(additive.columns)), list(systems)
+    rows = additive.rows[:, : sum(map(len, systems.values()))]
     groups = []
     for name, chosen in _groups(lengths, trained).items():
         part = Additive(rows[chosen], additive.columns, additive.lower)
-        scores = part.score(metric, part.rows.sum(axis=0))
-        best = int(better(metric, scores, additive.lower).argmax())
+        of_outputs = part.score(metric, part.rows.sum(axis=0))
+        scores = {system: float(of_outputs[outputs].mean()) for system, outputs in systems.items()}
+        best = max(names, key=lambda system: better(metric, of_outputs[systems[system]].mean(), additive.lower))
         p = None
         if len(names) > 1 and resampling.samples and resampling.significance:
-            matrix = approximate_randomisation(part, resampling.samples, resampling.seed)[metric]
-            p = {other: float(value) for other, value in zip(names, corrected(matrix, "holm")[best], strict=True)}
-            del p[names[best]]
+            of_pairs = approximate_randomisation(part, resampling.samples, resampling.seed)[metric]
+            matrix = corrected(_of_systems(of_pairs, list(systems.values())), "holm")
+            p = {other: float(value) for other, value in zip(names, matrix[names.index(best)], strict=True)}
+            del p[best]
         groups.append({
             "name": name, "sentences": len(part.rows),
             "shortest": int(lengths[chosen].min()), "longest": int(lengths[chosen].max()),
-            "scores": dict(zip(names, scores.tolist(), strict=True)), "best": names[best], "p": p,
+            "scores": scores, "best": best, "p": p,
         })  # fmt: skip
-    return {"metric": metric, "groups": groups, "sentence": " ".join(_sentence(each, metric, unit) for each in groups)}
+    several = max(map(len, systems.values())) > 1
+    sentence = " ".join(_sentence(each, metric, unit, several) for each in groups)
+    return {"metric": metric, "groups": groups, "sentence": sentence}
+
+
+def _of_systems(p: np.ndarray, systems: Sequence[list[int]]) -> np.ndarray:
+    """The largest p of any pair of outputs of two systems, as a matrix of systems with a NaN diagonal."""
+    import numpy as np
+
+    matrix = np.full((len(systems), len(systems)), np.nan)
+    for row, column in permutations(range(len(systems)), 2):
+        matrix[row, column] = p[np.ix_(systems[row], systems[column])].max()
+    return matrix
 
 
 def _groups(lengths: np.ndarray, trained: TrainedLengths) -> dict[str, np.ndarray]:
@@ -71,8 +87,8 @@ def _groups(lengths: np.ndarray, trained: TrainedLengths) -> dict[str, np.ndarra
     return {name: chosen for name, chosen in groups.items() if chosen.any()}
 
 
-def _sentence(group: dict[str, Any], metric: str, unit: str) -> str:
-    """One group in words."""
+def _sentence(group: dict[str, Any], metric: str, unit: str, several: bool) -> str:
+    """One group in words; `several`: some systems have several seeds."""
     what = "sentences" if group["sentences"] > 1 else "sentence"
     span = f"{group['shortest']:,} to {group['longest']:,} {unit}"
     place = {
@@ -83,16 +99,17 @@ def _sentence(group: dict[str, Any], metric: str, unit: str) -> str:
     }[group["name"]]
     best, scores, p = group["best"], group["scores"], group["p"]
     others = [name for name in scores if name != best]
-    leads = f"{place}, {best} has {scores[best]:.1f} {_LABELS.get(metric, metric)}"
+    leads = f"{place}, {isolated(best)} has {scores[best]:.1f} {TITLES.get(metric, metric)}"
+    leads += " (means of seeds)" if several else ""
     if not others:
         return f"{leads}."
     if p is None:
         return f"{leads}, the best score of {len(scores)}; nothing was tested."
-    behind = [f"{name} ({scores[name]:.1f})" for name in others if p[name] < CHANCE]
-    level = [f"{name} ({scores[name]:.1f}, p = {p[name]:.2g})" for name in others if p[name] >= CHANCE]
+    behind = [f"{isolated(name)} ({scores[name]:.1f})" for name in others if p[name] < CHANCE]
+    level = [f"{isolated(name)} ({scores[name]:.1f}, p = {p[name]:.2g})" for name in others if p[name] >= CHANCE]
     parts = [leads]
     if behind:
-        parts.append(f"better than {_listed(behind)} by more than chance")
+        parts.append(f"better than {_listed(behind)} by more than chance{' in every pair of seeds' if several else ''}")
     if level:
         parts.append(f"{'and ' if behind else ''}not clearly better than {_listed(level)}")
     return ", ".join(parts) + "."

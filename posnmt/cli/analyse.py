@@ -96,15 +96,19 @@ from posnmt.parallel.cores import cores
     help="output NAME's translation of the source with a SHARE of its words swapped (0.1 is 10 %)",
 )
 @click.option(
-    "--samples", type=click.IntRange(min=0), default=10_000, show_default=True, help="bootstrap samples; 0: none"
+    "--samples",
+    type=click.IntRange(min=0),
+    default=10_000,
+    show_default=True,
+    help="bootstrap samples, at least 40; 0: neither intervals nor tests",
 )
 @click.option("--significance/--no-significance", default=True, show_default=True, help="test every pair of outputs")
 @click.option(
     "--correction",
     type=click.Choice(["none", "holm", "bonferroni"]),
-    default="none",
+    default="holm",
     show_default=True,
-    help="correction of p-values for the number of pairs",
+    help="correction of p-values for the number of pairs, where there are three outputs or more",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="seed of the samples")
 @click.option(

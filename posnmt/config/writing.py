@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -71,6 +72,16 @@ class Writing:
         if self.language == "japanese":
             return "ja-mecab" if find_spec("MeCab") and find_spec("ipadic") else "char"
         return "zh" if self.language == "chinese" else "char"
+
+
+def isolated(name: str) -> str:
+    """A name for use within a sentence.
+
+    One with letters that are written from right to left is isolated, so that what follows it keeps its place.
+    """
+    if any(unicodedata.bidirectional(letter) in ("R", "AL") for letter in name):
+        return f"\N{FIRST STRONG ISOLATE}{name}\N{POP DIRECTIONAL ISOLATE}"
+    return name
 
 
 def writing(lines: Iterable[str]) -> Writing:

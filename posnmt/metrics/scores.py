@@ -17,6 +17,8 @@ BLEU_ORDER = 4
 CHRF_ORDER = 6
 CHRF_WORD_ORDER = 2  # of chrF++
 CHRF_BETA = 2
+# Metric → its name, as people write it.
+TITLES = {"bleu": "BLEU", "chrf": "chrF", "chrf++": "chrF++", "ter": "TER", "multi-bleu": "multi-bleu"}
 # Metric → whether higher scores are better.
 HIGHER_IS_BETTER = {"bleu": True, "chrf": True, "chrf++": True, "ter": False, "multi-bleu": True}
 

@@ -5,25 +5,29 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from posnmt.report.charts import families
+from posnmt.report.charts import lines_of
 from posnmt.report.examples import Examples
 from posnmt.report.figures.canvas import SERIES
 from posnmt.report.measures import metrics_of, presentations
 
-# Parts of the script, in order.
-SCRIPTS = ("report.js", "tables.js", "difference.js", "examples.js", "browser.js")
+# Parts of a page's script, in order: what all pages have, and what that of an analysis has besides.
+SHARED = ("report.js", "tables.js")
+SCRIPTS = (*SHARED, "tested.js", "baseline.js", "difference.js", "examples.js", "browser.js")
 # zlib's default: the highest level takes several times as long, and saves 5 %.
 LEVEL = 6
+# The metric whose disagreements the example browser opens on, if it is measured: it tells single sentences apart best.
+DISAGREED = "chrf"
 
 
-def page_script() -> str:
-    """The text of the page's script."""
+def page_script(parts: Sequence[str] = SCRIPTS) -> str:
+    """The text of a page's script."""
     templates = files("posnmt.report") / "templates"
     # The hash of the policy is that of the exact text between the tags, so leading and trailing newlines are removed.
-    return "\n".join((templates / name).read_text(encoding="utf-8") for name in SCRIPTS).strip()
+    return "\n".join((templates / name).read_text(encoding="utf-8") for name in parts).strip()
 
 
 def content_security_policy(script: str) -> str:
@@ -51,11 +55,8 @@ def interactive_parts(results: dict[str, Any], results_text: str, examples: Exam
         results_text: the text of results.json.
         examples: the sentences of the example browser; None or empty: the page has none.
     """
-    from markupsafe import Markup
-
-    script = page_script()
     metrics = metrics_of(results)
-    numbers = {row: number for number, rows in enumerate(families(results).values()) for row in rows}
+    numbers = {output: line.number for line in lines_of(results) for output in line.outputs}
     systems = [
         {"name": system["name"], "colour": numbers[row] % len(SERIES) + 1}
         for row, system in enumerate(results["systems"])
@@ -63,10 +64,9 @@ def interactive_parts(results: dict[str, Any], results_text: str, examples: Exam
     measures = presentations(results)
     titles = [{"name": name, "title": measures[name].title, "shown": measures[name].decimals} for name in metrics]
     return {
-        "script": Markup(script),
-        "policy": content_security_policy(script),
         "packed_results": packed(results_text),
         "examples": examples,
         "sentence_metrics": metrics,
+        "disagreed": DISAGREED if DISAGREED in metrics else metrics[0],
         "packed_examples": packed(examples.text(systems, titles)) if examples and examples.numbers else "",
     }

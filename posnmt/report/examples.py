@@ -33,6 +33,8 @@ class Examples:
         seen: `[E]` whether sources of that length occur in training; None: unknown.
         scores: metric → `[M][E]`, as integers: with one decimal more than is shown.
         by_character: whether to compare texts by character, because the references have no blanks between words.
+        languages: codes of the source's and the reference's language, None where the script does not tell; browsers
+            choose the shapes of Chinese characters by them.
     """
 
     total: int
@@ -42,6 +44,7 @@ class Examples:
     seen: list[bool] | None
     scores: dict[str, list[list[int]]]
     by_character: bool
+    languages: tuple[str | None, str | None]
 
     @classmethod
     def of(
@@ -76,6 +79,7 @@ class Examples:
         }
         words = [len(line.split()) for line in texts[1].lines]
         chosen = lengths[numbers].tolist()
+        source, reference = (writing(text.lines[:EXAMPLES]) for text in texts[:2])
         return cls(
             total=total,
             numbers=numbers.tolist(),
@@ -83,8 +87,8 @@ class Examples:
             lengths=chosen,
             seen=None if trained == TrainedLengths() else [trained.holds(length) for length in chosen],
             scores=scores,
-            by_character=writing(texts[1].lines[:EXAMPLES]).counts_characters
-            or unsegmented(words.count(1), len(words) - words.count(0)),
+            by_character=reference.counts_characters or unsegmented(words.count(1), len(words) - words.count(0)),
+            languages=(source.code, reference.code),
         )
 
     def text(self, systems: Sequence[dict[str, Any]], metrics: Sequence[dict[str, Any]]) -> str:
@@ -104,6 +108,7 @@ class Examples:
             "lengths": self.lengths,
             "seen": self.seen,
             "byCharacter": self.by_character,
+            "languages": self.languages,
         }
         return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 

@@ -12,6 +12,7 @@ _SPECIAL = {
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}",
     "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\char34{}", "`": r"\textasciigrave{}",
     "[": "{[}", "]": "{]}", "*": "{*}", "-": "{-}", "'": "{'}",
+    "\N{FIRST STRONG ISOLATE}": "", "\N{POP DIRECTIONAL ISOLATE}": "",
     "\N{EN DASH}": "--", "\N{EM DASH}": "---", "\N{MINUS SIGN}": "$-$", "\N{NO-BREAK SPACE}": "~",
     "ß": r"\ss{}", "æ": r"\ae{}", "Æ": r"\AE{}", "œ": r"\oe{}", "Œ": r"\OE{}", "ø": r"\o{}", "Ø": r"\O{}",
     "ł": r"\l{}", "Ł": r"\L{}", "ı": r"\i{}",

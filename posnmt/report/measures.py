@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from posnmt.analyse.additive import LENGTH_MEASURES
+from posnmt.metrics.scores import HIGHER_IS_BETTER, TITLES
 
 
 @dataclass(frozen=True)
@@ -34,13 +36,16 @@ class Measure:
         sign = "+" if self.signed and rounded > 0 else ""
         return f"{sign}{rounded:z.{self.decimals}f}".replace("-", "\N{MINUS SIGN}")
 
+    def between(self, interval: Sequence[float] | None) -> str:
+        """Format an interval; empty for None."""
+        return "" if interval is None else f"{self.show(interval[0])} to {self.show(interval[1])}"
+
 
 MEASURES = {
-    "bleu": Measure("BLEU", "higher is better", 1),
-    "chrf": Measure("chrF", "higher is better", 1),
-    "chrf++": Measure("chrF++", "higher is better", 1),
-    "multi-bleu": Measure("multi-bleu", "higher is better", 1),
-    "ter": Measure("TER", "lower is better", 1),
+    **{
+        name: Measure(title, "higher is better" if HIGHER_IS_BETTER[name] else "lower is better", 1)
+        for name, title in TITLES.items()
+    },
     "length_difference": Measure("Length difference", "mean of output minus reference", 2, signed=True, neutral=0),
     "length_ratio": Measure("Length ratio", "output by reference; 1 is best", 3, neutral=1),
 }
@@ -66,3 +71,20 @@ def measures_of(results: dict[str, Any]) -> list[str]:
 def metrics_of(results: dict[str, Any]) -> list[str]:
     """The same without measures of length."""
     return [name for name in measures_of(results) if name in results["settings"]["metrics"]]
+
+
+def higher_is_better(measure: str, results: dict[str, Any]) -> bool | None:
+    """Whether higher values of a measure are better; None for measures of length, whose ideal lies between."""
+    elsewhere = results["settings"].get("scores", {})
+    if measure in elsewhere:
+        better: bool = elsewhere[measure]["higher_is_better"]
+        return better
+    return HIGHER_IS_BETTER.get(measure)
+
+
+def difference_of(measure: str, results: dict[str, Any]) -> Measure:
+    """The presentation of differences in a measure."""
+    better = {True: "above 0 is better", False: "below 0 is better", None: "of the two"}[
+        higher_is_better(measure, results)
+    ]
+    return replace(presentations(results)[measure], better=better, signed=True, neutral=0)

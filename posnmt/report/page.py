@@ -1,4 +1,4 @@
-"""The report: a self-contained HTML file with the tables and figures of an analysis."""
+"""Self-contained HTML pages with tables and figures, and the page of an analysis."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from posnmt.report.charts import Chart, families
-from posnmt.report.embed import interactive_parts
+from posnmt.report.charts import Chart, lines_of
+from posnmt.report.embed import SCRIPTS, content_security_policy, interactive_parts, page_script
 from posnmt.report.examples import Examples
 from posnmt.report.figures import Drawing
 from posnmt.report.figures.canvas import COLOURS, SERIES
 from posnmt.report.figures.lines import MOST_BANDS
-from posnmt.report.measures import measures_of, presentations
+from posnmt.report.grid import dashed
+from posnmt.report.measures import higher_is_better, measures_of, presentations
+from posnmt.report.sheets import each_seed, overall, ranked
+from posnmt.report.significance import TESTS, explained, significance_sheets
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -21,6 +24,10 @@ if TYPE_CHECKING:
 
 # Name in the page's style sheet → colour of figures; the style sheet adds the colours of the dark theme.
 LIGHT = {**COLOURS, **{f"series-{number}": colour for number, colour in enumerate(SERIES, 1)}}
+# Replaced by the list of sections.
+CONTENTS = "<!-- contents -->"
+# Of the circles that show the text of a point, in the points of the figure.
+RADIUS = "4.5"
 _VARIABLES = {colour: f"var(--{name})" for name, colour in LIGHT.items()}
 
 
@@ -32,7 +39,7 @@ def render(
     results_text: str,
     examples: Examples | None = None,
 ) -> str:
-    """The page as HTML text.
+    """The page of an analysis as HTML text.
 
     Args:
         results: of `posnmt.analyse.analyse.analyse`.
@@ -42,48 +49,87 @@ def render(
         results_text: the text of results.json, which can be saved from the page.
         examples: the sentences of the example browser, if any.
     """
-    every = [chart for section in sections.values() for chart in section]
-    page = templates().get_template("report.html")
-    return page.render(
+    lines = lines_of(results)
+    return page(
+        "report.html",
+        SCRIPTS,
+        [chart for section in sections.values() for chart in section],
+        drawings,
         results=results,
-        colours=LIGHT,
         measures={name: presentations(results)[name] for name in measures_of(results)},
+        better={name: higher_is_better(name, results) for name in measures_of(results)},
         sections=sections,
-        figures=inline_figures(every, drawings),
-        bands=len(families(results)) <= MOST_BANDS,
+        overall=overall(results),
+        each_seed=each_seed(results) if results["seeds"] else None,
+        ranked=ranked(results),
+        baseline=lines[0],
+        tested=significance_sheets(results),
+        tests=TESTS,
+        explained=explained(results),
+        bands=len(lines) <= MOST_BANDS,
         ranges=_training_words(results["training"]),
         files=files,
         **interactive_parts(results, results_text, examples),
     )
 
 
+def page(
+    template: str, scripts: Sequence[str], charts: Sequence[Chart], drawings: Mapping[str, Drawing], **variables: Any
+) -> str:
+    """A self-contained page as HTML text, with a list of its sections: elements `h2` with an id.
+
+    Args:
+        template: its name.
+        scripts: the parts of its script.
+        charts, drawings: its figures.
+        variables: of the template.
+    """
+    from markupsafe import Markup
+
+    script = page_script(scripts)
+    text = templates().get_template(template).render(
+        script=Markup(script), policy=content_security_policy(script), colours=LIGHT,
+        figures=inline_figures(charts, drawings), **variables,
+    )  # fmt: skip
+    sections = re.findall(r'<h2 id="([^"]+)"[^>]*>(.*?)</h2>', text)
+    links = "".join(f'<li><a href="#{name}">{title}</a></li>\n' for name, title in sections)
+    return text.replace(CONTENTS, f"<ul>\n{links}</ul>", 1)
+
+
 def templates() -> Environment:
     """The environment of all templates: variables are escaped, and undefined ones are errors."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("posnmt.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals |= {"series": _series, "dashed": dashed}
+    return environment
+
+
+def _series(number: int) -> str:
+    """The colour of a system by its number, as a variable of the style sheet."""
+    return f"var(--series-{number % len(SERIES) + 1})"
 
 
 def inline_figures(charts: Iterable[Chart], drawings: Mapping[str, Drawing]) -> dict[str, Markup]:
     """Chart -> its figure as an element inside a page."""
     from markupsafe import Markup
 
-    return {chart.name: Markup(inline_svg(drawings[chart.name].svg, chart.name, chart.alternative)) for chart in charts}
+    return {chart.name: Markup(inline_svg(drawings[chart.name], chart.name, chart.alternative)) for chart in charts}
 
 
-def inline_svg(svg: str, prefix: str, alternative: str) -> str:
-    """Convert the text of an SVG file to an element of a page.
+def inline_svg(drawing: Drawing, prefix: str, alternative: str) -> str:
+    """Convert a figure to an element of a page.
 
     Its ids get a `prefix`, so that several figures can share a page; its colours become variables of the style sheet;
-    it fills the available width; `alternative` is its text for screen readers.
+    it fills the available width; each point gets a circle with its text; `alternative` is for screen readers.
     """
-    root = ElementTree.fromstring(svg)
+    root = ElementTree.fromstring(drawing.svg)
     for element in root.iter():
         # HTML implies the namespaces; without them, the page contains no URL.
         element.tag = element.tag.rpartition("}")[2]
@@ -93,6 +139,9 @@ def inline_svg(svg: str, prefix: str, alternative: str) -> str:
     for size in ("width", "height", "version"):
         root.attrib.pop(size, None)
     root.attrib |= {"role": "img", "aria-label": alternative}
+    for x, y, text in drawing.points:
+        place = {"class": "point", "cx": f"{x:.1f}", "cy": f"{y:.1f}", "r": RADIUS}
+        ElementTree.SubElement(ElementTree.SubElement(root, "circle", place), "title").text = text
     return ElementTree.tostring(root, encoding="unicode")
 
 

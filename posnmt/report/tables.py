@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
+from posnmt.report.grid import csv_text
+
 Rows = Iterable[Sequence[Any]]
 
 
-TABLES = ("scores", "significance", "seeds", "swap", "positions", "lengths")
+TABLES = ("scores", "differences", "significance", "seeds", "swap", "positions", "lengths")
 """The names of the tables."""
 
 
@@ -22,7 +22,7 @@ def csv_tables(results: dict[str, Any]) -> dict[str, str]:
         results: of `posnmt.analyse.analyse.analyse`.
     """
     listed = {name: (heading, list(rows)) for name, (heading, rows) in tables(results).items()}
-    return {f"{name}.csv": _csv([heading, *rows]) for name, (heading, rows) in listed.items() if rows}
+    return {f"{name}.csv": csv_text([heading, *rows]) for name, (heading, rows) in listed.items() if rows}
 
 
 def tables(results: dict[str, Any]) -> dict[str, tuple[list[str], Rows]]:
@@ -32,6 +32,9 @@ def tables(results: dict[str, Any]) -> dict[str, tuple[list[str], Rows]]:
     return {
         "scores": (
             ["system", "bin", "first", "last", "training", "n", *measures, *ends], _scores(results, measures, ends),
+        ),
+        "differences": (
+            ["system", "other", "bin", "measure", "difference", "low", "high"], _differences(results),
         ),
         "significance": (
             ["metric", "test", "system", "other", "difference", "p", "corrected", "mark"], _tests(results),
@@ -45,13 +48,6 @@ def tables(results: dict[str, Any]) -> dict[str, tuple[list[str], Rows]]:
         ),
         "lengths": (["bin", "text", "system", "first", "last", "sentences"], _lengths(results)),
     }  # fmt: skip
-
-
-def _csv(rows: Rows) -> str:
-    """Rows as CSV text."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
 
 
 def _limits(intervals: dict[str, Any], measures: Sequence[str], ends: Sequence[str]) -> Iterator[float | None]:
@@ -70,6 +66,15 @@ def _scores(results: dict[str, Any], measures: Sequence[str], ends: Sequence[str
             about = [each[key] for key in ("label", "first", "last", "training")]
             figures = [scores[name] for name in measures]
             yield [system["name"], *about, scores["n"], *figures, *_limits(interval, measures, ends)]
+
+
+def _differences(results: dict[str, Any]) -> Rows:
+    """A row for each pair of systems, bin and measure; the bin `all` is the full test set."""
+    labels = ["all", *(each["label"] for each in results["bins"])]
+    for pair in results["differences"] or []:
+        for label, measures in zip(labels, [pair["overall"], *pair["bins"]], strict=True):
+            for measure, figures in measures.items():
+                yield [pair["system"], pair["other"], label, measure, *(figures or [None] * 3)]
 
 
 def _tests(results: dict[str, Any]) -> Rows:

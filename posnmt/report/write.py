@@ -34,8 +34,9 @@ def write(analysis: Analysis, out: Path, examples: int | None = None) -> None:
     from posnmt.report.charts import charts
     from posnmt.report.examples import Examples
     from posnmt.report.figures import draw
-    from posnmt.report.latex_tables import latex_tables
+    from posnmt.report.latex_sheet import to_latex
     from posnmt.report.page import render
+    from posnmt.report.sheets import latex_sheets
     from posnmt.report.tables import csv_tables
 
     raise_all(place_faults(out))
@@ -49,7 +50,7 @@ def write(analysis: Analysis, out: Path, examples: int | None = None) -> None:
     texts = {
         "results.json": json.dumps(results, ensure_ascii=False, indent=2, allow_nan=False) + "\n",
         **csv_tables(results),
-        **{f"tables/{name}": text for name, text in latex_tables(results, sections).items()},
+        **{f"tables/{sheet.name}.tex": to_latex(sheet) for sheet in latex_sheets(results, sections)},
     }
     names = [*texts, "figures/*.svg", "figures/*.pdf"]
     texts["report.html"] = render(results, sections, drawings, names, texts["results.json"], shown)

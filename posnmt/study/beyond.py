@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from posnmt.progress import duration
+from posnmt.report.grid import Cell, Grid, Head, Row, Sheet
 from posnmt.report.measures import MEASURES, measures_of
-from posnmt.study.grid import Cell, Grid, Head, Row, Sheet
-from posnmt.study.measured import OF_RUNS, Measured, StudyResults, interval_of
+from posnmt.report.sheets import output_cell
+from posnmt.study.measured import OF_RUNS, Measured, StudyResults
 from posnmt.study.published import show
 
 Run = dict[str, Any]
@@ -24,14 +25,7 @@ def _outputs(results: StudyResults, name: str, measured: Measured) -> Sheet:
     rows = []
     for variant, places in measured.places.items():
         for seed, place in places.items():
-            system = measured.results["systems"][place]
-            cells = []
-            for measure in measures:
-                value, interval = system["overall"][measure], interval_of(system, measure)
-                low, high = interval or (None, None)
-                about = MEASURES[measure]
-                between = f"{about.show(low)} to {about.show(high)}" if interval else ""
-                cells.append(Cell(own=about.show(value), spread=between, mean=value, seeds=1, low=low, high=high))
+            cells = [output_cell(measured.results, place, measure) for measure in measures]
             rows.append(Row(f"{results.recipe.label(variant)}, seed {seed}", cells))
     n = sum(each["n"] for each in measured.results["bins"])
     samples = measured.results["settings"]["samples"]

@@ -6,14 +6,13 @@ of the first, the one with the median lead, and the one on which it is furthest 
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.metrics.scores import HIGHER_IS_BETTER, sentence_scores
+from posnmt.report.grid import csv_text
 from posnmt.report.measures import MEASURES
 from posnmt.study import evidence
 from posnmt.study.layout import Figure, Panel
@@ -85,8 +84,5 @@ def _texts(results: StudyResults, test: str, first: Variant, second: Variant, se
 
 def to_csv(chosen: Sequence[Example]) -> str:
     """CSV with a row for every text of every sentence."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(("sentence", "place", "text", "content"))
-    writer.writerows((each.number, each.place, name, text) for each in chosen for name, text in each.texts)
-    return stream.getvalue()
+    rows = ((each.number, each.place, name, text) for each in chosen for name, text in each.texts)
+    return csv_text([("sentence", "place", "text", "content"), *rows])

@@ -7,23 +7,30 @@ the lowest to the highest seed; with a single seed, the band is its 95 % interva
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from statistics import fmean
+from dataclasses import dataclass, replace
 from typing import Any
 
 from posnmt.analyse.bins import Bin, TrainedLengths, mark
-from posnmt.report.charts import Chart, Curve, Panel
+from posnmt.report.charts import (
+    Chart,
+    Curve,
+    Line,
+    Panel,
+    curve_through,
+    distribution_chart,
+    length_chart,
+    swap_chart,
+)
 from posnmt.report.figures.lines import MOST_BANDS
+from posnmt.report.grid import stem
 from posnmt.report.measures import MEASURES, Measure
 from posnmt.study.examples import Example, examples
-from posnmt.study.grid import Cell, Grid, Head, Row, stem
 from posnmt.study.layout import Figure
 from posnmt.study.layout import Panel as Wanted
 from posnmt.study.measured import Measured, StudyResults, Variant
 
 # Maximum number of length classes in a figure of corpora.
 MOST_CLASSES = 12
-Interval = tuple[float, float] | None
 
 
 @dataclass(frozen=True)
@@ -93,9 +100,11 @@ def _panels(results: StudyResults, figure: Figure, name: str) -> tuple[list[Char
         else:
             charts.append(outcome)
     if charts:
-        curves = [chart.panels[0].curves for chart in charts]
+        curves = [[curve for _, curve in chart.columns()] for chart in charts]
         banded = figure.kind != "length-distribution" and max(map(len, curves)) <= MOST_BANDS
-        legend.append(_describe_seeds(max(curve.seeds for of_chart in curves for curve in of_chart), banded))
+        legend.append(
+            _describe_seeds(max((curve.seeds for of_chart in curves for curve in of_chart), default=1), banded)
+        )
     return charts, list(filter(None, dict.fromkeys(legend)))
 
 
@@ -168,40 +177,20 @@ class _Part:
         """The number of a line, which determines colour, stroke and marker."""
         return self.numbers.setdefault(label, len(self.numbers))
 
-    def curve(self, label: str, points: Sequence[tuple[Sequence[float], Sequence[float] | None]]) -> Curve:
-        """A line through points; each has the values of all seeds, and the interval of a single seed."""
-        values: list[float | None] = []
-        ends: list[Interval] = []
-        for figures, interval in points:
-            values.append(fmean(figures) if figures else None)
-            if len(figures) > 1:
-                ends.append((min(figures), max(figures)))
-            else:
-                ends.append(None if interval is None else (interval[0], interval[1]))
-        seeds = max((len(figures) for figures, _ in points), default=1)
-        return Curve(label, self.number(label), values, ends, max(seeds, 1))
+    def lines(self) -> list[Line]:
+        """The measured systems as lines, with the outputs of all their seeds."""
+        return [Line(label, self.number(label), self.measured.outputs(variant)) for label, variant in self.shown()]
+
+    def chart(self, chart: Chart, by: str, **changes: Any) -> Chart:
+        """A chart of the analysis with this panel's name and title; `by`: what it shows, for the title."""
+        axis = chart.axis.replace(" in tokens", f" in {self.unit}")
+        return replace(chart, name=self.name, title=f"{self.title}: {by}", axis=axis, **changes)
 
 
 def _length_curve(part: _Part) -> Chart | str:
     """A measure over the bins of source length (Neishi and Yoshinaga 2019, Figures 3, 4, 6 and 7)."""
-    measured, measure = part.measured, part.figure.measure
-    bins = measured.results["bins"]
-    curves = []
-    for label, variant in part.shown():
-        points = [
-            (list(measured.values(variant, measure, number).values()), measured.interval(variant, measure, number))
-            for number in range(len(bins))
-        ]
-        curves.append(part.curve(label, points))
-    return Chart(
-        name=part.name,
-        title=f"{part.title}: {part.measure.title} by source length",
-        axis=f"source length in {part.unit}",
-        labels=[each["label"] for each in bins],
-        panels=[Panel(part.measure, curves)],
-        counts=("n", [each["n"] for each in bins]),
-        training=_seen_by_all(part),
-    )
+    chart = length_chart(part.measured.results, part.lines(), part.figure.measure)
+    return part.chart(chart, f"{part.measure.title} by source length", training=_seen_by_all(part))
 
 
 def _seen_by_all(part: _Part) -> list[str | None]:
@@ -230,60 +219,19 @@ def _length_distribution(part: _Part) -> Chart | str:
     if not chosen:
         asked = "-".join("" if end is None else str(end) for end in ends or ())
         return f"{asked or 'none'} is not a bin of the analysis, which has {', '.join(each['label'] for each in bins)}"
-    label, n = bins[chosen[0]]["label"], bins[chosen[0]]["n"]
-    distribution = part.measured.results["length_distributions"][chosen[0]]
-    if distribution is None:
+    label = bins[chosen[0]]["label"]
+    if part.measured.results["length_distributions"][chosen[0]] is None:
         return f"no source has {label} {part.unit}"
-    firsts = distribution["first"]
-    curves = [Curve("reference", -1, distribution["reference"], [None] * len(firsts))]
-    for name, variant in part.shown():
-        outputs = [distribution["systems"][place] for place in part.measured.places[variant].values()]
-        means = [sum(counts) / len(outputs) for counts in zip(*outputs, strict=True)]
-        curves.append(Curve(name, part.number(name), means, [None] * len(firsts), len(outputs)))
-    return Chart(
-        name=part.name,
-        title=f"{part.title}: output lengths for sources of {label} {part.unit}",
-        axis=f"output length in {part.unit}",
-        labels=[
-            str(first) if distribution["width"] == 1 else f"{first}-{first + distribution['width'] - 1}"
-            for first in firsts
-        ],
-        panels=[Panel(Measure("Sentences", f"sources of {label} {part.unit}, n={n}", 1), curves)],
-        places=firsts,
-        width=distribution["width"],
-    )
+    chart = distribution_chart(part.measured.results, part.lines(), chosen[0])
+    return part.chart(chart, f"output lengths for sources of {label} {part.unit}")
 
 
 def _swap(part: _Part) -> Chart | str:
     """A measure over the share of swapped words (Chen et al. 2019a, Figures 3 to 5)."""
-    measure = part.figure.measure
-    by_name = {curve["name"]: curve for curve in part.measured.results["swap"] or []}
-    if not by_name:
+    if not part.measured.results["swap"]:
         return f"the analysis {part.wanted.analysis} has no swapped sources"
-    shares = sorted({share for curve in by_name.values() for share in curve["shares"]})
-    curves = []
-    for label, variant in part.shown():
-        names = [part.measured.results["systems"][place]["name"] for place in part.measured.places[variant].values()]
-        of_seeds = [by_name[name] for name in names if name in by_name]
-        points = [_at_share(of_seeds, share, measure) for share in shares]
-        curves.append(part.curve(label, points))
-    return Chart(
-        name=part.name,
-        title=f"{part.title}: {part.measure.title} by share of swapped words",
-        axis="words of the source that were swapped",
-        labels=[f"{100 * share:g} %" for share in shares],
-        panels=[Panel(part.measure, curves)],
-        places=shares,
-    )
-
-
-def _at_share(curves: Sequence[dict[str, Any]], share: float, measure: str) -> tuple[list[float], list[float] | None]:
-    """The values of all seeds at a share of swapped words, and the interval of the first."""
-    points = [(curve, curve["shares"].index(share)) for curve in curves if share in curve["shares"]]
-    values = [curve[measure][place] for curve, place in points if curve[measure][place] is not None]
-    if not points or not points[0][0]["intervals"]:
-        return values, None
-    return values, points[0][0]["intervals"][measure][points[0][1]]
+    chart = swap_chart(part.measured.results, part.lines(), part.figure.measure)
+    return part.chart(chart, f"{part.measure.title} by share of swapped words")
 
 
 def _sweep(part: _Part) -> Chart | str:
@@ -293,15 +241,14 @@ def _sweep(part: _Part) -> Chart | str:
     curves = []
     for label, systems in part.figure.lines.items():
         at = {number: part.results.variant(system, part.wanted.analysis) for system, number in systems.items()}
-        points: list[tuple[list[float], list[float] | None]] = []
-        for place in places:
-            if place in at:
-                values, interval = part.measured.values(at[place], measure), part.measured.interval(at[place], measure)
-                points.append((list(values.values()), interval))
-            else:
-                points.append(([], None))
+        points = [
+            (list(part.measured.values(at[place], measure).values()), part.measured.interval(at[place], measure))
+            if place in at
+            else ([], None)
+            for place in places
+        ]
         if any(values for values, _ in points):
-            curves.append(part.curve(label, points))
+            curves.append(curve_through(label, part.number(label), points))
     if not curves:
         return f"the analysis {part.wanted.analysis} has none of its systems"
     return Chart(
@@ -340,22 +287,6 @@ def _widths() -> Iterator[int]:
     while True:
         yield from (power, 2 * power, 5 * power)
         power *= 10
-
-
-def data(chart: Chart) -> Grid:
-    """The values of a chart as a table: a row for each line, a column for each point."""
-    measure = chart.panels[0].measure
-    rows = []
-    for curve in chart.panels[0].curves:
-        cells = []
-        for value, interval in zip(curve.values, curve.intervals, strict=True):
-            between = "" if interval is None else f"{measure.show(interval[0])} to {measure.show(interval[1])}"
-            low, high = interval or (None, None)
-            cells.append(
-                Cell(own=measure.show(value), spread=between, mean=value, seeds=curve.seeds, low=low, high=high)
-            )
-        rows.append(Row(curve.name, cells))
-    return Grid([Head(label) for label in chart.labels], rows, corner=measure.title)
 
 
 KINDS: dict[str, Callable[[_Part], Chart | str]] = {

@@ -7,29 +7,11 @@ of seeds; a sign that holds for only some of the pairs may depend on the choice 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from itertools import product
 
-from posnmt.analyse.additive import HIGHER_IS_BETTER
+from posnmt.metrics.scores import HIGHER_IS_BETTER
 from posnmt.study.layout import Marks, Table
 from posnmt.study.measured import Measured, StudyResults, Variant
-
-
-def agreed(measured: Measured, metric: str, test: str, one: Variant, other: Variant) -> str | None:
-    """The sign of one system against another, as far as all pairs of seeds agree on it.
-
-    Returns:
-        `>>`, `>`, `~`, `<` or `<<`; None if the analysis lacks the test or one of the systems.
-    """
-    entry = _tests(measured, metric)
-    if entry is None:
-        return None
-    marks = {entry["tests"][test]["marks"][row][column] for row, column in _pairs(measured, one, other)}
-    if not marks:
-        return None
-    for strong, weak in ((">>", ">"), ("<<", "<")):
-        if marks <= {strong, weak}:
-            return strong if marks == {strong} else weak
-    return "~"
 
 
 def signs(results: StudyResults, table: Table) -> tuple[dict[tuple[int, int], str], list[str]]:
@@ -53,8 +35,8 @@ def signs(results: StudyResults, table: Table) -> tuple[dict[tuple[int, int], st
 
 def _sign(measured: Measured, metric: str, marks: Marks, variant: Variant, baseline: Variant) -> str:
     """The sign of the lowest level at which every seed beats every seed of the baseline; empty if there is none."""
-    entry = _tests(measured, metric)
-    pairs = list(_pairs(measured, variant, baseline))
+    entry = (measured.results["significance"] or {"metrics": {}})["metrics"].get(metric)
+    pairs = list(product(measured.outputs(variant), measured.outputs(baseline)))
     if entry is None or not pairs:
         return ""
     tested = entry["tests"][marks.test]
@@ -68,19 +50,6 @@ def _sign(measured: Measured, metric: str, marks: Marks, variant: Variant, basel
     return next((sign for sign, level in sorted(marks.signs.items(), key=lambda each: each[1]) if worst < level), "")
 
 
-def _tests(measured: Measured, metric: str) -> dict[str, Any] | None:
-    """The tests of one metric; None if the analysis has none."""
-    significance = measured.results["significance"]
-    return None if significance is None else significance["metrics"].get(metric)
-
-
-def _pairs(measured: Measured, one: Variant, other: Variant) -> Iterator[tuple[int, int]]:
-    """The indices of the outputs of every pair of seeds."""
-    for row in measured.places.get(one, {}).values():
-        for column in measured.places.get(other, {}).values():
-            yield row, column
-
-
 def _legend(results: StudyResults, table: Table) -> Iterator[str]:
     """The meaning of the signs; baselines with the same signs share a sentence."""
     labels = dict(zip(table.rows, results.labels([results.variant(row) for row in table.rows]), strict=True))
@@ -90,7 +59,9 @@ def _legend(results: StudyResults, table: Table) -> Iterator[str]:
         baselines.setdefault((meaning, marks.test.replace("_", " ")), []).append(labels[marks.baseline])
     analyses = [results.measured.get(marks.analysis) for marks in table.marks]
     several = any(len(seeds) > 1 for measured in analyses if measured for seeds in measured.places.values())
+    corrections = {each.results["settings"]["correction"] for each in analyses if each}
+    plain = "; p is not corrected for the number of comparisons" if corrections == {"none"} else ""
     pairs = ", in every pair of a seed of one and a seed of the other" if several else ""
     for (meaning, test), names in baselines.items():
         which = " or ".join(dict.fromkeys(names)) + (", whichever is the nearest above," if len(names) > 1 else "")
-        yield f"{meaning}: better than {which} by the {test}{pairs}."
+        yield f"{meaning}: better than {which} by the {test}{pairs}{plain}."

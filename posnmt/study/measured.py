@@ -183,20 +183,16 @@ class Measured:
                 values[seed] = value
         return values
 
-    def interval(self, variant: Variant, measure: str, bin_number: int | None = None) -> list[float] | None:
+    def outputs(self, variant: Variant) -> list[int]:
+        """The indices of the outputs of a system, one for each seed."""
+        return list(self.places.get(variant, {}).values())
+
+    def interval(self, variant: Variant, measure: str) -> list[float] | None:
         """The 95 % interval over sentences of a single seed; None with several seeds, or without intervals."""
-        places = list(self.places.get(variant, {}).values())
-        if len(places) != 1:
+        outputs = self.outputs(variant)
+        if len(outputs) != 1:
             return None
-        return interval_of(self.results["systems"][places[0]], measure, bin_number)
-
-
-def interval_of(system: dict[str, Any], measure: str, bin_number: int | None = None) -> list[float] | None:
-    """The 95 % interval of one output, overall or in one bin; None if there is none."""
-    intervals = system["intervals"]
-    if intervals is None:
-        return None
-    of_place: dict[str, list[float] | None] = (
-        intervals["overall"] if bin_number is None else intervals["bins"][bin_number]
-    )
-    return of_place.get(measure)
+        interval: list[float] | None = (self.results["systems"][outputs[0]]["intervals"] or {"overall": {}})[
+            "overall"
+        ].get(measure)
+        return interval

@@ -10,13 +10,14 @@ from urllib.parse import quote
 
 from posnmt.errors import UserError
 from posnmt.progress import duration
+from posnmt.report.embed import SHARED
 from posnmt.report.figures import Drawing, draw
-from posnmt.report.page import LIGHT, inline_figures, templates
+from posnmt.report.grid import Sheet, to_csv
+from posnmt.report.latex_sheet import to_latex
+from posnmt.report.page import page
 from posnmt.study import examples
 from posnmt.study.beyond import cost, every_output
-from posnmt.study.figures import Plate, data, plates
-from posnmt.study.grid import Sheet, to_csv
-from posnmt.study.latex import to_latex
+from posnmt.study.figures import Plate, plates
 from posnmt.study.measured import Recommendation, StudyResults
 from posnmt.study.tables import sheets
 
@@ -52,7 +53,7 @@ def render(results: StudyResults, out: Path) -> None:
     for chart in charts:
         files[f"figures/{chart.name}.svg"] = drawings[chart.name].svg.encode("utf-8")
         files[f"figures/{chart.name}.pdf"] = drawings[chart.name].pdf
-        files[f"figures/{chart.name}.csv"] = to_csv([data(chart)]).encode("utf-8")
+        files[f"figures/{chart.name}.csv"] = to_csv([chart.by_curve()]).encode("utf-8")
     for plate in figures:
         if plate.examples:
             files[f"figures/{plate.name}.csv"] = examples.to_csv(plate.examples).encode("utf-8")
@@ -74,25 +75,35 @@ def _page(
     out: Path,
 ) -> str:
     """The page as HTML text."""
-    charts = [chart for plate in figures for chart in plate.charts]
-    page = templates().get_template("study.html")
-    return page.render(
+    words = _counted(verdict.word for verdict in results.verdicts)
+    return page(
+        "study.html",
+        SHARED,
+        [chart for plate in figures for chart in plate.charts],
+        drawings,
         results=results,
         recipe=results.recipe,
+        answer=_answer(results, words),
         scale_is=WHAT_SCALES_ARE[results.scale],
         seeds=results.recipe.scales[results.scale].seeds,
         states=_counted(run["state"] for run in results.runs),
-        words=_counted(verdict.word for verdict in results.verdicts),
+        words=words,
         sheets=of_paper,
         plates=figures,
         beyond=beyond,
-        figures=inline_figures(charts, drawings),
         signed=_signed,
         analyses=_analyses(results, out),
         undone=results.undone(),
         cost=duration(results.cost),
-        colours=LIGHT,
     )
+
+
+def _answer(results: StudyResults, words: str) -> str:
+    """The outcome in a sentence: the recommendation, or the verdicts counted; empty without either."""
+    if results.recommendation:
+        return results.recommendation.sentence
+    what = "the paper's claims" if results.recipe.paper else "the claims"
+    return f"Of {what}: {words}." if words else ""
 
 
 def _counted(words: Iterable[str]) -> str:

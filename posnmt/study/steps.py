@@ -283,6 +283,7 @@ def analyse(context: Context) -> None:
     """Analyse the outputs of one test; write a report, and the counts for the verdicts."""
     from posnmt.analyse.analyse import Settings
     from posnmt.analyse.analyse import analyse as measure
+    from posnmt.analyse.measure import Resampling
     from posnmt.config.segmenters import word_tokeniser
     from posnmt.data.text import TextPipeline
     from posnmt.data.tokenise import Words
@@ -315,6 +316,7 @@ def analyse(context: Context) -> None:
         **unit, bin_edges=edges, max_trained_length=max(longest for _, longest in trained),
         min_trained_length=min(shortest for shortest, _ in trained), metrics=settings["metrics"],
         bleu_tokenizer=settings["bleu_tokenizer"] if settings["text"] == "raw" else "none",
+        resampling=Resampling(correction="none"),  # as in the papers, whose tables the report has
         processes=context.resources.cores,
     )  # fmt: skip
     analysis = measure(source, reference, plain, options, swapped, context.say)

@@ -8,11 +8,12 @@ from statistics import fmean, stdev
 from typing import Any
 
 from posnmt.analyse.bins import Bin, TrainedLengths, mark
+from posnmt.report.grid import Cell, Grid, Head, Row, Sheet, stem
 from posnmt.report.measures import MEASURES
+from posnmt.report.significance import agreed
 from posnmt.study import published
-from posnmt.study.grid import Cell, Grid, Head, Row, Sheet, stem
 from posnmt.study.layout import CORPORA, PARTS, Column, Table
-from posnmt.study.marks import agreed, signs
+from posnmt.study.marks import signs
 from posnmt.study.measured import SPEEDS, StudyResults, Variant
 
 SPREAD = "Figures are means over seeds ± standard deviations."
@@ -198,7 +199,8 @@ def _significance(results: StudyResults, table: Table) -> tuple[list[Grid], list
         legend.append(
             "With several seeds, a sign is shown only if it holds for every pair of a seed of one and one of the other."
         )
-    return _with_published(results, table, variants, heads, rows), legend
+    grids = _with_published(results, table, variants, heads, rows)
+    return [replace(grid, matrix=True) for grid in grids], legend
 
 
 def _significance_cell(results: StudyResults, table: Table, row: Variant, column: Variant) -> Cell:
@@ -212,7 +214,7 @@ def _significance_cell(results: StudyResults, table: Table, row: Variant, column
             word, why = results.absence(variant, table.analysis) or ("missing", "it was not analysed")
             return Cell(own=word, note=_sentence(why), absent=True)
     assert measured is not None
-    sign = agreed(measured, table.measures[0], table.test, row, column)
+    sign = agreed(measured.results, table.measures[0], table.test, measured.outputs(row), measured.outputs(column))
     if sign is None:
         return Cell(own="–", note=f"The analysis {table.analysis} did not test this.", absent=True)
     return Cell(own=sign)

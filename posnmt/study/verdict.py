@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from posnmt.metrics.scores import TITLES
 from posnmt.study.claims import SPEEDS, Claim, Comparison, Figures, Scale
 from posnmt.study.contrast import Contrast, Estimate, Term
 from posnmt.study.evidence import Evidence, Output, Variant
@@ -26,10 +27,7 @@ LEVEL = 0.95
 EQUAL_LEVEL = 0.90
 # With 10 sentences, "95 %" bootstrap intervals cover the true value 9 times in 10; with 40, their coverage is correct.
 FEWEST_SENTENCES = 20
-UNITS = {
-    "bleu": "BLEU", "chrf": "chrF", "ter": "TER", "multi-bleu": "multi-bleu", "length_difference": "subwords",
-    "length_ratio": "of the reference's length",
-}  # fmt: skip
+UNITS = {**TITLES, "length_difference": "subwords", "length_ratio": "of the reference's length"}
 MEASURES = {
     **UNITS, "length_difference": "length difference", "length_ratio": "length ratio",
     "training_speed": "training speed", "decoding_speed": "decoding speed",

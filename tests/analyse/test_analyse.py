@@ -259,6 +259,17 @@ def test_empty_and_crlf_lines_are_kept_and_told(run):
     assert results["systems"][0]["overall"] == run()["systems"][0]["overall"]
 
 
+def test_a_warning_about_several_outputs_stands_once(run):
+    lines = ["a house ."] * 100
+    outputs = {"one": ["", *lines[1:]], "two": ["", "", *lines[2:]], "three": lines}
+    results = run(outputs, source=lines, reference=["a house."] * 100, metrics=["bleu"])
+    assert results["warnings"][:1] == ["output one: 1, output two: 2 of 100 lines are empty; they are kept and count."]
+    tokenised = [warning for warning in results["warnings"] if "looks tokenised" in warning]
+    assert tokenised == ["output three: looks tokenised; scores of tokenised text do not compare with published ones."]
+    more = run({"one": lines, "two": [*lines[:-1], "b ."]}, source=lines, reference=["a house."] * 100)
+    assert any(each.startswith("output one, output two: looks tokenised;") for each in more["warnings"])
+
+
 def test_tokenised_output_is_told(run):
     lines = ["a house ."] * 100
     results = run({"ours": lines}, source=lines, reference=["a house."] * 100, metrics=["bleu"])

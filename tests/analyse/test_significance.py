@@ -10,7 +10,7 @@ from metrics_case import WORDS, texts
 from table_case import table
 
 from posnmt.analyse.intervals import resampled_measures
-from posnmt.analyse.measure import Resampling
+from posnmt.analyse.measure import FEWEST_SAMPLES, Resampling
 from posnmt.analyse.resample import half_sums
 from posnmt.analyse.significance import (
     approximate_randomisation,
@@ -189,6 +189,18 @@ def test_resampling_options_are_checked():
     with pytest.raises(UserError) as caught:
         Resampling(samples=-1, seed=-2, correction="sidak")
     assert len(caught.value.lines) == 3
+
+
+@pytest.mark.parametrize("samples", [1, 3, FEWEST_SAMPLES - 1])
+def test_too_few_samples_are_refused(samples):
+    with pytest.raises(UserError, match=rf"{samples} samples are too few: .*--samples.*0: neither intervals nor tests"):
+        Resampling(samples=samples)
+
+
+def test_the_fewest_samples_can_find_a_difference():
+    assert Resampling(samples=0).samples == 0
+    assert 2 / (1 + Resampling(samples=FEWEST_SAMPLES).samples) < 0.05 <= 2 / FEWEST_SAMPLES
+    assert Resampling().correction == "holm"
 
 
 def null_p_values(test, trials=300, sentences=60):

@@ -21,7 +21,7 @@ ENGLISH = ["The cat sat on the mat.", "The weather is very good today.", "He stu
 CHINESE = ["猫坐在垫子上。", "今天天气很好。", "他在东京的一所大学学习。", "是的"]
 THAI = ["แมวนั่งอยู่บนเสื่อ", "วันนี้อากาศดีมาก", "เขาเรียนที่มหาวิทยาลัยในโตเกียว", "ใช่"]
 SEGMENTED = ["猫 は マット の 上 に 座っ た 。", "今日 は 天気 が 良い です 。", "彼 は 勉強 し て い ます 。", "はい"]
-FEW = Resampling(20)
+FEW = Resampling(40)
 
 
 def settings_of(results):

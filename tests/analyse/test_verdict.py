@@ -80,7 +80,7 @@ def test_p_is_corrected_for_the_number_of_pairs():
     generator = np.random.default_rng(1)
     rows = generator.integers(1, 20, (60, 3, 4)).astype(float)
     additive = Additive(rows, {"ter": slice(0, 2)})  # edits, reference words: a lower score is better
-    result = verdict(additive, ["a", "b", "c"], np.arange(1, 61), TrainedLengths(), "words", QUICK)
+    result = verdict(additive, {"a": [0], "b": [1], "c": [2]}, np.arange(1, 61), TrainedLengths(), "words", QUICK)
     [group] = result["groups"]
     scores = list(group["scores"].values())
     best = int(np.argmin(scores))
@@ -91,6 +91,20 @@ def test_p_is_corrected_for_the_number_of_pairs():
     smallest = np.nanmin(plain)
     if smallest in plain[best]:
         assert min(group["p"].values()) == pytest.approx(min(1.0, 3 * smallest))
+
+
+def test_seeds_are_one_system(files):
+    """`good` twice and a worse seed: the mean leads, and yet not every pair of seeds differs."""
+    outputs = {"good:1": files / "good", "good:2": files / "late", "bad:1": files / "bad", "bad:2": files / "bad"}
+    asked = Settings(metrics=("bleu",), resampling=QUICK, max_trained_length=5)
+    results = analyse(files / "source", files / "reference", outputs, asked).results
+    short, longer = results["verdict"]["groups"]
+    assert short["best"] == longer["best"] == "good"
+    scores = {system["name"]: system["overall"]["bleu"]["mean"] for system in results["seeds"]["systems"]}
+    assert short["scores"].keys() == scores.keys()
+    assert short["p"]["bad"] < 0.05 < longer["p"]["bad"], "on long sentences the second seed is as bad"
+    assert "good has 100.0 BLEU (means of seeds), better than bad (" in results["verdict"]["sentence"]
+    assert "by more than chance in every pair of seeds. On 40 longer" in results["verdict"]["sentence"]
 
 
 def test_one_system_and_no_tests(files):

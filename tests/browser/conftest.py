@@ -36,6 +36,8 @@ HTML_TEXT = "<script>alert('ran')</script> & <b>bold</b> </script> {{ 7 * 7 }} \
 # Sentence 5 has HTML, 6 is very long, and the first system gives nothing for 7.
 HTML_ROW, LONG_ROW, EMPTY_ROW = 4, 5, 6
 SENTENCES = 70
+# The address of the sentences in the order of the text.
+NUMBERED = "#examples?order=number&direction=ascending"
 
 
 def texts(sentences=SENTENCES, systems=3, seed=5):
@@ -104,10 +106,10 @@ def open_page(chromium):
     contexts, misdeeds, asked = [], [], []
 
     def open_page(path, fragment="", **settings):
-        context = chromium.new_context(viewport={"width": 1200, "height": 900}, **settings)
+        context = chromium.new_context(**{"viewport": {"width": 1200, "height": 900}, **settings})
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(20_000)
         page.on("console", lambda message: misdeeds.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: misdeeds.append(f"error: {error}"))
         page.on("dialog", lambda dialog: (misdeeds.append(f"dialogue: {dialog.message}"), dialog.dismiss()))
@@ -130,7 +132,7 @@ def open_page(chromium):
 def open_examples(open_page, report):
     """A function: what follows the page's address → the page with its sentences unpacked."""
 
-    def open_examples(fragment="", path=report, **settings):
+    def open_examples(fragment=NUMBERED, path=report, **settings):
         page = open_page(path, fragment, **settings)
         page.locator("#browser").scroll_into_view_if_needed()
         expect(page.locator("#example-status")).to_contain_text("match")
@@ -143,7 +145,13 @@ def expect(found):
     """Playwright's `expect`, imported where it is used; its `wait_for_function` would break the page's policy."""
     from playwright.sync_api import expect
 
+    expect.set_options(timeout=20_000)
     return expect(found)
+
+
+def unfold(page):
+    """Open all that is folded."""
+    page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
 
 
 def picture(page, name, **options):

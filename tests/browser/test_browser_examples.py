@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 
 import pytest
-from conftest import EMPTY_ROW, HTML_NAME, HTML_ROW, HTML_TEXT, LONG_ROW, SENTENCES, expect, texts
+from conftest import EMPTY_ROW, HTML_NAME, HTML_ROW, HTML_TEXT, LONG_ROW, SENTENCES, expect, texts, unfold
 
 from posnmt.analyse.measure import Resampling
 from posnmt.metrics.registry import Scorer
@@ -68,9 +68,9 @@ def test_lengths_bins_and_training(open_examples):
     lengths = [len(line.split()) for line in source]
     lengths[HTML_ROW], lengths[LONG_ROW] = len(HTML_TEXT.split()), 20_001
     page = open_examples()
-    page.fill("#example-first", "38")
-    with searching(page):
-        page.fill("#example-last", "39")
+    for name, length in (("first", "38"), ("last", "39")):
+        with searching(page):
+            page.fill(f"#example-{name}", length)
     assert numbers(page) == [row + 1 for row, length in enumerate(lengths) if 38 <= length <= 39]
     assert page.input_value("#example-bin") == "own"
     choose(page, "bin", "30-39")
@@ -83,6 +83,7 @@ def test_lengths_bins_and_training(open_examples):
 
 def test_a_row_of_a_table_leads_to_its_sentences(open_page, report):
     page = open_page(report)
+    unfold(page)
     link = page.locator('table[data-name="bleu-by-length"] th.bin a', has_text="60–")
     link.click()
     page.wait_for_selector(".example")
@@ -141,6 +142,8 @@ def test_sentences_by_score_and_by_difference(open_examples, direction):
     ranked = [round(one[row], 2) for row in shown]
     assert ranked == sorted(ranked, reverse=sign < 0)
     choose(page, "order", "difference")
+    assert page.input_value("#example-direction") == "descending", "where the first is better"
+    choose(page, "direction", direction)
     assert page.locator("#example-other").is_visible()
     shown = [number - 1 for number in numbers(page) if number - 1 in one]
     differences = [round(one[row], 2) - round(other[row], 2) for row in shown]
@@ -234,11 +237,30 @@ def test_the_address_leads_back(open_examples):
         again.get_by_role("button", name="Reset all").click()
     assert status(again).startswith(f"{SENTENCES} of")
     assert again.url.endswith("#examples?")
+    assert numbers(again) == numbers(open_examples(""))
 
 
 def test_an_address_that_makes_no_sense_does_no_harm(open_examples):
     page = open_examples("#examples?first=x&order=<b>&system=99&page=-3&field=%3Cscript%3E&unknown=1&metric=7")
-    assert numbers(page) == list(range(1, 21))
+    assert numbers(page) == numbers(open_examples("")), "as it opens"
+
+
+def test_it_opens_on_the_largest_disagreements_in_chrf(open_examples):
+    """chrF, though BLEU is the main metric; the highest minus the lowest of three outputs."""
+    _, _, outputs = texts()
+    rows = [row for row in range(SENTENCES) if row not in (HTML_ROW, LONG_ROW, EMPTY_ROW)]
+    scores = [chrf(rows, lines) for lines in outputs]
+    spreads = {row: max(of_row) - min(of_row) for row, of_row in zip(rows, zip(*scores, strict=True), strict=True)}
+    page = open_examples("")
+    assert page.input_value("#example-order") == "disagreement"
+    assert page.locator("#example-metric option:checked").inner_text() == "chrF"
+    assert not page.locator("#example-other").is_visible()
+    shown = [round(spreads[number - 1], 1) for number in numbers(page) if number - 1 in spreads]
+    assert len(shown) >= 17
+    assert all(later <= earlier + 0.11 for earlier, later in pairwise(shown))
+    assert shown[0] == pytest.approx(max(spreads.values()), abs=0.11)
+    choose(page, "order", "number")
+    assert numbers(page) == list(range(1, 21)), "from the first sentence on"
 
 
 def test_a_part_of_the_sentences_and_none(make_report, open_examples, open_page):

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from conftest import unfold
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 
@@ -13,9 +14,11 @@ def test_everything_but_the_sentences_is_there_without_javascript(open_page, rep
     assert page.locator("table[data-name]").count() > 10
     assert page.locator("figure svg").count() >= 4
     assert page.locator("button:visible").count() == 0
-    assert "needs JavaScript" in page.locator("noscript").inner_text()
+    assert page.locator("noscript").filter(has_text="needs JavaScript").is_visible()
     cells = page.locator('table[data-name="overall"] td[data-value]')
     assert cells.count() >= 6
+    assert page.locator('noscript figure[data-name="bleu-differences"] svg').count() == 1
+    assert page.locator("form:visible, select:visible").count() == 0
     assert page.get_by_text("posnmt", exact=False).first.is_visible()
 
 
@@ -26,7 +29,7 @@ def test_pictures_and_accessibility(open_examples, keep_picture, scheme):
     page = open_examples("#examples?first=5&last=40&order=difference&missing=true", color_scheme=scheme)
     keep_picture(page, f"{scheme}-examples")
     keep_picture(page, f"{scheme}-whole", full_page=True)
-    page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+    unfold(page)
     found = axe.Axe().run(page)["violations"]
     assert [(each["id"], [node["html"][:120] for node in each["nodes"][:3]]) for each in found] == []
 
@@ -38,7 +41,7 @@ def test_a_phone_scrolls_up_and_down_only(chromium, open_examples, keep_picture)
     keep_picture(page, "phone-examples")
     page.evaluate("scrollTo(0, 0)")
     keep_picture(page, "phone-top")
-    page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+    unfold(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     low = page.eval_on_selector_all(
         "#browser select:visible, #browser button:visible",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from posnmt.config import writing as module
-from posnmt.config.writing import Writing, writing, writing_of_language
+from posnmt.config.writing import Writing, isolated, writing, writing_of_language
 
 EXAMPLES = {
     "The cat sat on the mat.": (None, True, "13a"),
@@ -53,3 +53,13 @@ def test_japanese_without_mecab_is_scored_by_characters(monkeypatch):
 
 def test_no_text_is_no_script():
     assert writing([]) == writing(["", "  "]) == Writing(None, False) or not writing([]).language
+
+
+@pytest.mark.parametrize("name", ["rope", "変換器", "a:1"])
+def test_names_from_left_to_right_stand_in_sentences_as_they_are(name):
+    assert isolated(name) == name
+
+
+@pytest.mark.parametrize("name", ["מערכת א", "نظام 2", "rope נא"])
+def test_names_from_right_to_left_are_isolated_in_sentences(name):
+    assert isolated(name) == f"\u2068{name}\u2069"

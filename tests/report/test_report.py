@@ -12,6 +12,7 @@ from posnmt.analyse.measure import Resampling
 from posnmt.report.charts import MOST_DISTRIBUTIONS, charts
 from posnmt.report.figures import draw
 from posnmt.report.figures.canvas import MARKERS, SERIES, STROKES, WIDTH, line_style, marker_style
+from posnmt.report.significance import explained, floor, show_p
 
 HTML_NAME = '<script>alert("1")</script> & $x_1$'
 
@@ -68,14 +69,62 @@ def values(table, column):
     return [float(row[column][1]["data-value"]) if "data-value" in row[column][1] else None for row in table[1:]]
 
 
-def test_the_main_curve_comes_before_all_tables(page):
+def test_the_answer_comes_first(whole, page):
+    headings = [name for name in page.ids if ("h2", name) in [(tag, each.get("id")) for tag, each in page.elements]]
+    assert headings[:4] == ["overall", "differences", "significance", "by-length"]
+    assert headings[4:] == ["output-lengths", "positions", "swap", "examples", "made"]
     names = [attributes["data-name"] for tag, attributes in page.elements if tag in ("figure", "table")]
-    assert names[:3] == ["bleu-by-length", "bleu-by-length", "overall"]
+    assert names[:4] == ["overall", "seeds", "bleu-differences", "bleu-differences"]
+    assert names[4] == "significance-bleu-paired-bootstrap"
+    text = "".join(page.words)
+    assert text.index(whole[1]["verdict"]["sentence"]) < text.index("3 systems with 5 outputs, 60 sentences")
+
+
+def test_the_contents_lead_to_every_section(page):
+    links = [attributes["href"] for tag, attributes in page.elements if tag == "a"]
+    sections = [f"#{each['id']}" for tag, each in page.elements if tag == "h2"]
+    assert links[: len(sections)] == sections
+    assert "Differences from a baseline" in page.words
+
+
+def test_the_overall_table_ranks_all_systems(whole, page):
+    results = whole[1]
+    rows = page.tables["overall"][1:]
+    scores = {system["name"]: system["overall"]["bleu"]["mean"] for system in results["seeds"]["systems"]}
+    scores["c"] = results["systems"][4]["overall"]["bleu"]
+    best_first = sorted(scores, key=scores.get, reverse=True)
+    assert [row[0][2].split(" (")[0] for row in rows] == best_first
+    assert values(page.tables["overall"], 1) == [scores[name] for name in best_first]
+
+
+def test_where_a_lower_score_is_better_the_lowest_comes_first(tmp_path):
+    outputs = {name: noisy(sentences(), share, name) for name, share in {"bad": 0.6, "good": 0.1, "fair": 0.3}.items()}
+    with without_figures():
+        results = analysed(tmp_path, outputs, metrics=["ter"])
+    table = page_of(tmp_path).tables["overall"]
+    assert [row[0][2] for row in table[1:]] == ["good", "fair", "bad"]
+    assert results["verdict"]["groups"][0]["best"] == "good"
+
+
+def test_differences_are_those_of_the_scores(whole, page):
+    results = whole[1]
+    table = page.tables["bleu-differences"]
+    assert [cell[2] for cell in table[0]] == ["Source length in words", "n", "In training", "b", "c"]
+    assert table[1][0][2] == "all"
+    overall = {each["name"]: each["overall"]["bleu"] for each in results["systems"]}
+    means = {name: mean(overall[f"{name}:{seed}"] for seed in (1, 2)) for name in "ab"} | {"c": overall["c"]}
+    assert values(table, 3)[0] == pytest.approx(means["b"] - means["a"])
+    by_bin = [each["bins"][1]["bleu"] for each in results["systems"]]
+    assert values(table, 4)[2] == pytest.approx(by_bin[4] - mean(by_bin[:2]))
+    for row in table[1:-2]:
+        assert float(row[4][1]["data-low"]) <= float(row[4][1]["data-value"]) <= float(row[4][1]["data-high"])
+    assert values(table, 3)[-2:] == [None, None], "the last two bins have no sentences"
 
 
 def test_every_figure_has_its_table_and_a_description(whole, page):
     figures = [attributes["data-name"] for tag, attributes in page.elements if tag == "figure"]
     assert figures == [chart.name for section in ordered(charts(whole[1])) for chart in section]
+    assert len(figures) > 10
     assert set(figures) <= set(page.tables)
     described = [attributes for tag, attributes in page.elements if tag == "svg"]
     assert all(each["role"] == "img" and "in a table below" in each["aria-label"] for each in described)
@@ -85,7 +134,13 @@ def test_every_figure_has_its_table_and_a_description(whole, page):
 
 def ordered(sections):
     length, distribution = sections["length"], sections["distribution"]
-    return [length, sorted(distribution, key=lambda chart: not chart.opened), sections["position"], sections["swap"]]
+    return [
+        sections["difference"][:1],
+        length,
+        sorted(distribution, key=lambda chart: not chart.opened),
+        sections["position"],
+        sections["swap"],
+    ]
 
 
 def test_all_headings_of_tables_have_a_scope(page):
@@ -111,15 +166,17 @@ def test_the_curve_of_seeds_is_their_mean_from_lowest_to_highest(whole, page):
 def test_seeds_are_shown_with_mean_spread_and_welch_s_test(whole, page):
     results = whole[1]
     seeds = results["seeds"]["systems"]
-    table = page.tables["seeds"]
-    assert [row[0][2] for row in table[1:]] == ["a", "b"]
-    assert values(table, 2) == [system["overall"]["bleu"]["mean"] for system in seeds]
-    assert [row[2][2].split("±")[1][:4].strip() for row in table[1:]] == [
-        f"{system['overall']['bleu']['deviation']:.1f}" for system in seeds
-    ]
-    each = page.tables["each-seed"]
-    assert [(row[0][2], row[1][2]) for row in each[1:]] == [("a", "1"), ("a", "2"), ("b", "1"), ("b", "2")]
-    assert values(each, 2) == [system["overall"]["bleu"] for system in results["systems"][:4]]
+    rows = {row[0][2]: row[1] for row in page.tables["overall"][1:]}
+    for system in seeds:
+        of_seeds = system["overall"]["bleu"]
+        _, attributes, text = rows[f"{system['name']} (2 seeds)"]
+        kept = [float(attributes[f"data-{key}"]) for key in ("value", "deviation", "low", "high")]
+        assert kept == [of_seeds[key] for key in ("mean", "deviation", "lowest", "highest")]
+        assert f"{of_seeds['mean']:.1f} ± {of_seeds['deviation']:.1f}" in text
+        assert f"{of_seeds['lowest']:.1f} to {of_seeds['highest']:.1f}" in text
+    each = page.tables["seeds"]
+    assert [row[0][2] for row in each[1:]] == ["a:1", "a:2", "b:1", "b:2"]
+    assert values(each, 1) == [system["overall"]["bleu"] for system in results["systems"][:4]]
     found = results["seeds"]["welch"]["bleu"]
     assert page.tables["significance-bleu-seeds"][1][2][2] == f"{found['marks'][0][1]}{found['corrected'][0][1]:.4f}"
 
@@ -164,9 +221,11 @@ def test_histograms_hold_every_sentence(whole):
     shown = charts(results)["distribution"]
     assert len(shown) == 5
     for chart, each in zip(shown, results["bins"], strict=False):
-        reference, *curves = chart.panels[0].curves
-        assert sum(reference.values) == each["n"]
-        assert [sum(curve.values) for curve in curves] == [each["n"]] * 3
+        assert [panel.title for panel in chart.panels] == ["a", "b", "c"]
+        for panel in chart.panels:
+            reference, curve = panel.curves
+            assert reference.number < 0
+            assert sum(reference.values) == sum(curve.values) == each["n"]
     assert [chart.name for chart in shown if chart.opened] == ["output-lengths-10-14", "output-lengths-15-19"]
 
 
@@ -213,13 +272,16 @@ def test_the_page_stands_alone_and_escapes_names(tmp_path):
 
 def test_the_page_shows_intervals_and_what_is_more_than_chance(whole, page):
     results = whole[1]
-    for row, system in zip(page.tables["overall"][1:], results["systems"], strict=True):
+    by_name = {system["name"]: system for system in results["systems"]}
+    rows = {row[0][2]: row[1] for name in ("overall", "seeds") for row in page.tables[name][1:]}
+    for name, system in by_name.items():
         low, high = system["intervals"]["overall"]["bleu"]
-        assert (row[1][1]["data-value"], row[1][1]["data-low"]) == (repr(system["overall"]["bleu"]), repr(low))
-        assert f"{low:.1f} to {high:.1f}" in row[1][2]
+        _, attributes, text = rows[name]
+        assert (attributes["data-value"], attributes["data-low"]) == (repr(system["overall"]["bleu"]), repr(low))
+        assert f"{low:.1f} to {high:.1f}" in text
     marks = results["significance"]["metrics"]["ter"]["tests"]["sign_test"]["marks"]
     shown = page.tables["significance-ter-sign-test"][1:]
-    signs = [[re.sub(r"(< )?[0-9.]+$", "", cell[2]) for cell in row[1:]] for row in shown]
+    signs = [[re.sub(r"([<≤] )?[0-9.]+$", "", cell[2]) for cell in row[1:]] for row in shown]
     assert signs == marks
 
 
@@ -228,7 +290,7 @@ def test_without_samples_swaps_and_seeds_the_page_has_none_of_them(tmp_path):
         analysed(tmp_path, {"ours": sentences(), "other": noisy(sentences(), 0.3, 1)}, resampling=Resampling(0))
     page = page_of(tmp_path)
     text = "".join(page.words)
-    for absent in ("95 % ", "More than chance?", "Bands:", "Several seeds", "swapped words", "Shaded"):
+    for absent in ("95 % ", "More than chance?", "Bands:", "seeds", "swapped words", "Shaded", "baseline"):
         assert absent not in text
     assert not [name for name in page.tables if name.startswith(("significance", "seeds", "swap"))]
     assert not any("data-low" in attributes for _, attributes in page.elements)
@@ -253,6 +315,66 @@ def test_twenty_systems_are_told_apart_and_have_no_bands(tmp_path):
     assert all(f">system {number}<" in svg for number in range(20))
     assert "FillBetween" not in svg
     assert "so many bands would cover each other" in "".join(page_of(tmp_path).words)
+    assert len(page_of(tmp_path).tables["overall"]) == 21
+    shown = charts(results)["distribution"][0]
+    assert [panel.title for panel in shown.panels] == [f"system {number}" for number in range(20)]
+
+
+def test_every_point_says_what_it_is_with_n_and_interval(whole, page):
+    results = whole[1]
+    chart = charts(results)["length"][0]
+    system, each = results["systems"][4], results["bins"][1]
+    low, high = system["intervals"]["bins"][1]["bleu"]
+    text = f"c, 5–9: BLEU {system['bins'][1]['bleu']:.1f} ({low:.1f} to {high:.1f}), n = {each['n']}"
+    drawing = draw([chart])[chart.name]
+    (point,) = [point for point in drawing.points if point[2] == text]
+    assert text in page.words
+    assert len(drawing.points) == 3 * sum(each["n"] > 0 for each in results["bins"])
+    # It lies on the marker of its curve.
+    root = ElementTree.fromstring(drawing.svg)
+    markers = [(float(use.get("x")), float(use.get("y"))) for use in root.iter("{http://www.w3.org/2000/svg}use")]
+    assert min(abs(x - point[0]) + abs(y - point[1]) for x, y in markers) < 0.01
+
+
+def test_the_smallest_p_of_a_test_is_a_bound():
+    assert show_p(2 / 10_001, 2 / 10_001, floor("paired_bootstrap", 10_000)) == "≤ 0.0002"
+    assert show_p(1 / 10_001, 3 / 10_001, floor("approximate_randomisation", 10_000)) == "≤ 0.0003"
+    assert show_p(2 / 41, 6 / 41, floor("paired_bootstrap", 40)) == "≤ 0.1464"
+    assert show_p(4 / 10_001, 4 / 10_001, floor("paired_bootstrap", 10_000)) == "0.0004"
+    assert show_p(1e-30, 1e-30, floor("sign_test", 10_000)) == "< 0.0001"
+    assert show_p(0.5, 1.0, floor("sign_test", 10_000)) == "1.0000"
+
+
+def test_p_at_its_floor_is_shown_as_a_bound(tmp_path):
+    outputs = {"good": sentences(), "bad": noisy(sentences(), 0.6, 1)}
+    with without_figures():
+        analysed(tmp_path, outputs, metrics=["bleu"])
+    cell = page_of(tmp_path).tables["significance-bleu-paired-bootstrap"][1][2]
+    assert cell[2] == ">≤ 0.0488"
+    assert float(cell[1]["data-value"]) == 2 / 41
+
+
+def test_a_sign_test_against_the_score_is_explained(tmp_path):
+    """`many` betters most sentences a little, and ruins the longest."""
+    lines = sentences(80)
+    long = [len(line.split()) > 18 for line in lines]
+    many = ["x y z" if each else line for line, each in zip(lines, long, strict=True)]
+    few = [line if each or len(line.split()) < 6 else f"x {line}" for line, each in zip(lines, long, strict=True)]
+    with without_figures():
+        results = analysed(tmp_path, {"few": few, "many": many}, references=lines, resampling=Resampling(200))
+    entry = results["significance"]["metrics"]["bleu"]
+    favour = entry["tests"]["sign_test"]["sentences"]
+    assert favour[1][0] > favour[0][1]
+    assert entry["differences"][0][1] > 0
+    sentences_said = explained(results)
+    assert sentences_said[0].startswith(
+        f"More sentences speak for many than for few ({favour[1][0]} and {favour[0][1]}, p "
+    )
+    assert "and yet its BLEU is worse" in sentences_said[0]
+    assert sentences_said[-1].startswith("The sign test counts every sentence once")
+    assert sentences_said[0] in page_of(tmp_path).words
+    with without_figures():
+        assert explained(analysed(tmp_path / "agree", {"a": lines, "b": few}, references=lines)) == []
 
 
 def test_same_input_same_bytes(tmp_path):

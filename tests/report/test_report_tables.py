@@ -4,12 +4,16 @@ import csv
 import re
 import shutil
 import subprocess
+from itertools import pairwise
 
 import pytest
 from report_case import analysed, everything, noisy, sentences, without_figures
 
 from posnmt.analyse.measure import Resampling
+from posnmt.report.grid import Cell as GridCell
+from posnmt.report.grid import Grid, Head, Row, Sheet
 from posnmt.report.latex import Block, Cell, escape, table
+from posnmt.report.latex_sheet import to_latex
 
 NAMES = [
     "a_b & c% $d$ #e {f} ~g ^h \\i",
@@ -175,6 +179,7 @@ def test_files_that_would_hold_nothing_are_not_written(tmp_path):
         ("e\u0301", r"\'{e}"),
         ("[1]*", "{[}1{]}{*}"),
         ("日", r"\posnmtletter{65E5}{26085}"),
+        ("\u2068a\u2069", "a"),
         ("ą", r"\posnmtletter{0105}{261}"),
     ],
 )
@@ -237,21 +242,24 @@ def test_tables_are_well_formed_whatever_the_names(hard, whole):
 def test_the_overall_table_has_the_scores_and_marks_against_the_first_output(whole):
     folder, results = whole
     (rows,) = checked((folder / "tables/overall.tex").read_text())
+    by_name = {row[0]: (row[1], below[1]) for row, below in pairwise(rows[1:]) if row[0]}
+    assert list(by_name) == ["a (2 seeds)", "b (2 seeds)", "c"]
+    score, interval = results["systems"][4]["overall"]["bleu"], results["systems"][4]["intervals"]["overall"]["bleu"]
+    assert by_name["c"][0].startswith(f"{score:.1f}")
+    assert by_name["c"][1] == rf"{{\scriptsize {interval[0]:.1f} to {interval[1]:.1f}}}"
     marks = results["significance"]["metrics"]["bleu"]["tests"]["paired_bootstrap"]["marks"]
-    signs = {">>": r"$\gg$", "<<": r"$\ll$", ">": "$>$", "<": "$<$"}
-    for row, system, mark in zip(rows[1:], results["systems"], marks, strict=True):
-        assert row[0] == system["name"]
-        assert row[1].startswith(f"{system['overall']['bleu']:.1f}")
-        assert (signs.get(mark[0], "none") in row[1]) == (mark[0] in signs)
-    assert any(mark[0] in signs for mark in marks)
+    against = {mark for row in marks[2:4] for mark in row[:2]}
+    assert (r"\textsuperscript{$<$}" in by_name["b (2 seeds)"][0]) == (against <= {"<", "<<"} and against != {"<<"})
+    of_seeds = results["seeds"]["systems"][0]["overall"]["bleu"]
+    assert by_name["a (2 seeds)"][0] == rf"{of_seeds['mean']:.1f} $\pm$ {of_seeds['deviation']:.1f}"
 
 
 def test_by_length_stands_as_in_rosendahl_et_al(whole):
     folder, results = whole
     blocks = checked((folder / "tables/by-length.tex").read_text())
     rows = blocks[0]
-    assert rows[1][1] == rf"\multicolumn{{2}}{{c}}{{$n={results['bins'][0]['n']}$}}"
-    assert rows[2][:3] == ["", "BLEU", "TER"]
+    assert rows[1][1] == rf"\multicolumn{{2}}{{c}}{{n = {results['bins'][0]['n']}}}"
+    assert rows[2][:3] == ["System", "BLEU", "TER"]
     assert [row[0] for row in rows[3:]] == ["a", "b", "c"]
     last = [f"{results['systems'][4]['bins'][0][metric]:.1f}" for metric in ("bleu", "ter")]
     assert rows[5][1:3] == last
@@ -261,7 +269,7 @@ def test_the_matrix_is_that_of_neishi_and_yoshinaga(whole):
     folder, results = whole
     (rows,) = checked((folder / "tables/significance-bleu-paired-bootstrap.tex").read_text())
     names = [system["name"] for system in results["systems"]]
-    assert rows[0] == ["", *names]
+    assert rows[0] == ["System", *names]
     signs = {">>": r"$\gg$", "<<": r"$\ll$", ">": "$>$", "<": "$<$", "~": r"$\sim$", "": ""}
     marks = results["significance"]["metrics"]["bleu"]["tests"]["paired_bootstrap"]["marks"]
     assert [row[1:] for row in rows[1:]] == [[signs[mark] for mark in of_row] for of_row in marks]
@@ -270,10 +278,10 @@ def test_the_matrix_is_that_of_neishi_and_yoshinaga(whole):
 def test_seeds_and_swaps(whole):
     folder, results = whole
     (rows,) = checked((folder / "tables/seeds.tex").read_text())
-    found = results["seeds"]["systems"][1]["overall"]["bleu"]
-    assert rows[2][:3] == ["b", "2", rf"{found['mean']:.1f} $\pm$ {found['deviation']:.1f}"]
+    assert [row[0] for row in rows if row[0]] == ["Output", "a:1", "a:2", "b:1", "b:2"]
+    assert rows[1][1] == f"{results['systems'][0]['overall']['bleu']:.1f}"
     (rows,) = checked((folder / "tables/bleu-by-swap.tex").read_text())
-    assert rows[0] == ["System", r"0 \%", r"10 \%", r"30 \%"]
+    assert rows[0] == ["BLEU", r"0 \%", r"10 \%", r"30 \%"]
     curve = next(curve for curve in results["swap"] if curve["name"] == "c")
     assert rows[2] == ["c", *(f"{value:.1f}" for value in curve["bleu"])]
 
@@ -281,7 +289,40 @@ def test_seeds_and_swaps(whole):
 def test_a_table_too_wide_goes_on_below(hard):
     blocks = checked((hard / "tables/bleu-by-length.tex").read_text())
     assert len(blocks) > 1
-    assert {tuple(row[0] for row in rows) for rows in blocks} == {("System", "$n$", *map(escape, NAMES))}
+    assert {tuple(row[0] for row in rows) for rows in blocks} == {("BLEU", "", *map(escape, NAMES))}
+
+
+def test_differences_have_every_pair_bin_and_measure(whole):
+    folder, results = whole
+    rows = iter(rows_of(folder / "differences.csv"))
+    assert [(pair["system"], pair["other"]) for pair in results["differences"]] == [("a", "b"), ("a", "c"), ("b", "c")]
+    for pair in results["differences"]:
+        for label, measures in zip(
+            ["all", *(each["label"] for each in results["bins"])], [pair["overall"], *pair["bins"]], strict=True
+        ):
+            for measure, figures in measures.items():
+                row = next(rows)
+                assert [row[key] for key in ("system", "other", "bin", "measure")] == [
+                    pair["system"], pair["other"], label, measure,
+                ]  # fmt: skip
+                assert [number(row[key]) for key in ("difference", "low", "high")] == (figures or [None] * 3)
+    assert next(rows, None) is None
+
+
+def test_a_matrix_of_many_names_has_numbers_above():
+    names = [f"system with a long name {number}" for number in range(3)]
+    rows = [Row(name, [GridCell(own=mark) for mark in ("", ">>", "~")]) for name in names]
+    text = to_latex(Sheet("m", "M", "m", [Grid([Head(name) for name in names], rows, matrix=True)]))
+    (lines,) = checked(text)
+    assert lines[0] == ["System", "1", "2", "3"]
+    assert lines[1] == [f"1 {names[0]}", "", r"$\gg$", r"$\sim$"]
+
+
+def test_groups_of_columns_stay_together_where_a_table_goes_on():
+    heads = [Head(measure, f"{first}-") for first in range(7) for measure in ("BLEU", "TER")]
+    grid = Grid(heads, [Row("one", [GridCell(own=str(number)) for number in range(14)])])
+    blocks = checked(to_latex(Sheet("wide", "Wide", "wide", [grid])))
+    assert [len(rows[1]) - 1 for rows in blocks] == [8, 6]
 
 
 def test_what_spans_columns_is_underlined():

@@ -2,6 +2,7 @@
 
 import copy
 import csv
+import html
 import json
 import re
 import statistics
@@ -11,12 +12,13 @@ from types import SimpleNamespace
 import pytest
 from study_report_case import FAILED, Page, made_runs, made_study
 
+from posnmt.report.grid import Cell, Grid, Head, Row, Sheet
+from posnmt.report.latex_sheet import to_latex
+from posnmt.report.significance import agreed
 from posnmt.study import published
-from posnmt.study.grid import Cell, Grid, Head, Row, Sheet
-from posnmt.study.latex import to_latex
 from posnmt.study.layout import Table
 from posnmt.study.load import load, shipped
-from posnmt.study.marks import agreed, signs
+from posnmt.study.marks import signs
 from posnmt.study.measured import Measured, Recommendation, StudyResults
 from posnmt.study.page import render
 from posnmt.study.plan import PlannedRun
@@ -96,16 +98,17 @@ def test_one_failed_seed_of_two_is_said_beside_the_other(tmp_path):
 
 def test_a_sign_stands_only_if_every_pair_of_seeds_has_it(study):
     measured, recipe = study.measured["test"], study.recipe
-    variants = ("relative", "all"), ("transformer", "all")
-    assert agreed(measured, "bleu", "paired_bootstrap", *variants) in (">", ">>")
-    assert agreed(measured, "bleu", "paired_bootstrap", *reversed(variants)) in ("<", "<<")
+    outputs = [measured.outputs((system, "all")) for system in ("relative", "transformer")]
+    assert agreed(measured.results, "bleu", "paired_bootstrap", *outputs) in (">", ">>")
+    assert agreed(measured.results, "bleu", "paired_bootstrap", *reversed(outputs)) in ("<", "<<")
+    assert agreed(measured.results, "chrf++", "paired_bootstrap", *outputs) is None
     tests = measured.results["significance"]["metrics"]["bleu"]["tests"]
     row, column = measured.places["relative", "all"][2], measured.places["transformer", "all"][1]
     spoiled = copy.deepcopy(measured.results)
     found = spoiled["significance"]["metrics"]["bleu"]["tests"]
     found["paired_bootstrap"]["marks"][row][column] = "~"
     found["sign_test"]["corrected"][row][column] = 0.03
-    assert agreed(Measured(spoiled, measured.places), "bleu", "paired_bootstrap", *variants) == "~"
+    assert agreed(spoiled, "bleu", "paired_bootstrap", *outputs) == "~"
     assert max(tests["sign_test"]["corrected"][row][place] for place in (0, 1)) < 0.01
     changed = replace(study)
     changed.__dict__["measured"] = {"test": Measured(spoiled, measured.places)}
@@ -199,7 +202,10 @@ def test_the_page_is_whole_escaped_and_needs_no_network(report, page):
     assert "says &lt;b&gt;1&lt;/b&gt;" in text
     assert "Positions &amp; &lt;lengths&gt;" in text
     assert not re.search(r"(?:src|href)=\"(?:https?:)?//", text)
-    assert [(report / link).resolve().is_file() for link in page.links] == [True, True]
+    assert [(report / link).resolve().is_file() for link in page.links if link[0] != "#"] == [True, True]
+    assert text.count('<script type="module">') == text.count('http-equiv="Content-Security-Policy"') == 1
+    assert page.links[:5] == ["#claims", "#tables", "#figures", "#beyond", "#made"]
+    assert "Of the paper's claims: 1 supported, 1 undecided." in html.unescape(text)
     assert "1 supported, 1 undecided" in text
     assert page.row("claim-1", "60 sentences: +3.1") == ["+3.14", "−1.20 to +5.00"]
     assert page.row("claim-2", "one seed") == ["–", "–"]

@@ -145,7 +145,7 @@ def made_analysis(folder, outputs, swapped, source, reference):
     with without_figures():
         report_of(
             source, reference, files, swapped=others, bin_edges=[5, 10], max_trained_length=9,
-            resampling=Resampling(samples=100), out=folder,
+            resampling=Resampling(samples=100, correction="none"), out=folder,
         )  # fmt: skip
     (folder / "outputs.json").write_text(json.dumps(listed))
 
@@ -226,7 +226,7 @@ class Page(HTMLParser):
             self._row.append([attrs.get("class", ""), ""])
         elif tag == "a":
             self.links.append(attrs["href"])
-        if tag not in ("br", "meta", "path", "use", "rect"):
+        if tag not in ("br", "link", "meta", "path", "use", "rect"):
             self.open.append(tag)
 
     def handle_endtag(self, tag):

@@ -8,8 +8,11 @@ from posnmt.report.charts import Chart
 from posnmt.report.figures.canvas import Drawing
 from posnmt.report.figures.histogram import draw_histogram
 from posnmt.report.figures.lines import draw_lines
+from posnmt.report.figures.whiskers import draw_whiskers
+
+KINDS = {"lines": draw_lines, "histogram": draw_histogram, "whiskers": draw_whiskers}
 
 
 def draw(charts: Iterable[Chart]) -> dict[str, Drawing]:
     """Name of chart → its figure."""
-    return {chart.name: (draw_lines if chart.width is None else draw_histogram)(chart) for chart in charts}
+    return {chart.name: KINDS[chart.kind](chart) for chart in charts}

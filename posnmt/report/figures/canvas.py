@@ -43,6 +43,10 @@ UNKNOWN = "\N{WHITE SQUARE}"
 # Sizes in inches: the column of a two-column page, and the parts of a figure.
 WIDTH, LEFT, RIGHT, PLOT = 3.3, 0.44, 0.16, 1.5
 TITLE, LEGEND_ROW, FOOT, COUNTS = 0.2, 0.14, 0.42, 0.12
+# Small multiples: height of a plot, the most of them beside each other, and the gaps between them.
+SMALL, COLUMNS, GAP, BELOW = 0.8, 2, 0.14, 0.08
+# With more points in a figure, none has a text of its own on the page; the tables have all.
+MOST_POINTS = 800
 POINT = 1 / 72
 LEGEND_FONT, TICK_FONT = 7.5, 7
 # An upper estimate of the mean width of a letter, relative to the font size.
@@ -53,10 +57,16 @@ LEGEND_LETTERS, LEGEND_LETTER, LEGEND_HANDLE = 46, 4.4, 35
 
 @dataclass(frozen=True)
 class Drawing:
-    """One figure in both formats."""
+    """One figure in both formats.
+
+    Attributes:
+        svg, pdf: the content of the files.
+        points: for each point its coordinates in the SVG, and the text that says what it is.
+    """
 
     svg: str
     pdf: bytes
+    points: Sequence[tuple[float, float, str]] = ()
 
 
 @contextmanager
@@ -96,39 +106,75 @@ def marker_style(number: int) -> dict[str, Any]:
     }
 
 
+def columns_of(chart: Chart) -> int:
+    """How many panels of a chart stand beside each other."""
+    return 1 if chart.kind == "lines" else max(1, min(COLUMNS, len(chart.panels)))
+
+
+def panel_width(chart: Chart) -> float:
+    """The width of a panel's axes in inches."""
+    columns = columns_of(chart)
+    return (WIDTH - LEFT - RIGHT - (columns - 1) * GAP) / columns
+
+
 def figure_of(chart: Chart, entries: Sequence[str]) -> tuple[Figure, list[Axes]]:
-    """An empty figure with axes for each panel, and space above them for a legend with these entries."""
+    """An empty figure with axes for each panel, and space above them for a legend with these entries.
+
+    The label of the horizontal axis stands below all panels.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    legend = legend_shape(entries)[0] * LEGEND_ROW + 0.06
-    panels = len(chart.panels)
-    height = legend + panels * (TITLE + PLOT) + FOOT + COUNTS * counted(chart) + (panels - 1) * 0.08
+    legend = legend_shape(entries)[0] * LEGEND_ROW + 0.06 if entries else 0
+    columns, plot, width = columns_of(chart), PLOT if chart.kind == "lines" else SMALL, panel_width(chart)
+    rows = -(-len(chart.panels) // columns)
+    height = legend + rows * (TITLE + plot) + FOOT + COUNTS * counted(chart) + (rows - 1) * BELOW
     figure = Figure(figsize=(WIDTH, height), facecolor=COLOURS["surface"])
     FigureCanvasAgg(figure)
     axes = []
-    for panel in range(panels):
-        bottom = height - legend - (panel + 1) * (TITLE + PLOT) - panel * 0.08
-        place = (LEFT / WIDTH, bottom / height, (WIDTH - LEFT - RIGHT) / WIDTH, PLOT / height)
+    for panel in range(len(chart.panels)):
+        row, column = divmod(panel, columns)
+        bottom = height - legend - (row + 1) * (TITLE + plot) - row * BELOW
+        left = LEFT + column * (width + GAP)
+        place = (left / WIDTH, bottom / height, width / WIDTH, plot / height)
         axes.append(figure.add_axes(place, facecolor=COLOURS["surface"]))
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    figure.text(
+        middle / WIDTH, 0.05 / height, chart.axis, ha="center", va="bottom", color=COLOURS["muted"], fontsize=7.5
+    )
     return figure, axes
 
 
-def quiet(axes: Axes, title: str) -> None:
-    """Style axes: title on the left, faint horizontal grid, no frame."""
-    start = (0.05 - LEFT) / (WIDTH - LEFT - RIGHT)
-    axes.set_title(title, loc="left", x=start, fontsize=8, color=COLOURS["ink"], pad=4)
+def lowest(chart: Chart, panel: int) -> bool:
+    """Whether a panel is the lowest of its column, and thus has the labels of the horizontal axis."""
+    return panel + columns_of(chart) >= len(chart.panels)
+
+
+def quiet(axes: Axes, chart: Chart, panel: int) -> None:
+    """Style the axes of a panel: title on the left, faint horizontal grid, no frame."""
+    start = (0.05 - LEFT) / panel_width(chart) if columns_of(chart) == 1 else 0
+    axes.set_title(
+        shortened(chart.panels[panel].heading, chart), loc="left", x=start, fontsize=8, color=COLOURS["ink"], pad=4
+    )
     axes.tick_params(colors=COLOURS["muted"], labelsize=TICK_FONT, length=0)
     axes.grid(axis="y", color=COLOURS["grid"], linewidth=0.6, zorder=1)
     axes.set_axisbelow(True)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.spines["bottom"].set_color(COLOURS["muted"])
+    if panel % columns_of(chart):
+        axes.tick_params(labelleft=False)
 
 
-def label_axis(axes: Axes, text: str) -> None:
-    """Set the label of the horizontal axis."""
-    axes.set_xlabel(text, color=COLOURS["muted"], fontsize=7.5, labelpad=2)
+def shortened(text: str, chart: Chart) -> str:
+    """A panel's title that fits above it."""
+    fitting = int(panel_width(chart) / (LEGEND_LETTER * POINT))
+    if chart.kind == "lines" or letters(text) <= fitting:
+        return text
+    kept = text
+    while letters(kept) >= fitting:
+        kept = kept[:-1]
+    return f"{kept}…"
 
 
 def counted(chart: Chart) -> bool:
@@ -166,6 +212,8 @@ def letters(text: str) -> int:
 
 def add_legend(figure: Figure, handles: Sequence[Any], entries: Sequence[str]) -> None:
     """Add the legend above the plots."""
+    if not entries:
+        return
     # matplotlib leaves out labels that start with "_", so the texts are set afterwards.
     legend = figure.legend(
         handles, list(map(str, range(len(entries)))), loc="upper left", ncols=legend_shape(entries)[1], frameon=False,
@@ -183,7 +231,30 @@ def _known_letters() -> set[str]:
     return {"\n", *map(chr, get_font(findfont("DejaVu Sans")).get_charmap())}
 
 
-def save(figure: Figure) -> Drawing:
+def points_of(chart: Chart, axes: Sequence[Axes], places: Sequence[float]) -> list[tuple[float, float, str]]:
+    """The points of a finished figure, without the reference, as `Drawing` has them.
+
+    Args:
+        chart: what is drawn.
+        axes: of its panels.
+        places: coordinates of the positions.
+    """
+    points = []
+    for each, panel in zip(axes, chart.panels, strict=True):
+        each.get_xlim(), each.get_ylim()  # computes limits that are due
+        to_figure = each.transData - each.figure.transSubfigure
+        figure = each.get_figure(root=True)
+        assert figure is not None
+        width, height = figure.get_size_inches() / POINT
+        for curve in panel.curves:
+            for number, (place, value) in enumerate(zip(places, curve.values, strict=True)):
+                if value is not None and curve.number >= 0:
+                    x, y = to_figure.transform((place, value))
+                    points.append((float(x * width), float((1 - y) * height), chart.tip(panel, curve, number)))
+    return points if len(points) <= MOST_POINTS else []
+
+
+def save(figure: Figure, points: Sequence[tuple[float, float, str]]) -> Drawing:
     """The figure as SVG, with text as text, and as PDF, with boxes for letters that the font lacks; without dates."""
     from matplotlib.text import Text
 
@@ -194,4 +265,4 @@ def save(figure: Figure) -> Drawing:
         # Otherwise matplotlib would embed a fallback font of boxes, which takes a second.
         text.set_text("".join(letter if letter in known else UNKNOWN for letter in text.get_text()))
     figure.savefig(pdf, format="pdf", metadata={"CreationDate": None})
-    return Drawing(svg.getvalue().decode("utf-8"), pdf.getvalue())
+    return Drawing(svg.getvalue().decode("utf-8"), pdf.getvalue(), points)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from posnmt.report.charts import Chart, Curve, Interval, Panel
+from posnmt.report.charts import Chart, Curve, Interval
 from posnmt.report.figures import canvas
 from posnmt.report.figures.canvas import COLOURS, Drawing
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # With more curves, bands are not drawn, since they would cover each other; the table has all intervals.
-MOST_BANDS = 6
+MOST_BANDS = 2
 # With more positions, not every one has a marker.
 MOST_MARKERS = 24
 SHADES: dict[str | None, tuple[str, dict[str, Any]]] = {
@@ -26,23 +26,21 @@ SHADES: dict[str | None, tuple[str, dict[str, Any]]] = {
 
 def draw_lines(chart: Chart) -> Drawing:
     """Draw a line for each system in every panel, with bands for the intervals; unseen lengths are shaded."""
-    shaded = [SHADES[mark][0] for mark in dict.fromkeys(chart.training or ()) if mark in SHADES]
     curves = chart.panels[0].curves
-    entries = [*map(canvas.entry, curves), *shaded]
     with canvas.settings(chart.name):
+        entries = [*map(canvas.entry, curves), *shaded(chart)]
         figure, all_axes = canvas.figure_of(chart, entries)
         places = list(chart.places or range(len(chart.labels)))
-        for axes, panel in zip(all_axes, chart.panels, strict=True):
-            shades = _shade(axes, chart.training or ())
+        for number, (axes, panel) in enumerate(zip(all_axes, chart.panels, strict=True)):
+            shades = shade(axes, chart)
             for curve in panel.curves:
                 _draw_curve(axes, places, curve, bridged=chart.places is not None)
                 if len(panel.curves) <= MOST_BANDS:
                     _draw_band(axes, places, curve)
-            _label(axes, chart, panel, places)
-        canvas.label_axis(all_axes[-1], chart.axis)
-        handles = [*all_axes[0].get_lines()[: len(curves)], *(shades[text] for text in shaded)]
+            label(axes, chart, number, places)
+        handles = [*all_axes[0].get_lines()[: len(curves)], *shades.values()]
         canvas.add_legend(figure, handles, entries)
-        return canvas.save(figure)
+        return canvas.save(figure, canvas.points_of(chart, all_axes, places))
 
 
 def _draw_curve(axes: Axes, places: list[float], curve: Curve, bridged: bool) -> None:
@@ -73,10 +71,15 @@ def _draw_band(axes: Axes, places: list[float], curve: Curve) -> None:
                 axes.fill_between(at, lows, highs, color=colour, alpha=0.15, linewidth=0, zorder=2)
 
 
-def _shade(axes: Axes, training: Sequence[str | None]) -> dict[str, Any]:
+def shaded(chart: Chart) -> list[str]:
+    """The legend's texts for shaded positions."""
+    return [SHADES[mark][0] for mark in dict.fromkeys(chart.training or ()) if mark in SHADES]
+
+
+def shade(axes: Axes, chart: Chart) -> dict[str, Any]:
     """Shade the positions with lengths that do not occur in training; return the legend's patches by text."""
     shades = {}
-    for mark, run in groupby(enumerate(training), lambda each: each[1]):
+    for mark, run in groupby(enumerate(chart.training or ()), lambda each: each[1]):
         if mark in SHADES:
             numbers = [number for number, _ in run]
             text, style = SHADES[mark]
@@ -86,24 +89,24 @@ def _shade(axes: Axes, training: Sequence[str | None]) -> dict[str, Any]:
     return shades
 
 
-def _label(axes: Axes, chart: Chart, panel: Panel, places: list[float]) -> None:
-    """Add the title, as many labels as fit, with n below each, and the line of the neutral value."""
-    measure = panel.measure
-    canvas.quiet(axes, f"{measure.title} ({measure.better})")
+def label(axes: Axes, chart: Chart, number: int, places: list[float]) -> None:
+    """Add a panel's title, as many labels as fit, with n below each, and the line of the neutral value."""
+    canvas.quiet(axes, chart, number)
     labels = list(chart.labels)
     if chart.counts and canvas.counted(chart):
         labels = [f"{label}\nn={count}" for label, count in zip(labels, chart.counts[1], strict=True)]
-    shown = range((len(labels) - 1) % step(labels), len(labels), step(labels))
-    last = panel is chart.panels[-1]
-    axes.set_xticks([places[number] for number in shown], [labels[number] if last else "" for number in shown])
+    every = step(labels, canvas.panel_width(chart))
+    shown = range((len(labels) - 1) % every, len(labels), every)
+    low = canvas.lowest(chart, number)
+    axes.set_xticks([places[each] for each in shown], [labels[each] if low else "" for each in shown])
     margin = 0.5 if chart.places is None else 0.05 * (places[-1] - places[0]) or 0.5
     axes.set_xlim(places[0] - margin, places[-1] + margin)
-    if measure.neutral is not None:
-        axes.axhline(measure.neutral, color=COLOURS["muted"], linewidth=0.8, zorder=2)
+    if (neutral := chart.panels[number].measure.neutral) is not None:
+        axes.axhline(neutral, color=COLOURS["muted"], linewidth=0.8, zorder=2)
 
 
-def step(labels: Sequence[str]) -> int:
-    """The smallest n such that every n-th label fits without overlapping."""
+def step(labels: Sequence[str], width: float) -> int:
+    """The smallest n such that every n-th label fits without overlapping into a width in inches."""
     widest = max(canvas.letters(line) for label in labels for line in label.split("\n"))
-    characters = (canvas.WIDTH - canvas.LEFT - canvas.RIGHT) / (canvas.TICK_FONT * canvas.POINT * canvas.LETTER)
+    characters = width / (canvas.TICK_FONT * canvas.POINT * canvas.LETTER)
     return math.ceil(len(labels) * (widest + 1) / characters)

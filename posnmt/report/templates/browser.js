@@ -5,6 +5,8 @@ const PAGE = 20;
 const LONG = 3_000;
 const TYPING_PAUSE = 150; // milliseconds
 const ADDRESS = "#examples?";
+// The direction that an order begins with; that of the others is ascending.
+const DESCENDING = ["difference", "disagreement"];
 
 const browser = document.getElementById("browser");
 
@@ -32,6 +34,9 @@ class ExampleBrowser {
     let waiting;
     this.form.addEventListener("input", ({ target }) => {
       if (target.id === "example-bin") this.takeBin(target.value);
+      if (target.name === "order") {
+        this.form.elements.direction.value = DESCENDING.includes(target.value) ? "descending" : "ascending";
+      }
       clearTimeout(waiting);
       const typed = target.type === "search" || target.type === "number";
       waiting = setTimeout(() => this.search(), typed ? TYPING_PAUSE : 0);
@@ -150,11 +155,12 @@ class ExampleBrowser {
     const seen = data.seen === null ? "" : data.seen[row] ? " · seen in training" : " · unseen in training";
     const about = `length ${data.lengths[row]}${seen}`;
     const title = element("h3", {}, `Sentence ${data.numbers[row] + 1} `, element("span", { className: "note" }, about));
-    const texts = element("dl", {}, this.line("Source", "", [source]), this.line("Reference", "", [reference]));
+    const [language, target] = data.languages;
+    const texts = element("dl", {}, this.line("Source", "", [source], language), this.line("Reference", "", [reference], target));
     outputs.forEach((output, system) => {
       const name = element("span", { className: "system" }, data.systems[system].name);
       name.style.setProperty("--series", `var(--series-${data.systems[system].colour})`);
-      texts.append(this.line(name, this.scores(row, system), this.marked(row, system, output, wanted)));
+      texts.append(this.line(name, this.scores(row, system), this.marked(row, system, output, wanted), target));
     });
     return element("article", { className: "example" }, title, texts);
   }
@@ -175,9 +181,9 @@ class ExampleBrowser {
     return runs.map(({ kind, text }) => (kind === "same" ? text : element(tags[kind], {}, text)));
   }
 
-  /** What a text is, and the text. */
-  line(name, scores, parts) {
-    const text = element("div", { dir: "auto", className: "text" }, ...parts);
+  /** What a text is, and the text in its language, if that is known. */
+  line(name, scores, parts, language) {
+    const text = element("div", { dir: "auto", className: "text", ...(language && { lang: language }) }, ...parts);
     if (text.textContent === "") text.append(element("span", { className: "note" }, "(empty)"));
     if (text.textContent.length > LONG) {
       text.classList.add("long");
@@ -218,8 +224,10 @@ async function openBrowser() {
 
 if (browser) {
   browser.hidden = false;
+  // On a phone the controls would fill the first screen.
+  if (matchMedia("(max-width: 40rem)").matches) browser.querySelector(".folding").open = false;
   linkBins();
-  // The sentences are unpacked when they are about to be seen.
+  // The sentences are unpacked when they are about to be seen, or asked for.
   const about = new IntersectionObserver(
     (entries) => {
       if (!entries.some((entry) => entry.isIntersecting)) return;
@@ -228,8 +236,8 @@ if (browser) {
     },
     { rootMargin: "800px" },
   );
-  about.observe(browser);
-  if (location.hash.startsWith(ADDRESS)) browser.scrollIntoView();
+  if (location.hash.startsWith(ADDRESS)) openBrowser();
+  else about.observe(browser);
   addEventListener("hashchange", () => {
     if (location.hash.startsWith(ADDRESS)) browser.scrollIntoView();
   });

@@ -26,6 +26,7 @@ function orderKey(data, { order, metric, system, other }) {
     length: (row) => data.lengths[row],
     score: (row) => scores[system][row],
     difference: (row) => scores[system][row] - scores[other][row],
+    disagreement: (row) => Math.max(...scores.map((each) => each[row])) - Math.min(...scores.map((each) => each[row])),
   }[order];
 }
 

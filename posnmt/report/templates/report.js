@@ -1,4 +1,5 @@
-// The page's script: the parts of it are joined into one module. This part: what the others share, and downloads.
+// The page's script: the parts of it are joined into one module. This part: what the others share, downloads, and what
+// the points of figures say.
 
 /** An element with properties and children. Text is never read as HTML. */
 function element(tag, properties, ...children) {
@@ -6,6 +7,17 @@ function element(tag, properties, ...children) {
   made.append(...children);
   return made;
 }
+
+/** The same for parts of figures, which have attributes. */
+function svgElement(tag, attributes, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+/** A name within a sentence: where it is written from right to left, what follows keeps its place. */
+const isolated = (name) => (/[\u0590-\u08ff\ufb1d-\ufefc]/.test(name) ? `\u2068${name}\u2069` : name);
 
 /** The text packed into the element with this id: base64 of gzip of UTF-8. */
 async function unpacked(id) {
@@ -35,6 +47,7 @@ function saveButton(words, what, press) {
 function figureFile(svg) {
   const light = [...document.styleSheets[0].cssRules].find((rule) => rule.selectorText === ":root").style;
   const copy = svg.cloneNode(true);
+  for (const point of copy.querySelectorAll(".point")) point.remove();
   const [, , width, height] = copy.getAttribute("viewBox").split(/\s+/);
   copy.setAttribute("width", `${width}pt`);
   copy.setAttribute("height", `${height}pt`);
@@ -50,8 +63,38 @@ for (const figure of document.querySelectorAll("figure[data-name]")) {
 }
 
 const everything = document.getElementById("save-results");
-everything.append(
+everything?.append(
   saveButton("Save all results", "results.json", async () => {
     save("results.json", "application/json", await unpacked("packed-results"));
   }),
 );
+
+const tip = element("div", { className: "tip", role: "tooltip", hidden: true });
+document.body.append(tip);
+
+/** Let a point say its text beside the pointer; the tables have the same for those who have none. */
+function tell(point, text) {
+  point.replaceChildren();
+  point.dataset.tip = text;
+}
+
+for (const point of document.querySelectorAll(".point")) tell(point, point.textContent);
+
+function showTip(point) {
+  tip.textContent = point.dataset.tip;
+  tip.hidden = false;
+  const at = point.getBoundingClientRect();
+  const [width, height] = [tip.offsetWidth, tip.offsetHeight];
+  tip.style.left = `${Math.max(4, Math.min(at.left + at.width / 2 - width / 2, document.documentElement.clientWidth - width - 4))}px`;
+  tip.style.top = `${at.top - height - 4 < 0 ? at.bottom + 4 : at.top - height - 4}px`;
+}
+
+document.addEventListener("pointerover", ({ target }) => {
+  const point = target.closest?.(".point");
+  if (point) showTip(point);
+  else if (target !== tip) tip.hidden = true;
+});
+document.addEventListener("keydown", ({ key }) => {
+  if (key === "Escape") tip.hidden = true;
+});
+addEventListener("scroll", () => (tip.hidden = true), { passive: true });

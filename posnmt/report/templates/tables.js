@@ -75,9 +75,12 @@ function tableFile(table) {
   return lines.map((line) => `${line.map(quoted).join(",")}\n`).join("");
 }
 
-for (const table of document.querySelectorAll("table[data-name]")) {
+/** Give a table with one row of headings its buttons. */
+function equip(table) {
   makeSortable(table);
   const press = () => save(`${table.dataset.name}.csv`, "text/csv", tableFile(table));
   const button = saveButton("CSV", table.caption.textContent.trim(), press);
   table.parentElement.after(element("p", { className: "tools" }, button));
 }
+
+for (const table of document.querySelectorAll("table[data-plain]")) equip(table);

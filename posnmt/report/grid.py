@@ -1,13 +1,17 @@
-"""Tables of a study, independent of the output format: cells with our figure and the published one."""
+"""Tables of a report, independent of the output format: the page, LaTeX and CSV are made from the same `Sheet`.
+
+Cells hold a figure with what qualifies it; in the report of a study, also the one that a paper published.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -16,7 +20,7 @@ class Cell:
 
     Attributes:
         own: ours as text, or a word such as "failed" if it is missing.
-        spread: over several seeds, as text.
+        spread: over several seeds, or its interval, as text; in a matrix of significance the p-value.
         sign: mark of a significant difference from a baseline.
         ratio, published_ratio: to the figure in the first row, as text; of ours and of the published one.
         published: the published figure as text.
@@ -46,7 +50,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Head:
-    """The heading of a column: its title, that of its group of columns, and a remark about the group."""
+    """The heading of a column: its title, that of its group of columns, and a remark about the group or the column."""
 
     title: str
     group: str = ""
@@ -55,29 +59,53 @@ class Head:
 
 @dataclass(frozen=True)
 class Row:
-    """A row; `heading` is a subheading above it."""
+    """A row.
+
+    Attributes:
+        label: its first cell.
+        cells: the others.
+        heading: a subheading above it.
+        series: the number of the system that it shows, for its colour in figures; None: none.
+    """
 
     label: str
     cells: Sequence[Cell]
     heading: str = ""
+    series: int | None = None
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Rows under column headings; `title` distinguishes the grids of a table, and `corner` heads the row labels."""
+    """Rows under column headings.
+
+    Attributes:
+        heads: of the columns.
+        rows: below.
+        title: distinguishes the grids of a table.
+        corner: heads the row labels.
+        ordered: whether the rows have an order of their own, as bins of length have, which is not that of their labels.
+        matrix: whether the columns are the systems of the rows, and cells say how one stands to the other.
+    """
 
     heads: Sequence[Head]
     rows: Sequence[Row]
     title: str = ""
     corner: str = "System"
+    ordered: bool = False
+    matrix: bool = False
 
     @property
     def groups(self) -> list[tuple[str, str, int]]:
         """The headings of groups: text, remark, and number of columns; empty if there are none."""
         groups = []
         for (text, about), heads in groupby(self.heads, lambda head: (head.group, head.about)):
-            groups.append((re.sub(r"(?<=\d)-", "\N{EN DASH}", text), about, len(list(heads))))
+            groups.append((dashed(text), about, len(list(heads))))
         return groups if any(head.group for head in self.heads) else []
+
+    @property
+    def plain(self) -> bool:
+        """Whether every row and every column has one heading, so that rows can be sorted by any column."""
+        return not self.groups and not any(row.heading for row in self.rows)
 
 
 @dataclass(frozen=True)
@@ -115,6 +143,11 @@ class Sheet:
         return any(cell.training == "unseen" for cell in self.cells)
 
 
+def dashed(text: str) -> str:
+    """A text with en dashes in ranges of numbers."""
+    return re.sub(r"(?<=\d)-", "\N{EN DASH}", text)
+
+
 def _letter(number: int) -> str:
     """a, b … z, aa, ab …"""
     before, last = divmod(number, 26)
@@ -139,12 +172,14 @@ CSV_HEAD = (
 
 def to_csv(grids: Sequence[Grid]) -> str:
     """CSV with a row for every cell that is not empty, in full precision."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(CSV_HEAD)
-    for grid in grids:
-        writer.writerows(_csv_rows(grid))
-    return stream.getvalue()
+    return csv_text([CSV_HEAD, *(row for grid in grids for row in _csv_rows(grid))])
+
+
+def csv_text(rows: Iterable[Sequence[Any]]) -> str:
+    """Rows as CSV."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def _csv_rows(grid: Grid) -> Iterator[list[str | float | int | None]]:
