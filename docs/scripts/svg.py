@@ -83,7 +83,9 @@ class Axes:
         up = (y - self.y[0]) / (self.y[1] - self.y[0])
         return left + across * (right - left), bottom - up * (bottom - top)
 
-    def curve(self, name: str, points: Sequence[tuple[float, float]], band: Sequence[float] = (), dots: bool = False) -> None:
+    def curve(
+        self, name: str, points: Sequence[tuple[float, float]], band: Sequence[float] = (), dots: bool = False
+    ) -> None:
         """Add a curve, with a band of so much above and below each point."""
         index = len(self.names)
         self.names.append(name)

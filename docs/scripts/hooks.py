@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.exceptions import PluginError
-from mkdocs.structure.files import File, Files
+from mkdocs.structure.files import File, Files, InclusionLevel
 
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^( *)(```|~~~).*?^\1\2 *$", re.DOTALL | re.MULTILINE)
@@ -67,7 +67,8 @@ def on_files(files: Files, config: Any) -> Files:
     while waiting:
         path = waiting.pop()
         if path not in known:
-            files.append(File.generated(config, in_site(path), abs_src_path=str(ROOT / path)))
+            kept = InclusionLevel.NOT_IN_NAV  # or in it: both are allowed
+            files.append(File.generated(config, in_site(path), abs_src_path=str(ROOT / path), inclusion=kept))
             known.add(path)
         if path.endswith(".md"):
             waiting += [each for each in link_targets(path) if each not in known and (ROOT / each).is_file()]
