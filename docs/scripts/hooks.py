@@ -95,7 +95,22 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         place = posixpath.relpath(in_site(path), posixpath.dirname(page.file.src_uri) or ".")
         return f"]({place}{sign}{anchor})"
 
-    return outside_code(markdown, lambda text: LINK.sub(rewritten, text))
+    return with_docstrings(outside_code(markdown, lambda text: LINK.sub(rewritten, text)))
+
+
+def with_docstrings(markdown: str) -> str:
+    """The Python page with the docstring of each name in place of the rows that name them."""
+    part = re.search(r"<!-- begin python -->(.*)<!-- end python -->", markdown, re.DOTALL)
+    if part is None:
+        return markdown
+    tables = re.sub(r"^\| name .*\n\| --- .*\n", "", part[1], flags=re.MULTILINE)
+    blocks = re.sub(
+        r"^\| `([\w.]+)` \| `([\w.]+)` \|.*$",
+        r"::: \2\n    options:\n      heading: \1\n      toc_label: \1\n",
+        tables,
+        flags=re.MULTILINE,
+    )
+    return markdown.replace(part[0], blocks)
 
 
 def on_post_build(config: Any) -> None:

@@ -8,6 +8,8 @@ A generated part stands between `<!-- begin NAME -->` and `<!-- end NAME -->`; w
 
 from __future__ import annotations
 
+import ast
+import importlib
 import inspect
 import re
 import sys
@@ -225,12 +227,56 @@ def _parts(kind: str) -> str:
     return table((kind, "is", "options (default)"), rows)
 
 
+# Python
+
+
+def python() -> str:
+    """The public names: where each is defined, and the first sentence of its docstring.
+
+    In the site `hooks.py` puts the whole docstrings in place of the rows.
+    """
+    import posnmt
+    import posnmt.position as position
+
+    top = {name: f"posnmt.{module}.{name}" for name, module in posnmt._MODULES.items()}
+    top |= {name: f"posnmt.api.{name}.{name}" for name in ("train", "analyse")}
+    schemes = {name: f"posnmt.position.{position._MODULES[name]}.{name}" for name in position.__all__}
+    groups = {
+        "posnmt": dict(sorted(top.items(), key=lambda item: item[0].lower())),
+        "posnmt.position": dict(sorted(schemes.items(), key=lambda item: item[0].lower())),
+        "posnmt.testing": {"check_scheme": "posnmt.testing.check_scheme"},
+    }
+    parts = []
+    for package, names in groups.items():
+        rows = [(f"`{package}.{name}`", f"`{path}`", text(_first_sentence(path))) for name, path in names.items()]
+        parts.append(f"## {package}\n\n{table(('name', 'defined as', 'is'), rows)}")
+    return "\n\n".join(parts)
+
+
+def _first_sentence(path: str) -> str:
+    """Of the docstring of a function, a class, or an assignment (the string under it)."""
+    module, _, name = path.rpartition(".")
+    source = importlib.import_module(module)
+    docstring = None
+    body = ast.parse(inspect.getsource(source)).body
+    for node, after in zip(body, [*body[1:], None], strict=True):
+        target = node.target if isinstance(node, ast.AnnAssign) else None
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+            docstring = ast.get_docstring(node)
+        elif isinstance(target, ast.Name) and target.id == name and isinstance(after, ast.Expr):
+            docstring = str(getattr(after.value, "value", ""))
+    if not docstring:
+        raise ValueError(f"{path} has no docstring")
+    return re.split(r"\n\n|(?<=[.:])\s", " ".join(docstring.split("\n\n")[0].split()))[0].rstrip(":")
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "settings": settings,
     "commands": commands,
     "systems": systems,
     "schemes": schemes,
     "architectures": architectures,
+    "python": python,
 }
 
 if __name__ == "__main__":

@@ -50,3 +50,13 @@ def test_the_length_curve_is_of_the_table():
     assert bins == ["0-12", "13-20", "21-30", "31-40", "41-"]
     assert rows["LSTM"][0] == (98.0, 0.9)
     assert rows["Relative"][-1] == (12.6, 3.2)
+
+
+def test_the_python_page_has_every_public_name():
+    import posnmt
+    import posnmt.position
+
+    page = read(ROOT / "docs" / "python.md")
+    names = {f"posnmt.{each}" for each in posnmt.__all__ if each not in ("__version__", "position", "testing")}
+    names |= {f"posnmt.position.{each}" for each in posnmt.position.__all__}
+    assert names <= set(re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE))
