@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test test-slow test-peers test-browser test-slurm mutants bench bench-peers lint format clean
+.PHONY: setup demo docs test test-slow test-peers test-browser test-slurm mutants bench bench-peers lint format clean
 
 setup: $(READY)
 
@@ -15,6 +15,13 @@ $(READY): pyproject.toml constraints.txt
 # The main job on the built-in language pair; a new folder each time, since nothing is ever written over.
 demo: $(READY)
 	$(BIN)/posnmt demo --out demo/$$(date +%Y-%m-%d-%H%M%S)
+
+# The pages as a site in build/site, after their generated parts are filled. Fails on a broken link or anchor, and if a page
+# would load anything from the network.
+docs: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs]"
+	$(BIN)/python docs/scripts/reference.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 # A process a core, each with one thread, and a file of tests at a time; tests that need more threads start them.
 TEST := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n auto
@@ -61,14 +68,14 @@ bench-peers: $(READY)
 		--environments build/peers --out build/peers/$$(date +%Y-%m-%d-%H%M%S).json
 
 lint: $(READY)
-	$(BIN)/ruff format --check posnmt tests benchmarks notebooks
-	$(BIN)/ruff check posnmt tests benchmarks notebooks
+	$(BIN)/ruff format --check posnmt tests benchmarks docs notebooks
+	$(BIN)/ruff check posnmt tests benchmarks docs notebooks
 	$(BIN)/codespell
 	$(BIN)/mypy
 
 format: $(READY)
-	$(BIN)/ruff format posnmt tests benchmarks notebooks
-	$(BIN)/ruff check --fix posnmt tests benchmarks notebooks
+	$(BIN)/ruff format posnmt tests benchmarks docs notebooks
+	$(BIN)/ruff check --fix posnmt tests benchmarks docs notebooks
 
 clean:
 	rm -rf .venv build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""What several GPUs would bring, reckoned: the tables of docs/scale.md. Nothing here is measured.
+"""What several GPUs would bring, calculated: the tables of benchmarks/notes/scale.md. Nothing here is measured.
 
 python benchmarks/scale.py [--vocabulary 32004] [--tokens 25000] [--peak 989] [--utilisation 0.45]
 """
@@ -24,7 +24,7 @@ WIDTH = 4
 
 
 def main() -> None:
-    """Print both tables; the second in percent, for the base size: the others have the same, see docs/scale.md."""
+    """Print both tables; the second in percent, for the base size: the others have the same, see the notes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--vocabulary", type=int, default=32004, help="entries, special symbols included")
     parser.add_argument(

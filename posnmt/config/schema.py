@@ -53,8 +53,8 @@ Tokeniser = Literal["none", "moses", "mecab", "jieba"]
 class Tokenisers(Section):
     """The tokeniser of each side."""
 
-    source: Tokeniser = "none"
-    target: Tokeniser = "none"
+    source: Tokeniser = Field("none", description="of the source text")
+    target: Tokeniser = Field("none", description="of the target text")
 
 
 class Data(Section):
@@ -63,28 +63,36 @@ class Data(Section):
     root: str = Field(
         ".",
         description="base folder of the paths below; itself relative to the config file, or without one to the "
-        "working directory; absolute in a loaded config",
+        "working directory; absolute in a loaded config. Paths may contain ${NAME} and ${NAME:-default}",
     )
-    train: Corpus
-    dev: Corpus | None = None
+    train: Corpus = Field(description="the training text, a corpus")
+    dev: Corpus | None = Field(None, description="the text to measure on during training, a corpus")
     held_out: Positive | None = Field(
-        None, description="without dev: so many pairs of train, drawn at random, are dev and are not trained on"
+        None,
+        description="instead of dev: this many pairs of train, drawn at random (always the same ones), are used as dev "
+        "and are not trained on; subwords are learned from all pairs",
     )
-    source_language: str = Field("en", description="language code, for the rules of the tokeniser")
-    target_language: str = Field("de", description="language code, for the rules of the tokeniser")
+    source_language: str = Field("en", description="language code, for the tokeniser: ja and zh for the segmenters")
+    target_language: str = Field("de", description="language code, for the tokeniser")
     tokenise: Tokeniser | Tokenisers = Field(
         "none",
-        description="before subwords, undone after: moses (sacremoses), mecab (Japanese words), jieba (Chinese words); "
-        "one for both sides, or {source: ..., target: ...}",
+        description="before subwords, undone in the output: moses (sacremoses), mecab (Japanese; extra ja), jieba "
+        "(Chinese; extra zh); one for both sides, or {source: ..., target: ...}",
     )
     truecase: bool = Field(
         False, description="Moses truecasing learned from the training text, of the sides with tokenise: moses"
     )
-    max_length: Positive | None = Field(100, description="longest training sentence in subwords, either side")
-    accept: list[Literal["empty", "crlf"]] = Field(
-        [], description="faults in the text to accept: empty (pair dropped, counted), crlf (CR removed, counted)"
+    max_length: Positive | None = Field(
+        100, description="longest training sentence in subwords on either side; null: no limit"
     )
-    store: str | None = Field(None, description="folder of prepared stores; default: $POSNMT_CACHE or ~/.cache/posnmt")
+    accept: list[Literal["empty", "crlf"]] = Field(
+        [],
+        description="faults in the text to accept: empty (the pair is dropped and counted), crlf (the CR is removed "
+        "and counted)",
+    )
+    store: str | None = Field(
+        None, description="folder of prepared stores; default: $POSNMT_CACHE/stores, or ~/.cache/posnmt/stores"
+    )
 
     @property
     def has_dev(self) -> bool:
@@ -138,14 +146,18 @@ class Subword(Section):
     text: str | None = Field(
         None,
         description="instead of learning: the text/ folder of a run or a store, whose tokenisation and subwords are "
-        "used; shared must agree with it, the keys below are ignored",
+        "used; languages, tokenisation and shared must agree with it, the keys below are ignored",
     )
     shared: bool = Field(True, description="one vocabulary for both sides, or one each")
-    type: Literal["bpe", "unigram"] = "bpe"
+    type: Literal["bpe", "unigram"] = Field("bpe", description="SentencePiece's algorithm")
     vocabulary: Positive = Field(8000, description="entries of each vocabulary, the 4 special symbols not counted")
-    character_coverage: float = Field(1.0, gt=0.9, le=1.0, description="share of characters kept; 0.9995 for ja, zh")
+    character_coverage: float = Field(
+        1.0, gt=0.9, le=1.0, description="share of characters kept; 0.9995 suits Japanese and Chinese"
+    )
     normalisation: Literal["nmt_nfkc", "nfkc", "identity"] = Field(
-        "nmt_nfkc", description="SentencePiece's; identity keeps full-width signs, which nfkc makes half-width"
+        "nmt_nfkc",
+        description="SentencePiece's rule; identity keeps full-width and other compatibility characters, as Japanese "
+        "output needs",
     )
     sample: Positive = Field(1_000_000, description="sentences a side, drawn at random, that subwords are learned from")
 
@@ -154,7 +166,7 @@ class SchemeChoice(BaseModel):
     """One position scheme by name, with its options; the registry of schemes checks them."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
-    scheme: str
+    scheme: str = Field(description="name of the scheme: see `posnmt systems --parts`")
 
     @property
     def options(self) -> dict[str, Any]:
@@ -165,26 +177,36 @@ class SchemeChoice(BaseModel):
 class Side(Section):
     """The encoder or the decoder."""
 
-    layers: Positive = 6
+    layers: Positive = Field(6, description="number of layers")
     position: list[SchemeChoice] = Field(
-        [], description="position schemes; [] means no position information; the order matters for recurrences only"
+        [],
+        description="position schemes with their options, instead of a system: [{scheme: sinusoidal}, {scheme: "
+        "relative, distance: 8}]; [] means no position information; the order matters for recurrences only",
     )
 
 
 class Model(Section):
     """The model. Defaults are the papers' base size."""
 
-    system: str | None = Field(None, description="a named system: see `posnmt systems`")
+    system: str | None = Field(
+        None, description="a named system, which sets the position schemes of both sides: see `posnmt systems`"
+    )
     without: Literal["encoder", "decoder", "both"] | None = Field(
-        None, description="an ablation: leave the named system's order information out of this side (C19b Table 3)"
+        None, description="an ablation: the named system without its position information on this side (C19b Table 3)"
     )
     size: Literal["tiny", "small", "base", "big"] | None = Field(
-        None, description="named sizes; single settings override it"
+        None,
+        description="tiny: 64 wide, 2+2 layers; small: 256 wide, 3+3; base: 512 wide, 6+6; big: 1024 wide, 6+6, "
+        "dropout 0.3; single settings override it; default: base",
     )
-    d_model: Positive = 512
-    feed_forward: Positive = 2048
-    heads: Positive = 8
-    dropout: Share = Field(0.1, description="on embeddings and on every sub-layer's output")
+    d_model: Positive = Field(512, description="width of the model, a multiple of heads")
+    feed_forward: Positive = Field(2048, description="width of the feed-forward layers")
+    heads: Positive = Field(8, description="attention heads")
+    dropout: Share = Field(
+        0.1,
+        description="on embeddings, once, after the position schemes, and on every sub-layer's output; some schemes "
+        "have dropout_before and dropout_after in its place",
+    )
     attention_dropout: Share = Field(0.0, description="on attention weights; above 0 a slower kernel is used")
     feed_forward_dropout: Share = Field(0.0, description="inside the feed-forward layer, after ReLU")
     norm: Norm = Field(
@@ -193,16 +215,18 @@ class Model(Section):
         "x + Sublayer(LN(x)), and once more at the end of encoder and decoder; deep (DeepNorm), LN(a x + Sublayer(x))",
     )
     norm_epsilon: float = Field(
-        1e-5, gt=0, description="epsilon of every layer normalisation of a Transformer; 1e-5 is PyTorch's"
+        1e-5, gt=0, description="epsilon of every layer normalisation of a Transformer; N19's published code has 1e-6"
     )
     init: Init = Field(
         "depth-scaled",
-        description="initialisation of a Transformer's sub-layers: xavier; pytorch; fairseq (fairseq 0.12.2); "
-        "small-output, depth-scaled (small initial terms of the residual stream); deepnorm (with norm: deep)",
+        description="initialisation of a Transformer's sub-layers: xavier; pytorch (N19's published code); fairseq "
+        "(fairseq 0.12.2); small-output, depth-scaled (small initial terms of the residual stream); deepnorm (with "
+        "norm: deep)",
     )
     embedding_init: Literal["scaled-normal", "normal"] = Field(
         "scaled-normal",
-        description="initialisation of word embeddings: scaled-normal is N(0, 1/d_model), normal is N(0, 1)",
+        description="initialisation of word embeddings: scaled-normal is N(0, 1/d_model), normal is N(0, 1), as in "
+        "N19's published code; a separate output projection always starts from N(0, 1/d_model)",
     )
     scale_embeddings: bool = Field(
         True, description="multiply word embeddings by sqrt(d_model); RNN-NMT and RNNsearch ignore it"
@@ -211,11 +235,15 @@ class Model(Section):
         "none", description="target: output projection = target embedding; all: source embedding too (shared subwords)"
     )
     max_length: Positive = Field(
-        1024, description="length of finite tables (learned positions); other schemes ignore it"
+        1024,
+        description="length of finite tables (learned positions): a longer sentence is an error, never a clipped "
+        "position; other schemes ignore it",
     )
-    encoder: Side = Side()
-    decoder: Side = Side()
-    architecture: str = Field("transformer", description="set by named systems; see docs/systems.md")
+    encoder: Side = Field(Side(), description="the encoder")
+    decoder: Side = Field(Side(), description="the decoder")
+    architecture: str = Field(
+        "transformer", description="another architecture, such as rnn-nmt; a named system sets it; see docs/systems.md"
+    )
     options: dict[str, Any] = Field({}, description="the architecture's own options")
 
     @model_validator(mode="after")
@@ -228,7 +256,10 @@ class Model(Section):
 class Schedule(Section):
     """The learning rate schedule."""
 
-    type: Literal["constant", "noam", "inverse-square-root", "plateau", "cosine"] = "inverse-square-root"
+    type: Literal["constant", "noam", "inverse-square-root", "plateau", "cosine"] = Field(
+        "inverse-square-root",
+        description="constant after the warm-up (N19), noam (C19a, C19b), plateau (R19), cosine to the budget's end",
+    )
     warmup: float | None = Field(
         None,
         ge=0,
@@ -243,7 +274,7 @@ class Schedule(Section):
         ge=0,
         le=1,
         description="the last share of the budget, over which the rate falls linearly to 0 (0: none); default: 0, and "
-        "0.2 for a budget in minutes",
+        "0.2 for a budget in minutes. A run that is resumed with a longer budget has a higher rate again",
     )
 
     @model_validator(mode="after")
@@ -256,29 +287,39 @@ class Schedule(Section):
 class Train(Section):
     """The training run."""
 
-    seed: int = 1
+    seed: int = Field(1, description="of weights, batches and dropout")
     steps: Positive | None = Field(None, description="stop after this many updates")
     epochs: Positive | None = Field(None, description="stop after this many passes over the corpus")
     minutes: float | None = Field(None, gt=0, description="stop after this many minutes of training, resumes included")
     batch: Positive = Field(4096, description="most padded tokens of a batch on either side, or sentences")
-    batch_unit: Literal["tokens", "sentences"] = "tokens"
+    batch_unit: Literal["tokens", "sentences"] = Field("tokens", description="what batch counts")
     sort_by: Literal["target", "source"] = Field(
-        "source", description="the side by whose length pairs are sorted for batches, before the other side"
+        "source",
+        description="the side by whose length pairs are sorted for batches, before the other side; fairseq has source",
     )
     concatenate: float = Field(
-        0.0, ge=0, description="concatenations of two random pairs, relative to the corpus; 1 doubles the corpus"
+        0.0,
+        ge=0,
+        description="concatenations of two random pairs (Kondo et al. 2021), relative to the corpus; 1 doubles the "
+        "corpus, and the longest sentences are then twice as long: a control for any position scheme",
     )
-    accumulate: Positive = Field(1, description="batches of each device that are accumulated for one update")
+    accumulate: Positive = Field(
+        1,
+        description="batches of each device that are accumulated for one update; the gradient is the mean over all "
+        "their tokens",
+    )
     learning_rate: float = Field(5e-4, gt=0, description="peak rate; noam: factor of the formula")
-    schedule: Schedule = Schedule()
+    schedule: Schedule = Field(Schedule(), description="the learning rate schedule")
     optimizer: Literal["adam", "muon"] = Field(
-        "adam", description="muon: Muon for the matrices of linear layers, Adam for everything else"
+        "adam",
+        description="muon: Muon (Jordan et al. 2024) for the matrices of linear layers except the output projection, "
+        "Adam for everything else",
     )
     muon_factor: float = Field(1.5, gt=0, description="muon: the rate of the matrices, as a multiple of learning_rate")
-    adam_betas: tuple[float, float] = (0.9, 0.98)
-    adam_epsilon: float = Field(1e-9, gt=0)
+    adam_betas: tuple[float, float] = Field((0.9, 0.98), description="Adam's decay rates of its two moments")
+    adam_epsilon: float = Field(1e-9, gt=0, description="Adam's epsilon")
     weight_decay: float = Field(0.0, ge=0, description="AdamW's decoupled decay; 0 is Adam")
-    label_smoothing: Share = 0.1
+    label_smoothing: Share = Field(0.1, description="share of the probability that is spread over all entries")
     clip: float | None = Field(1.0, gt=0, description="largest gradient norm; null: no clipping")
     non_finite: Literal["stop", "skip", "back-off"] = Field(
         "stop",
@@ -286,7 +327,7 @@ class Train(Section):
         "back-off: go back to the newest checkpoint and halve the rate",
     )
     precision: Literal["auto", "bf16", "fp32", "fp64"] = Field(
-        "auto", description="auto: bf16 if the hardware supports it"
+        "auto", description="auto: bf16 if the hardware multiplies it, else fp32; fp64 is for tests"
     )
     compile: bool = Field(False, description="torch.compile: takes minutes before the first update, for long runs")
     shard: bool = Field(
@@ -294,13 +335,19 @@ class Train(Section):
         description="each of torchrun's processes keeps a slice of the weights, gradients and Adam's moments (FSDP2): "
         "for models that do not fit one device",
     )
-    evaluate_every: Positive = Field(1000, description="updates between two evaluations on dev")
+    evaluate_every: Positive = Field(1000, description="updates between two evaluations on dev, each with a checkpoint")
     dev_bleu: bool = Field(True, description="translate dev greedily at each evaluation and report BLEU")
-    best_by: Literal["bleu", "perplexity"] = "bleu"
-    bleu_tokenizer: Literal["13a", "none", "zh", "ja-mecab", "char", "intl", "flores200"] = "13a"
+    best_by: Literal["bleu", "perplexity"] = Field("bleu", description="what the best checkpoint is chosen by")
+    bleu_tokenizer: Literal["13a", "none", "zh", "ja-mecab", "char", "intl", "flores200"] = Field(
+        "13a", description="sacreBLEU's tokeniser; ja-mecab needs the extra ja, none is for tokenised text"
+    )
     patience: Positive | None = Field(None, description="stop after this many evaluations without a better one")
-    average: Positive = Field(5, description="checkpoints kept and averaged at the end (1: no averaging)")
-    log_every: Positive = Field(50, description="updates between two lines of metrics")
+    average: Positive = Field(
+        5,
+        description="checkpoints kept and averaged at the end (1: no averaging); the average becomes the model if it "
+        "is better on dev",
+    )
+    log_every: Positive = Field(50, description="updates between two lines of metrics.jsonl")
 
     @model_validator(mode="after")
     def _some_end(self) -> Train:
@@ -320,11 +367,11 @@ class Train(Section):
 class Decode(Section):
     """Settings of search."""
 
-    beam: Positive = 4
+    beam: Positive = Field(4, description="hypotheses kept; 1 is greedy search")
     length_penalty: float = Field(1.0, ge=0, description="a: hypotheses rank by log-probability / length^a")
     max_ratio: float = Field(2.0, gt=0, description="longest output = max_ratio x source length + max_extra, subwords")
-    max_extra: int = Field(50, ge=0)
-    batch: Positive = Field(4096, description="most padded source tokens x beam of a batch")
+    max_extra: int = Field(50, ge=0, description="see max_ratio; outputs that reach the limit are counted and reported")
+    batch: Positive = Field(4096, description="most padded source tokens x beam of a batch; affects speed only")
     precision: Literal["fp32", "bf16"] = Field("fp32", description="of matrix products in `translate`")
     cuda_graphs: bool = Field(
         False, description="on a GPU, record the decoder's steps and replay them; Transformers only"
@@ -336,13 +383,13 @@ class Config(Section):
 
     format: int = Field(
         FORMAT,
-        description="version of the meaning of settings: an earlier number repeats an earlier run; see config.md",
+        description="version of the meaning of settings: leave it out, or repeat an earlier run with an earlier number",
     )
-    data: Data
-    subword: Subword = Subword()
-    model: Model = Model()
-    train: Train
-    decode: Decode = Decode()
+    data: Data = Field(description="the text, and its processing before subwords")
+    subword: Subword = Field(Subword(), description="subwords")
+    model: Model = Field(Model(), description="the model")
+    train: Train = Field(description="the training run")
+    decode: Decode = Field(Decode(), description="search")
 
     @field_validator("format")
     @classmethod

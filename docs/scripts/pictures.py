@@ -1,0 +1,166 @@
+"""The pictures of the pages: position schemes as the code computes them, and a length curve from a table of results.
+
+python docs/scripts/pictures.py    # writes docs/pictures/*.svg
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+
+from posnmt.position import Span, Stack, create, join
+from svg import Axes, document, label, matrix
+
+DOCS = Path(__file__).parents[1]
+STACK = Stack(d_model=64, heads=8, layers=1, causal=False, max_length=512)
+CPU = torch.device("cpu")
+DISTANCE = "distance from query to key, in words"
+
+
+def main() -> None:
+    """Write every picture."""
+    for name, picture in PICTURES.items():
+        (DOCS / "pictures" / f"{name}.svg").write_text(picture(), encoding="utf-8")
+
+
+def sinusoids() -> str:
+    """What `sinusoidal` adds to the word embeddings of a sentence."""
+    words, cell = 40, 7
+    span = Span(0, words, CPU)
+    added, _ = create("sinusoidal", STACK).embed(torch.zeros(1, words, STACK.d_model), span, None)
+    rows = added[0].T.tolist()  # a row for each feature, a column for each word
+    body = matrix(rows, 56, 16, cell)
+    right, bottom = 56 + words * cell, 16 + STACK.d_model * cell
+    body += [label(56 + (word + 0.5) * cell, bottom + 16, str(word), "middle") for word in range(0, words, 10)]
+    body += [label(50, 16 + (feature + 0.5) * cell + 4, str(feature), "end") for feature in range(0, STACK.d_model, 10)]
+    body += [
+        label((56 + right) / 2, bottom + 34, "position of the word", "middle"),
+        label(16, 240, "feature", "middle", turn=True),
+    ]
+    body += matrix([[(20 - level) / 20] for level in range(41)], right + 24, 16, 7)
+    body += [label(right + 38, 16 + 7 * level + 8, words_) for level, words_ in ((0, "1"), (20, "0"), (40, "-1"))]
+    return document(right + 90, bottom + 46, "Sinusoidal positions of 40 words, 64 features", body)
+
+
+def clipping() -> str:
+    """Which vector `relative` takes for each pair of words, with a clipping distance of 4."""
+    words, distance, cell = 12, 4, 26
+    scheme = create("relative", STACK, distance=distance, values=False)
+    view = join([scheme], layers=1)[0]
+    with torch.no_grad():  # each vector holds its own number, and a query of one reads it
+        scheme.layers[0].keys.zero_()
+        scheme.layers[0].keys[:, 0] = torch.arange(-distance, distance + 1.0)
+    q = torch.zeros(1, STACK.heads, words, STACK.d_head)
+    q[..., 0] = 1
+    number = view.logits(q, q, Span(0, words, CPU))[0, 0].detach()
+    body = matrix((number / distance / 1.3).tolist(), 56, 40, cell)
+    for i, row in enumerate(number.tolist()):
+        body += [
+            label(56 + (j + 0.5) * cell, 40 + (i + 0.5) * cell + 4, f"{value:g}", "middle")
+            for j, value in enumerate(row)
+        ]
+    side = words * cell
+    body += [
+        label(56 + side / 2, 28, "key (the word that is attended to)", "middle"),
+        label(40, 40 + side / 2, "query", "middle", turn=True),
+    ]
+    return document(side + 76, side + 56, "Clipped distance from query to key", body)
+
+
+def alibi() -> str:
+    """The bias of every head of `alibi` by distance."""
+    reach = 30
+    axes = Axes(
+        "ALiBi's bias by distance", DISTANCE, "added to the logit", (-reach, reach), (-16, 0),
+        ticks(-reach, reach, 10), ticks(-16, 0, 4), legend=120,
+    )  # fmt: skip
+    table = _bias("alibi", reach)
+    for head in (0, 1, 2, 3, 5):
+        points = [(d, max(-16.0, value)) for d, value in zip(range(-reach, reach + 1), table[head], strict=True)]
+        axes.curve(f"head {head + 1}", points)
+    return axes.document()
+
+
+def biases() -> str:
+    """One head of several biases: how fast they fall."""
+    reach = 60
+    axes = Axes(
+        "Biases by distance", DISTANCE, "added to the logit", (0, reach), (-20, 0),
+        ticks(0, reach, 10), ticks(-20, 0, 4), legend=130,
+    )  # fmt: skip
+    for name in ("alibi", "kerple", "sandwich"):
+        row = _bias(name, reach)[1][reach:]
+        axes.curve(name, [(d, max(-20.0, value - row[0])) for d, value in enumerate(row)])
+    return axes.document()
+
+
+def ticks(first: int, last: int, step: int) -> list[tuple[float, str]]:
+    """Whole numbers on an axis."""
+    return [(each, str(each)) for each in range(first, last + 1, step)]
+
+
+def _bias(name: str, reach: int) -> list[list[float]]:
+    """[H][2 x reach + 1] the bias of a scheme at the distances -reach .. reach."""
+    with torch.random.fork_rng():
+        torch.manual_seed(1)  # kerple draws its parameters
+        view = create(name, STACK).layer(0)
+    return view.by_offset(Span(0, reach + 1, CPU)).detach().tolist()
+
+
+def rope() -> str:
+    """The product of a query and a key with equal features, by distance, after the rotation of `rope`."""
+    reach, stack = 60, Stack(d_model=64, heads=1, layers=1, causal=False, max_length=512)
+    axes = Axes(
+        "RoPE's product by distance", DISTANCE, "product", (-reach, reach), (0, 1),
+        ticks(-reach, reach, 20), [(each / 4, f"{each / 4:g}") for each in range(5)], legend=30,
+    )  # fmt: skip
+    span = Span(0, 2 * reach + 1, CPU)
+    ones = torch.full((1, 1, 2 * reach + 1, stack.d_head), stack.d_head**-0.5)
+    q, k = create("rope", stack).layer(0).rotate(ones, ones, span)
+    product = (q @ k.transpose(-1, -2))[0, 0, reach].tolist()  # the word in the middle
+    axes.curve("", [(d, value) for d, value in zip(range(-reach, reach + 1), product, strict=True)])
+    axes.names = []
+    return axes.document()
+
+
+def length_curve() -> str:
+    """BLEU by source length: the table of docs/results/README.md, three seeds of three systems."""
+    bins, rows = results_table()
+    axes = Axes(
+        "BLEU by source length", "source length in subwords", "BLEU", (-0.3, len(bins) - 0.7), (0, 100),
+        list(enumerate(bins)), ticks(0, 100, 20), (1.5, "longer than any training sentence"), legend=190,
+    )  # fmt: skip
+    for row, name in (("LSTM", "LSTM"), ("Relative", "relative vectors"), ("Absolute", "sinusoids")):
+        means = [(place, mean) for place, (mean, _) in enumerate(rows[row])]
+        axes.curve(name, means, [deviation for _, deviation in rows[row]], dots=True)
+    return axes.document()
+
+
+def results_table() -> tuple[list[str], dict[str, list[tuple[float, float]]]]:
+    """The bins, and system -> (mean, deviation) in each, of the table on Rosendahl et al. in docs/results/README.md."""
+    text = (DOCS / "results" / "README.md").read_text(encoding="utf-8")
+    lines = text.split("## Rosendahl et al. 2019 on the artificial language pair")[1].split("\n## ")[0].splitlines()
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    return table[0][1:], {name: list(_cells(cells)) for name, *cells in table[3:]}
+
+
+def _cells(cells: list[str]) -> Iterator[tuple[float, float]]:
+    for cell in cells:
+        mean, deviation = re.fullmatch(r"([\d.]+) ± ([\d.]+)", cell).groups()  # type: ignore[union-attr]
+        yield float(mean), float(deviation)
+
+
+PICTURES: dict[str, Callable[[], str]] = {
+    "sinusoids": sinusoids,
+    "clipping": clipping,
+    "alibi": alibi,
+    "biases": biases,
+    "rope": rope,
+    "length-curve": length_curve,
+}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,283 @@
+"""Fill the generated parts of the pages: settings, commands, schemes and named systems, as the code has them.
+
+    python docs/scripts/reference.py            # fill them
+    python docs/scripts/reference.py --check    # exit with 1 if a page is out of date
+
+A generated part stands between `<!-- begin NAME -->` and `<!-- end NAME -->`; what is around it is written by hand.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+DOCS = Path(__file__).parents[1]
+PART = re.compile(r"(<!-- begin ([\w ]+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
+Schema = dict[str, Any]
+
+
+def main(check: bool) -> int:
+    """Fill every page, or name those that are out of date."""
+    stale = []
+    for page in pages():
+        text = page.read_text(encoding="utf-8")
+        if (new := filled(text)) != text:
+            stale.append(page)
+            if not check:
+                page.write_text(new, encoding="utf-8")
+    for page in stale:
+        print(f"{page}: {'out of date: run python docs/scripts/reference.py' if check else 'filled'}")
+    return int(check and bool(stale))
+
+
+def pages() -> list[Path]:
+    """The pages with a generated part."""
+    return [page for page in sorted(DOCS.glob("*.md")) if PART.search(page.read_text(encoding="utf-8"))]
+
+
+def filled(text: str) -> str:
+    """A page with its generated parts as they should be."""
+    return PART.sub(lambda part: f"{part[1]}\n{PARTS[part[2]]().strip()}\n\n{part[3]}", text)
+
+
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """A Markdown table; a `|` in a cell is escaped."""
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def text(value: str) -> str:
+    """Plain text as Markdown: `<` begins no tag, and `[]` is no link."""
+    parts = re.split(r"(`[^`]*`)", value)
+    marks = str.maketrans({"<": "&lt;", "[": "\\[", "]": "\\]", "*": "\\*", "_": "\\_", "~": "\\~"})
+    return "".join(part if part.startswith("`") else part.translate(marks) for part in parts)
+
+
+# settings
+
+
+def settings() -> str:
+    """A table for each section of a configuration."""
+    from posnmt.resolve import json_schema
+
+    schema = json_schema()
+    inner, parts = schema["$defs"], []
+    for name, reference in schema["properties"].items():
+        section = inner.get(_name(reference))
+        if section is None:
+            continue
+        parts.append(f"## {name}\n\n{section['description']}\n\n{_settings_table(section, inner, '')}")
+    corpus = inner["Corpus"]
+    parts.insert(1, f"### A corpus\n\n{corpus['description']}\n\n{_settings_table(corpus, inner, '')}")
+    return "\n\n".join(parts)
+
+
+def _settings_table(section: Schema, inner: Schema, prefix: str) -> str:
+    rows = list(_rows(section, inner, prefix))
+    return table(("key", "value", "default", "meaning"), rows)
+
+
+def _rows(section: Schema, inner: Schema, prefix: str) -> Iterator[tuple[str, ...]]:
+    for name, field in section["properties"].items():
+        nested = _name(field)
+        if nested in inner and nested not in ("Corpus", "Tokenisers") and "anyOf" not in field:
+            yield from _rows(inner[nested], inner, f"{prefix}{name}.")
+            continue
+        default = "required" if name in section.get("required", []) else _value(field.get("default"))
+        about = text(field.get("description", ""))
+        yield f"`{prefix}{name}`", _kind(field), default, about
+
+
+def _name(field: Schema) -> str:
+    """The section that a field refers to, or nothing."""
+    for each in [field, *field.get("allOf", [])]:
+        if "$ref" in each:
+            return each["$ref"].rsplit("/", 1)[1]
+    return ""
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, list | tuple | dict):
+        return f"`{str(list(value)) if not isinstance(value, dict) else value}`"
+    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+
+
+def _kind(field: Schema) -> str:
+    """The values that a setting takes."""
+    if options := field.get("anyOf"):
+        return " or ".join(_kind(option) for option in options if option.get("type") != "null")
+    if named := _name(field):
+        return "corpus" if named == "Corpus" else "one for each side"
+    if "enum" in field or "const" in field:
+        return ", ".join(f"`{value}`" for value in field.get("enum", [field.get("const")]))
+    match field.get("type"):
+        case "boolean":
+            return "`true`, `false`"
+        case "integer" | "number" as number:
+            return ("whole number" if number == "integer" else "number") + _limits(field)
+        case "array" if "prefixItems" in field:
+            return "list of " + str(len(field["prefixItems"])) + " numbers"
+        case "array":
+            items = field["items"]
+            return "list of schemes" if _name(items) else f"list of {_kind(items)}"
+        case "object":
+            return "mapping"
+        case _:
+            return "text"
+
+
+def _limits(field: Schema) -> str:
+    low, above = field.get("minimum"), field.get("exclusiveMinimum")
+    high, below = field.get("maximum"), field.get("exclusiveMaximum")
+    lower = "" if low is None else f" from {low:g}"
+    lower = lower if above is None else f" above {above:g}"
+    upper = "" if high is None else f" to {high:g}"
+    return lower + (upper if below is None else f", below {below:g}")
+
+
+# commands
+
+
+def commands() -> str:
+    """The help of every command."""
+    from posnmt.cli.main import main as program
+
+    return "\n\n".join(_command(program, "posnmt", None))
+
+
+def _command(command: click.Command, name: str, parent: click.Context | None) -> Iterator[str]:
+    context = click.Context(command, info_name=name.split()[-1], parent=parent)
+    level = min(len(name.split()), 3) + 1
+    if parent is not None:
+        level = min(level, 4)
+        usage = " ".join([name, *command.collect_usage_pieces(context)])
+        yield f"{'#' * (level - 1)} {name}\n\n```\n{usage}\n```"
+        yield _help(command.help or "")
+    rows = []
+    for parameter in command.get_params(context):
+        record = parameter.get_help_record(context)
+        if record is None or "--help" in parameter.opts or not record[1]:
+            continue
+        rows.append((f"`{record[0].replace(' RANGE', '')}`", text(" ".join(record[1].split()))))
+    if rows and parent is not None:
+        yield table(("option", "meaning"), rows)
+    if isinstance(command, click.Group):
+        for each in command.list_commands(context):
+            yield from _command(command.get_command(context, each), f"{name} {each}", context)  # type: ignore[arg-type]
+
+
+def _help(text_: str) -> str:
+    """A docstring of a command: paragraphs, and a block that is not to be wrapped (`\\b`) as code."""
+    parts = []
+    for paragraph in re.split(r"\n[ ]*\n", inspect.cleandoc(text_)):
+        if paragraph.startswith("\b"):
+            lines = [line.removeprefix("Example: ") for line in paragraph.splitlines()[1:]]
+            parts.append("```\n" + re.sub(r"\n +", r" \\\n    ", "\n".join(lines).strip()) + "\n```")
+        else:
+            parts.append(text(" ".join(paragraph.split())))
+    return "\n\n".join(parts)
+
+
+# systems and schemes
+
+
+def systems() -> str:
+    """The named systems, those to begin with first."""
+    from posnmt.config.systems import RECOMMENDED, SYSTEMS
+
+    names = [*RECOMMENDED, *(name for name in SYSTEMS if name not in RECOMMENDED)]
+    rows = [(f"`{name}`", text(SYSTEMS[name].summary), text(SYSTEMS[name].source)) for name in names]
+    return table(("system", "is", "source"), rows)
+
+
+def schemes() -> str:
+    """The position schemes with their options."""
+    return _parts("scheme")
+
+
+def architectures() -> str:
+    """The architectures with their options."""
+    return _parts("architecture")
+
+
+def _parts(kind: str) -> str:
+    from posnmt.cli.systems import parts
+
+    rows = []
+    for part in parts():
+        if part["kind"] != kind:
+            continue
+        options = [
+            f"`{name}` ({_value(option['default'])}): {text(option['about'])}"
+            for name, option in part["options"].items()
+        ]
+        rows.append((f"`{part['name']}`", text(part["about"]), "<br>".join(options) or "–"))
+    return table((kind, "is", "options (default)"), rows)
+
+
+# Python
+
+
+def python() -> str:
+    """The public names: where each is defined, and the first sentence of its docstring.
+
+    In the site `hooks.py` puts the whole docstrings in place of the rows.
+    """
+    import posnmt
+    import posnmt.position as position
+
+    top = {name: f"posnmt.{module}.{name}" for name, module in posnmt._MODULES.items()}
+    top |= {name: f"posnmt.api.{name}.{name}" for name in ("train", "analyse")}
+    schemes = {name: f"posnmt.position.{position._MODULES[name]}.{name}" for name in position.__all__}
+    groups = {
+        "posnmt": dict(sorted(top.items(), key=lambda item: item[0].lower())),
+        "posnmt.position": dict(sorted(schemes.items(), key=lambda item: item[0].lower())),
+        "posnmt.testing": {"check_scheme": "posnmt.testing.check_scheme"},
+    }
+    parts = []
+    for package, names in groups.items():
+        rows = [(f"`{package}.{name}`", f"`{path}`", text(_first_sentence(path))) for name, path in names.items()]
+        parts.append(f"## {package}\n\n{table(('name', 'defined as', 'is'), rows)}")
+    return "\n\n".join(parts)
+
+
+def _first_sentence(path: str) -> str:
+    """Of the docstring of a function, a class, or an assignment (the string under it)."""
+    module, _, name = path.rpartition(".")
+    source = importlib.import_module(module)
+    docstring = None
+    body = ast.parse(inspect.getsource(source)).body
+    for node, after in zip(body, [*body[1:], None], strict=True):
+        target = node.target if isinstance(node, ast.AnnAssign) else None
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+            docstring = ast.get_docstring(node)
+        elif isinstance(target, ast.Name) and target.id == name and isinstance(after, ast.Expr):
+            docstring = str(getattr(after.value, "value", ""))
+    if not docstring:
+        raise ValueError(f"{path} has no docstring")
+    return re.split(r"\n\n|(?<=[.:])\s", " ".join(docstring.split("\n\n")[0].split()))[0].rstrip(":")
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "settings": settings,
+    "commands": commands,
+    "systems": systems,
+    "schemes": schemes,
+    "architectures": architectures,
+    "python": python,
+}
+
+if __name__ == "__main__":
+    sys.exit(main("--check" in sys.argv[1:]))

@@ -1,0 +1,131 @@
+"""Small SVG pictures: a matrix of colours, and curves with axes. Coordinates are rounded, so that any machine gives the
+same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+INK, MUTED, GRID, SHADE = "#1b1f24", "#57606a", "#dadee3", "#eceff2"
+SERIES = ("#0072b2", "#d55e00", "#008f68", "#b84f8f", "#b07d00", "#5c5c66")
+"""Told apart with any colour vision."""
+
+STROKES = ("", "7 3", "2 3", "9 3 2 3", "4 2", "1 2")
+"""And on grey paper."""
+
+
+def number(value: float) -> str:
+    """A coordinate, to a tenth."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def document(width: int, height: int, title: str, body: Sequence[str]) -> str:
+    """An SVG file with a white ground."""
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+    head += f'role="img" font-family="system-ui, Helvetica, Arial, sans-serif" font-size="12" fill="{INK}">'
+    ground = f'<rect width="{width}" height="{height}" fill="#ffffff"/>'
+    return "\n".join([head, f"<title>{escape(title)}</title>", ground, *body, "</svg>", ""])
+
+
+def label(x: float, y: float, words: str, anchor: str = "start", colour: str = INK, turn: bool = False) -> str:
+    """A line of text."""
+    turned = f' transform="rotate(-90 {number(x)} {number(y)})"' if turn else ""
+    place = f'x="{number(x)}" y="{number(y)}" text-anchor="{anchor}" fill="{colour}"'
+    return f"<text {place}{turned}>{escape(words)}</text>"
+
+
+def colour(share: float) -> str:
+    """Blue below 0, white at 0, orange above, for a share from -1 to 1."""
+    ends = (0, 114, 178) if share < 0 else (213, 94, 0)
+    strength = min(1.0, abs(share))
+    return "#" + "".join(f"{round(255 + (end - 255) * strength):02x}" for end in ends)
+
+
+def matrix(values: Sequence[Sequence[float]], x: float, y: float, cell: float, levels: int = 16) -> list[str]:
+    """Squares coloured by values from -1 to 1; one path for each of the levels, which keeps the file small."""
+    paths: dict[int, list[str]] = {}
+    for row, line in enumerate(values):
+        for column, value in enumerate(line):
+            left, top = number(x + column * cell), number(y + row * cell)
+            size = number(cell)
+            paths.setdefault(round(value * levels), []).append(f"M{left} {top}h{size}v{size}h-{size}z")
+    return [f'<path fill="{colour(level / levels)}" d="{"".join(paths[level])}"/>' for level in sorted(paths)]
+
+
+@dataclass
+class Axes:
+    """Curves over a range of x and y, with ticks and a legend on the right.
+
+    Attributes:
+        shaded: from where on the ground is grey, and the words on it.
+    """
+
+    title: str
+    across: str
+    up: str
+    x: tuple[float, float]
+    y: tuple[float, float]
+    x_ticks: Sequence[tuple[float, str]]
+    y_ticks: Sequence[tuple[float, str]]
+    shaded: tuple[float, str] | None = None
+    width: int = 640
+    height: int = 320
+    legend: int = 150
+    body: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+
+    def place(self, x: float, y: float) -> tuple[float, float]:
+        """The point of the picture for values."""
+        left, right, top, bottom = 56, self.width - self.legend, 16, self.height - 48
+        across = (x - self.x[0]) / (self.x[1] - self.x[0])
+        up = (y - self.y[0]) / (self.y[1] - self.y[0])
+        return left + across * (right - left), bottom - up * (bottom - top)
+
+    def curve(
+        self, name: str, points: Sequence[tuple[float, float]], band: Sequence[float] = (), dots: bool = False
+    ) -> None:
+        """Add a curve, with a band of so much above and below each point."""
+        index = len(self.names)
+        self.names.append(name)
+        stroke = SERIES[index % len(SERIES)]
+        if band:
+            above = [self.place(x, y + spread) for (x, y), spread in zip(points, band, strict=True)]
+            below = [self.place(x, y - spread) for (x, y), spread in zip(points, band, strict=True)]
+            self.body.append(f'<path fill="{stroke}" fill-opacity="0.16" d="{_path([*above, *reversed(below)])}z"/>')
+        placed = [self.place(x, y) for x, y in points]
+        dash = f' stroke-dasharray="{STROKES[index]}"' if STROKES[index] else ""
+        self.body.append(f'<path fill="none" stroke="{stroke}" stroke-width="2"{dash} d="{_path(placed)}"/>')
+        if dots:
+            self.body += [f'<circle cx="{number(x)}" cy="{number(y)}" r="3.5" fill="{stroke}"/>' for x, y in placed]
+
+    def document(self) -> str:
+        """The picture."""
+        left, bottom = self.place(self.x[0], self.y[0])
+        right, top = self.place(self.x[1], self.y[1])
+        parts = []
+        if self.shaded is not None:
+            start, words = self.shaded
+            x = self.place(start, 0)[0]
+            size = f'width="{number(right - x)}" height="{number(bottom - top)}"'
+            parts.append(f'<rect x="{number(x)}" y="{number(top)}" {size} fill="{SHADE}"/>')
+            parts.append(label(right - 6, top + 16, words, "end", MUTED))
+        for value, words in self.y_ticks:
+            y = self.place(0, value)[1]
+            parts.append(f'<path stroke="{GRID}" d="M{number(left)} {number(y)}H{number(right)}"/>')
+            parts.append(label(left - 8, y + 4, words, "end", MUTED))
+        for value, words in self.x_ticks:
+            parts.append(label(self.place(value, 0)[0], bottom + 18, words, "middle", MUTED))
+        parts.append(label((left + right) / 2, self.height - 10, self.across, "middle"))
+        parts.append(label(16, (top + bottom) / 2, self.up, "middle", turn=True))
+        for index, name in enumerate(self.names):
+            y, dash = top + 8 + 20 * index, f' stroke-dasharray="{STROKES[index]}"' if STROKES[index] else ""
+            line = f'd="M{number(right + 14)} {number(y)}h24"'
+            parts.append(f'<path stroke="{SERIES[index]}" stroke-width="2"{dash} {line}/>')
+            parts.append(label(right + 44, y + 4, name))
+        return document(self.width, self.height, self.title, [*parts, *self.body])
+
+
+def _path(points: Sequence[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{number(x)} {number(y)}" for x, y in points)

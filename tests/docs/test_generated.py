@@ -1,0 +1,62 @@
+"""The generated parts of the pages, and the pictures, are what the code makes of them today."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import pictures
+import reference
+from documents import ROOT, name, read
+
+RUN = "run `python docs/scripts/{}.py` and commit what it writes"
+
+
+@pytest.mark.parametrize("page", reference.pages(), ids=name)
+def test_generated_parts_are_current(page):
+    assert read(page) == reference.filled(read(page)), RUN.format("reference")
+
+
+def test_there_are_generated_parts():
+    parts = {part[1] for page in reference.pages() for part in reference.PART.findall(read(page))}
+    assert parts == set(reference.PARTS)
+
+
+def test_an_outdated_part_is_filled():
+    page = ROOT / "docs" / "commands.md"
+    assert reference.filled(read(page).replace("--beam", "--width")) == read(page)
+
+
+def test_what_is_markdown_is_escaped():
+    assert reference.text("<tab> [x] `<tab>` a_b") == "&lt;tab> \\[x\\] `<tab>` a\\_b"
+
+
+def test_every_setting_and_option_is_described():
+    text = "".join(part.group(0) for page in reference.pages() for part in reference.PART.finditer(read(page)))
+    rows = [re.split(r" (?<!\\)\| ", row.strip("| ")) for row in re.findall(r"^\| `.*\|$", text, re.MULTILINE)]
+    assert len(rows) > 200
+    assert all(len(row[-1]) > 1 or row[-1] == "–" for row in rows), [row for row in rows if len(row[-1]) < 2]
+
+
+@pytest.mark.parametrize("picture", pictures.PICTURES)
+def test_pictures_are_current(picture):
+    path = ROOT / "docs" / "pictures" / f"{picture}.svg"
+    assert read(path) == pictures.PICTURES[picture](), RUN.format("pictures")
+
+
+def test_the_length_curve_is_of_the_table():
+    bins, rows = pictures.results_table()
+    assert bins == ["0-12", "13-20", "21-30", "31-40", "41-"]
+    assert rows["LSTM"][0] == (98.0, 0.9)
+    assert rows["Relative"][-1] == (12.6, 3.2)
+
+
+def test_the_python_page_has_every_public_name():
+    import posnmt
+    import posnmt.position
+
+    page = read(ROOT / "docs" / "python.md")
+    names = {f"posnmt.{each}" for each in posnmt.__all__ if each not in ("__version__", "position", "testing")}
+    names |= {f"posnmt.position.{each}" for each in posnmt.position.__all__}
+    assert names <= set(re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE))
