@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +20,17 @@ POSITIONS = 2048
 """Entries of a table that has no end of its own, by default."""
 
 
-@dataclass(frozen=True)
-class Limits:
-    """The longest source, with its end symbol, and the longest target, with its begin symbol, in tokens; None: no limit."""
-
-    source: int | None
-    target: int | None
-
-
 def write(
     model: TranslationModel, text: TextPipeline, folder: Path, size: int = POSITIONS, precision: str = "fp32"
-) -> Limits:
+) -> tuple[int | None, int | None]:
     """Write a model as a CTranslate2 model into an existing folder.
 
     Args:
         size: entries of tables of sinusoids, and of biases that grow with the distance.
         precision: of the weights on the disk, `fp32` or `int8`. Weights in fp32 may be loaded as int8.
+
+    Returns:
+        The longest source with its end symbol and the longest target with its begin symbol, in tokens; None: no limit.
 
     Raises:
         UserError: CTranslate2 is not installed, or cannot express the model.
@@ -67,7 +61,7 @@ def write(
     spec.validate()
     spec.optimize("int8" if precision == "int8" else None)  # tied matrices are stored once
     spec.save(str(folder))
-    return Limits(positions["encoder"].limit, positions["decoder"].limit)
+    return positions["encoder"].limit, positions["decoder"].limit
 
 
 def package() -> Any:
@@ -161,5 +155,3 @@ def _name_symbols(spec: Any, text: TextPipeline, epsilon: float) -> None:
     config.decoder_start_token = target[BOS]
     config.add_source_eos = True
     config.layer_norm_epsilon = epsilon
-
-

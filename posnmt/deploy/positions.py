@@ -62,7 +62,9 @@ class Positions:
     limit: int | None = None
 
 
-def express(names: Sequence[str], schemes: Sequence[Scheme], layers: int, heads: int, side: str, size: int) -> Positions:
+def express(
+    names: Sequence[str], schemes: Sequence[Scheme], layers: int, heads: int, side: str, size: int
+) -> Positions:
     """The position information of a stack.
 
     Args:
@@ -77,14 +79,16 @@ def express(names: Sequence[str], schemes: Sequence[Scheme], layers: int, heads:
         reason = next(filter(None, map(_reason, join([scheme], layers), [scheme] * layers)), None)
         if reason is not None:
             raise UserError(f"CTranslate2 cannot express {name}, which {reason}", f"model.{side}.position", ELSEWHERE)
-    together = f"CTranslate2 cannot express {' + '.join(names)} in one stack"
+    together = f"CTranslate2 cannot express {' + '.join(names)}"
     views = join(schemes, layers)
     tables = [_table(scheme, size) for scheme in schemes if _embeds(scheme)]
     vectors = [_vectors(view) for view in views]
     biases = [_biases(view) for view in views]
     rotations = [view for view in views[0].rotating if isinstance(view, Rotation)]
     if bool(tables) + any(vectors) + bool(rotations or any(biases)) > 1 or any(len(each) > 1 for each in vectors):
-        raise UserError(f"{together}: it has one kind of position information", f"model.{side}.position", ELSEWHERE)
+        raise UserError(
+            f"{together} in one stack: it has one kind of position information", f"model.{side}.position", ELSEWHERE
+        )
     if tables:
         longest = min(map(len, tables))
         return Positions(table=torch.stack([table[:longest] for table in tables]).sum(0), limit=longest)
@@ -150,7 +154,7 @@ def _reason(view: LayerPositions, scheme: Scheme) -> str | None:
     if view.refining or view.reading:
         return "changes what the parts of a layer read"
     if any(type(each) is not Rotation for each in view.rotating):
-        return "scales the queries and keys that it rotates"
+        return "changes queries and keys otherwise than RoPE"
     odd = [each for each in view.biasing if each.distance_vectors() is None and not is_offset_bias(each)]
     if odd or any(each.distance_vectors() is None for each in view.adding):
         return "adds terms to attention that depend on more than the distance"
