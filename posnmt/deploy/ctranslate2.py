@@ -104,14 +104,14 @@ def _fill(encoder: Any, decoder: Any, model: Transformer) -> None:
     """Everything but positions. Queries, keys and values are one matrix, in this order, on both sides."""
     encoder.embeddings[0].weight, decoder.embeddings.weight = model.source.table.weight, model.target.table.weight
     layers: list[Any] = [*model.encoder, *model.decoder]
-    for made, layer in zip([*encoder.layer, *decoder.layer], layers, strict=True):
-        _fill_linears(made.self_attention.linear, [layer.attention.project, layer.attention.output])
-        _fill_norm(made.self_attention.layer_norm, layer.attention_norm)
-        _fill_linears([made.ffn.linear_0, made.ffn.linear_1], [layer.feed_forward.rise, layer.feed_forward.fall])
-        _fill_norm(made.ffn.layer_norm, layer.feed_forward_norm)
-    for made, layer in zip(decoder.layer, layers[len(encoder.layer) :], strict=True):
-        _fill_linears(made.attention.linear, [layer.cross.query, layer.cross.memory, layer.cross.output])
-        _fill_norm(made.attention.layer_norm, layer.cross_norm)
+    for part, layer in zip([*encoder.layer, *decoder.layer], layers, strict=True):
+        _fill_linears(part.self_attention.linear, [layer.attention.project, layer.attention.output])
+        _fill_norm(part.self_attention.layer_norm, layer.attention_norm)
+        _fill_linears([part.ffn.linear_0, part.ffn.linear_1], [layer.feed_forward.rise, layer.feed_forward.fall])
+        _fill_norm(part.ffn.layer_norm, layer.feed_forward_norm)
+    for part, layer in zip(decoder.layer, layers[len(encoder.layer) :], strict=True):
+        _fill_linears(part.attention.linear, [layer.cross.query, layer.cross.memory, layer.cross.output])
+        _fill_norm(part.attention.layer_norm, layer.cross_norm)
     for stack, norm in ((encoder, model.encoder_norm), (decoder, model.decoder_norm)):
         if isinstance(norm, nn.LayerNorm):
             _fill_norm(stack.layer_norm, norm)
@@ -136,13 +136,13 @@ def _fill_positions(stack: Any, positions: Positions) -> None:
             attention.relative_attention_max_distance = np.int32(len(positions.bias))
 
 
-def _fill_linears(made: Sequence[Any], linears: Sequence[nn.Linear]) -> None:
-    for one, linear in zip(made, linears, strict=True):
+def _fill_linears(part: Sequence[Any], linears: Sequence[nn.Linear]) -> None:
+    for one, linear in zip(part, linears, strict=True):
         one.weight, one.bias = linear.weight, linear.bias
 
 
-def _fill_norm(made: Any, norm: nn.LayerNorm) -> None:
-    made.gamma, made.beta = norm.weight, norm.bias
+def _fill_norm(part: Any, norm: nn.LayerNorm) -> None:
+    part.gamma, part.beta = norm.weight, norm.bias
 
 
 def _name_symbols(spec: Any, text: TextPipeline, epsilon: float) -> None:
