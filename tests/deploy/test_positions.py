@@ -76,7 +76,8 @@ class Words:
 
     def __init__(self, sizes=(tiny.VOCABULARY, tiny.VOCABULARY)):
         names = [
-            ["<pad>", "<unk>", "<s>", "</s>", *(f"{side}{i}" for i in range(4, n))] for side, n in zip("st", sizes, strict=True)
+            ["<pad>", "<unk>", "<s>", "</s>", *(f"{side}{i}" for i in range(4, n))]
+            for side, n in zip("st", sizes, strict=True)
         ]
         self.source, self.target = (Side(each) for each in names)
 

@@ -105,7 +105,7 @@ class CTranslate2Engine:
             number for number, limit in enumerate(limits) if max(map(len, rows[number]), default=0) >= max(limit, 1)
         ]
         if decode.beam > 1:
-            searched = self._search([sources[n] for n in again], [max(limits[n], 1) for n in again], decode)
+            searched = self._search([sources[n] for n in again], [max(limits[n], 1) for n in again], decode, 2)
             for number, row in zip(again, searched, strict=True):
                 rows[number] = row
         for number in again:
@@ -122,12 +122,14 @@ class CTranslate2Engine:
         ]
 
     def _search(
-        self, sources: Sequence[Sequence[int]], limits: Sequence[int], decode: Decode
+        self, sources: Sequence[Sequence[int]], limits: Sequence[int], decode: Decode, patience: int = 1
     ) -> list[list[tuple[int, ...]]]:
         """The subwords of the hypotheses of each source, best first by CTranslate2's scores.
 
         Args:
             limits: steps of each search; eos takes one too.
+            patience: a search ends with so many times the beam of hypotheses. Those that are known to reach their limit
+                need 2: every open hypothesis ends there, beside those that have ended.
         """
         groups = defaultdict(list)
         for number, limit in enumerate(limits):
@@ -135,7 +137,9 @@ class CTranslate2Engine:
         running = {
             number: result
             for limit, numbers in sorted(groups.items(), reverse=True)
-            for number, result in zip(numbers, self._start([sources[n] for n in numbers], limit, decode), strict=True)
+            for number, result in zip(
+                numbers, self._start([sources[n] for n in numbers], limit, decode, patience), strict=True
+            )
         }
         return [[self._tokens(row) for row in running[number].result().hypotheses] for number in range(len(sources))]
 
@@ -144,7 +148,7 @@ class CTranslate2Engine:
         steps = 1 << limit.bit_length()
         return steps if self.longest[1] is None else min(steps, self.longest[1])
 
-    def _start(self, sources: Sequence[Sequence[int]], limit: int, decode: Decode) -> Sequence[Any]:
+    def _start(self, sources: Sequence[Sequence[int]], limit: int, decode: Decode, patience: int) -> Sequence[Any]:
         """Searches that run in the background, one for each source."""
         running: Sequence[Any] = self._translator.translate_batch(
             self._pieces(sources),
@@ -152,7 +156,8 @@ class CTranslate2Engine:
             batch_type="tokens",
             asynchronous=True,
             beam_size=decode.beam,
-            num_hypotheses=decode.beam,
+            patience=patience,
+            num_hypotheses=decode.beam * patience,
             length_penalty=decode.length_penalty or NO_PENALTY,
             suppress_sequences=[[self._target[PAD]], [self._target[BOS]]],
             return_end_token=True,  # so that lengths count it, as posnmt's do
