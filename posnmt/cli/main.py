@@ -277,7 +277,11 @@ def translate(
 @main.command(context_settings=COMMAND)
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option(
-    "--format", "kind", type=click.Choice(["ctranslate2"]), required=True, help="the program that is to read it"
+    "--format",
+    "kind",
+    type=click.Choice(["ctranslate2", "huggingface"]),
+    required=True,
+    help="the program that is to read it",
 )
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="a new folder")
 @click.option(
@@ -288,20 +292,21 @@ def translate(
     type=click.IntRange(min=2),
     default=2048,
     show_default=True,
-    help="tokens that a table of sinusoids, or of a bias that grows with the distance, is written for",
+    help="ctranslate2: tokens that a table of sinusoids, or of a bias that grows with the distance, is written for",
 )
 @click.option(
     "--precision",
     type=click.Choice(["fp32", "int8"]),
     default="fp32",
     show_default=True,
-    help="of the weights; those in fp32 can still be used as int8",
+    help="ctranslate2: of the weights; those in fp32 can still be used as int8",
 )
 def export(run: Path, kind: str, out: Path, checkpoint: str, positions: int, precision: str) -> None:
     """Write a run's model for another program, check that it computes the same there, and print the folder's path.
 
     `ctranslate2` is a folder for CTranslate2 (pip install "posnmt[ctranslate2]"): quick translation on CPUs and GPUs
-    without PyTorch. `posnmt translate` reads it too.
+    without PyTorch. `posnmt translate` reads it too. `huggingface` is a folder for Transformers (pip install
+    "posnmt[huggingface]"), loaded by AutoModelForSeq2SeqLM and AutoTokenizer after `import posnmt.deploy.huggingface`.
 
     \b
     Example: posnmt export runs/multi30k --format ctranslate2 --out multi30k-ct2
@@ -309,7 +314,7 @@ def export(run: Path, kind: str, out: Path, checkpoint: str, positions: int, pre
     with loading():
         from posnmt.deploy.command import export as write
 
-    write(run, out, checkpoint, positions, precision, lambda line: click.echo(line, err=True))
+    write(run, kind, out, checkpoint, positions, precision, lambda line: click.echo(line, err=True))
     click.echo(str(out))
 
 

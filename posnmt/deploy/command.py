@@ -10,10 +10,12 @@ from typing import Any
 
 from posnmt.config.schema import Decode
 from posnmt.data.text import TextPipeline
+from posnmt.deploy.card import card
 from posnmt.deploy.ctranslate2 import POSITIONS, package, write
 from posnmt.deploy.folder import Manifest, describe, is_exported, new_folder, open_folder, seal
 from posnmt.deploy.verify import verify
 from posnmt.errors import UserError
+from posnmt.files import write_text
 from posnmt.model.base import TranslationModel
 from posnmt.run import Run
 from posnmt.translate.command import Engine, Work, translate_lines
@@ -23,41 +25,54 @@ from posnmt.translate.translator import Translator, trained_model
 NO_TORCH = "leave it out, or translate the run with --engine torch"
 
 
-def export(folder: Path, out: Path, checkpoint: str, size: int, precision: str, say: Callable[[str], None]) -> Manifest:
-    """Write a run's model as a CTranslate2 model, with the run's text pipeline and a manifest.
+def export(
+    folder: Path, kind: str, out: Path, checkpoint: str, size: int, precision: str, say: Callable[[str], None]
+) -> Manifest:
+    """Write a run's model for another program, with the run's text pipeline and a manifest.
 
     Args:
         folder: the run.
+        kind: `ctranslate2` or `huggingface`.
         out: a new folder.
         checkpoint: see `Run.weights`.
-        size: entries of a position table that has no end of its own.
-        precision: of the weights, `fp32` or `int8`.
+        size: for CTranslate2, entries of a position table that has no end of its own.
+        precision: of the weights, `fp32`, or for CTranslate2 `int8`.
         say: is given notes for the user.
 
     Raises:
-        UserError: no run; an output that exists; a model that CTranslate2 cannot express, or computes otherwise.
+        UserError: no run; an output that exists; a program that is not installed, cannot express the model, or computes
+            otherwise.
     """
+    if kind == "huggingface" and precision != "fp32":
+        raise UserError("the weights for Transformers are fp32", "--precision", "leave it out")
     run = Run.open(folder)
     with new_folder(out) as building:
         model, text = run.model(checkpoint), run.text()
-        engine, verified = _write_verified(model, text, building, size)
-        if precision != "fp32":
-            write(model, text, building, size, precision)
-        text.save(building / "text")
+        longest: tuple[int | None, int | None] = model.longest_source, model.longest_target
+        if kind == "ctranslate2":
+            engine, verified = _write_verified(model, text, building, size)
+            longest = engine.longest
+            if precision != "fp32":
+                write(model, text, building, size, precision)
+            text.save(building / "text")
+        else:
+            verified = _write_huggingface(model, text, run.config.decode, building)
         manifest = Manifest(
-            kind="ctranslate2",
+            kind=kind,  # type: ignore[arg-type]
             precision=precision,
-            limits=dict(zip(("source", "target"), engine.longest, strict=True)),
+            limits=dict(zip(("source", "target"), longest, strict=True)),
             verified=verified,
             **describe(run, checkpoint),
         )
+        if kind == "huggingface":
+            write_text(building / "README.md", card(run, manifest))
         seal(building, manifest)
     for side, limit in manifest.limits.items():
         what = "any length" if limit is None else f"at most {limit - 1:,} subwords; a longer line is an error"
         say(f"{side}: {what}")
     say(
-        f"checked against posnmt on {verified['pairs']} random pairs: log-probabilities of a subword agree to"
-        f" {verified['largest_difference']:g}"
+        f"{verified['program']} agrees with posnmt on {verified['pairs']} random pairs: log-probabilities of a subword"
+        f" differ by at most {verified['largest_difference']:g}"
     )
     return manifest
 
@@ -146,4 +161,17 @@ def _write_verified(
 ) -> tuple[CTranslate2Engine, dict[str, Any]]:
     """Write a CTranslate2 model in fp32; its engine, and the figures of the check that it computes the same."""
     engine = CTranslate2Engine(folder, text, write(model, text, folder, size))
-    return engine, verify(model, engine)
+    return engine, verify(model, text, engine.longest, engine)
+
+
+def _write_huggingface(model: TranslationModel, text: TextPipeline, decode: Decode, folder: Path) -> dict[str, Any]:
+    """Write a model for Transformers; the figures of the check that it computes the same there."""
+    try:
+        from posnmt.deploy.huggingface import export as transformers
+    except ImportError as error:
+        if error.name and error.name.startswith("posnmt"):
+            raise
+        what = "Hugging Face's Transformers are not installed here"
+        raise UserError(what, None, 'install them: pip install "posnmt[huggingface]"') from None
+    transformers.write(model, text, decode, folder)
+    return verify(model, text, (model.longest_source, model.longest_target), transformers.Loaded(folder))

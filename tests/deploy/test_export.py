@@ -27,7 +27,7 @@ def exported(tmp_path_factory):
     out, err = run("export", LEARNED, "--format", "ctranslate2", "--out", folder)
     assert out == f"{folder}\n"
     assert "source: any length" in err
-    assert "checked against posnmt on 6 random pairs" in err
+    assert "agrees with posnmt on 6 random pairs" in err
     return folder
 
 

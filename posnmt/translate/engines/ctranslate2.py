@@ -39,6 +39,9 @@ class CTranslate2Engine:
         text: the text pipeline of the run.
         longest: the longest source with its end symbol and the longest target with its begin symbol; None: no limit.
         precision: of the products, `fp32` or `int8`.
+
+    Attributes:
+        name: of the program, with its version.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class CTranslate2Engine:
         import ctranslate2
 
         self.text, self.longest = text, longest
+        self.name = f"CTranslate2 {ctranslate2.__version__}"
         self.notes: list[str] = []
         self._source, self._target = text.source.subwords.pieces, text.target.subwords.pieces
         self._ids = {piece: number for number, piece in enumerate(self._target)}
