@@ -87,7 +87,8 @@ def _scores(figures: dict[str, Any], run: Run) -> list[str]:
     name = "pairs held out of the training text" if dev is None else _names(dev)
     rows = []
     if "bleu" in figures:
-        rows.append(f"| BLEU on dev ({name}), greedy | {figures['bleu']:.2f} ({figures['signature']}) |")
+        signature = figures["signature"].replace("|", "\\|")  # it stands in a table
+        rows.append(f"| BLEU on dev ({name}), greedy | {figures['bleu']:.2f} ({signature}) |")
     if "perplexity" in figures:
         rows.append(f"| perplexity on dev, per subword | {figures['perplexity']:.3f} |")
     return rows

@@ -38,16 +38,21 @@ def write(model: TranslationModel, text: TextPipeline, decode: Decode, folder: P
     save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
     text.save(folder)
     PosnmtTokenizer(str(folder / "text.json")).save_pretrained(folder)
-    GenerationConfig(
+    search_settings(decode).save_pretrained(folder)
+
+
+def search_settings(decode: Decode) -> GenerationConfig:
+    """posnmt's search as settings of `generate`: it ends when as many hypotheses have ended as the beam is wide."""
+    return GenerationConfig(
         num_beams=decode.beam,
         length_penalty=decode.length_penalty,
-        early_stopping=True,  # when as many hypotheses have ended as the beam is wide
+        early_stopping=True,
         suppress_tokens=[PAD, BOS],
         pad_token_id=PAD,
         bos_token_id=BOS,
         eos_token_id=EOS,
         decoder_start_token_id=BOS,
-    ).save_pretrained(folder)
+    )
 
 
 class Loaded:
