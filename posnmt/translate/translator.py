@@ -262,13 +262,20 @@ def trained_model(run: Run, checkpoint: str = "model", interpolate: float | None
     return model
 
 
-def refuse_too_long(encoded: Sequence[Sequence[int]], longest: int | None, first_line: int, name: str) -> None:
+SPLIT = "shorten or split the line, or use a system without a finite table, such as relative"
+"""What to do about a line that is too long."""
+
+
+def refuse_too_long(
+    encoded: Sequence[Sequence[int]], longest: int | None, first_line: int, name: str, todo: str = SPLIT
+) -> None:
     """Check that lines fit a finite position table.
 
     Args:
         encoded: the subwords of each line, without bos and eos.
         longest: entries of the table; None: no limit.
         first_line, name: origin of the lines.
+        todo: what to do about a line that is too long.
 
     Raises:
         UserError: a line that does not fit with one more symbol.
@@ -281,7 +288,7 @@ def refuse_too_long(encoded: Sequence[Sequence[int]], longest: int | None, first
             f"{len(encoded[over[0]])} subwords, but this model's position table ends at {longest - 1}"
             f" (and {len(over) - 1} more such lines)",
             f"{name}:{first_line + over[0]}",
-            "shorten or split the line, or use a system without a finite table, such as relative",
+            todo,
         )
 
 

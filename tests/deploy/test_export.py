@@ -8,10 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+import yaml
 
 from commands import process, refused, run
 from posnmt.corpora.artificial.pairs import command
+from posnmt.data.subword import BOS, PAD
 from posnmt.deploy import verify
+from posnmt.model.registry import build_model
+from posnmt.model.weights import save_model
 from posnmt.run import Run
 
 pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed (extra ctranslate2)")
@@ -39,6 +44,22 @@ def sentences(tmp_path_factory):
     known = (FROZEN / "dev.source").read_text()
     (folder / "text").write_text(known + "\n" + (folder / "test.source").read_text())
     return folder / "text"
+
+
+def untrained(folder, scheme, **options):
+    """A run like the other with another position scheme, and weights that were never trained."""
+    shutil.copytree(LEARNED, folder)
+    path = folder / "config.yaml"
+    tree = yaml.safe_load(path.read_text())
+    tree["model"].update(system=None, **options)
+    for side in ("encoder", "decoder"):
+        tree["model"][side]["position"] = [{"scheme": scheme}]
+    path.write_text(yaml.safe_dump(tree))
+    torch.manual_seed(3)
+    run_of = Run.open(folder)
+    size = run_of.text().source.size
+    save_model(build_model(run_of.config.model, size, size), folder / "model.safetensors", {})
+    return folder
 
 
 def translations(*arguments):
@@ -78,6 +99,9 @@ def test_beam_search_is_that_of_posnmt(beam, penalty, exported, sentences):
     options = ["--input", sentences, "--beam", beam, "--nbest", beam, "--length-penalty", penalty, "--max-ratio", 2]
     (ours, _), (theirs, _) = translations(LEARNED, *options), translations(exported, *options)
     assert_alike(ours[:20], theirs[:20])
+    alone, _ = run("translate", exported, *options[:4], *options[6:])  # ranked by CTranslate2
+    texts = [record["hypotheses"][0]["text"] if record["hypotheses"] else "" for record in theirs]
+    assert sum(one == other for one, other in zip(alone.splitlines(), texts, strict=True)) >= 195
     best = [[each["subwords"] for record in records for each in record["hypotheses"][:1]] for records in (ours, theirs)]
     assert sum(one == other for one, other in zip(*best, strict=True)) >= 197
     scores = [
@@ -101,6 +125,69 @@ def test_outputs_end_at_their_own_limit(beam, ratio, extra, exported):
     assert any(not record["hypotheses"][0]["ended"] for record in theirs[0])
 
 
+@pytest.mark.parametrize("scheme", ["sinusoidal", "alibi"])
+def test_a_table_has_an_end_that_is_said_and_kept(scheme, tmp_path):
+    """A longer line is an error with its number, and an output ends there; nothing is cut."""
+    folder = untrained(tmp_path / "run", scheme)
+    _, err = run("export", folder, "--format", "ctranslate2", "--out", tmp_path / "model", "--positions", 14)
+    assert "source: at most 13 subwords; a longer line is an error" in err
+    lines = (FROZEN / "dev.source").read_text().splitlines()
+    lengths = [len(ids) for ids in Run.open(folder).text().source.encode(lines)]
+    fitting = [line for line, length in zip(lines, lengths, strict=True) if length <= 13]
+    assert 13 in lengths
+    (tmp_path / "all").write_text("\n".join([*fitting, *lines]) + "\n")
+    (tmp_path / "fitting").write_text("\n".join(fitting) + "\n")
+    [line] = refused("translate", tmp_path / "model", "--input", tmp_path / "all")
+    first = next(length for length in lengths if length > 13)
+    assert f"{first} subwords, but this model's position table ends at 13" in line
+    assert f"all:{len(fitting) + lengths.index(first) + 1}" in line
+    assert "--positions" in line
+    for beam in (1, 3):
+        theirs, _ = translations(tmp_path / "model", "--input", tmp_path / "fitting", "--beam", beam)
+        assert len(theirs) == len(fitting)
+        assert max(len(record["hypotheses"][0]["subwords"]) for record in theirs) == 13
+
+
+def test_learned_positions_end_where_posnmts_do(tmp_path):
+    folder = untrained(tmp_path / "run", "learned", max_length=30)
+    run("export", folder, "--format", "ctranslate2", "--out", tmp_path / "model")
+    options = ["--input", FROZEN / "dev.source", "--beam", 1]
+    ours, theirs = (translations(each, *options) for each in (folder, tmp_path / "model"))
+    assert_alike(ours[0], theirs[0])
+    assert ours[1] == theirs[1]
+    assert max(len(record["hypotheses"][0]["subwords"]) for record in ours[0]) == 29
+
+
+def test_padding_and_the_begin_symbol_are_never_written(tmp_path):
+    """Not even where the model finds them the most probable; they keep their share of the probability."""
+    folder = untrained(tmp_path / "run", "rope")
+    model = Run.open(folder).model()
+    with torch.no_grad():
+        model.output.bias[[PAD, BOS]] = 9.0
+    save_model(model, folder / "model.safetensors", {})
+    run("export", folder, "--format", "ctranslate2", "--out", tmp_path / "model")
+    options = ["--input", FROZEN / "dev.source", "--beam", 1]
+    ours, theirs = (translations(each, *options)[0] for each in (folder, tmp_path / "model"))
+    assert_alike(ours, theirs)
+    assert not {"<pad>", "<s>"} & {piece for record in theirs for piece in record["hypotheses"][0]["subwords"]}
+
+
+def test_auto_takes_pytorch_where_it_must_and_says_so(tmp_path):
+    folder = untrained(tmp_path / "run", "recurrent")
+    options = ["--input", FROZEN / "dev.source", "--beam", 1]
+    ours, _ = run("translate", folder, *options)
+    theirs, err = run("translate", folder, *options, "--engine", "auto")
+    assert theirs == ours
+    assert "note: translated by PyTorch: CTranslate2 cannot express recurrent" in err
+    for arguments in (
+        ["translate", folder, *options, "--engine", "ctranslate2"],
+        ["export", folder, "--format", "ctranslate2", "--out", tmp_path / "model"],
+    ):
+        [line] = refused(*arguments)
+        assert "CTranslate2 cannot express recurrent, which computes the embeddings from other words" in line
+    assert not (tmp_path / "model").exists()
+
+
 def test_batches_change_nothing(exported):
     one, other = (
         run("translate", exported, "--input", FROZEN / "dev.source", "--batch", batch)[0] for batch in (1, 4096)
@@ -111,10 +198,10 @@ def test_batches_change_nothing(exported):
 def test_a_run_is_converted_for_one_translation(exported, sentences):
     """By a run's name, in a process of its own; characters without a subword and blanks are read by posnmt."""
     text = "uns ✗✗ mebu\n\n   \n<s> </s> <pad>\nuns mebu zabi\n".encode()
-    ours, _ = process("translate", LEARNED, stdin=text)
-    for engine in ("ctranslate2", "auto"):
-        assert process("translate", LEARNED, "--engine", engine, stdin=text)[0] == ours
-    assert process("translate", exported, stdin=text)[0] == ours
+    ours, _ = run("translate", LEARNED, stdin=text)
+    assert process("translate", LEARNED, "--engine", "ctranslate2", stdin=text)[0] == ours
+    assert run("translate", LEARNED, "--engine", "auto", stdin=text)[0] == ours
+    assert run("translate", exported, stdin=text)[0] == ours
     assert sorted(path.name for path in LEARNED.iterdir()) == [
         "config.yaml",
         "model.safetensors",

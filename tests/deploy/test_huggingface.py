@@ -131,7 +131,7 @@ def exported(tmp_path_factory):
 
 
 def test_text_goes_in_and_comes_out_as_in_translate(exported, tmp_path):
-    """With the run's own search and with others; characters without a subword and names of symbols are among the text."""
+    """With two searches; characters without a subword and names of symbols are among the text."""
     lines = [*(FROZEN / "dev.source").read_text().splitlines(), "uns ✗✗ mebu", "<s> </s> <pad>", "Bevu  sipo\tun"]
     (tmp_path / "text").write_text("".join(f"{line}\n" for line in lines))
     tokenizer, model = AutoTokenizer.from_pretrained(exported), AutoModelForSeq2SeqLM.from_pretrained(exported)

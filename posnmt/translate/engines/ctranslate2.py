@@ -31,6 +31,10 @@ NO_PENALTY = 1e-30
 """A length penalty of 0 makes CTranslate2 stop at the first hypothesis that ends best; length^1e-30 is 1 as well."""
 
 
+TOO_LONG = "shorten or split the line, export with a larger --positions, or translate the run with --engine torch"
+"""What to do about a line that is longer than a position table."""
+
+
 class CTranslate2Engine:
     """A CTranslate2 model of a posnmt run, on a GPU if CTranslate2 sees one.
 
@@ -79,7 +83,7 @@ class CTranslate2Engine:
             scored: whether to compute probabilities; otherwise they are NaN.
         """
         encoded = self.text.source.encode(list(lines))
-        refuse_too_long(encoded, self.longest[0], first_line, name)
+        refuse_too_long(encoded, self.longest[0], first_line, name, TOO_LONG)
         places = [number for number, ids in enumerate(encoded) if ids]
         of_place = dict(zip(places, self._hypotheses([encoded[n] for n in places], decode, scored), strict=True))
         best = [of_place.get(number, [])[:nbest] for number in range(len(encoded))]
