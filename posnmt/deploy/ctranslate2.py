@@ -23,7 +23,7 @@ POSITIONS = 2048
 def write(
     model: TranslationModel, text: TextPipeline, folder: Path, size: int = POSITIONS, precision: str = "fp32"
 ) -> tuple[int | None, int | None]:
-    """Write a model as a CTranslate2 model into an existing folder.
+    """Write a model as a CTranslate2 model into a folder, which is created if necessary.
 
     Args:
         size: entries of tables of sinusoids, and of biases that grow with the distance.
@@ -60,6 +60,7 @@ def write(
     _name_symbols(spec, text, model.config.norm_epsilon)
     spec.validate()
     spec.optimize("int8" if precision == "int8" else None)  # tied matrices are stored once
+    folder.mkdir(parents=True, exist_ok=True)
     spec.save(str(folder))
     return positions["encoder"].limit, positions["decoder"].limit
 

@@ -75,6 +75,12 @@ def test_the_cache_changes_nothing_and_a_given_length_wins():
     with_cache, without = (other.generate(**padded(drawn()), use_cache=cache) for cache in (True, False))
     assert torch.equal(with_cache, without)
     assert other.generate(**padded(drawn()), max_new_tokens=3).shape[1] <= 4
+    target = torch.tensor([[2, 5, 6, 7]] * 3)
+    first = other(**padded(drawn()), decoder_input_ids=target[:, :2], use_cache=True)
+    assert first.past_key_values.get_seq_length() == 2
+    rest = other(decoder_input_ids=target[:, 2:], past_key_values=first.past_key_values).logits
+    whole = other(**padded(drawn()), decoder_input_ids=target).logits
+    torch.testing.assert_close(torch.cat([first.logits, rest], dim=1), whole)
 
 
 def test_labels_give_posnmts_likelihood():
@@ -137,7 +143,7 @@ def test_text_goes_in_and_comes_out_as_in_translate(exported, tmp_path):
     tokenizer, model = AutoTokenizer.from_pretrained(exported), AutoModelForSeq2SeqLM.from_pretrained(exported)
     assert type(tokenizer) is hf.PosnmtTokenizer
     inputs = tokenizer(lines, return_tensors="pt", padding=True)
-    for options, settings in (([], {}), (["--beam", 1], {"num_beams": 1})):
+    for options, settings in (([], {}), (["--beam", 1], {"num_beams": 1}), (["--beam", 5], {"num_beams": 5})):
         ours = run("translate", LEARNED, "--input", tmp_path / "text", *options)[0].splitlines()
         theirs = tokenizer.batch_decode(model.generate(**inputs, **settings), skip_special_tokens=True)
         assert theirs == ours

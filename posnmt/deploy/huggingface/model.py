@@ -177,14 +177,18 @@ class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
             use_cache: whether to return a cache.
 
         Raises:
-            ValueError: padding that is not on the right.
+            ValueError: no source, no target, or padding that is not on the right.
         """
         if labels is not None and decoder_input_ids is None:
             decoder_input_ids = functional.pad(
                 labels[:, :-1].masked_fill(labels[:, :-1] == -100, PAD), (1, 0), value=BOS
             )
+        if decoder_input_ids is None:
+            raise ValueError("give decoder_input_ids or labels")
         if past_key_values is None:
             if encoder_outputs is None:
+                if input_ids is None:
+                    raise ValueError("give input_ids or encoder_outputs")
                 encoder_outputs = self.get_encoder()(input_ids, attention_mask)
             encoded = encoder_outputs[0]
             real = None if input_ids is None and attention_mask is None else lengths(input_ids, attention_mask)

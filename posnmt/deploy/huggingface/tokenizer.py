@@ -47,7 +47,7 @@ class PosnmtTokenizer(PreTrainedTokenizer):
             id(side): {piece: number for number, piece in enumerate(side.subwords.pieces)}
             for side in (self.text.source, self.text.target)
         }
-        self._side = self.text.source
+        self._side: SideText = self.text.source
         pieces = self.text.target.subwords.pieces
         symbols = {"pad_token": PAD, "unk_token": UNK, "bos_token": BOS, "eos_token": EOS}
         options = {**{name: pieces[token] for name, token in symbols.items()}, **options}
@@ -103,7 +103,7 @@ class PosnmtTokenizer(PreTrainedTokenizer):
         return [*token_ids_0, *(token_ids_1 or []), EOS]
 
     def _switch_to_input_mode(self) -> None:
-        self._side: SideText = self.text.source
+        self._side = self.text.source
 
     def _switch_to_target_mode(self) -> None:
         self._side = self.text.target
