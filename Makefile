@@ -34,12 +34,12 @@ test-slow: $(READY)
 	$(TEST) -m slow --ignore tests/slow/test_real_corpora.py --durations=20 $(if $(CHOSEN),-k "$(CHOSEN)")
 	$(BIN)/python -m pytest -m slow tests/slow/test_real_corpora.py -rs
 
-# Schemes against other people's implementations, with copied weights. OpenNMT-py is installed alone: it asks for an old
+# Schemes against other people's implementations, with copied weights, and exports for Hugging Face's Transformers. OpenNMT-py is installed alone: it asks for an old
 # PyTorch, and its attention runs with a new one.
 test-peers: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,peers]"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps OpenNMT-py==3.5.1
-	$(BIN)/python -m pytest tests/peers -rs
+	$(BIN)/python -m pytest tests/peers tests/deploy/test_huggingface.py -rs
 
 # The report in a real browser: Debian's chromium (apt-get install chromium), or the one that CHROMIUM names. Pictures of
 # the page stay in build/browser.

@@ -22,7 +22,7 @@ FLOORS = (
     {"run"},
     {"translate"},
     {"analyse", "train"},
-    {"report"},
+    {"deploy", "report"},
     {"demo", "study"},
     {"api"},
     {"cli", "testing"},

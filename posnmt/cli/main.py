@@ -227,8 +227,9 @@ def train(
 @click.option("--batch", type=click.IntRange(min=1), help="padded source tokens x beam per batch; affects speed only")
 @click.option(
     "--precision",
-    type=click.Choice(["fp32", "bf16"]),
-    help="of matrix products; bf16 is faster on hardware that supports it, and less exact; default: the run's config",
+    type=click.Choice(["fp32", "bf16", "int8"]),
+    help="of matrix products; bf16 is faster on hardware that supports it, and less exact; int8 likewise, with"
+    " CTranslate2 alone; default: the run's config",
 )
 @click.option(
     "--cuda-graphs/--no-cuda-graphs",
@@ -244,6 +245,12 @@ def train(
     metavar="FACTOR",
     help="divide positions by FACTOR, for texts that much longer than the training texts (rope, xpos, sinusoidal)",
 )
+@click.option(
+    "--engine",
+    type=click.Choice(["torch", "ctranslate2", "auto"]),
+    help="the program that translates; auto: CTranslate2 in fp32 if it can express the run; default: torch, and"
+    " ctranslate2 for an exported model",
+)
 def translate(
     runs: tuple[Path, ...],
     source: Path | None,
@@ -253,9 +260,10 @@ def translate(
     form: str,
     checkpoint: str,
     interpolate: float | None,
+    engine: str | None,
     **search: Any,
 ) -> None:
-    """Translate text line by line, in order. Several RUNS are an ensemble.
+    """Translate text line by line, in order. Several RUNS are an ensemble; or one folder that `posnmt export` made.
 
     An empty line gives an empty line. With --nbest N in text format, each translation is a line `number TAB score TAB
     text`. Lines may have any length; outputs that reach the output limit are counted and reported.
@@ -264,19 +272,63 @@ def translate(
     Example: posnmt translate runs/multi30k --input test.en --output test.de --beam 4
     """
     with loading():
+        from posnmt.deploy.folder import choose_engine
         from posnmt.translate.command import refuse_output, translate_file
 
     refuse_output(output, [source], force)
-    translate_file(
-        runs,
-        source,
-        output,
-        nbest,
-        form,
-        checkpoint,
-        {key: value for key, value in search.items() if value is not None},
-        interpolate,
-    )
+    chosen = {key: value for key, value in search.items() if value is not None}
+    engine = choose_engine(engine, runs, chosen.get("precision"))
+    if engine == "torch":
+        translate_file(runs, source, output, nbest, form, checkpoint, chosen, interpolate)
+        return
+    with loading():
+        from posnmt.deploy.command import translate_elsewhere
+
+    translate_elsewhere(engine, runs, source, output, nbest, form, checkpoint, chosen, interpolate)
+
+
+@main.command(context_settings=COMMAND)
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["ctranslate2", "huggingface"]),
+    required=True,
+    help="the program that is to read it",
+)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="a new folder")
+@click.option(
+    "--checkpoint", type=click.Choice(["model", "best", "average", "last"]), default="model", show_default=True
+)
+@click.option(
+    "--positions",
+    type=click.IntRange(min=2),
+    default=2048,
+    show_default=True,
+    help="ctranslate2: tokens that a table of sinusoids, or of a bias that grows with the distance, is written for",
+)
+@click.option(
+    "--precision",
+    type=click.Choice(["fp32", "int8"]),
+    default="fp32",
+    show_default=True,
+    help="ctranslate2: of the weights; those in fp32 can still be used as int8",
+)
+def export(run: Path, kind: str, out: Path, checkpoint: str, positions: int, precision: str) -> None:
+    """Write a run's model for another program, check that it computes the same there, and print the folder's path.
+
+    `ctranslate2` is a folder for CTranslate2 (pip install "posnmt[ctranslate2]"): quick translation on CPUs and GPUs
+    without PyTorch. `posnmt translate` reads it too. `huggingface` is a folder for Transformers (pip install
+    "posnmt[huggingface]"), loaded by AutoModelForSeq2SeqLM and AutoTokenizer after `import posnmt.deploy.huggingface`.
+
+    \b
+    Example: posnmt export runs/multi30k --format ctranslate2 --out multi30k-ct2
+    """
+    with loading():
+        from posnmt.deploy.command import export as write
+
+    write(run, kind, out, checkpoint, positions, precision, lambda line: click.echo(line, err=True))
+    click.echo(str(out))
 
 
 @main.command(context_settings=COMMAND)

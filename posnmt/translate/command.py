@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 from posnmt.config.schema import Decode
 from posnmt.data.corpus import Findings, TextFile, decode_lines, read_lines
+from posnmt.data.text import TextPipeline
 from posnmt.errors import UserError
 from posnmt.files import replacing
 from posnmt.progress import Display
@@ -33,6 +34,29 @@ class Work:
     lines: int
     source_subwords: int
     seconds: float
+
+
+class Engine(Protocol):
+    """What translates text: `Translator`, or another program behind the same methods."""
+
+    text: TextPipeline
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes for the user on how the translation was computed."""
+        ...
+
+    def translate(
+        self,
+        lines: Sequence[str],
+        decode: Decode,
+        nbest: int = 1,
+        first_line: int = 1,
+        name: str = "input",
+        scored: bool = True,
+    ) -> list[Translation]:
+        """Translate lines; one result for each, in order. See `Translator.translate`."""
+        ...
 
 
 def refuse_output(output: Path | None, inputs: Sequence[Path | None], force: bool) -> None:
@@ -76,11 +100,34 @@ def translate_file(
         interpolate: divisor of positions; see `Scheme.interpolate`.
 
     Raises:
-        UserError: faulty text (a file is checked completely before anything is translated), nbest above the beam, or a
-            line too long for a finite position table.
+        UserError: see `translate_lines`, and no run folder.
     """
     runs = [Run.open(folder) for folder in folders]
     decode = Decode.model_validate({**runs[0].config.decode.model_dump(), **search})
+
+    def load() -> Translator:
+        return Translator.load(
+            runs, checkpoint, interpolate, precision=decode.precision, cuda_graphs=decode.cuda_graphs
+        )
+
+    return translate_lines(load, decode, source, output, nbest, form)
+
+
+def translate_lines(
+    load: Callable[[], Engine], decode: Decode, source: Path | None, output: Path | None, nbest: int, form: str
+) -> Work:
+    """Translate a file or standard input with an engine, window by window.
+
+    Args:
+        load: gives the engine; called when the text has been checked.
+        decode: settings of search.
+
+    The other arguments are those of `translate_file`.
+
+    Raises:
+        UserError: faulty text (a file is checked completely before anything is translated), nbest above the beam, or a
+            line too long for a finite position table.
+    """
     if nbest > decode.beam:
         raise UserError(
             f"--nbest {nbest} asks for more translations than the beam of {decode.beam} keeps", None, "raise --beam"
@@ -90,15 +137,14 @@ def translate_file(
     total = sum(1 for _ in read_lines(file, findings)) if source is not None else None
     findings = Findings(accept=("empty", "crlf"), stop=True)
     lines = read_lines(file, findings) if source is not None else decode_lines(sys.stdin.buffer, file, findings)
-    translator = Translator.load(
-        runs, checkpoint, interpolate, precision=decode.precision, cuda_graphs=decode.cuda_graphs
-    )
+    translator = load()
     pieces = translator.text.target.subwords.pieces
     done = at_limit = subwords = 0
     started = time.monotonic()
     with Display() as display, _output(output) as stream:
         for window in windows(lines):
-            translations = translator.translate(window, decode, nbest, done + 1, str(file.path), scored=form == "jsonl")
+            scored = form == "jsonl" or nbest > 1
+            translations = translator.translate(window, decode, nbest, done + 1, str(file.path), scored)
             for number, (line, translation) in enumerate(zip(window, translations, strict=True), start=done + 1):
                 stream.writelines(_shown(number, line, translation, nbest, form, pieces))
             done += len(window)

@@ -149,14 +149,7 @@ class Translator:
                     run.folder,
                     "train them from one prepared store",
                 )
-        models = [run.model(checkpoint) for run in runs]
-        for run, model in zip(runs, models, strict=True):
-            if interpolate is not None and not model.interpolate(interpolate):
-                raise UserError(
-                    "no position scheme of this run can be interpolated",
-                    run.folder,
-                    "leave --interpolate out; sinusoids, rope, xpos, shape, cape and randomised support it",
-                )
+        models = [trained_model(run, checkpoint, interpolate) for run in runs]
         return cls(models, runs[0].text(), device, precision, cuda_graphs)
 
     def translate(
@@ -250,17 +243,63 @@ class Translator:
         self, encoded: Sequence[Sequence[int]], first_line: int, name: str, target: bool = False
     ) -> None:
         limits = [model.longest_target if target else model.longest_source for model in self.models]
-        longest = min((limit for limit in limits if limit is not None), default=None)
-        if longest is None:
-            return
-        over = [number for number, ids in enumerate(encoded) if len(ids) + 1 > longest]
-        if over:
-            raise UserError(
-                f"{len(encoded[over[0]])} subwords, but this model's position table ends at {longest - 1}"
-                f" (and {len(over) - 1} more such lines)",
-                f"{name}:{first_line + over[0]}",
-                "shorten or split the line, or use a system without a finite table, such as relative",
-            )
+        refuse_too_long(encoded, min((limit for limit in limits if limit is not None), default=None), first_line, name)
+
+
+def trained_model(run: Run, checkpoint: str = "model", interpolate: float | None = None) -> TranslationModel:
+    """The model of a run, its positions divided by `interpolate`.
+
+    Raises:
+        UserError: the positions cannot be interpolated.
+    """
+    model = run.model(checkpoint)
+    if interpolate is not None and not model.interpolate(interpolate):
+        raise UserError(
+            "no position scheme of this run can be interpolated",
+            run.folder,
+            "leave --interpolate out; sinusoids, rope, xpos, shape, cape and randomised support it",
+        )
+    return model
+
+
+SPLIT = "shorten or split the line, or use a system without a finite table, such as relative"
+"""What to do about a line that is too long."""
+
+
+def refuse_too_long(
+    encoded: Sequence[Sequence[int]], longest: int | None, first_line: int, name: str, todo: str = SPLIT
+) -> None:
+    """Check that lines fit a finite position table.
+
+    Args:
+        encoded: the subwords of each line, without bos and eos.
+        longest: entries of the table; None: no limit.
+        first_line, name: origin of the lines.
+        todo: what to do about a line that is too long.
+
+    Raises:
+        UserError: a line that does not fit with one more symbol.
+    """
+    if longest is None:
+        return
+    over = [number for number, ids in enumerate(encoded) if len(ids) + 1 > longest]
+    if over:
+        raise UserError(
+            f"{len(encoded[over[0]])} subwords, but this model's position table ends at {longest - 1}"
+            f" (and {len(over) - 1} more such lines)",
+            f"{name}:{first_line + over[0]}",
+            todo,
+        )
+
+
+def output_limit(decode: Decode, source: int, longest: int | None) -> int:
+    """The largest number of output subwords for a source of so many subwords.
+
+    Args:
+        longest: entries of the decoder's position table, which holds bos and the output; None: no limit.
+    """
+    limit = int(decode.max_ratio * source) + decode.max_extra
+    return limit if longest is None else min(limit, longest - 1)
 
 
 def translate_subwords(
@@ -288,9 +327,7 @@ def translate_subwords(
     def work(chosen: list[int]) -> None:
         numbers = [places[number] for number in chosen]
         source, lengths = pad([sources[number] for number in numbers], after=EOS)
-        limits = [int(decode.max_ratio * len(sources[number])) + decode.max_extra for number in numbers]
-        if longest is not None:  # bos and the output must fit the decoder's table
-            limits = [min(limit, longest - 1) for limit in limits]
+        limits = [output_limit(decode, len(sources[number]), longest) for number in numbers]
         results = search(
             models, source.to(device), lengths.to(device), limits, decode.beam, decode.length_penalty, scored
         )

@@ -1,0 +1,103 @@
+"""The model card of an exported run: what it is, what it has learned from, how well, and its limits."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from safetensors import safe_open
+
+import posnmt
+from posnmt.config.schema import Corpus
+from posnmt.deploy.folder import Manifest
+from posnmt.run import Run
+
+
+def card(run: Run, manifest: Manifest) -> str:
+    """A model card in Markdown, with the metadata that Hugging Face's hub reads."""
+    source, target = manifest.languages["source"], manifest.languages["target"]
+    system = manifest.system or "a system of its own"
+    lines = [
+        "---",
+        f"language: [{source}, {target}]",
+        "pipeline_tag: translation",
+        "library_name: transformers",
+        "tags: [translation, posnmt]",
+        "---",
+        "",
+        f"# {manifest.run}: {source} to {target}",
+        "",
+        f"A translator trained by posnmt ({run.record.get('posnmt', 'unknown version')}), exported by posnmt"
+        f" {posnmt.__version__}.",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| system | {system} (architecture {manifest.architecture}) |",
+        *(f"| positions, {side} | {_shown(choices)} |" for side, choices in manifest.positions.items()),
+        f"| parameters | {run.record.get('parameters', 0):,} |",
+        f"| training text | {_names(run.config.data.train)} |",
+        f"| checkpoint | {manifest.checkpoint}, SHA-256 {manifest.weights[:16]}… |",
+        *_scores(dev_figures(run, manifest.checkpoint), run),
+        *_lengths(manifest),
+        f"| output | at most {manifest.decode.max_ratio:g} x source + {manifest.decode.max_extra} subwords |",
+        "",
+        "```python",
+        "import posnmt.deploy.huggingface",
+        "from transformers import AutoModelForSeq2SeqLM, AutoTokenizer",
+        "",
+        'tokenizer, model = AutoTokenizer.from_pretrained("."), AutoModelForSeq2SeqLM.from_pretrained(".")',
+        'outputs = model.generate(**tokenizer(["A sentence."], return_tensors="pt", padding=True))',
+        "tokenizer.batch_decode(outputs, skip_special_tokens=True)",
+        "```",
+        "",
+        'It needs posnmt and Transformers: `pip install "posnmt[huggingface]"`.',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def dev_figures(run: Run, checkpoint: str) -> dict[str, Any]:
+    """The figures on dev of a checkpoint, from the header of its weights, or from the metrics if it is an average."""
+    with safe_open(run.weights(checkpoint), framework="pt") as file:
+        figures: dict[str, Any] = json.loads((file.metadata() or {}).get("dev", "{}"))
+    path = run.folder / "metrics.jsonl"
+    averaged = "average" in (checkpoint, run.record.get("model") if checkpoint == "model" else None)
+    if figures or not averaged or not path.exists():
+        return figures
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return next((line for line in reversed(lines) if line["kind"] == "average"), {})
+
+
+def _shown(choices: list[dict[str, Any]]) -> str:
+    """Schemes with their options."""
+    shown = [
+        " ".join([choice["scheme"], *(f"{key}={value}" for key, value in choice.items() if key != "scheme")])
+        for choice in choices
+    ]
+    return " + ".join(shown) or "none"
+
+
+def _names(corpus: Corpus) -> str:
+    """The file names of a corpus, without folders."""
+    paths = [corpus.tsv] if corpus.tsv is not None else [corpus.source, corpus.target]
+    return ", ".join(path.replace("\\", "/").rsplit("/", 1)[-1] for path in paths if path is not None)
+
+
+def _scores(figures: dict[str, Any], run: Run) -> list[str]:
+    dev = run.config.data.dev
+    name = "pairs held out of the training text" if dev is None else _names(dev)
+    rows = []
+    if "bleu" in figures:
+        signature = figures["signature"].replace("|", "\\|")  # it stands in a table
+        rows.append(f"| BLEU on dev ({name}), greedy | {figures['bleu']:.2f} ({signature}) |")
+    if "perplexity" in figures:
+        rows.append(f"| perplexity on dev, per subword | {figures['perplexity']:.3f} |")
+    return rows
+
+
+def _lengths(manifest: Manifest) -> list[str]:
+    rows = []
+    for side, spread in (manifest.training_lengths or {}).items():
+        rows.append(f"| trained lengths, {side} | {spread['shortest']} to {spread['longest']} subwords |")
+    for side, limit in manifest.limits.items():
+        rows.append(f"| longest {side} | {'no limit' if limit is None else f'{limit - 1} subwords'} |")
+    return rows

@@ -1,0 +1,177 @@
+"""`posnmt export`, and `posnmt translate` by another engine than PyTorch."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from posnmt.config.schema import Decode
+from posnmt.data.text import TextPipeline
+from posnmt.deploy.card import card
+from posnmt.deploy.ctranslate2 import POSITIONS, package, write
+from posnmt.deploy.folder import Manifest, describe, is_exported, new_folder, open_folder, seal
+from posnmt.deploy.verify import verify
+from posnmt.errors import UserError
+from posnmt.files import write_text
+from posnmt.model.base import TranslationModel
+from posnmt.run import Run
+from posnmt.translate.command import Engine, Work, translate_lines
+from posnmt.translate.engines.ctranslate2 import CTranslate2Engine
+from posnmt.translate.translator import Translator, trained_model
+
+NO_TORCH = "leave it out, or translate the run with --engine torch"
+
+
+def export(
+    folder: Path, kind: str, out: Path, checkpoint: str, size: int, precision: str, say: Callable[[str], None]
+) -> Manifest:
+    """Write a run's model for another program, with the run's text pipeline and a manifest.
+
+    Args:
+        folder: the run.
+        kind: `ctranslate2` or `huggingface`.
+        out: a new folder.
+        checkpoint: see `Run.weights`.
+        size: for CTranslate2, entries of a position table that has no end of its own.
+        precision: of the weights, `fp32`, or for CTranslate2 `int8`.
+        say: is given notes for the user.
+
+    Raises:
+        UserError: no run; an output that exists; a program that is not installed, cannot express the model, or computes
+            otherwise.
+    """
+    if kind == "huggingface" and precision != "fp32":
+        raise UserError("the weights for Transformers are fp32", "--precision", "leave it out")
+    run = Run.open(folder)
+    with new_folder(out) as building:
+        model, text = run.model(checkpoint), run.text()
+        longest: tuple[int | None, int | None] = model.longest_source, model.longest_target
+        if kind == "ctranslate2":
+            engine, verified = _write_verified(model, text, building, size)
+            longest = engine.longest
+            if precision != "fp32":
+                write(model, text, building, size, precision)
+            text.save(building / "text")
+        else:
+            verified = _write_huggingface(model, text, run.config.decode, building)
+        manifest = Manifest(
+            kind=kind,  # type: ignore[arg-type]
+            precision=precision,
+            limits=dict(zip(("source", "target"), longest, strict=True)),
+            verified=verified,
+            **describe(run, checkpoint),
+        )
+        if kind == "huggingface":
+            write_text(building / "README.md", card(run, manifest))
+        seal(building, manifest)
+    for side, limit in manifest.limits.items():
+        what = "any length" if limit is None else f"at most {limit - 1:,} subwords; a longer line is an error"
+        say(f"{side}: {what}")
+    say(
+        f"{verified['program']} agrees with posnmt on {verified['pairs']} random pairs: log-probabilities of a subword"
+        f" differ by at most {verified['largest_difference']:g}"
+    )
+    return manifest
+
+
+def translate_elsewhere(
+    engine: str,
+    folders: Sequence[Path],
+    source: Path | None,
+    output: Path | None,
+    nbest: int,
+    form: str,
+    checkpoint: str,
+    search: dict[str, Any],
+    interpolate: float | None = None,
+) -> Work:
+    """Translate by CTranslate2, with an exported model, or with a run that is converted for this call.
+
+    Args:
+        engine: `ctranslate2`; or `auto`: CTranslate2 in fp32 if it can express the run, otherwise PyTorch.
+        folders: one run or exported model.
+
+    The other arguments are those of `posnmt.translate.command.translate_file`; the precision is `fp32` or `int8`.
+
+    Raises:
+        UserError: see `translate_lines`; an ensemble; options that CTranslate2 or an exported model does not have; a
+            model that it cannot express, or computes otherwise.
+    """
+    if len(folders) > 1:
+        raise UserError("CTranslate2 translates with one model, and several are an ensemble", None, NO_TORCH)
+    settings = {key: value for key, value in search.items() if key not in ("precision", "cuda_graphs")}
+    precision = search.get("precision")
+    if precision == "bf16" or search.get("cuda_graphs"):
+        option = "--precision bf16" if precision == "bf16" else "--cuda-graphs"
+        raise UserError(f"{option} is PyTorch's, and CTranslate2 was asked for", None, NO_TORCH)
+    if engine == "auto" and precision == "int8":
+        raise UserError("--engine auto does not round to int8", None, "add --engine ctranslate2")
+    [folder] = folders
+    load: Callable[[], Engine]
+    if is_exported(folder):
+        decode, load = _exported(folder, checkpoint, precision, interpolate)
+    else:
+        run = Run.open(folder)
+        decode = run.config.decode
+
+        def load() -> Engine:
+            try:
+                return _converted(run, checkpoint, precision or "fp32", interpolate)
+            except UserError as error:
+                if engine != "auto":
+                    raise
+                print(f"note: translated by PyTorch: {error.line()}", file=sys.stderr)
+                return Translator.load([run], checkpoint, interpolate)
+
+    return translate_lines(
+        load, Decode.model_validate({**decode.model_dump(), **settings}), source, output, nbest, form
+    )
+
+
+def _exported(
+    folder: Path, checkpoint: str, precision: str | None, interpolate: float | None
+) -> tuple[Decode, Callable[[], Engine]]:
+    """The run's settings of search, and the engine, of an exported model."""
+    manifest, text = open_folder(folder, "ctranslate2")
+    if interpolate is not None:
+        raise UserError("an exported model has the positions of its training", folder, "interpolate with the run")
+    if checkpoint not in ("model", manifest.checkpoint):
+        what = f"this is checkpoint {manifest.checkpoint} of the run, not {checkpoint}"
+        raise UserError(what, folder, "export the other one, or leave --checkpoint out")
+    if precision == "fp32" and manifest.precision == "int8":
+        raise UserError("its weights are int8", folder, "export the run with --precision fp32, or leave it out here")
+    package()
+    limits = manifest.limits["source"], manifest.limits["target"]
+    return manifest.decode, lambda: CTranslate2Engine(folder, text, limits, precision or manifest.precision)
+
+
+def _converted(run: Run, checkpoint: str, precision: str, interpolate: float | None) -> CTranslate2Engine:
+    """The engine for a run, converted into a folder that is removed when it is loaded."""
+    text = run.text()
+    with tempfile.TemporaryDirectory(prefix="posnmt-") as place:
+        engine, _ = _write_verified(trained_model(run, checkpoint, interpolate), text, Path(place), POSITIONS)
+        return engine if precision == "fp32" else CTranslate2Engine(Path(place), text, engine.longest, precision)
+
+
+def _write_verified(
+    model: TranslationModel, text: TextPipeline, folder: Path, size: int
+) -> tuple[CTranslate2Engine, dict[str, Any]]:
+    """Write a CTranslate2 model in fp32; its engine, and the figures of the check that it computes the same."""
+    engine = CTranslate2Engine(folder, text, write(model, text, folder, size))
+    return engine, verify(model, text, engine.longest, engine)
+
+
+def _write_huggingface(model: TranslationModel, text: TextPipeline, decode: Decode, folder: Path) -> dict[str, Any]:
+    """Write a model for Transformers; the figures of the check that it computes the same there."""
+    try:
+        from posnmt.deploy.huggingface import export as transformers
+    except ImportError as error:
+        if error.name and error.name.startswith("posnmt"):
+            raise
+        what = "Hugging Face's Transformers are not installed here"
+        raise UserError(what, None, 'install them: pip install "posnmt[huggingface]"') from None
+    transformers.write(model, text, decode, folder)
+    return verify(model, text, (model.longest_source, model.longest_target), transformers.Loaded(folder))

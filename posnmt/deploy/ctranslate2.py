@@ -1,0 +1,158 @@
+"""A Transformer as a CTranslate2 model: weights, positions, vocabularies and special symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from posnmt.data.subword import BOS, EOS, UNK
+from posnmt.data.text import TextPipeline
+from posnmt.deploy.positions import ELSEWHERE, Positions, express
+from posnmt.errors import UserError
+from posnmt.model.base import TranslationModel
+from posnmt.model.ordered import OrderedEmbedding
+from posnmt.model.transformer import Transformer
+
+POSITIONS = 2048
+"""Entries of a table that has no end of its own, by default."""
+
+
+def write(
+    model: TranslationModel, text: TextPipeline, folder: Path, size: int = POSITIONS, precision: str = "fp32"
+) -> tuple[int | None, int | None]:
+    """Write a model as a CTranslate2 model into a folder, which is created if necessary.
+
+    Args:
+        size: entries of tables of sinusoids, and of biases that grow with the distance.
+        precision: of the weights on the disk, `fp32` or `int8`. Weights in fp32 may be loaded as int8.
+
+    Returns:
+        The longest source with its end symbol and the longest target with its begin symbol, in tokens; None: no limit.
+
+    Raises:
+        UserError: CTranslate2 is not installed, or cannot express the model.
+    """
+    specs = package().specs
+    if type(model) is not Transformer:
+        what = f"CTranslate2 has no architecture {model.config.architecture}"
+        raise UserError(what, "model.architecture", ELSEWHERE)
+    if model.config.norm == "deep":
+        what = "CTranslate2 cannot express DeepNorm, which multiplies residual connections by a constant"
+        raise UserError(what, "model.norm", ELSEWHERE)
+    model = model.float()
+    stacks = {"encoder": model.source, "decoder": model.target}
+    positions = {side: _positions(model, side, embedding, size) for side, embedding in stacks.items()}
+    pre = model.config.norm == "pre"
+    encoder = specs.TransformerEncoderSpec(
+        len(model.encoder), model.config.heads, pre_norm=pre, **_options(positions["encoder"])
+    )
+    decoder = specs.TransformerDecoderSpec(
+        len(model.decoder), model.config.heads, pre_norm=pre, **_options(positions["decoder"])
+    )
+    _fill(encoder, decoder, model)
+    for side, stack in (("encoder", encoder), ("decoder", decoder)):
+        _fill_positions(stack, positions[side])
+        stack.scale_embeddings = stacks[side].scale != 1.0
+    spec = specs.TransformerSpec(encoder, decoder)
+    _name_symbols(spec, text, model.config.norm_epsilon)
+    spec.validate()
+    spec.optimize("int8" if precision == "int8" else None)  # tied matrices are stored once
+    folder.mkdir(parents=True, exist_ok=True)
+    spec.save(str(folder))
+    return positions["encoder"].limit, positions["decoder"].limit
+
+
+def package() -> Any:
+    """The module `ctranslate2`.
+
+    Raises:
+        UserError: it is not installed.
+    """
+    try:
+        import ctranslate2
+    except ImportError:
+        what = "CTranslate2 is not installed here"
+        raise UserError(what, None, 'install it: pip install "posnmt[ctranslate2]"') from None
+    return ctranslate2
+
+
+def _positions(model: Transformer, side: str, embedding: OrderedEmbedding, size: int) -> Positions:
+    stack = getattr(model.config, side)
+    names = [choice.scheme for choice in stack.position]
+    return express(names, embedding.position_schemes(), stack.layers, model.config.heads, side, size)
+
+
+def _options(positions: Positions) -> dict[str, Any]:
+    """The arguments of a stack's specification that allot its position information."""
+    options: dict[str, Any] = {
+        "relative_position": positions.vectors is not None,
+        "relative_attention_bias": positions.bias is not None,
+    }
+    rotation = positions.rotation
+    if rotation is not None:
+        options |= {"rotary_dim": 0, "rotary_interleave": True, "rotary_base": rotation.base}  # 0: the whole head
+        if rotation.factor != 1:
+            from ctranslate2.specs.attention_spec import RotaryScalingType
+
+            options |= {"rotary_scaling_type": RotaryScalingType.Linear, "rotary_scaling_factor": rotation.factor}
+    return options
+
+
+def _fill(encoder: Any, decoder: Any, model: Transformer) -> None:
+    """Everything but positions. Queries, keys and values are one matrix, in this order, on both sides."""
+    encoder.embeddings[0].weight, decoder.embeddings.weight = model.source.table.weight, model.target.table.weight
+    layers: list[Any] = [*model.encoder, *model.decoder]
+    for part, layer in zip([*encoder.layer, *decoder.layer], layers, strict=True):
+        _fill_linears(part.self_attention.linear, [layer.attention.project, layer.attention.output])
+        _fill_norm(part.self_attention.layer_norm, layer.attention_norm)
+        _fill_linears([part.ffn.linear_0, part.ffn.linear_1], [layer.feed_forward.rise, layer.feed_forward.fall])
+        _fill_norm(part.ffn.layer_norm, layer.feed_forward_norm)
+    for part, layer in zip(decoder.layer, layers[len(encoder.layer) :], strict=True):
+        _fill_linears(part.attention.linear, [layer.cross.query, layer.cross.memory, layer.cross.output])
+        _fill_norm(part.attention.layer_norm, layer.cross_norm)
+    for stack, norm in ((encoder, model.encoder_norm), (decoder, model.decoder_norm)):
+        if isinstance(norm, nn.LayerNorm):
+            _fill_norm(stack.layer_norm, norm)
+    _fill_linears([decoder.projection], [model.output])
+
+
+def _fill_positions(stack: Any, positions: Positions) -> None:
+    import numpy as np
+    from ctranslate2.specs.model_spec import OPTIONAL
+
+    if positions.table is not None:
+        stack.position_encodings.encodings = positions.table
+    for index, layer in enumerate(stack.layer):
+        attention = layer.self_attention
+        if positions.vectors is not None:
+            keys, values = positions.vectors[index]
+            attention.relative_position_keys = OPTIONAL if keys is None else keys
+            attention.relative_position_values = OPTIONAL if values is None else values
+        if positions.bias is not None:
+            attention.relative_attention_bias = positions.bias
+            # above the number of distances with a bucket each, so that the logarithm of the other buckets is defined
+            attention.relative_attention_max_distance = np.int32(len(positions.bias))
+
+
+def _fill_linears(part: Sequence[Any], linears: Sequence[nn.Linear]) -> None:
+    for one, linear in zip(part, linears, strict=True):
+        one.weight, one.bias = linear.weight, linear.bias
+
+
+def _fill_norm(part: Any, norm: nn.LayerNorm) -> None:
+    part.gamma, part.beta = norm.weight, norm.bias
+
+
+def _name_symbols(spec: Any, text: TextPipeline, epsilon: float) -> None:
+    """Vocabularies, and the symbols that CTranslate2 adds by itself: `</s>` after a source, `<s>` before a target."""
+    source, target = text.source.subwords.pieces, text.target.subwords.pieces
+    spec.register_source_vocabulary(source)
+    spec.register_target_vocabulary(target)
+    config = spec.config
+    config.unk_token, config.bos_token, config.eos_token = target[UNK], target[BOS], target[EOS]
+    config.decoder_start_token = target[BOS]
+    config.add_source_eos = True
+    config.layer_norm_epsilon = epsilon

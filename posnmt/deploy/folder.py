@@ -1,0 +1,172 @@
+"""A folder with an exported model: the files of its format, the text pipeline, and what they are.
+
+posnmt.json        format, origin, system, limits, and the digest of every other file
+text/              tokenisation and subword models, as in a run folder
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+import posnmt
+from posnmt.config.schema import Decode
+from posnmt.data.text import TextPipeline
+from posnmt.errors import UserError
+from posnmt.files import PARTIAL, commit_folder, read_json, sha256_of, write_json
+from posnmt.run import Run
+
+MANIFEST = "posnmt.json"
+"""The file that makes a folder an exported model."""
+
+FORMAT = 1
+"""Version of the meaning of the manifest."""
+
+AGAIN = "export the run again, or copy the whole folder again from its origin"
+
+
+class Manifest(BaseModel):
+    """What an exported folder is.
+
+    Attributes:
+        format: version of this manifest.
+        kind: the program that reads the model.
+        posnmt: version that exported it.
+        run: name of the run folder, and `checkpoint` and `weights` (SHA-256) in it.
+        system: the named system, or None; `positions` has the schemes of both sides, `architecture` the rest.
+        languages: codes of source and target.
+        precision: of the weights.
+        limits: the longest source with its end symbol and the longest target with its begin symbol, in tokens.
+        training_lengths: the shortest and longest training sentences of each side, in subwords, if recorded.
+        decode: the run's settings of search.
+        verified: the check at the export, see `posnmt.deploy.verify`.
+        files: path → SHA-256.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    format: int = FORMAT
+    kind: Literal["ctranslate2", "huggingface"]
+    posnmt: str = posnmt.__version__
+    run: str
+    checkpoint: str
+    weights: str
+    system: str | None
+    architecture: str
+    positions: dict[str, list[dict[str, Any]]]
+    languages: dict[str, str]
+    precision: str = "fp32"
+    limits: dict[str, int | None]
+    training_lengths: dict[str, dict[str, int]] | None = None
+    decode: Decode
+    verified: dict[str, Any] = {}
+    files: dict[str, str] = {}
+
+
+def describe(run: Run, checkpoint: str) -> dict[str, Any]:
+    """The part of a manifest that a run says of itself."""
+    model, data = run.config.model, run.config.data
+    return {
+        "run": run.folder.resolve().name,
+        "checkpoint": checkpoint,
+        "weights": sha256_of(run.weights(checkpoint)),
+        "system": model.system,
+        "architecture": model.architecture,
+        "positions": {
+            side: [choice.model_dump(mode="json") for choice in getattr(model, side).position]
+            for side in ("encoder", "decoder")
+        },
+        "languages": {"source": data.source_language, "target": data.target_language},
+        "training_lengths": run.record.get("training_lengths"),
+        "decode": run.config.decode,
+    }
+
+
+@contextmanager
+def new_folder(place: Path) -> Iterator[Path]:
+    """A folder to be filled in the block, which then gets its name; nothing is left of it after an error.
+
+    Raises:
+        UserError: the place exists, or its parent does not.
+    """
+    if place.exists():
+        raise UserError("the output exists already and is not overwritten", place, "choose another --out")
+    if not place.resolve().parent.is_dir():
+        raise UserError("the output cannot be written: its parent is no folder", place, "create it, or choose another")
+    building = place.with_name(place.name + PARTIAL)
+    shutil.rmtree(building, ignore_errors=True)
+    building.mkdir()
+    try:
+        yield building
+        commit_folder(building, place)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def seal(folder: Path, manifest: Manifest) -> None:
+    """Write the manifest of a complete folder, with the digests of its files."""
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    files = {path.relative_to(folder).as_posix(): sha256_of(path) for path in paths}
+    write_json(folder / MANIFEST, manifest.model_copy(update={"files": files}).model_dump(mode="json"))
+
+
+def is_exported(folder: Path) -> bool:
+    """Whether a folder has a manifest, sound or not."""
+    return (folder / MANIFEST).exists()
+
+
+def choose_engine(asked: str | None, folders: Sequence[Path], precision: str | None) -> str:
+    """The engine that translates with some folders: what was asked for, or what the first folder is made for.
+
+    Raises:
+        UserError: PyTorch for an exported model or for int8.
+    """
+    exported = next(filter(is_exported, folders), None)
+    if asked == "auto" and (len(folders) > 1 or precision == "bf16"):
+        asked = "torch"
+    engine = asked or ("torch" if exported is None else "ctranslate2")
+    if engine == "torch" and exported is not None:
+        raise UserError("an exported model is not for PyTorch", exported, "name the run, or leave --engine out")
+    if engine == "torch" and precision == "int8":
+        raise UserError("PyTorch does not translate in int8 here", "--precision", "add --engine ctranslate2")
+    return engine
+
+
+def open_folder(folder: Path, kind: str) -> tuple[Manifest, TextPipeline]:
+    """The manifest and the text pipeline of an exported folder, every file checked.
+
+    Args:
+        kind: `ctranslate2` or `huggingface`.
+
+    Raises:
+        UserError: no manifest, one of a newer posnmt or of another kind, or a missing or changed file.
+    """
+    tree = read_json(folder / MANIFEST)
+    if tree is None:
+        what = "its posnmt.json cannot be read" if is_exported(folder) else "it has no posnmt.json"
+        raise UserError(f"not an exported model: {what}", folder, AGAIN)
+    if isinstance(number := tree.get("format"), int) and number > FORMAT:
+        what = (
+            f"exported by posnmt {tree.get('posnmt')}, in a format newer than this posnmt ({posnmt.__version__}) reads"
+        )
+        raise UserError(what, folder, "install a newer posnmt, or export the run with this one")
+    try:
+        manifest = Manifest.model_validate(tree)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        key = ".".join(map(str, problem["loc"]))
+        raise UserError(f"{key}: {problem['msg']}", folder / MANIFEST, AGAIN) from None
+    if manifest.kind != kind:
+        raise UserError(f"exported for {manifest.kind}, not for {kind}", folder, f"export the run with --format {kind}")
+    for name, digest in manifest.files.items():
+        path = folder / name
+        if not path.is_file():
+            raise UserError("a file of the exported model is missing", path, AGAIN)
+        if sha256_of(path) != digest:
+            raise UserError("a file of the exported model is not what was exported", path, AGAIN)
+    return manifest, TextPipeline.load(folder / "text")

@@ -1,0 +1,41 @@
+"""The configuration of a posnmt model in Transformers: the `model` section and the limits of search."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from transformers import PretrainedConfig
+
+from posnmt.data.subword import BOS, EOS, PAD
+
+
+class PosnmtConfig(PretrainedConfig):
+    """The configuration of a posnmt model.
+
+    Attributes:
+        posnmt: the `model` section of a run's configuration.
+        source_vocab_size, vocab_size: vocabulary entries of source and target.
+        max_ratio, max_extra: the longest output is `max_ratio` x source + `max_extra` subwords, unless `generate` is
+            given a length.
+    """
+
+    model_type = "posnmt"
+
+    def __init__(
+        self,
+        posnmt: dict[str, Any] | None = None,
+        source_vocab_size: int = 0,
+        vocab_size: int = 0,
+        max_ratio: float = 2.0,
+        max_extra: int = 50,
+        **options: Any,
+    ) -> None:
+        self.posnmt = posnmt or {}
+        self.source_vocab_size, self.vocab_size = source_vocab_size, vocab_size
+        self.max_ratio, self.max_extra = max_ratio, max_extra
+        self.hidden_size = self.posnmt.get("d_model")
+        self.num_hidden_layers = self.posnmt.get("decoder", {}).get("layers")
+        symbols = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS, "decoder_start_token_id": BOS}
+        options["is_encoder_decoder"] = True
+        options["tie_word_embeddings"] = self.posnmt.get("tie_embeddings", "none") != "none"
+        super().__init__(**{**symbols, **options})

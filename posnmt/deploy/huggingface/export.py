@@ -1,0 +1,74 @@
+"""A run as a folder that Transformers loads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+import transformers
+from safetensors.torch import save_file
+from transformers import GenerationConfig
+
+from posnmt.config.schema import Decode
+from posnmt.data.batch import pad
+from posnmt.data.subword import BOS, EOS, PAD
+from posnmt.data.text import TextPipeline
+from posnmt.deploy.huggingface.config import PosnmtConfig
+from posnmt.deploy.huggingface.model import WEIGHTS, PosnmtForConditionalGeneration
+from posnmt.deploy.huggingface.tokenizer import PosnmtTokenizer
+from posnmt.model.base import TranslationModel
+
+
+def write(model: TranslationModel, text: TextPipeline, decode: Decode, folder: Path) -> None:
+    """Write configuration, weights, text pipeline and settings of search into an existing folder.
+
+    Search without settings is then that of the run: its beam, length penalty and limits, without `<pad>` and `<s>`.
+    """
+    PosnmtConfig(
+        posnmt=model.config.model_dump(mode="json"),
+        source_vocab_size=text.source.size,
+        vocab_size=text.target.size,
+        max_ratio=decode.max_ratio,
+        max_extra=decode.max_extra,
+        architectures=[PosnmtForConditionalGeneration.__name__],
+        dtype="float32",
+    ).save_pretrained(folder)
+    weights = {f"model.{name}": value.detach().contiguous() for name, value in model.float().named_parameters()}
+    save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
+    text.save(folder)
+    PosnmtTokenizer(str(folder / "text.json")).save_pretrained(folder)
+    search_settings(decode).save_pretrained(folder)
+
+
+def search_settings(decode: Decode) -> GenerationConfig:
+    """posnmt's search as settings of `generate`: it ends when as many hypotheses have ended as the beam is wide."""
+    return GenerationConfig(
+        num_beams=decode.beam,
+        length_penalty=decode.length_penalty,
+        early_stopping=True,
+        suppress_tokens=[PAD, BOS],
+        pad_token_id=PAD,
+        bos_token_id=BOS,
+        eos_token_id=EOS,
+        decoder_start_token_id=BOS,
+    )
+
+
+class Loaded:
+    """A written folder, for `posnmt.deploy.verify`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.model = PosnmtForConditionalGeneration.from_pretrained(folder)
+        self.name = f"Transformers {transformers.__version__}"
+
+    @torch.inference_mode()
+    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[float]:
+        """Log-probability (natural, eos included) of each target given its source, both as subwords."""
+        source, lengths = pad(sources, after=EOS)
+        target, _ = pad(targets, after=EOS)
+        mask = torch.arange(source.shape[1]) < lengths[:, None]
+        labels = target.masked_fill(target == PAD, -100)
+        logits = self.model(source, attention_mask=mask.long(), labels=labels).logits.log_softmax(-1)
+        scores = logits.gather(-1, target[..., None])[..., 0].masked_fill(target == PAD, 0.0).sum(-1)
+        return [float(score) for score in scores]

@@ -1,0 +1,253 @@
+"""A posnmt model behind the interface of Transformers: `forward`, `generate`, `from_pretrained`, `save_pretrained`.
+
+The decoder's `State` of posnmt is the cache, whatever the position schemes and the architecture keep in it: it is
+reordered by its one operation, `select`, so that beam search works for all of them.
+
+Shapes: B rows (of `generate`: sentences x beams), J source tokens, T target tokens, V vocabulary entries, d width.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+from torch.nn import functional
+from transformers import GenerationConfig, GenerationMixin, LogitsProcessor, LogitsProcessorList, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
+from transformers.utils import cached_file
+
+from posnmt.config.schema import Decode, Model
+from posnmt.data.subword import BOS, EOS, PAD
+from posnmt.deploy.huggingface.config import PosnmtConfig
+from posnmt.model.base import State
+from posnmt.model.registry import build_undrawn
+from posnmt.translate.translator import output_limit
+
+WEIGHTS = "model.safetensors"
+
+_HUB = ("cache_dir", "force_download", "local_files_only", "token", "revision", "subfolder")
+"""Arguments of `from_pretrained` that say where files come from."""
+
+_IGNORED = ("trust_remote_code", "code_revision", "adapter_kwargs", "use_safetensors", "weights_only")
+"""Arguments of `from_pretrained` that mean nothing here: the code is installed, and weights are safetensors."""
+
+
+class StateCache:
+    """The state of the decoder between two steps of `generate`.
+
+    Attributes:
+        state: posnmt's, with one sentence for each row.
+        length: target tokens that it has read.
+    """
+
+    is_compileable = False
+
+    def __init__(self, state: State) -> None:
+        self.state, self.length = state, 0
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """The number of target tokens read."""
+        return self.length
+
+    def reorder_cache(self, beam_idx: Tensor) -> None:
+        """Keep these rows [B], in this order. Rows of one sentence alone change places: their source is the same."""
+        self.state.select(beam_idx)
+
+
+class Encoder:
+    """The encoder by itself, as `generate` calls it."""
+
+    main_input_name = "input_ids"
+
+    def __init__(self, model: PosnmtForConditionalGeneration) -> None:
+        self._model = model
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **_: Any) -> BaseModelOutput:
+        """Source tokens [B,J] with a mask [B,J] -> states [B,J,d]."""
+        return BaseModelOutput(
+            last_hidden_state=self._model.model.encode(input_ids, lengths(input_ids, attention_mask))
+        )
+
+    __call__ = forward
+
+
+class OwnLimits(LogitsProcessor):
+    """Only `</s>` may follow an output that is as long as its own sentence allows, as in posnmt's search.
+
+    Args:
+        limits: the largest number of output subwords of each sentence.
+    """
+
+    def __init__(self, limits: list[int]) -> None:
+        self.limits = torch.tensor(limits)
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        """Scores [B,V] after input_ids [B,T], which begin with `<s>`."""
+        limits = self.limits.to(scores.device).repeat_interleave(len(scores) // len(self.limits))
+        others = torch.arange(scores.shape[1], device=scores.device) != EOS
+        return scores.masked_fill((limits <= input_ids.shape[1] - 1)[:, None] & others, -torch.inf)
+
+
+class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
+    """Any posnmt model: from source and target tokens to the logits of the next target token."""
+
+    config_class = PosnmtConfig
+    base_model_prefix = "posnmt"
+    main_input_name = "input_ids"
+
+    def __init__(self, config: PosnmtConfig) -> None:
+        super().__init__(config)
+        settings = Model.model_validate(config.posnmt)
+        self.model = build_undrawn(settings, config.source_vocab_size, config.vocab_size)
+        self._tied_weights_keys = _shared_names(self)
+        self.post_init()
+
+    @classmethod
+    def from_pretrained(  # type: ignore[override]
+        cls,
+        pretrained_model_name_or_path: str | Path,
+        *arguments: Any,
+        config: PosnmtConfig | None = None,
+        **options: Any,
+    ) -> PosnmtForConditionalGeneration:
+        """The model in a folder, or of a name on the hub.
+
+        Transformers' own loader leaves the constants of position schemes empty, since it builds a model without memory.
+
+        Args:
+            config: instead of the folder's.
+            options: `dtype`, `device_map` with one device, and those of the hub.
+
+        Raises:
+            ValueError: weights that are missing or of another model.
+            TypeError: an unknown option.
+        """
+        place = str(pretrained_model_name_or_path)
+        hub = {key: options.pop(key) for key in _HUB if key in options}
+        dtype, device = options.pop("dtype", options.pop("torch_dtype", None)), options.pop("device_map", None)
+        unknown = [key for key in options if key not in _IGNORED and not key.startswith("_")]
+        if unknown or arguments:
+            raise TypeError(f"posnmt's from_pretrained does not know {', '.join(unknown) or arguments}")
+        model = cls(config or PosnmtConfig.from_pretrained(place, **hub))
+        path = cached_file(place, WEIGHTS, **hub)
+        parameters = dict(model.named_parameters(remove_duplicate=False))
+        tensors = load_file(path)
+        given = {id(parameters[name]) for name in tensors if name in parameters}
+        faults = [f"{name} is missing" for name, parameter in parameters.items() if id(parameter) not in given]
+        faults += [f"{name} is not in this model" for name in tensors if name not in parameters]
+        if faults:
+            raise ValueError(f"{path} has the weights of another model: {'; '.join(faults[:3])}")
+        model.load_state_dict(tensors, strict=False)
+        model.generation_config = GenerationConfig.from_pretrained(place, **hub)
+        if isinstance(dtype, torch.dtype):
+            model = model.to(dtype)
+        return (model if device is None else model.to(device)).eval()
+
+    def get_encoder(self, *_: Any, **__: Any) -> Encoder:
+        """The encoder by itself."""
+        return Encoder(self)
+
+    @classmethod
+    def _supports_default_dynamic_cache(cls) -> bool:
+        return False  # `forward` makes the cache
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+        encoder_outputs: BaseModelOutput | None = None,
+        past_key_values: StateCache | None = None,
+        labels: Tensor | None = None,
+        use_cache: bool | None = None,
+        **_: Any,
+    ) -> Seq2SeqLMOutput:
+        """Logits [B,T,V] of the tokens that follow `decoder_input_ids`.
+
+        Args:
+            input_ids: [B,J] source tokens with `</s>`, padded on the right.
+            attention_mask: [B,J] 1 at real tokens; without it every token but `<pad>` is real.
+            decoder_input_ids: [B,T] target tokens, `<s>` first; with a cache, those that it has not read.
+            encoder_outputs: in place of `input_ids`, what `get_encoder()` gave.
+            past_key_values: of an earlier call.
+            labels: [B,T] target tokens with `</s>`, -100 where there is none; in place of `decoder_input_ids`.
+            use_cache: whether to return a cache.
+
+        Raises:
+            ValueError: no source, no target, or padding that is not on the right.
+        """
+        if labels is not None and decoder_input_ids is None:
+            decoder_input_ids = functional.pad(
+                labels[:, :-1].masked_fill(labels[:, :-1] == -100, PAD), (1, 0), value=BOS
+            )
+        if decoder_input_ids is None:
+            raise ValueError("give decoder_input_ids or labels")
+        if past_key_values is None:
+            if encoder_outputs is None:
+                if input_ids is None:
+                    raise ValueError("give input_ids or encoder_outputs")
+                encoder_outputs = self.get_encoder()(input_ids, attention_mask)
+            encoded = encoder_outputs[0]
+            real = None if input_ids is None and attention_mask is None else lengths(input_ids, attention_mask)
+            past_key_values = StateCache(self.model.start(encoded, real))
+        hidden = self.model.advance(decoder_input_ids, past_key_values.state)
+        past_key_values.length += decoder_input_ids.shape[1]
+        logits = self.model.project(hidden)
+        loss = None if labels is None else functional.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
+        return Seq2SeqLMOutput(
+            loss=loss,
+            logits=logits,
+            past_key_values=past_key_values if use_cache else None,
+            encoder_last_hidden_state=None if encoder_outputs is None else encoder_outputs[0],
+        )
+
+    @torch.no_grad()
+    def generate(  # type: ignore[override]
+        self,
+        inputs: Tensor | None = None,
+        generation_config: GenerationConfig | None = None,
+        logits_processor: LogitsProcessorList | None = None,
+        **options: Any,
+    ) -> Any:
+        """Transformers' `generate`; without a length, every output has the limit that posnmt gives it.
+
+        Args:
+            options: `input_ids` and `attention_mask` from the tokenizer, and settings of `GenerationConfig`.
+        """
+        ids = inputs if inputs is not None else options.get("input_ids")
+        sized = generation_config is not None or {"max_length", "max_new_tokens", "stopping_criteria"} & options.keys()
+        if ids is not None and not sized:
+            decode = Decode(max_ratio=self.config.max_ratio, max_extra=self.config.max_extra)
+            sources = (lengths(ids, options.get("attention_mask")) - 1).tolist()  # without </s>
+            limits = [output_limit(decode, source, self.model.longest_target) for source in sources]
+            logits_processor = LogitsProcessorList([*(logits_processor or []), OwnLimits(limits)])
+            options["max_new_tokens"] = max(limits) + 1
+        return super().generate(inputs, generation_config, logits_processor=logits_processor, **options)
+
+
+def lengths(input_ids: Tensor | None, attention_mask: Tensor | None) -> Tensor:
+    """[B] the number of real tokens of each row, from a mask [B,J] or from tokens [B,J].
+
+    Raises:
+        ValueError: padding that is not on the right.
+    """
+    if attention_mask is None:
+        assert input_ids is not None
+        attention_mask = input_ids != PAD
+    real = attention_mask.bool()
+    if (real[:, 1:] & ~real[:, :-1]).any():
+        raise ValueError("posnmt's models take padding on the right alone; set tokenizer.padding_side to 'right'")
+    return real.sum(1)
+
+
+def _shared_names(module: torch.nn.Module) -> dict[str, str]:
+    """Further names of a parameter -> its first name."""
+    first: dict[int, str] = {}
+    shared = {}
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        if first.setdefault(id(parameter), name) != name:
+            shared[name] = first[id(parameter)]
+    return shared

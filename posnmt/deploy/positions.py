@@ -1,0 +1,188 @@
+"""A stack's position schemes as the position information of CTranslate2, or the reason why it has none like it.
+
+CTranslate2 has four kinds (OpenNMT/CTranslate2, src/layers): a table that is added to the embeddings
+(`position_encodings`), vectors for clipped distances (`relative_position_keys` and `_values`), a bias by buckets of the
+distance, as T5's (`relative_attention_bias`), and RoPE (`rotary_dim`). It has a table only where attention has none of
+the others, and computes the bias once, from the first layer. What a scheme does decides, not its name.
+
+Any bias or mask that depends on the distance alone is a bias by buckets, with a bucket for each distance. So is no
+position information at all, which CTranslate2 would otherwise replace by sinusoids.
+
+Shapes: P positions, d model width, H heads, E distances in one direction, 0 included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from posnmt.errors import UserError
+from posnmt.position.absolute import Learned, Sinusoidal
+from posnmt.position.bias import BucketBias
+from posnmt.position.directional import DirectionalHeads
+from posnmt.position.rotary import Rotation
+from posnmt.position.seam import (
+    DistanceVectors,
+    LayerPosition,
+    LayerPositions,
+    Scheme,
+    Span,
+    is_offset_bias,
+    join,
+)
+
+HIDDEN = -1e4
+"""Bias of a key that a mask hides: its weight is 0 in single and half precision, and a row without keys has no NaN."""
+
+ELSEWHERE = "translate with --engine torch, or export with --format huggingface, which has every system"
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Positions:
+    """The position information of one stack; all None means none.
+
+    Attributes:
+        table: [P,d] added to the embeddings.
+        vectors: for each layer its vectors for clipped distances.
+        bias: [2E,H] of a decoder, [4E,H] of an encoder, in T5's order: the distances 0 .. E-1 to the left, E times the
+            value of all longer ones, and the same to the right.
+        rotation: RoPE, which may stand beside a bias.
+        limit: the largest number of tokens; None: no limit.
+    """
+
+    table: Tensor | None = None
+    vectors: list[DistanceVectors] | None = None
+    bias: Tensor | None = None
+    rotation: Rotation | None = None
+    limit: int | None = None
+
+
+def express(
+    names: Sequence[str], schemes: Sequence[Scheme], layers: int, heads: int, side: str, size: int
+) -> Positions:
+    """The position information of a stack.
+
+    Args:
+        names: of the schemes, as in a configuration.
+        side: `encoder` or `decoder`.
+        size: P, entries of a table that has no end of its own: of sinusoids, and of biases that grow with the distance.
+
+    Raises:
+        UserError: CTranslate2 cannot express a scheme, or several together.
+    """
+    for name, scheme in zip(names, schemes, strict=True):
+        reason = next(filter(None, map(_reason, join([scheme], layers), [scheme] * layers)), None)
+        if reason is not None:
+            raise UserError(f"CTranslate2 cannot express {name}, which {reason}", f"model.{side}.position", ELSEWHERE)
+    together = f"CTranslate2 cannot express {' + '.join(names)}"
+    views = join(schemes, layers)
+    tables = [_table(scheme, size) for scheme in schemes if _embeds(scheme)]
+    vectors = [_vectors(view) for view in views]
+    biases = [_biases(view) for view in views]
+    rotations = [view for view in views[0].rotating if isinstance(view, Rotation)]
+    if bool(tables) + any(vectors) + bool(rotations or any(biases)) > 1 or any(len(each) > 1 for each in vectors):
+        raise UserError(
+            f"{together} in one stack: it has one kind of position information", f"model.{side}.position", ELSEWHERE
+        )
+    if tables:
+        longest = min(map(len, tables))
+        return Positions(table=torch.stack([table[:longest] for table in tables]).sum(0), limit=longest)
+    if any(vectors):
+        return Positions(vectors=[each for [each] in vectors])
+    if rotations and not any(biases):
+        return Positions(rotation=rotations[0])
+    reaches = [_reach(bias) for bias in biases[0]]
+    reach = size - 1 if None in reaches else max((each for each in reaches if each is not None), default=0)
+    bias = by_bucket(biases[0], heads, reach, side == "decoder") if all(each == biases[0] for each in biases) else None
+    if bias is None:
+        what = "its bias is the same in every layer, and depends on the distance alone"
+        raise UserError(f"{together}: {what}", f"model.{side}.position", ELSEWHERE)
+    return Positions(bias=bias, rotation=next(iter(rotations), None), limit=size if None in reaches else None)
+
+
+def by_bucket(views: Sequence[LayerPosition], heads: int, reach: int, causal: bool) -> Tensor | None:
+    """The sum of biases and masks as T5's table with a bucket for each distance, or None if it depends on more.
+
+    Args:
+        views: each an offset bias or a mask or both.
+        reach: E-1, the longest distance with a value of its own.
+
+    Returns:
+        See `Positions.bias`.
+    """
+    count = reach + 1
+    table = _by_offset(views, heads, Span(0, count, CPU))  # [H,2E-1]
+    one, few = Span(reach, 1, CPU), Span(0, min(count, 4), CPU)
+    for span, first in ((one, 0), (few, count - few.length)):
+        part = _by_offset(views, heads, span)
+        if not torch.allclose(part, table[:, first : first + part.shape[1]], atol=1e-6):
+            return None
+    left, right = table[:, :count].flip(1), table[:, reach:]
+    directions = [left] if causal else [left, right]
+    rows = [torch.cat([each, each[:, -1:].expand(-1, count)], dim=1) for each in directions]
+    return torch.cat(rows, dim=1).transpose(0, 1).contiguous()
+
+
+def _by_offset(views: Sequence[LayerPosition], heads: int, span: Span) -> Tensor:
+    """[H,W] the sum of the views' biases and masks."""
+    total = torch.zeros(heads, len(span.diagonals))
+    for view in views:
+        table, allowed = view.by_offset(span), view.allows(span)
+        if table is not None:
+            total = total + table.float()
+        if allowed is not None:
+            total = total.masked_fill(~allowed, HIDDEN)
+    return total
+
+
+def _reach(view: LayerPosition) -> int | None:
+    """The distance from which on a bias is constant; None if it is not, or that is not known."""
+    if isinstance(view, BucketBias):
+        return view.distance
+    return 1 if type(view) is DirectionalHeads else None
+
+
+def _reason(view: LayerPositions, scheme: Scheme) -> str | None:
+    """Why a scheme, with this view of a layer, cannot be expressed; None if it can."""
+    if _embeds(scheme) and not isinstance(scheme, Sinusoidal | Learned):
+        return "computes the embeddings from other words"
+    if view.refining or view.reading:
+        return "changes what the parts of a layer read"
+    if any(type(each) is not Rotation for each in view.rotating):
+        return "changes queries and keys otherwise than RoPE"
+    odd = [each for each in view.biasing if each.distance_vectors() is None and not is_offset_bias(each)]
+    if odd or any(each.distance_vectors() is None for each in view.adding):
+        return "adds terms to attention that depend on more than the distance"
+    return None
+
+
+def _embeds(scheme: Scheme) -> bool:
+    return type(scheme).embed is not Scheme.embed
+
+
+def _table(scheme: Scheme, size: int) -> Tensor:
+    """[P,d] what a scheme adds to the embeddings at inference."""
+    if isinstance(scheme, Learned):
+        return scheme.table.detach().float()
+    assert isinstance(scheme, Sinusoidal)
+    return scheme.vectors(Span(0, size, CPU), torch.empty(0)).clone()
+
+
+def _vectors(view: LayerPositions) -> list[DistanceVectors]:
+    """The vectors of the views that state their terms as such."""
+    stated = [each.distance_vectors() for each in _once([*view.biasing, *view.adding])]
+    return [each for each in stated if each is not None]
+
+
+def _biases(view: LayerPositions) -> list[LayerPosition]:
+    """The views that are an offset bias or a mask."""
+    return [each for each in _once([*view.biasing, *view.hiding]) if each.distance_vectors() is None]
+
+
+def _once(views: Iterable[LayerPosition]) -> list[LayerPosition]:
+    return list(dict.fromkeys(views))

@@ -1,0 +1,1 @@
+"""Search by other programs, with posnmt's text, limits and scores."""

@@ -1,0 +1,197 @@
+"""Translation by CTranslate2, with posnmt's subwords, limits and definition of scores.
+
+Its own limits are switched off: it cuts sources after 1,024 tokens and outputs after 256 by default. It has one limit
+of the output's length for a call, and posnmt has one for each sentence. So a sentence whose search passes its own limit
+is searched again with that limit; nothing changes for the others.
+
+Search masks `<pad>` and `<s>`, as posnmt's does, but CTranslate2 masks before the softmax. The probability that label
+smoothing gives them, about 0.1 / V each, is then missing in the normaliser, and scores that are asked for are computed
+again by a full forward pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from posnmt.config.schema import Decode
+from posnmt.data.subword import BOS, EOS, PAD
+from posnmt.data.text import TextPipeline
+from posnmt.parallel.cores import cores
+from posnmt.translate.search import Hypothesis
+from posnmt.translate.translator import Translation, output_limit, refuse_too_long
+
+COMPUTE_TYPES = {"fp32": "float32", "int8": "int8"}
+"""posnmt's name of a precision → CTranslate2's."""
+
+NO_PENALTY = 1e-30
+"""A length penalty of 0 makes CTranslate2 stop at the first hypothesis that ends best; length^1e-30 is 1 as well."""
+
+
+TOO_LONG = "shorten or split the line, export with a larger --positions, or translate the run with --engine torch"
+"""What to do about a line that is longer than a position table."""
+
+
+class CTranslate2Engine:
+    """A CTranslate2 model of a posnmt run, on a GPU if CTranslate2 sees one.
+
+    Args:
+        folder: of the CTranslate2 model.
+        text: the text pipeline of the run.
+        longest: the longest source with its end symbol and the longest target with its begin symbol; None: no limit.
+        precision: of the products, `fp32` or `int8`.
+
+    Attributes:
+        name: of the program, with its version.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        text: TextPipeline,
+        longest: tuple[int | None, int | None] = (None, None),
+        precision: str = "fp32",
+    ) -> None:
+        import ctranslate2
+
+        self.text, self.longest = text, longest
+        self.name = f"CTranslate2 {ctranslate2.__version__}"
+        self.notes: list[str] = []
+        self._source, self._target = text.source.subwords.pieces, text.target.subwords.pieces
+        self._ids = {piece: number for number, piece in enumerate(self._target)}
+        device = "cuda" if ctranslate2.get_cuda_device_count() else "cpu"
+        threads = {"inter_threads": cores(), "intra_threads": 1} if device == "cpu" else {}
+        self._translator = ctranslate2.Translator(
+            str(folder), device=device, compute_type=COMPUTE_TYPES[precision], **threads
+        )
+
+    def translate(
+        self,
+        lines: Sequence[str],
+        decode: Decode,
+        nbest: int = 1,
+        first_line: int = 1,
+        name: str = "input",
+        scored: bool = True,
+    ) -> list[Translation]:
+        """Translate lines; one result for each, in order. See `posnmt.translate.translator.Translator.translate`.
+
+        Args:
+            scored: whether to compute probabilities; otherwise they are NaN.
+        """
+        encoded = self.text.source.encode(list(lines))
+        refuse_too_long(encoded, self.longest[0], first_line, name, TOO_LONG)
+        places = [number for number, ids in enumerate(encoded) if ids]
+        of_place = dict(zip(places, self._hypotheses([encoded[n] for n in places], decode, scored), strict=True))
+        best = [of_place.get(number, [])[:nbest] for number in range(len(encoded))]
+        texts = iter(self.text.target.decode([each.tokens for hypotheses in best for each in hypotheses]))
+        return [
+            Translation([next(texts) for _ in hypotheses] or [""], hypotheses, len(ids))
+            for hypotheses, ids in zip(best, encoded, strict=True)
+        ]
+
+    def score(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], batch: int = 4096
+    ) -> list[float]:
+        """Log-probability (natural, eos included) of each target given its source, both as subwords."""
+        if not sources:
+            return []
+        written = [[self._target[token] for token in row] for row in targets]
+        results = self._translator.score_batch(
+            self._pieces(sources), written, max_batch_size=batch, batch_type="tokens", max_input_length=0
+        )
+        return [sum(result.log_probs) for result in results]
+
+    def _hypotheses(self, sources: Sequence[Sequence[int]], decode: Decode, scored: bool) -> list[list[Hypothesis]]:
+        """The hypotheses of each source, best first."""
+        limits = [output_limit(decode, len(source), self.longest[1]) for source in sources]
+        rows = self._search(sources, [self._steps(limit) for limit in limits], decode)
+        again = [
+            number for number, limit in enumerate(limits) if max(map(len, rows[number]), default=0) >= max(limit, 1)
+        ]
+        if decode.beam > 1:
+            searched = self._search([sources[n] for n in again], [max(limits[n], 1) for n in again], decode, 2)
+            for number, row in zip(again, searched, strict=True):
+                rows[number] = row
+        for number in again:
+            rows[number] = list(dict.fromkeys(each[: limits[number]] for each in rows[number]))
+        unranked = set(range(len(sources)) if scored else again if decode.beam > 1 else [])
+        pairs = [(number, tokens) for number in sorted(unranked) for tokens in rows[number]]
+        scores = self.score(
+            [sources[number] for number, _ in pairs], [list(tokens) for _, tokens in pairs], decode.batch
+        )
+        probabilities = dict(zip(pairs, scores, strict=True))
+        return [
+            _ranked(row, [probabilities.get((number, tokens), math.nan) for tokens in row], limits[number], decode)
+            for number, row in enumerate(rows)
+        ]
+
+    def _search(
+        self, sources: Sequence[Sequence[int]], limits: Sequence[int], decode: Decode, patience: int = 1
+    ) -> list[list[tuple[int, ...]]]:
+        """The subwords of the hypotheses of each source, best first by CTranslate2's scores.
+
+        Args:
+            limits: steps of each search; eos takes one too.
+            patience: a search ends with so many times the beam of hypotheses. Those that are known to reach their limit
+                need 2: every open hypothesis ends there, beside those that have ended.
+        """
+        groups = defaultdict(list)
+        for number, limit in enumerate(limits):
+            groups[limit].append(number)
+        running = {
+            number: result
+            for limit, numbers in sorted(groups.items(), reverse=True)
+            for number, result in zip(
+                numbers, self._start([sources[n] for n in numbers], limit, decode, patience), strict=True
+            )
+        }
+        return [[self._tokens(row) for row in running[number].result().hypotheses] for number in range(len(sources))]
+
+    def _steps(self, limit: int) -> int:
+        """Steps that are more than enough for an output of this length; a power of two, for few groups of sentences."""
+        steps = 1 << limit.bit_length()
+        return steps if self.longest[1] is None else min(steps, self.longest[1])
+
+    def _start(self, sources: Sequence[Sequence[int]], limit: int, decode: Decode, patience: int) -> Sequence[Any]:
+        """Searches that run in the background, one for each source."""
+        running: Sequence[Any] = self._translator.translate_batch(
+            self._pieces(sources),
+            max_batch_size=max(1, decode.batch // decode.beam),
+            batch_type="tokens",
+            asynchronous=True,
+            beam_size=decode.beam,
+            patience=patience,
+            num_hypotheses=decode.beam * patience,
+            length_penalty=decode.length_penalty or NO_PENALTY,
+            suppress_sequences=[[self._target[PAD]], [self._target[BOS]]],
+            return_end_token=True,  # so that lengths count it, as posnmt's do
+            max_input_length=0,
+            max_decoding_length=limit,
+            min_decoding_length=0,
+        )
+        return running
+
+    def _pieces(self, rows: Sequence[Sequence[int]]) -> list[list[str]]:
+        return [[self._source[token] for token in row] for row in rows]
+
+    def _tokens(self, pieces: Sequence[str]) -> tuple[int, ...]:
+        """The subwords of an output, without eos."""
+        tokens = [self._ids[piece] for piece in pieces]
+        return tuple(tokens[:-1] if tokens[-1:] == [EOS] else tokens)
+
+
+def _ranked(
+    row: Sequence[tuple[int, ...]], probabilities: Sequence[float], limit: int, decode: Decode
+) -> list[Hypothesis]:
+    """Hypotheses with their scores, best first if they have any."""
+    scored = [
+        Hypothesis(list(tokens), each, each / (len(tokens) + 1) ** decode.length_penalty, len(tokens) < limit)
+        for tokens, each in zip(row, probabilities, strict=True)
+    ]
+    if any(math.isnan(each) for each in probabilities):
+        return scored
+    return sorted(scored, key=lambda hypothesis: -hypothesis.score)

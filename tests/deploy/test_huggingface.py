@@ -1,0 +1,187 @@
+"""Exported runs in Transformers: every system generates what posnmt's search finds."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+import tiny
+from commands import refused, run
+from posnmt.config.schema import Decode
+from posnmt.translate.translator import score_subwords, translate_subwords
+
+pytest.importorskip("transformers", reason="Transformers are not installed (extra huggingface)")
+
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+import posnmt.deploy.huggingface as hf
+from posnmt.deploy.huggingface.export import search_settings
+
+FROZEN = Path(__file__).parents[1] / "frozen"
+LEARNED = FROZEN / "learned"
+CPU = torch.device("cpu")
+
+
+def wrapped(model, decode):
+    """A posnmt model as one of Transformers, with the same weights."""
+    config = hf.PosnmtConfig(
+        posnmt=model.config.model_dump(mode="json"), source_vocab_size=tiny.VOCABULARY, vocab_size=tiny.VOCABULARY,
+        max_ratio=decode.max_ratio, max_extra=decode.max_extra,
+    )  # fmt: skip
+    other = hf.PosnmtForConditionalGeneration(config).double().eval()
+    other.model.load_state_dict(model.state_dict())
+    other.generation_config = search_settings(decode)
+    return other
+
+
+def padded(rows):
+    """Rows with </s>, padded, and their mask."""
+    width = max(map(len, rows)) + 1
+    ids = torch.tensor([[*row, 3, *[0] * (width - len(row) - 1)] for row in rows])
+    mask = torch.tensor([[1] * (len(row) + 1) + [0] * (width - len(row) - 1) for row in rows])
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+def stripped(row):
+    """The subwords between <s> and </s>."""
+    row = row.tolist()[1:]
+    return row[: row.index(3)] if 3 in row else row
+
+
+def drawn(lengths=(1, 4, 6)):
+    draw = random.Random(5)
+    return [[draw.randrange(4, tiny.VOCABULARY) for _ in range(length)] for length in lengths]
+
+
+@pytest.mark.parametrize("name", tiny.MODELS)
+def test_every_system_generates_what_search_finds(name):
+    """Greedily and with a beam, up to the limit of each sentence, where random weights mostly go."""
+    model = tiny.build(**tiny.MODELS[name])
+    sources = drawn()
+    for beam, penalty in ((1, 1.0), (3, 0.7)):
+        decode = Decode(beam=beam, length_penalty=penalty, max_ratio=1.0, max_extra=2)
+        ours = translate_subwords([model], sources, decode, CPU)
+        theirs = wrapped(model, decode).generate(**padded(sources))
+        assert [stripped(row) for row in theirs] == [hypotheses[0].tokens for hypotheses in ours]
+
+
+def test_the_cache_changes_nothing_and_a_given_length_wins():
+    model = tiny.build(system="rr")
+    other = wrapped(model, Decode(beam=2, max_extra=4))
+    with_cache, without = (other.generate(**padded(drawn()), use_cache=cache) for cache in (True, False))
+    assert torch.equal(with_cache, without)
+    assert other.generate(**padded(drawn()), max_new_tokens=3).shape[1] <= 4
+    target = torch.tensor([[2, 5, 6, 7]] * 3)
+    first = other(**padded(drawn()), decoder_input_ids=target[:, :2], use_cache=True)
+    assert first.past_key_values.get_seq_length() == 2
+    rest = other(decoder_input_ids=target[:, 2:], past_key_values=first.past_key_values).logits
+    whole = other(**padded(drawn()), decoder_input_ids=target).logits
+    torch.testing.assert_close(torch.cat([first.logits, rest], dim=1), whole)
+
+
+def test_labels_give_posnmts_likelihood():
+    model = tiny.build(system="relative")
+    sources, targets = drawn(), drawn((2, 3, 7))
+    rows = padded(targets)
+    labels = rows["input_ids"].masked_fill(rows["attention_mask"] == 0, -100)
+    loss = wrapped(model, Decode())(**padded(sources), labels=labels).loss
+    scores = score_subwords([model], sources, targets, 100, CPU)
+    assert loss.item() == pytest.approx(-sum(scores) / int(rows["attention_mask"].sum()), abs=1e-6)
+
+
+def test_padding_on_the_left_is_refused():
+    rows = padded(drawn())
+    with pytest.raises(ValueError, match="padding on the right alone"):
+        wrapped(tiny.build(system="relative"), Decode()).generate(
+            rows["input_ids"].flip(1), attention_mask=rows["attention_mask"].flip(1)
+        )
+
+
+@pytest.mark.parametrize("name", ["transformer-xl", "alibi-asymmetric", "relative-sinusoidal", "t5-bias", "convs2s"])
+def test_what_is_saved_is_loaded_with_the_constants_of_the_scheme(name, tmp_path):
+    model = tiny.build(**{**tiny.MODELS[name], "tie_embeddings": "all"})
+    other = wrapped(model, Decode())
+    other.float().save_pretrained(tmp_path)
+    again = AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
+    assert type(again) is hf.PosnmtForConditionalGeneration
+    again = again.double()
+    inputs = {**padded(drawn()), "decoder_input_ids": torch.tensor([[2, 5, 6]] * 3)}
+    torch.testing.assert_close(again(**inputs).logits, other.double()(**inputs).logits)
+    assert again.model.output.weight is again.model.source.table.weight
+
+
+def test_weights_of_another_model_and_unknown_options_are_refused(tmp_path):
+    wrapped(tiny.build(system="relative"), Decode()).float().save_pretrained(tmp_path)
+    with pytest.raises(TypeError, match="load_in_8bit"):
+        AutoModelForSeq2SeqLM.from_pretrained(tmp_path, load_in_8bit=True)
+    path = tmp_path / "config.json"
+    about = json.loads(path.read_text())
+    about["posnmt"]["encoder"]["position"] = [{"scheme": "learned"}]
+    path.write_text(json.dumps(about))
+    with pytest.raises(ValueError, match=r"the weights of another model: model\.source\.schemes\.0\.table is missing"):
+        AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """The run for Transformers."""
+    folder = tmp_path_factory.mktemp("exported") / "model"
+    out, err = run("export", LEARNED, "--format", "huggingface", "--out", folder)
+    assert out == f"{folder}\n"
+    assert "differ by at most 0" in err
+    return folder
+
+
+def test_text_goes_in_and_comes_out_as_in_translate(exported, tmp_path):
+    """With two searches; characters without a subword and names of symbols are among the text."""
+    lines = [*(FROZEN / "dev.source").read_text().splitlines(), "uns ✗✗ mebu", "<s> </s> <pad>", "Bevu  sipo\tun"]
+    (tmp_path / "text").write_text("".join(f"{line}\n" for line in lines))
+    tokenizer, model = AutoTokenizer.from_pretrained(exported), AutoModelForSeq2SeqLM.from_pretrained(exported)
+    assert type(tokenizer) is hf.PosnmtTokenizer
+    inputs = tokenizer(lines, return_tensors="pt", padding=True)
+    for options, settings in (([], {}), (["--beam", 1], {"num_beams": 1}), (["--beam", 5], {"num_beams": 5})):
+        ours = run("translate", LEARNED, "--input", tmp_path / "text", *options)[0].splitlines()
+        theirs = tokenizer.batch_decode(model.generate(**inputs, **settings), skip_special_tokens=True)
+        assert theirs == ours
+
+
+def test_the_tokenizer_has_both_sides_and_saves_itself(exported, tmp_path):
+    tokenizer = AutoTokenizer.from_pretrained(exported)
+    both = tokenizer(["uns mebu"], text_target=["rushoshima kurikar"])
+    assert both["input_ids"][0][-1] == both["labels"][0][-1] == tokenizer.eos_token_id == 3
+    assert tokenizer.decode(both["labels"][0], skip_special_tokens=True) == "rushoshima kurikar"
+    assert tokenizer.decode([2, *both["labels"][0]]) == "<s> rushoshima kurikar </s>"
+    tokenizer.save_pretrained(tmp_path)
+    assert AutoTokenizer.from_pretrained(tmp_path)(["uns mebu"]) == tokenizer(["uns mebu"])
+
+
+def test_the_card_says_what_it_is(exported):
+    card = (exported / "README.md").read_text()
+    assert "| system | relative (architecture transformer) |" in card
+    assert r"| BLEU on dev (dev.source, dev.target), greedy | 90.91 (nrefs:1\|case:mixed" in card
+    assert "| trained lengths, source | 5 to 24 subwords |" in card
+    assert "| output | at most 3 x source + 5 subwords |" in card
+    about = json.loads((exported / "posnmt.json").read_text())
+    assert {"README.md", "model.safetensors", "source.model"} <= about["files"].keys()
+
+
+def test_int8_and_translate_are_not_for_it(exported, tmp_path):
+    [line] = refused("export", LEARNED, "--format", "huggingface", "--out", tmp_path / "x", "--precision", "int8")
+    assert "the weights for Transformers are fp32" in line
+    [line] = refused("translate", exported, "--input", FROZEN / "dev.source")
+    assert "exported for huggingface, not for ctranslate2" in line
+
+
+def test_without_transformers_the_way_to_them_is_named(tmp_path, monkeypatch):
+    import sys
+
+    for name in [each for each in sys.modules if each.startswith("posnmt.deploy.huggingface")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    [line] = refused("export", LEARNED, "--format", "huggingface", "--out", tmp_path / "model")
+    assert 'pip install "posnmt[huggingface]"' in line
+    assert list(tmp_path.iterdir()) == []
