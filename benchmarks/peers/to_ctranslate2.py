@@ -22,6 +22,9 @@ from posnmt.errors import UserError, existing_file
 from posnmt.run import Run
 from posnmt.translate.translator import Translator
 
+POSITIONS = 2048
+"""Entries of a table of sinusoids; CTranslate2 stops with an error at a longer sentence."""
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -55,7 +58,7 @@ def convert(run: Run, folder: Path, checkpoint: str = "model") -> None:
     """
     if folder.exists():
         raise UserError("the output exists already, and nothing is written over", folder, "name a new folder")
-    write(run.model(checkpoint), run.text(), folder)
+    write(run.model(checkpoint), run.text(), folder, POSITIONS)
 
 
 def compare(run: Run, folder: Path, lines: Sequence[str], checkpoint: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from posnmt.config.schema import Decode
 from posnmt.data.text import TextPipeline
 from posnmt.deploy.card import card
-from posnmt.deploy.ctranslate2 import POSITIONS, package, write
+from posnmt.deploy.ctranslate2 import package, write
 from posnmt.deploy.folder import Manifest, describe, is_exported, new_folder, open_folder, seal
 from posnmt.deploy.verify import verify
 from posnmt.errors import UserError
@@ -21,6 +21,9 @@ from posnmt.run import Run
 from posnmt.translate.command import Engine, Work, translate_lines
 from posnmt.translate.engines.ctranslate2 import CTranslate2Engine
 from posnmt.translate.translator import Translator, trained_model
+
+POSITIONS = 8192
+"""Entries of a position table that has no end of its own, where a run is converted for one call."""
 
 NO_TORCH = "leave it out, or translate the run with --engine torch"
 

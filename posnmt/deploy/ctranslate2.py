@@ -16,12 +16,9 @@ from posnmt.model.base import TranslationModel
 from posnmt.model.ordered import OrderedEmbedding
 from posnmt.model.transformer import Transformer
 
-POSITIONS = 2048
-"""Entries of a table that has no end of its own, by default."""
-
 
 def write(
-    model: TranslationModel, text: TextPipeline, folder: Path, size: int = POSITIONS, precision: str = "fp32"
+    model: TranslationModel, text: TextPipeline, folder: Path, size: int, precision: str = "fp32"
 ) -> tuple[int | None, int | None]:
     """Write a model as a CTranslate2 model into a folder, which is created if necessary.
 

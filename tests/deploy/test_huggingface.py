@@ -88,7 +88,10 @@ def test_labels_give_posnmts_likelihood():
     sources, targets = drawn(), drawn((2, 3, 7))
     rows = padded(targets)
     labels = rows["input_ids"].masked_fill(rows["attention_mask"] == 0, -100)
-    loss = wrapped(model, Decode())(**padded(sources), labels=labels).loss
+    other = wrapped(model, Decode())
+    loss = other(**padded(sources), labels=labels).loss
+    loss.backward()
+    assert [name for name, weight in other.named_parameters() if weight.grad is None] == []
     scores = score_subwords([model], sources, targets, 100, CPU)
     assert loss.item() == pytest.approx(-sum(scores) / int(rows["attention_mask"].sum()), abs=1e-6)
 

@@ -120,7 +120,7 @@ def test_parts_and_settings_join(name, tmp_path):
 @pytest.mark.parametrize(("reason", "name"), [(reason, name) for reason, names in REFUSED.items() for name in names])
 def test_what_it_cannot_express_is_refused_with_the_reason(reason, name, tmp_path):
     with pytest.raises(UserError, match=re.escape(reason)):
-        write(tiny.build(**tiny.MODELS[name]), Words(), tmp_path)
+        write(tiny.build(**tiny.MODELS[name]), Words(), tmp_path, SIZE)
     assert list(tmp_path.iterdir()) == []
 
 
