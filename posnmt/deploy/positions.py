@@ -23,9 +23,9 @@ from posnmt.errors import UserError
 from posnmt.position.absolute import Learned, Sinusoidal
 from posnmt.position.bias import BucketBias
 from posnmt.position.directional import DirectionalHeads
+from posnmt.position.distance_vectors import ByDistanceVectors, DistanceVectors
 from posnmt.position.rotary import Rotation
 from posnmt.position.seam import (
-    DistanceVectors,
     LayerPosition,
     LayerPositions,
     Scheme,
@@ -155,8 +155,8 @@ def _reason(view: LayerPositions, scheme: Scheme) -> str | None:
         return "changes what the parts of a layer read"
     if any(type(each) is not Rotation for each in view.rotating):
         return "changes queries and keys otherwise than RoPE"
-    odd = [each for each in view.biasing if each.distance_vectors() is None and not is_offset_bias(each)]
-    if odd or any(each.distance_vectors() is None for each in view.adding):
+    odd = [each for each in view.biasing if not isinstance(each, ByDistanceVectors) and not is_offset_bias(each)]
+    if odd or any(not isinstance(each, ByDistanceVectors) for each in view.adding):
         return "adds terms to attention that depend on more than the distance"
     return None
 
@@ -175,13 +175,13 @@ def _table(scheme: Scheme, size: int) -> Tensor:
 
 def _vectors(view: LayerPositions) -> list[DistanceVectors]:
     """The vectors of the views that state their terms as such."""
-    stated = [each.distance_vectors() for each in _once([*view.biasing, *view.adding])]
-    return [each for each in stated if each is not None]
+    views = _once([*view.biasing, *view.adding])
+    return [each.distance_vectors() for each in views if isinstance(each, ByDistanceVectors)]
 
 
 def _biases(view: LayerPositions) -> list[LayerPosition]:
     """The views that are an offset bias or a mask."""
-    return [each for each in _once([*view.biasing, *view.hiding]) if each.distance_vectors() is None]
+    return [each for each in _once([*view.biasing, *view.hiding]) if not isinstance(each, ByDistanceVectors)]
 
 
 def _once(views: Iterable[LayerPosition]) -> list[LayerPosition]:
