@@ -235,6 +235,7 @@ def analyse(
         "positions": _positions(counted, texts[2:], units.bleu_tokenizer),
         "warnings": [
             *units.warnings,
+            *resampling.warnings(len(outputs)),
             *warnings_of(every, findings, None if ter_search is None else ter_search["band"], units.ter_characters),
         ],
     }  # fmt: skip

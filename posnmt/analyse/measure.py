@@ -54,6 +54,20 @@ class Resampling:
             faults.append(UserError(f"no correction is called {self.correction!r}", "--correction", todo))
         raise_all(faults)
 
+    def warnings(self, outputs: int) -> list[str]:
+        """Warnings about tests of some outputs: after the correction no difference may be significant."""
+        pairs = outputs * (outputs - 1) // 2
+        if (
+            not (self.samples and self.significance)
+            or self.correction == "none"
+            or self.samples >= FEWEST_SAMPLES * pairs
+        ):
+            return []
+        return [
+            f"{self.samples:,} samples are too few for {pairs:,} pairs of outputs: corrected for their number, no p of "
+            f"a resampling test can be below 0.05; choose --samples {FEWEST_SAMPLES * pairs} or more."
+        ]
+
 
 DEFAULT_RESAMPLING = Resampling()
 

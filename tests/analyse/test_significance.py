@@ -203,6 +203,19 @@ def test_the_fewest_samples_can_find_a_difference():
     assert Resampling().correction == "holm"
 
 
+def test_samples_that_a_correction_leaves_no_chance_are_warned_of():
+    """The smallest p of the bootstrap, times the number of pairs, as Holm's first step has it."""
+    fewest = FEWEST_SAMPLES * 10  # pairs of five outputs
+    assert corrected(np.full((5, 5), 2 / (1 + fewest)), "holm").min(where=~np.eye(5, dtype=bool), initial=1) < 0.05
+    assert Resampling(fewest).warnings(5) == []
+    (warning,) = Resampling(fewest - 1).warnings(5)
+    assert warning.startswith("399 samples are too few for 10 pairs of outputs:")
+    assert warning.endswith("choose --samples 400 or more.")
+    for quiet in (Resampling(0), Resampling(100, correction="none"), Resampling(100, significance=False)):
+        assert quiet.warnings(5) == []
+    assert Resampling(40).warnings(2) == Resampling(40).warnings(1) == []
+
+
 def null_p_values(test, trials=300, sentences=60):
     """p of two systems that are wrong in the same way, over many test sets."""
     generator = np.random.default_rng(30)

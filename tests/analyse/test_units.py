@@ -132,7 +132,7 @@ def test_two_references_on_the_command_line(files, tmp_path):
         "--output",
         f"o={paths[3]}",
     ]
-    call += ["--samples", "20", "--bin-edges", "3,6", "--out", str(tmp_path / "out"), "--metrics", "chrf++"]
+    call += ["--samples", "40", "--bin-edges", "3,6", "--out", str(tmp_path / "out"), "--metrics", "chrf++"]
     done = CliRunner().invoke(main, [*call, "--metrics", "bleu", "--metrics", "ter", "--metrics", "chrf"])
     assert done.exit_code == 0, done.output
     results = json.loads((tmp_path / "out/results.json").read_text(encoding="utf-8"))
