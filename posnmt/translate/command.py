@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 from posnmt.config.schema import Decode
-from posnmt.data.corpus import Findings, TextFile, decode_lines, read_lines
+from posnmt.data.arriving import arriving_lines
+from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.data.text import TextPipeline
 from posnmt.errors import UserError
 from posnmt.files import replacing
 from posnmt.progress import Display
 from posnmt.run import Run
-from posnmt.translate.translator import Translation, Translator, windows
+from posnmt.translate.translator import WINDOW, Translation, Translator, windows
 
 
 @dataclass(frozen=True)
@@ -136,17 +137,23 @@ def translate_lines(
     file = TextFile("input", source or Path("standard input"))
     total = sum(1 for _ in read_lines(file, findings)) if source is not None else None
     findings = Findings(accept=("empty", "crlf"), stop=True)
-    lines = read_lines(file, findings) if source is not None else decode_lines(sys.stdin.buffer, file, findings)
+    groups = (
+        arriving_lines(sys.stdin.buffer, file, findings, WINDOW)
+        if source is None
+        else windows(read_lines(file, findings))
+    )
     translator = load()
     pieces = translator.text.target.subwords.pieces
     done = at_limit = subwords = 0
     started = time.monotonic()
     with Display() as display, _output(output) as stream:
-        for window in windows(lines):
+        for window in groups:
             scored = form == "jsonl" or nbest > 1
             translations = translator.translate(window, decode, nbest, done + 1, str(file.path), scored)
             for number, (line, translation) in enumerate(zip(window, translations, strict=True), start=done + 1):
                 stream.writelines(_shown(number, line, translation, nbest, form, pieces))
+            if source is None:
+                stream.flush()  # somebody may wait for these lines before writing the next ones
             done += len(window)
             at_limit += sum(translation.at_limit for translation in translations)
             subwords += sum(translation.source_length for translation in translations)

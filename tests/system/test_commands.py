@@ -96,6 +96,20 @@ def test_empty_lines_and_crlf_are_kept_and_said(trained):
     assert out == ""
 
 
+def test_a_pipe_has_each_translation_before_its_next_line(trained):
+    command = [sys.executable, "-m", "posnmt", "translate", str(trained / "relative")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        answers = []
+        for line in (b"lo dumo\n", b"\n", b"lo gubi\n"):
+            process.stdin.write(line)
+            process.stdin.flush()
+            answers.append(process.stdout.readline())
+        assert process.communicate()[0] == b""
+    together, _ = run("translate", trained / "relative", stdin=b"lo dumo\n\nlo gubi\n")
+    assert b"".join(answers).decode() == together
+    assert process.returncode == 0
+
+
 def test_a_line_of_2000_subwords(trained, tmp_path):
     long = tmp_path / "long"
     long.write_text("lo dumo\n" + " ".join(["lo dumo"] * 1000) + "\n")

@@ -1,0 +1,55 @@
+"""Lines of a pipe or a terminal as they arrive, so that a line is processed before the next one is written."""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from posnmt.data.corpus import Findings, TextFile, decode_block
+
+PAUSE = 0.05
+"""Seconds without new text after which the lines that have arrived are given."""
+
+
+def arriving_lines(stream: BinaryIO, file: TextFile, findings: Findings, size: int) -> Iterator[list[str]]:
+    """Groups of at most `size` lines, as `decode_lines` gives them: what had arrived when the writer paused.
+
+    Args:
+        stream: an open binary stream such as `sys.stdin.buffer`.
+        file: names the stream in messages.
+        findings: collects faults.
+        size: lines of the largest group.
+    """
+    first = 1
+    for raws in _groups(stream, size):
+        yield decode_block(raws, first, file, findings, True)
+        first += len(raws)
+
+
+def _groups(stream: BinaryIO, size: int) -> Iterator[list[bytes]]:
+    """Groups of complete lines with their line ends; the last line may lack one."""
+    lines: list[bytes] = []
+    begun: list[bytes] = []  # parts of a line whose end has not arrived
+    while chunk := stream.read1(1 << 20):  # type: ignore[attr-defined]
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            lines.append(b"".join([*begun, end, b"\n"]))
+            begun = []
+        begun.append(rest)
+        while len(lines) >= size:
+            yield lines[:size]
+            lines = lines[size:]
+        if lines and not _more_is_there(stream):
+            yield lines
+            lines = []
+    lines += [b"".join(begun)] if any(begun) else []
+    yield from (lines[start : start + size] for start in range(0, len(lines), size))
+
+
+def _more_is_there(stream: BinaryIO) -> bool:
+    """Whether text arrives within `PAUSE`, or the stream has ended; True where the system cannot tell."""
+    try:
+        return bool(select.select([stream.fileno()], [], [], PAUSE)[0])
+    except (OSError, ValueError):  # no file descriptor, or one that this system cannot wait for
+        return True
