@@ -99,6 +99,12 @@ class Chart:
     opened: bool = True
 
     @property
+    def heading(self) -> str:
+        """What stands above small multiples, whose panels are titled by system; empty for lines."""
+        measure = self.panels[0].measure
+        return {"whiskers": self.title, "histogram": f"{measure.title} ({measure.better})"}.get(self.kind, "")
+
+    @property
     def alternative(self) -> str:
         """The alternative text of the figure, for screen readers."""
         kind = {"lines": "Line chart", "histogram": "Histograms", "whiskers": "Points with intervals"}[self.kind]

@@ -336,6 +336,17 @@ def test_every_point_says_what_it_is_with_n_and_interval(whole, page):
     assert min(abs(x - point[0]) + abs(y - point[1]) for x, y in markers) < 0.01
 
 
+def test_small_multiples_say_what_they_show(whole):
+    sections = charts(whole[1])
+    differences, histogram = sections["difference"][0], sections["distribution"][0]
+    drawings = draw([differences, histogram])
+    assert ">BLEU by source length: difference from a<" in drawings[differences.name].svg
+    assert f">Sentences (sources of 0 to 4 words, n={whole[1]['bins'][0]['n']})<" in drawings[histogram.name].svg
+    for chart in (differences, histogram):
+        for panel in chart.panels:
+            assert f">{panel.title}<" in drawings[chart.name].svg
+
+
 def test_the_smallest_p_of_a_test_is_a_bound():
     assert show_p(2 / 10_001, 2 / 10_001, floor("paired_bootstrap", 10_000)) == "≤ 0.0002"
     assert show_p(1 / 10_001, 3 / 10_001, floor("approximate_randomisation", 10_000)) == "≤ 0.0003"

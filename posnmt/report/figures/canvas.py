@@ -53,6 +53,8 @@ LEGEND_FONT, TICK_FONT = 7.5, 7
 LETTER = 0.62
 # In the legend: letters per line, and, in points, the width of a letter and of the handle and spacing of an entry.
 LEGEND_LETTERS, LEGEND_LETTER, LEGEND_HANDLE = 46, 4.4, 35
+# The width of a letter of a title, in points.
+TITLE_LETTER = 4.5
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,8 @@ def figure_of(chart: Chart, entries: Sequence[str]) -> tuple[Figure, list[Axes]]
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    legend = legend_shape(entries)[0] * LEGEND_ROW + 0.06 if entries else 0
+    above = TITLE if chart.heading else 0
+    legend = above + (legend_shape(entries)[0] * LEGEND_ROW + 0.06 if entries else 0)
     columns, plot, width = columns_of(chart), PLOT if chart.kind == "lines" else SMALL, panel_width(chart)
     rows = -(-len(chart.panels) // columns)
     height = legend + rows * (TITLE + plot) + FOOT + COUNTS * counted(chart) + (rows - 1) * BELOW
@@ -138,6 +141,9 @@ def figure_of(chart: Chart, entries: Sequence[str]) -> tuple[Figure, list[Axes]]
         left = LEFT + column * (width + GAP)
         place = (left / WIDTH, bottom / height, width / WIDTH, plot / height)
         axes.append(figure.add_axes(place, facecolor=COLOURS["surface"]))
+    if chart.heading:
+        heading = shortened(chart.heading, WIDTH - RIGHT)
+        figure.text(0.05 / WIDTH, 1 - 0.03 / height, heading, ha="left", va="top", color=COLOURS["ink"], fontsize=8)
     middle = (LEFT + WIDTH - RIGHT) / 2
     figure.text(
         middle / WIDTH, 0.05 / height, chart.axis, ha="center", va="bottom", color=COLOURS["muted"], fontsize=7.5
@@ -153,8 +159,14 @@ def lowest(chart: Chart, panel: int) -> bool:
 def quiet(axes: Axes, chart: Chart, panel: int) -> None:
     """Style the axes of a panel: title on the left, faint horizontal grid, no frame."""
     start = (0.05 - LEFT) / panel_width(chart) if columns_of(chart) == 1 else 0
+    title = chart.panels[panel].heading
     axes.set_title(
-        shortened(chart.panels[panel].heading, chart), loc="left", x=start, fontsize=8, color=COLOURS["ink"], pad=4
+        title if chart.kind == "lines" else shortened(title, panel_width(chart)),
+        loc="left",
+        x=start,
+        fontsize=8,
+        color=COLOURS["ink"],
+        pad=4,
     )
     axes.tick_params(colors=COLOURS["muted"], labelsize=TICK_FONT, length=0)
     axes.grid(axis="y", color=COLOURS["grid"], linewidth=0.6, zorder=1)
@@ -166,10 +178,10 @@ def quiet(axes: Axes, chart: Chart, panel: int) -> None:
         axes.tick_params(labelleft=False)
 
 
-def shortened(text: str, chart: Chart) -> str:
-    """A panel's title that fits above it."""
-    fitting = int(panel_width(chart) / (LEGEND_LETTER * POINT))
-    if chart.kind == "lines" or letters(text) <= fitting:
+def shortened(text: str, width: float) -> str:
+    """A title that fits into a width in inches."""
+    fitting = int(width / (TITLE_LETTER * POINT))
+    if letters(text) <= fitting:
         return text
     kept = text
     while letters(kept) >= fitting:
@@ -210,15 +222,16 @@ def letters(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
-def add_legend(figure: Figure, handles: Sequence[Any], entries: Sequence[str]) -> None:
-    """Add the legend above the plots."""
+def add_legend(figure: Figure, chart: Chart, handles: Sequence[Any], entries: Sequence[str]) -> None:
+    """Add the legend above the plots, below the heading, if any."""
     if not entries:
         return
+    top = 1 - (TITLE if chart.heading else 0) / figure.get_size_inches()[1]
     # matplotlib leaves out labels that start with "_", so the texts are set afterwards.
     legend = figure.legend(
         handles, list(map(str, range(len(entries)))), loc="upper left", ncols=legend_shape(entries)[1], frameon=False,
         fontsize=LEGEND_FONT, borderaxespad=0, borderpad=0.3, handlelength=2.6, columnspacing=1.2, labelspacing=0.3,
-        bbox_to_anchor=(0, 1),
+        bbox_to_anchor=(0, top),
     )  # fmt: skip
     for text, words in zip(legend.get_texts(), entries, strict=True):
         text.set_text(wrapped(words))

@@ -31,6 +31,6 @@ def draw_histogram(chart: Chart) -> Drawing:
             canvas.quiet(axes, chart, number)
             if not canvas.lowest(chart, number):
                 axes.tick_params(labelbottom=False)
-        canvas.add_legend(figure, handles[:1], entries)
+        canvas.add_legend(figure, chart, handles[:1], entries)
         centres = [first + chart.width / 2 for first in firsts]
         return canvas.save(figure, canvas.points_of(chart, all_axes, centres))

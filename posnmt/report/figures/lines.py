@@ -39,7 +39,7 @@ def draw_lines(chart: Chart) -> Drawing:
                     _draw_band(axes, places, curve)
             label(axes, chart, number, places)
         handles = [*all_axes[0].get_lines()[: len(curves)], *shades.values()]
-        canvas.add_legend(figure, handles, entries)
+        canvas.add_legend(figure, chart, handles, entries)
         return canvas.save(figure, canvas.points_of(chart, all_axes, places))
 
 

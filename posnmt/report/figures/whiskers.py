@@ -34,5 +34,5 @@ def draw_whiskers(chart: Chart) -> Drawing:
             axes.axvline(0.5, color=COLOURS["grid"], linewidth=0.8, zorder=1)
             axes.set_ylim(low - margin, high + margin)
             axes.locator_params(axis="y", nbins=5)
-        canvas.add_legend(figure, list(shades.values()), entries)
+        canvas.add_legend(figure, chart, list(shades.values()), entries)
         return canvas.save(figure, canvas.points_of(chart, all_axes, places))
