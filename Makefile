@@ -55,7 +55,7 @@ test-slurm: $(READY)
 
 # Small faults put into a copy of the package one at a time: some test must notice each. About an hour.
 mutants: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants/run.py
+	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants/mutants.py
 
 # Speed of every system against the sinusoidal one, as ratios in one run; on an idle machine.
 bench: $(READY)

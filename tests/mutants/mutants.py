@@ -1,6 +1,6 @@
 """Put the faults of `mutants.yaml` into a copy of the package one at a time, and see that the named tests notice each.
 
-    python tests/mutants/run.py [WORD ...]
+    python tests/mutants/mutants.py [WORD ...]
 
 With words, only faults whose sentence or file holds one of them. Ends with status 1 where a fault lives.
 """
@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +34,8 @@ def main(words: list[str]) -> int:
             copy_of = shutil.copytree if whole.is_dir() else shutil.copy
             copy_of(whole, copy / name)
         mutants = list(chosen(groups, words))
-        misplaced = [each for each in mutants if (copy / each["file"]).read_text("utf-8").count(each["find"]) != 1]
-        if misplaced:
-            places = "\n".join(f"{each['file']}: {each['find']!r}" for each in misplaced)
-            sys.exit(f"these do not stand once in their files; move the faults:\n{places}")
+        if missing := misplaced(mutants, copy):
+            sys.exit("these do not stand once in their files; move the faults:\n" + "\n".join(missing))
         if fails(copy, sorted({name for each in mutants for name in each["tests"].split()})):
             sys.exit("these tests fail without any fault")
         for mutant in mutants:
@@ -45,6 +43,16 @@ def main(words: list[str]) -> int:
             print(f"{'killed' if killed else 'ALIVE '}  {mutant['fault']}  ({mutant['file']})", flush=True)
             alive += [] if killed else [mutant]
     return 1 if alive else 0
+
+
+def misplaced(mutants: Iterable[dict[str, str]], root: Path) -> list[str]:
+    """The faults whose text does not stand once in their file, and those with tests that do not exist."""
+    return [
+        f"{each['fault']}: {each['file']}: {each['find']!r}, {each['tests']}"
+        for each in mutants
+        if (root / each["file"]).read_text("utf-8").count(each["find"]) != 1
+        or not all((root / "tests" / name).exists() for name in each["tests"].split())
+    ]
 
 
 def chosen(groups: dict[str, list[dict[str, str]]], words: list[str]) -> Iterator[dict[str, str]]:

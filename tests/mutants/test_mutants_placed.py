@@ -1,0 +1,17 @@
+"""The faults of mutants.yaml stand in the code, once each: code that moves takes its faults with it."""
+
+from __future__ import annotations
+
+import yaml
+
+from mutants import ROOT, chosen, misplaced
+
+
+def test_every_fault_has_its_place_and_its_tests():
+    listed = (ROOT / "tests" / "mutants" / "mutants.yaml").read_text(encoding="utf-8")
+    assert misplaced(chosen(yaml.safe_load(listed), []), ROOT) == []
+
+
+def test_a_fault_out_of_place_is_named():
+    mutant = {"fault": "gone", "file": "posnmt/errors.py", "find": "no such text", "put": "", "tests": "test_errors.py"}
+    assert misplaced([mutant], ROOT) == ["gone: posnmt/errors.py: 'no such text', test_errors.py"]
