@@ -203,7 +203,7 @@ class WatchedWhole(Whole):
     seeds: ClassVar[list[tuple[int, ...]]] = []
 
     def add(self, batch, scale, seed, last):
-        self.seeds.append(seed)
+        self.seeds.extend([seed] if seed[1] else [])  # step 0 tries the largest batch
         sums = super().add(batch, scale, seed, last)
         parameters = self.shared_loss.module.parameters()
         self.entries.add(entries(parameter.grad for parameter in parameters if parameter.grad is not None))

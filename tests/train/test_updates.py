@@ -152,7 +152,7 @@ def test_dropout_differs_from_step_to_step(path, tmp_path, monkeypatch):
     seeds, add = [], InParts.add
 
     def spied(self, batch, scale, seed, last):
-        seeds.append(seed)
+        seeds.extend([seed] if seed[1] else [])  # step 0 tries the largest batch
         return add(self, batch, scale, seed, last)
 
     monkeypatch.setattr(InParts, "add", spied)
