@@ -120,3 +120,29 @@ def test_a_wrong_command_is_seen(command, what):
 def test_a_wrong_option_in_a_sentence_is_seen():
     assert fault(["analyse", "--swaped", "NAME:SHARE=FILE"], whole=False) == "analyse has no --swaped"
     assert fault(["analyse", "--swapped", "NAME:SHARE=FILE"], whole=False) is None
+
+
+FOREIGN = {"--gpus", "--state", "--help"}
+"""Options of other programs (COMET, the cluster for the tests), and click's own."""
+
+
+def options(command: click.Command = main) -> set[str]:
+    """The options of a command and of all below it."""
+    own = {name for each in command.params for name in [*each.opts, *each.secondary_opts]}
+    below = command.commands.values() if isinstance(command, click.Group) else ()
+    return own.union(*(options(each) for each in below))
+
+
+def unknown_options(text: str) -> list[str]:
+    """The options that sentences name between backticks, alone, and that no command has."""
+    named = re.findall(r"`(--[a-z][a-z-]*)", prose(text))
+    return sorted({each for each in named if each not in options() | FOREIGN})
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "benchmarks" not in page.parts], ids=name)
+def test_options_in_sentences_exist(page):
+    assert not unknown_options(read(page))
+
+
+def test_an_unknown_option_is_seen():
+    assert unknown_options("`--corection holm`, `--correction holm`, `--beam`, `--gpus 0`") == ["--corection"]
