@@ -27,7 +27,7 @@ def to_latex(sheet: Sheet) -> str:
     if any(cell.published for cell in sheet.cells):
         sentences.append("In brackets: as published.")
     if sheet.unseen:
-        sentences.append("In italics: lengths that the system's training never saw.")
+        sentences.append("In italics: lengths that do not occur in the system's training.")
     sentences += sheet.legend
     sentences += [f"({letter}) {text}" for text, letter in sheet.notes.items()]
     return table(blocks, _text(" ".join(sentences)), sheet.name)
