@@ -47,11 +47,13 @@ def check_bleu(tokenizer: str) -> None:
 
 
 def try_largest_batch(updater: Updater, settings: Train) -> None:
-    """Compute the gradient of the largest batch, and throw it away.
+    """Compute the gradient of the largest batch, and throw it away; not with `train.compile`, which takes minutes.
 
     Raises:
         UserError: it does not fit the memory.
     """
+    if settings.compile:
+        return
     numbers, tokens = largest_batch(updater.plan)
     try:
         updater.rehearse(numbers)

@@ -15,7 +15,7 @@ from posnmt.data.prepare import prepare
 from posnmt.errors import UserError
 from posnmt.resolve import load
 from posnmt.train import loop
-from posnmt.train.checks import check_bleu, largest_batch
+from posnmt.train.checks import check_bleu, largest_batch, try_largest_batch
 from posnmt.train.loop import train
 from posnmt.train.update import Updater, batch_plan, training_pairs
 
@@ -84,6 +84,10 @@ def test_a_batch_that_is_too_large_ends_the_run(error, path, tmp_path, monkeypat
     fault = refused(load(path), tmp_path / "run")
     assert "the memory is too small for the largest batch" in fault
     assert "lower train.batch (now 300 tokens)" in fault
+
+
+def test_nothing_is_compiled_to_try_a_batch(path):
+    try_largest_batch(None, load(path, ["train.compile=true"]).train)  # an updater would be asked for its batches
 
 
 def test_an_error_that_is_not_of_memory_is_kept(path, tmp_path, monkeypatch):
