@@ -95,6 +95,12 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def folder_digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of all files in a folder and below, by their paths in it."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): sha256_of(path) for path in files}
+
+
 class Digests:
     """SHA-256 of files, computed once in this process for as long as a file's facts are the same.
 

@@ -10,7 +10,7 @@ from html import escape
 
 INK, MUTED, GRID, SHADE = "#1b1f24", "#57606a", "#dadee3", "#eceff2"
 SERIES = ("#0072b2", "#d55e00", "#008f68", "#b84f8f", "#b07d00", "#5c5c66")
-"""Told apart with any colour vision."""
+"""Distinguishable with any colour vision."""
 
 STROKES = ("", "7 3", "2 3", "9 3 2 3", "4 2", "1 2")
 """And on grey paper."""

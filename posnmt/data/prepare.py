@@ -28,11 +28,11 @@ from posnmt.config.yaml import expand
 from posnmt.data.corpus import BYTE_ORDER_MARK, Chunk, Findings, TextFile, corpus_files, read_chunks
 from posnmt.data.encode import REASONS, Account, EncodeChunk
 from posnmt.data.learn import Files, Report, all_files, learn, text_folder, with_progress
-from posnmt.data.store import FORMAT, Split, SplitWriter, Store, digests
+from posnmt.data.store import FORMAT, Split, SplitWriter, Store
 from posnmt.data.suspicions import signs
 from posnmt.data.text import TextPipeline, text_hash
 from posnmt.errors import UserError, existing_file, raise_all
-from posnmt.files import PARTIAL, Digests, commit_folder, locked
+from posnmt.files import PARTIAL, Digests, commit_folder, folder_digests, locked
 from posnmt.parallel.cores import cores
 from posnmt.parallel.processes import ordered_map
 
@@ -125,7 +125,7 @@ def _make(config: Config, inputs: Inputs, key: str, folder: Path, processes: int
         if _signatures(files) != inputs.signatures:
             raise UserError("an input file changed while it was being prepared", "data", "prepare again")
         text.save(building / "text")
-        manifest["files"] = digests(building)
+        manifest["files"] = folder_digests(building)
         content = json.dumps(manifest, ensure_ascii=False, indent=2) + "\n"
         (building / "manifest.json").write_text(content, encoding="utf-8", newline="\n")
         commit_folder(building, folder)

@@ -225,12 +225,6 @@ class Store:
         return self._splits[name]
 
 
-def digests(folder: Path) -> dict[str, str]:
-    """SHA-256 of all files in the folder of a new store, by their paths in it."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): sha256_of(path) for path in files}
-
-
 def _digest(path: Path) -> str | None:
     """SHA-256 of a file; None where it cannot be read."""
     try:

@@ -18,7 +18,7 @@ import posnmt
 from posnmt.config.schema import Decode
 from posnmt.data.text import TextPipeline
 from posnmt.errors import UserError
-from posnmt.files import PARTIAL, commit_folder, read_json, sha256_of, write_json
+from posnmt.files import PARTIAL, commit_folder, folder_digests, read_json, sha256_of, write_json
 from posnmt.run import Run
 
 MANIFEST = "posnmt.json"
@@ -110,9 +110,8 @@ def new_folder(place: Path) -> Iterator[Path]:
 
 def seal(folder: Path, manifest: Manifest) -> None:
     """Write the manifest of a complete folder, with the digests of its files."""
-    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    files = {path.relative_to(folder).as_posix(): sha256_of(path) for path in paths}
-    write_json(folder / MANIFEST, manifest.model_copy(update={"files": files}).model_dump(mode="json"))
+    sealed = manifest.model_copy(update={"files": folder_digests(folder)})
+    write_json(folder / MANIFEST, sealed.model_dump(mode="json"))
 
 
 def is_exported(folder: Path) -> bool:

@@ -46,36 +46,44 @@ def check_bleu(tokenizer: str) -> None:
         ) from None  # fmt: skip
 
 
-def try_largest_batch(updater: Updater, settings: Train) -> None:
+def try_largest_batch(updater: Updater, settings: Train, epoch: int = 0) -> str | None:
     """Compute the gradient of the largest batch, and throw it away; not with `train.compile`, which takes minutes.
+
+    Args:
+        epoch: the pass whose batches are looked at.
+
+    Returns:
+        What was tried; None if nothing was.
 
     Raises:
         UserError: it does not fit the memory.
     """
     if settings.compile:
-        return
-    numbers, tokens = largest_batch(updater.plan)
+        return None
+    numbers, tokens = largest_batch(updater.plan, epoch)
+    tried = f"{len(numbers):,} pairs, {tokens:,} padded tokens"
     try:
         updater.rehearse(numbers)
     except (MemoryError, RuntimeError) as error:
         if not _is_of_memory(error):
             raise
         raise UserError(
-            f"the memory is too small for the largest batch of {len(numbers):,} pairs, {tokens:,} padded tokens",
+            f"the memory is too small for the largest batch of {tried}",
             "train.batch",
             f"lower train.batch (now {settings.batch:,} {settings.batch_unit}) and raise train.accumulate, lower"
             " data.max_length, or choose a smaller model",
         ) from None
+    return tried
 
 
-def largest_batch(plan: BatchPlan) -> tuple[NDArray[np.int64], int]:
-    """The pairs of the batch of the first pass with the most padded tokens, and their number, end symbols included."""
+def largest_batch(plan: BatchPlan, epoch: int = 0) -> tuple[NDArray[np.int64], int]:
+    """The pairs of the batch of a pass with the most padded tokens, and their number, end symbols included."""
     sources, targets = plan.pairs.source_lengths, plan.pairs.target_lengths
 
     def padded(numbers: NDArray[np.int64]) -> int:
         return len(numbers) * (int(sources[numbers].max()) + int(targets[numbers].max()) + 2)
 
-    numbers = max(plan.epoch(0), key=padded)
+    numbers = max(plan.epoch(epoch), key=padded)
     return numbers, padded(numbers)
 
 
@@ -97,8 +105,9 @@ def check_all(config: Config, store: Store, display: Display) -> None:
     check_before(config, store)
     updater = Updater(config, store, make_fabric(config.train))
     try:
-        try_largest_batch(updater, config.train)
+        tried = try_largest_batch(updater, config.train)
     finally:
         updater.close()
-    numbers, tokens = largest_batch(updater.plan)
-    display.say(f"the largest batch fits: {len(numbers):,} pairs, {tokens:,} padded tokens")
+    display.say(
+        "the largest batch was not tried: train.compile" if tried is None else f"the largest batch fits: {tried}"
+    )

@@ -130,7 +130,7 @@ def _train(
             "warning: this processor has no bf16 instructions and emulates them; train.precision: auto is faster"
         )
     display.say(f"{size}, {place}" + (f", resuming after step {progress.step:,}" if resume else ""))
-    try_largest_batch(updater, config.train)
+    try_largest_batch(updater, config.train, progress.cursor.epoch)
     if not config.data.has_dev:
         display.say("there is no dev corpus to choose a checkpoint by, so the model is the last checkpoint")
     training = Training(fabric, config, run, store, updater, checkpoints, progress, display)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,8 @@ def test_parts_of_any_size_give_the_lines_of_the_whole(parts, size):
 @pytest.mark.skipif(os.name != "posix", reason="elsewhere select waits for sockets alone")
 def test_a_line_is_given_before_the_next_is_written():
     reading, writing = os.pipe()
+    late = threading.Timer(10, os.close, [writing])  # so that waiting for the next line fails, and does not hang
+    late.start()
     with open(reading, "rb") as stream:
         groups = arriving_lines(stream, FILE, findings(), 3)
         os.write(writing, b"one\nbegun ")
@@ -62,6 +65,7 @@ def test_a_line_is_given_before_the_next_is_written():
         os.write(writing, b"and ended\ntwo\nthree\nfour\nfive")
         assert next(groups) == ["begun and ended", "two", "three"]
         assert next(groups) == ["four"]
+        late.cancel()
         os.close(writing)
         assert list(groups) == [["five"]]
 

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import threading
 from functools import partial
 from pathlib import Path
 
@@ -99,11 +100,14 @@ def test_empty_lines_and_crlf_are_kept_and_said(trained):
 def test_a_pipe_has_each_translation_before_its_next_line(trained):
     command = [sys.executable, "-m", "posnmt", "translate", str(trained / "relative")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        late = threading.Timer(120, process.kill)  # so that waiting for the next line fails, and does not hang
+        late.start()
         answers = []
         for line in (b"lo dumo\n", b"\n", b"lo gubi\n"):
             process.stdin.write(line)
             process.stdin.flush()
             answers.append(process.stdout.readline())
+        late.cancel()
         assert process.communicate()[0] == b""
     together, _ = run("translate", trained / "relative", stdin=b"lo dumo\n\nlo gubi\n")
     assert b"".join(answers).decode() == together

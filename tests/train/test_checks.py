@@ -87,7 +87,8 @@ def test_a_batch_that_is_too_large_ends_the_run(error, path, tmp_path, monkeypat
 
 
 def test_nothing_is_compiled_to_try_a_batch(path):
-    try_largest_batch(None, load(path, ["train.compile=true"]).train)  # an updater would be asked for its batches
+    # an updater would be asked for its batches
+    assert try_largest_batch(None, load(path, ["train.compile=true"]).train) is None
 
 
 def test_an_error_that_is_not_of_memory_is_kept(path, tmp_path, monkeypatch):
@@ -103,7 +104,7 @@ def test_trying_a_batch_changes_nothing(path, tmp_path, monkeypatch):
     """The losses are those of a run that tried none; the gradient that is tried is that of an update."""
     config = load(path)
     tried = train(config, tmp_path / "tried")
-    monkeypatch.setattr(loop, "try_largest_batch", lambda updater, settings: None)
+    monkeypatch.setattr(loop, "try_largest_batch", lambda updater, settings, epoch: None)
     alone = train(config, tmp_path / "alone")
     assert_same(weights(tried.folder), weights(alone.folder))
 
