@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 from posnmt.data.corpus import Findings, TextFile, decode_block
 from posnmt.data.portions import portion
+from posnmt.data.unpack import LINE, too_long
 
 PAUSE = 0.05
 """Seconds without new text after which the lines that have arrived are given."""
@@ -25,12 +26,12 @@ def arriving_lines(
         size: the most lines of a group, by the number of lines that came before.
     """
     first = 1
-    for raws in _groups(stream, size):
+    for raws in _groups(stream, file, size):
         yield decode_block(raws, first, file, findings, True)
         first += len(raws)
 
 
-def _groups(stream: BinaryIO, size: Callable[[int], int]) -> Iterator[list[bytes]]:
+def _groups(stream: BinaryIO, file: TextFile, size: Callable[[int], int]) -> Iterator[list[bytes]]:
     """Groups of complete lines with their line ends; the last line may lack one."""
     done = 0
     lines: list[bytes] = []
@@ -44,6 +45,8 @@ def _groups(stream: BinaryIO, size: Callable[[int], int]) -> Iterator[list[bytes
             lines.append(b"".join([*begun, end, b"\n"]))
             begun = []
         begun.append(rest)
+        if sum(map(len, begun)) > LINE:
+            raise too_long(file.path, done + len(lines) + 1)
         if ended and any(begun):
             lines.append(b"".join(begun))
         while len(lines) >= size(done) or (lines and (ended or not _more_is_there(stream))):
