@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo docs test test-slow test-peers test-browser test-slurm mutants bench bench-peers lint format clean
+.PHONY: setup demo docs test test-slow test-peers test-browser test-slurm mutants bench bench-peers lint audit format clean
 
 setup: $(READY)
 
@@ -72,6 +72,12 @@ lint: $(READY)
 	$(BIN)/ruff check posnmt tests benchmarks docs notebooks
 	$(BIN)/codespell
 	$(BIN)/mypy
+
+# The pinned packages in PyPI's list of advisories. It needs the network, and fails where a package cannot be looked up.
+audit:
+	$(PYTHON) -m venv build/audit
+	build/audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit==2.10.1
+	build/audit/bin/python tests/audit/audit.py build/audit/bin/pip-audit constraints.txt
 
 format: $(READY)
 	$(BIN)/ruff format posnmt tests benchmarks docs notebooks

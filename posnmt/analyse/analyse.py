@@ -30,6 +30,7 @@ from posnmt.analyse.length import length_distribution, trained_lengths
 from posnmt.analyse.measure import DEFAULT_RESAMPLING, Resampling, measure
 from posnmt.analyse.positions import places, position_curves
 from posnmt.analyse.seeds import seed_groups, seed_results, systems_of
+from posnmt.analyse.seen import Watch, seen_in_store
 from posnmt.analyse.sentence_scores import Scores, faults_of, read_scores
 from posnmt.analyse.swap import Swapped
 from posnmt.analyse.units import choose_units, language_faults
@@ -57,7 +58,8 @@ class Settings:
         bin_width: width of the bins; default: 10, in characters 20, unless there are `bin_edges`.
         bin_edges: the first length of each bin but the first.
         max_trained_length, min_trained_length: longest and shortest source in training, in the unit.
-        trained_on: source text of the training, to count these lengths in.
+        trained_on: source text of the training, to count these lengths in, and test sentences that occur in it.
+        trained_store: folder of the store that a system was trained on, to count test sentences that occur in it.
         metrics: of `bleu`, `chrf`, `chrf++`, `ter`, `multi-bleu`.
         bleu_tokenizer: sacreBLEU's tokeniser for BLEU, and for BLEU by position; default: that of `target_language`, or
             of the script of the reference.
@@ -75,6 +77,7 @@ class Settings:
     max_trained_length: int | None = None
     min_trained_length: int | None = None
     trained_on: Path | None = None
+    trained_store: Path | None = None
     metrics: Sequence[str] = DEFAULT_METRICS
     bleu_tokenizer: str | None = None
     target_language: str | None = None
@@ -173,11 +176,21 @@ def analyse(
     count_source = length_unit(units.source, source_model)
     count_target = length_unit(units.target, target_model, "target")
     trained = TrainedLengths(settings.min_trained_length, settings.max_trained_length)
+    seen = None
     if settings.trained_on is not None:
         say("counting the lengths in the training text")
-        training_text = TextFile("trained on", settings.trained_on)
-        trained = _trained_lengths(training_text, count_source, findings)
+        training_text, watch = TextFile("trained on", settings.trained_on), Watch(texts[0].lines)
+        trained = _trained_lengths(training_text, count_source, findings, watch)
+        seen = watch.seen
         inputs.append(input_record(training_text, lines=findings.lines[training_text]))
+    if settings.trained_store is not None:
+        say("looking for the sentences in the training text")
+        seen = seen_in_store(
+            settings.trained_store, every[0].lines, [text.lines for text in every[1 : 1 + len(references)]]
+        )
+    doubts = [] if seen is None else seen.warnings
+    for sentence in doubts:
+        say(f"warning: {sentence}")
     inputs += [input_record(TextFile(role, path)) for role, path in models.items() if path is not None]
     if settings.bin_edges is not None:
         bins = bins_from_edges(settings.bin_edges)
@@ -218,6 +231,7 @@ def analyse(
         },
         "inputs": inputs,
         "training": None if trained == TrainedLengths() else asdict(trained),
+        "seen_in_training": None if seen is None else asdict(seen),
         "verdict": verdict(additive, systems, source_lengths, trained, units.source, resampling),
         "signatures": {
             **counted.signatures,
@@ -234,6 +248,7 @@ def analyse(
         ],
         "positions": _positions(counted, texts[2:], units.bleu_tokenizer),
         "warnings": [
+            *doubts,
             *units.warnings,
             *resampling.warnings(len(outputs)),
             *warnings_of(every, findings, None if ter_search is None else ter_search["band"], units.ter_characters),
@@ -247,9 +262,9 @@ def _model_file(model: Path | None, side: str) -> Path | None:
     return model / f"{side}.model" if model is not None and model.is_dir() else model
 
 
-def _trained_lengths(file: TextFile, count: CountLengths, findings: Findings) -> TrainedLengths:
+def _trained_lengths(file: TextFile, count: CountLengths, findings: Findings, watch: Watch) -> TrainedLengths:
     """The shortest and longest line of a training text, which is never held in memory as a whole."""
-    trained = trained_lengths(read_lines(file, findings), count)
+    trained = trained_lengths(watch.passing(read_lines(file, findings)), count)
     findings.raise_all()
     if trained == TrainedLengths():
         raise UserError("the training text has only empty lines", file.path, "give the source text of training")

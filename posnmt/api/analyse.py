@@ -24,7 +24,7 @@ Numbers = str | Path | Sequence[float]
 """A score for each sentence: the path of a file, or a list."""
 
 _TEXTS = ("trained_on",)
-_PATHS = ("subword_model", "target_subword_model")
+_PATHS = ("subword_model", "target_subword_model", "trained_store")
 _RESAMPLING = tuple(each.name for each in fields(Resampling))
 _SETTINGS = tuple(each.name for each in fields(Settings) if each.name != "resampling")
 

@@ -40,7 +40,7 @@ from posnmt.parallel.cores import cores
 @click.option(
     "--run",
     type=click.Path(path_type=Path),
-    help="count subwords with this run's model, and mark lengths unseen in its training",
+    help="count subwords with this run's model, mark lengths unseen in its training, and count sentences seen in it",
 )
 @click.option(
     "--unit",
@@ -161,10 +161,13 @@ def analyse(
     from posnmt.progress import Display
     from posnmt.report.write import place_faults, write
 
+    trained_store = None
     if run is not None:
+        from posnmt.analyse.seen import training_store
         from posnmt.run import Run
 
         opened = Run.open(run)
+        trained_store = training_store(opened)
         subword_model = subword_model or opened.folder / "text" / "source.model"
         target_subword_model = target_subword_model or opened.folder / "text" / "target.model"
         if max_trained_length is None and options["trained_on"] is None and unit in (None, "subwords"):
@@ -189,11 +192,16 @@ def analyse(
         target_subword_model=target_subword_model,
         bin_edges=edges,
         max_trained_length=max_trained_length,
+        trained_store=trained_store,
         resampling=Resampling(samples, seed, significance, correction),
         **options,
     )
     raise_all([*settings.faults(), *place_faults(out)])
     with Display() as display:
+        if run is not None and trained_store is None:
+            display.say(
+                f"note: the training text of {run} is not prepared here: test sentences are not looked for in it"
+            )
         analysis = measure(source, references, systems, settings, of_swapped, display.say, sentence_scores)
         display.say("drawing")
         write(analysis, out, wanted)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 from posnmt.corpora.download import require_space
+from posnmt.data.unpack import refuse_bomb, unpacking
 from posnmt.errors import UserError, nearest
 
 _DAMAGE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, gzip.BadGzipFile)
@@ -44,13 +45,17 @@ def extract(archive: Path, members: Mapping[str, Path], optional: bool = False) 
         The members that were extracted.
 
     Raises:
-        UserError: no archive or a damaged one, a missing member, several matches, a link, or too little disk space.
+        UserError: no archive or a damaged one, a missing member, several matches, a link, members that are
+            far larger than text in an archive of this size, or too little disk space.
     """
     extracted: dict[str, str] = {}
     names: list[str] = []
+    total = 0
     with _reported_damage(archive):
         for name, size, opener in _entries(archive):
             names.append(name)
+            total += size
+            refuse_bomb(total, archive)
             for wanted in (pattern for pattern in members if name == pattern or fnmatchcase(name, pattern)):
                 if wanted in extracted:
                     raise UserError(f"{wanted} is both {extracted[wanted]} and {name}", archive, "name one of them")
@@ -98,12 +103,12 @@ def unpacked(path: Path) -> Iterator[BinaryIO]:
     """A file opened for reading, decompressed if its first bytes are those of .gz, .xz or .bz2.
 
     Raises:
-        UserError: it is damaged.
+        UserError: it is damaged, or unpacks to far more than text does.
     """
     with path.open("rb") as file:
         start = file.read(5)
-    opens = next((opens for magic, opens in _MAGIC.items() if start.startswith(magic)), open)
-    with _reported_damage(path), opens(path, "rb") as stream:
+    opens = next((opens for magic, opens in _MAGIC.items() if start.startswith(magic)), None)
+    with _reported_damage(path), unpacking(opens(path, "rb"), path) if opens else path.open("rb") as stream:
         yield stream
 
 

@@ -84,7 +84,7 @@ class Downloads:
     ) -> None:
         self.cache, self.say, self.show = cache, say, show or _spoken(say)
         self.pauses, self.timeout = pauses, timeout
-        self._new: dict[str, Path] = {}
+        self._new: dict[str, tuple[Path, bool]] = {}  # URL → file, whether its checksum was given
 
     def place(self, url: str) -> Path:
         """The path of the file of a URL in the cache: the host, then the path of the URL."""
@@ -142,7 +142,8 @@ class Downloads:
         if partial.complete:
             return
         fixed = {"User-Agent": f"posnmt/{__version__}", "Accept-Encoding": "identity"}
-        with urlopen(Request(url, headers={**fixed, **partial.wanted()}), timeout=self.timeout) as answer:
+        request = Request(url, headers={**fixed, **partial.wanted()})  # noqa: S310  spec.py checks it
+        with urlopen(request, timeout=self.timeout) as answer:  # noqa: S310
             begun = partial.size
             start = partial.begin(answer.status, answer.headers)
             if begun:
@@ -164,7 +165,7 @@ class Downloads:
         """Compare a file with its expected checksum, or with that of its first fetch."""
         first = self._recorded().get(url)
         if first is None:
-            self._new[url] = path
+            self._new[url] = path, checksum is not None
         if checksum is not None:
             expected, whose, todo = checksum, "expected", "correct the checksum"
         elif first is not None:
@@ -188,9 +189,15 @@ class Downloads:
                     "bytes": path.stat().st_size,
                     "fetched": datetime.now(UTC).isoformat(timespec="seconds"),
                 }
-                for url, path in self._new.items()
+                for url, (path, _) in self._new.items()
             }
             write_json(self.cache / RECORD, entries | self._recorded())
+        for url, (_, checked) in self._new.items():
+            if not checked:
+                self.say(
+                    f"{url}: no checksum is known, so this first fetch is trusted: SHA-256 {entries[url]['sha256']};"
+                    f" {self.cache / RECORD} has it, and other content will be refused"
+                )
 
     def _recorded(self) -> dict[str, dict[str, Any]]:
         path = self.cache / RECORD

@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 from xml.etree import ElementTree
+from xml.parsers import expat
 
 from posnmt.corpora.archive import unpacked
 from posnmt.corpora.download import Say
+from posnmt.data.unpack import limited_lines
 from posnmt.errors import UserError
 
 _LANGUAGE = ("{http://www.w3.org/XML/1998/namespace}lang", "lang")
@@ -27,7 +29,7 @@ def write_text(files: Sequence[Path], out: Sequence[Path]) -> int:
     counts = []
     for file, written in zip(files, out, strict=True):
         with unpacked(file) as stream:
-            counts.append(_write_rows(([line.removesuffix(b"\n")] for line in stream), [written]))
+            counts.append(_write_rows(([line.removesuffix(b"\n")] for line in limited_lines(stream, file)), [written]))
     if counts[0] != counts[1]:
         counted = ", ".join(f"{file.name} has {count:,}" for file, count in zip(files, counts, strict=True))
         raise UserError(
@@ -52,7 +54,7 @@ def write_tsv(file: Path, columns: Sequence[int], out: Sequence[Path], say: Say)
 
         def rows() -> Iterator[list[bytes]]:
             nonlocal short
-            for line in stream:
+            for line in limited_lines(stream, file):
                 fields = line.removesuffix(b"\n").split(b"\t")
                 short += len(fields) <= max(columns)
                 yield [fields[column] if column < len(fields) else b"" for column in columns]
@@ -70,9 +72,11 @@ def write_tmx(file: Path, languages: Sequence[str], out: Sequence[Path], say: Sa
     blanks. TMX 1.4b; a regional code such as `de-DE` is treated as `de`.
 
     Raises:
-        UserError: not well-formed, or no unit has both languages.
+        UserError: not well-formed, entities that it declares itself, or no unit has both languages.
     """
     units = 0
+    with unpacked(file) as stream:
+        _refuse_entities(stream, file)
     with unpacked(file) as stream:
 
         def rows() -> Iterator[list[bytes]]:
@@ -91,17 +95,45 @@ def write_tmx(file: Path, languages: Sequence[str], out: Sequence[Path], say: Sa
     return lines
 
 
+def _refuse_entities(stream: BinaryIO, file: Path) -> None:
+    """Refuse declared entities, which can name other files or grow without end; TMX needs none.
+
+    They stand before the first element, where this reading ends.
+    """
+    parser = expat.ParserCreate()
+    begun = False
+
+    def element(*_: Any) -> None:
+        nonlocal begun
+        begun = True
+
+    def entity(name: str, *_: Any) -> None:
+        if not begun:
+            raise UserError(f"it declares an entity, {name}, which is not safe to read", file, "remove the declaration")
+
+    parser.StartElementHandler, parser.EntityDeclHandler = element, entity
+    try:
+        while not begun and (chunk := stream.read(1 << 16)):
+            parser.Parse(chunk)
+    except (expat.ExpatError, LookupError, ValueError) as error:  # encodings too
+        raise _malformed(error, file) from None
+
+
+def _malformed(error: Exception, file: Path) -> UserError:
+    return UserError(f"not well-formed XML: {error}", file, "remove it, and fetch it again")
+
+
 def _units(stream: BinaryIO, file: Path) -> Iterator[ElementTree.Element]:
     """The translation units as a stream; units that have been read are freed."""
     try:
         root = None
-        for event, element in ElementTree.iterparse(stream, events=("start", "end")):
+        for event, element in ElementTree.iterparse(stream, events=("start", "end")):  # noqa: S314  entities are refused
             root = element if root is None else root
             if event == "end" and element.tag == "tu":
                 yield element
                 root.clear()
-    except ElementTree.ParseError as error:
-        raise UserError(f"not well-formed XML: {error}", file, "remove it, and fetch it again") from None
+    except (ElementTree.ParseError, LookupError, ValueError) as error:
+        raise _malformed(error, file) from None
 
 
 def _language(part: ElementTree.Element) -> str:

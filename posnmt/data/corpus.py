@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from posnmt.config.schema import Corpus
 from posnmt.config.yaml import expand
+from posnmt.data.unpack import limited_lines, unpacking
 from posnmt.errors import UserError, existing_file, raise_all
 
 # kind of fault -> message, advice
@@ -141,9 +142,10 @@ def open_text(file: TextFile) -> BinaryIO:
     path = existing_file(file.path, file.role)
     openers: dict[str, Callable[..., Any]] = {"": open, ".gz": gzip.open, ".xz": lzma.open}
     try:
-        return openers[file.compression](path, "rb")
+        stream: BinaryIO = openers[file.compression](path, "rb")
     except OSError as error:
         raise UserError(f"{file.role} cannot be opened: {error.strerror}", path, "check its permissions") from None
+    return unpacking(stream, path) if file.compression else stream
 
 
 def decode_lines(
@@ -220,9 +222,12 @@ def _raw_lines(file: TextFile, findings: Findings) -> Iterator[bytes]:
     number = 0
     with stream:
         try:
-            for line in stream:
+            for line in limited_lines(stream, file.path):
                 number += 1
                 yield line
+        except UserError as fault:
+            findings.unreadable(file, fault)
+            return
         except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
             kind = f"is a damaged {file.compression} file" if file.compression else "cannot be read"
             what, where = f"{file.role} {kind}: {error}", f"{file.path}:{number + 1}"

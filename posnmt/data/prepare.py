@@ -197,6 +197,11 @@ def _signatures(files: Files) -> list[tuple[int, int]]:
     return [(state.st_size, state.st_mtime_ns) for state in states]
 
 
+def store_folder(config: Config, key: str) -> Path:
+    """The folder of the store with a key, whether it exists or not."""
+    return _store_root(config, None) / key[:16]
+
+
 def _store_root(config: Config, out: Path | None) -> Path:
     """The folder of stores."""
     if out is not None:

@@ -80,10 +80,43 @@ def overlap(some: Split, many: Split) -> int:
 
 def fingerprints(split: Split) -> NDArray[np.uint64]:
     """A 64-bit hash of the subwords of each pair, [N]."""
-    parts = [
-        _hashes(*source) * np.uint64(0x9E3779B97F4A7C15) + _hashes(*target) for source, target in split.record_batches()
-    ]
-    return np.concatenate(parts)
+    return np.concatenate([_paired(_hashes(*source), _hashes(*target)) for source, target in split.record_batches()])
+
+
+def contained(
+    split: Split, sources: Sequence[Sequence[int]], references: Sequence[Sequence[Sequence[int]]]
+) -> tuple[int, int]:
+    """How many sources, and how many of them with one of their references, are in a split as the same subwords.
+
+    Args:
+        sources: the subwords of each source, which is not empty.
+        references: the subwords of each translation, for each reference; one that is empty is in no split.
+    """
+    wanted = _hashes_of(sources)
+    pairs = [_paired(wanted, _hashes_of(each)) for each in references]
+    has_source, has_pair = np.zeros(len(sources), bool), np.zeros(len(sources), bool)
+    for source, target in split.record_batches():
+        hashes = _hashes(*source)
+        has_source |= np.isin(wanted, hashes)
+        paired = _paired(hashes, _hashes(*target))
+        for each in pairs:
+            has_pair |= np.isin(each, paired)
+    return int(has_source.sum()), int(has_pair.sum())
+
+
+def _paired(sources: NDArray[np.uint64], targets: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A hash of each pair, of the hashes of its sides."""
+    return sources * np.uint64(0x9E3779B97F4A7C15) + targets
+
+
+def _hashes_of(rows: Sequence[Sequence[int]]) -> NDArray[np.uint64]:
+    """`_hashes` of lists; 0 for an empty one."""
+    hashes = np.zeros(len(rows), np.uint64)
+    filled = [number for number, row in enumerate(rows) if len(row)]
+    if filled:
+        starts = np.cumsum([0, *(len(rows[number]) for number in filled)])
+        hashes[filled] = _hashes(np.concatenate([np.asarray(rows[n], np.int32) for n in filled]), starts)
+    return hashes
 
 
 def _hashes(ids: NDArray[np.int32], starts: NDArray[np.int64]) -> NDArray[np.uint64]:

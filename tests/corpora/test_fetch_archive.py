@@ -9,6 +9,7 @@ import pytest
 
 from fetch_server import tar, zipped
 from posnmt.corpora.archive import extract, is_archive, unpacked
+from posnmt.data import unpack
 from posnmt.errors import UserError
 
 TEXTS = {"x/a.de": b"eins\nzwei\n" * 5000, "x/a.en": b"one\ntwo\n" * 5000, "README": b"read me\n"}
@@ -98,4 +99,21 @@ def test_compression_shows_in_the_bytes(tmp_path, pack):
 def test_a_compressed_file_that_is_cut_off(tmp_path, pack):
     (tmp_path / "a").write_bytes(pack(TEXTS["x/a.de"])[:-9])
     with pytest.raises(UserError, match="the file is damaged"), unpacked(tmp_path / "a") as stream:
+        stream.read()
+
+
+@pytest.mark.parametrize("make", [lambda path, texts: tar(path, "w:xz", texts), zipped], ids=["tar.xz", "zip"])
+def test_members_far_larger_than_text(tmp_path, monkeypatch, make):
+    monkeypatch.setattr(unpack, "FREE", 100_000)
+    archive = make(tmp_path / "a", {"small.de": b"a\n", "b.de": bytes(2_000_000)})
+    with pytest.raises(UserError, match=r"unpacks to more than 100,000 bytes and 200 times.*unpack it yourself"):
+        extract(archive, {"b.de": tmp_path / "1"})
+    assert not (tmp_path / "1").exists()
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bz2.compress])
+def test_a_compressed_file_far_larger_than_text(tmp_path, monkeypatch, pack):
+    monkeypatch.setattr(unpack, "FREE", 100_000)
+    (tmp_path / "a").write_bytes(pack(bytes(2_000_000)))
+    with pytest.raises(UserError, match="unpacks to more than 100,000 bytes"), unpacked(tmp_path / "a") as stream:
         stream.read()

@@ -44,7 +44,7 @@ def wait_for(condition):
         time.sleep(0.02)
 
 
-def test_a_file_is_fetched_once_and_recorded(server, downloads, tmp_path):
+def test_a_file_is_fetched_once_and_recorded(server, downloads, tmp_path, messages):
     url = server.serve("/a/x.bin", DATA)
     path = downloads.get(url)
     assert path.read_bytes() == DATA
@@ -54,7 +54,15 @@ def test_a_file_is_fetched_once_and_recorded(server, downloads, tmp_path):
     downloads.record()
     record = json.loads((tmp_path / RECORD).read_text())[url]
     assert (record["sha256"], record["bytes"]) == (hashlib.sha256(DATA).hexdigest(), len(DATA))
+    said = f"{url}: no checksum is known, so this first fetch is trusted: SHA-256 {record['sha256']}; "
+    assert [line for line in messages if line.startswith(said)]
     assert not partial(path).exists()
+
+
+def test_a_file_with_a_known_checksum_is_not_trusted_blindly(server, downloads, messages):
+    downloads.get(server.serve("/a/x.bin", DATA), Checksum("sha256", hashlib.sha256(DATA).hexdigest()))
+    downloads.record()
+    assert not [line for line in messages if "trusted" in line]
 
 
 def test_a_connection_that_breaks_goes_on_where_it_stopped(server, downloads, messages):

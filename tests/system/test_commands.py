@@ -266,7 +266,7 @@ def test_analyse_with_a_run_counts_its_subwords(trained, tmp_path):
         "--output",
         f"copy={source}",
     ]
-    out, _ = process(
+    out, err = process(
         "analyse", *arguments, "--run", trained / "relative", "--bin-width", 5, "--out", tmp_path / "report"
     )
     assert out == f"{tmp_path / 'report' / 'report.html'}\n"
@@ -274,6 +274,8 @@ def test_analyse_with_a_run_counts_its_subwords(trained, tmp_path):
     assert results["settings"]["unit"] == "subwords"
     record = json.loads((trained / "relative" / "record.json").read_text())
     assert results["training"]["longest"] == record["training_lengths"]["source"]["longest"]
+    assert results["seen_in_training"] == {"sentences": 20, "sources": 20, "pairs": 20}, "it was trained on dev"
+    assert "warning: 20 of 20 test sentences are in the training text" in err
 
 
 def test_the_schema_is_printed():
