@@ -18,11 +18,12 @@ from posnmt.api.lines import checked_lines
 from posnmt.api.values import AttentionMap, Attentions, DistanceBias, Encoding, Floats, Hypothesis
 from posnmt.config.schema import Decode
 from posnmt.config.yaml import faults
+from posnmt.data.portions import portions
 from posnmt.data.subword import BOS, EOS
 from posnmt.errors import UserError, raise_all, refuse_unknown
 from posnmt.run import Run
 from posnmt.translate.attention import Recorded, offset_bias
-from posnmt.translate.translator import Translation, Translator, windows
+from posnmt.translate.translator import Translation, Translator
 
 CHECKPOINTS = ("model", "best", "average", "last")
 """The names of a run's checkpoints."""
@@ -230,14 +231,14 @@ class TrainedModel:
         return DistanceBias(np.arange(1 - length, length), _array(bias))
 
     def _search(self, lines: Iterable[str], nbest: int, options: dict[str, Any], scored: bool) -> Iterator[Translation]:
-        """Translations, window by window as on the command line."""
+        """Translations, portion by portion as on the command line."""
         decode = _with_options(self._decode, options)
         if not 1 <= nbest <= decode.beam:
             raise UserError(f"from 1 to {decode.beam} translations, the beam, can be returned; got {nbest}", "nbest")
         first = 1
-        for window in windows(iter(checked_lines(lines, "lines"))):
-            yield from self._searching.translate(window, decode, nbest, first, "lines", scored)
-            first += len(window)
+        for group in portions(iter(checked_lines(lines, "lines"))):
+            yield from self._searching.translate(group, decode, nbest, first, "lines", scored)
+            first += len(group)
 
     def _translator(self, precision: str, cuda_graphs: bool = False) -> Translator:
         return Translator.load(

@@ -209,7 +209,10 @@ def train(
     help="text, one sentence a line (plain, .gz, .xz); default: standard input",
 )
 @click.option("--output", type=click.Path(path_type=Path), help="a new file; default: standard output")
-@click.option("--force", is_flag=True, help="replace an existing --output")
+@click.option(
+    "--force", is_flag=True, help="replace an existing --output, and begin again what --resume would go on with"
+)
+@click.option("--resume", is_flag=True, help="go on with an --output that was begun, with the same settings")
 @click.option(
     "--beam", type=click.IntRange(min=1), help="hypotheses kept; 1 is greedy search; default: the run's config"
 )
@@ -256,6 +259,7 @@ def translate(
     source: Path | None,
     output: Path | None,
     force: bool,
+    resume: bool,
     nbest: int,
     form: str,
     checkpoint: str,
@@ -266,25 +270,27 @@ def translate(
     """Translate text line by line, in order. Several RUNS are an ensemble; or one folder that `posnmt export` made.
 
     An empty line gives an empty line. With --nbest N in text format, each translation is a line `number TAB score TAB
-    text`. Lines may have any length; outputs that reach the output limit are counted and reported.
+    text`. Lines may have any length; outputs that reach the output limit or repeat themselves are reported.
+    A translation into a file that was interrupted or killed goes on with --resume.
 
     \b
     Example: posnmt translate runs/multi30k --input test.en --output test.de --beam 4
     """
     with loading():
         from posnmt.deploy.folder import choose_engine
-        from posnmt.translate.command import refuse_output, translate_file
+        from posnmt.translate.command import translate_file
+        from posnmt.translate.output import refuse_output
 
-    refuse_output(output, [source], force)
+    refuse_output(output, [source], force, resume)
     chosen = {key: value for key, value in search.items() if value is not None}
     engine = choose_engine(engine, runs, chosen.get("precision"))
     if engine == "torch":
-        translate_file(runs, source, output, nbest, form, checkpoint, chosen, interpolate)
+        translate_file(runs, source, output, nbest, form, checkpoint, chosen, interpolate, resume)
         return
     with loading():
         from posnmt.deploy.command import translate_elsewhere
 
-    translate_elsewhere(engine, runs, source, output, nbest, form, checkpoint, chosen, interpolate)
+    translate_elsewhere(engine, runs, source, output, nbest, form, checkpoint, chosen, interpolate, resume)
 
 
 @main.command(context_settings=COMMAND)

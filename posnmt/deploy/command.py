@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,13 @@ from posnmt.config.schema import Decode
 from posnmt.data.text import TextPipeline
 from posnmt.deploy.card import card
 from posnmt.deploy.ctranslate2 import package, write
-from posnmt.deploy.folder import Manifest, describe, is_exported, new_folder, open_folder, seal
+from posnmt.deploy.folder import MANIFEST, Manifest, describe, is_exported, new_folder, open_folder, seal
 from posnmt.deploy.verify import verify
 from posnmt.errors import UserError
-from posnmt.files import write_text
+from posnmt.files import sha256_of, write_text
 from posnmt.model.base import TranslationModel
 from posnmt.run import Run
-from posnmt.translate.command import Engine, Work, translate_lines
+from posnmt.translate.command import Engine, Work, fingerprint, translate_lines
 from posnmt.translate.engines.ctranslate2 import CTranslate2Engine
 from posnmt.translate.translator import Translator, trained_model
 
@@ -90,6 +91,7 @@ def translate_elsewhere(
     checkpoint: str,
     search: dict[str, Any],
     interpolate: float | None = None,
+    resume: bool = False,
 ) -> Work:
     """Translate by CTranslate2, with an exported model, or with a run that is converted for this call.
 
@@ -116,6 +118,7 @@ def translate_elsewhere(
     load: Callable[[], Engine]
     if is_exported(folder):
         decode, load = _exported(folder, checkpoint, precision, interpolate)
+        identify = partial(sha256_of, folder / MANIFEST)
     else:
         run = Run.open(folder)
         decode = run.config.decode
@@ -129,9 +132,13 @@ def translate_elsewhere(
                 print(f"note: translated by PyTorch: {error.line()}", file=sys.stderr)
                 return Translator.load([run], checkpoint, interpolate)
 
-    return translate_lines(
-        load, Decode.model_validate({**decode.model_dump(), **settings}), source, output, nbest, form
-    )
+        identify = partial(fingerprint, run, checkpoint)
+
+    def model() -> dict[str, Any]:
+        return {"models": [identify()], "interpolate": interpolate, "products": precision}
+
+    decode = Decode.model_validate({**decode.model_dump(), **settings})
+    return translate_lines(load, model, decode, source, output, nbest, form, resume)
 
 
 def _exported(

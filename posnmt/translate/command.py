@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, Protocol
 
+import posnmt
 from posnmt.config.schema import Decode
 from posnmt.data.arriving import arriving_lines
-from posnmt.data.corpus import Findings, TextFile, read_lines
+from posnmt.data.corpus import Findings, TextFile, open_text, read_lines
+from posnmt.data.portions import portions
 from posnmt.data.text import TextPipeline
 from posnmt.errors import UserError
-from posnmt.files import replacing
+from posnmt.files import sha256_of
 from posnmt.progress import Display
 from posnmt.run import Run
-from posnmt.translate.translator import WINDOW, Translation, Translator, windows
+from posnmt.translate.output import Output, PartialOutput, Record, is_stream, opened
+from posnmt.translate.repetition import REPEATS
+from posnmt.translate.translator import Translation, Translator
+
+SPEED_ALONE = {"batch", "cuda_graphs"}
+"""Settings of search that may change where a translation is resumed: they change scores by rounding alone."""
+
+DIGITS = 16
+"""Of digests, in a record."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +52,7 @@ class Work:
 class Engine(Protocol):
     """What translates text: `Translator`, or another program behind the same methods."""
 
+    name: str
     text: TextPipeline
 
     @property
@@ -60,25 +73,6 @@ class Engine(Protocol):
         ...
 
 
-def refuse_output(output: Path | None, inputs: Sequence[Path | None], force: bool) -> None:
-    """Refuse to write over a file.
-
-    Args:
-        output: where translations go; a pipe or a device is written to.
-        inputs: files that are read; `output` is none of them, with `force` either.
-        force: whether another file may be replaced.
-
-    Raises:
-        UserError: the output exists.
-    """
-    if output is None or not output.is_file():
-        return
-    if any(each is not None and each.exists() and output.samefile(each) for each in inputs):
-        raise UserError("the output would replace the input", output, "choose another --output")
-    if not force:
-        raise UserError("the output exists and is not overwritten", output, "choose another --output, or add --force")
-
-
 def translate_file(
     folders: Sequence[Path],
     source: Path | None,
@@ -88,8 +82,9 @@ def translate_file(
     checkpoint: str,
     search: dict[str, Any],
     interpolate: float | None = None,
+    resume: bool = False,
 ) -> Work:
-    """Translate a file or standard input, window by window.
+    """Translate a file or standard input, portion by portion.
 
     Args:
         folders: one run, or the runs of an ensemble.
@@ -99,6 +94,7 @@ def translate_file(
         checkpoint: see `Run.weights`.
         search: settings of `decode` that override the run's.
         interpolate: divisor of positions; see `Scheme.interpolate`.
+        resume: go on with an output that was begun; see `posnmt.translate.output.opened`.
 
     Raises:
         UserError: see `translate_lines`, and no run folder.
@@ -111,23 +107,41 @@ def translate_file(
             runs, checkpoint, interpolate, precision=decode.precision, cuda_graphs=decode.cuda_graphs
         )
 
-    return translate_lines(load, decode, source, output, nbest, form)
+    def model() -> dict[str, Any]:
+        return {"models": [fingerprint(run, checkpoint) for run in runs], "interpolate": interpolate}
+
+    return translate_lines(load, model, decode, source, output, nbest, form, resume)
+
+
+def fingerprint(run: Run, checkpoint: str) -> str:
+    """A hash that is equal for runs that translate alike: of the weights, what they are of, and the text pipeline."""
+    model = json.dumps(run.config.model.model_dump(mode="json"), sort_keys=True)
+    parts = (sha256_of(run.weights(checkpoint)), model, run.text_hash())
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:DIGITS]
 
 
 def translate_lines(
-    load: Callable[[], Engine], decode: Decode, source: Path | None, output: Path | None, nbest: int, form: str
+    load: Callable[[], Engine],
+    model: Callable[[], dict[str, Any]],
+    decode: Decode,
+    source: Path | None,
+    output: Path | None,
+    nbest: int,
+    form: str,
+    resume: bool = False,
 ) -> Work:
-    """Translate a file or standard input with an engine, window by window.
+    """Translate a file or standard input with an engine, portion by portion.
 
     Args:
         load: gives the engine; called when the text has been checked.
+        model: what identifies the engine's model, as JSON has it; called where an output may be resumed.
         decode: settings of search.
 
     The other arguments are those of `translate_file`.
 
     Raises:
-        UserError: faulty text (a file is checked completely before anything is translated), nbest above the beam, or a
-            line too long for a finite position table.
+        UserError: faulty text (a file is checked completely before anything is translated), nbest above the beam, a
+            line too long for a finite position table, or an output that cannot be written or resumed.
     """
     if nbest > decode.beam:
         raise UserError(
@@ -135,43 +149,100 @@ def translate_lines(
         )
     findings = Findings(accept=("empty", "crlf"), stop=True)
     file = TextFile("input", source or Path("standard input"))
-    total = sum(1 for _ in read_lines(file, findings)) if source is not None else None
-    findings = Findings(accept=("empty", "crlf"), stop=True)
-    groups = (
-        arriving_lines(sys.stdin.buffer, file, findings, WINDOW)
-        if source is None
-        else windows(read_lines(file, findings))
-    )
+    streamed = source is None or is_stream(source)
+    digest, total = (None, None) if streamed else _checked(file)
     translator = load()
-    pieces = translator.text.target.subwords.pieces
-    done = at_limit = subwords = 0
-    started = time.monotonic()
-    with Display() as display, _output(output) as stream:
-        for window in groups:
+
+    def settings() -> dict[str, Any]:
+        chosen = decode.model_dump(exclude=SPEED_ALONE) | {"nbest": nbest, "format": form}
+        return {"posnmt": posnmt.__version__, "engine": translator.name, "input": digest, **model(), **chosen}
+
+    subwords, started = 0, time.monotonic()
+    with Display() as display, opened(output, settings, resume) as out, _kept(out, not streamed, display):
+        record = out.record
+        if total is not None and resume:
+            display.say(f"resuming after {record.lines:,} of {total:,} lines")
+        for group in _groups(file, streamed, findings, record.lines):
             scored = form == "jsonl" or nbest > 1
-            translations = translator.translate(window, decode, nbest, done + 1, str(file.path), scored)
-            for number, (line, translation) in enumerate(zip(window, translations, strict=True), start=done + 1):
-                stream.writelines(_shown(number, line, translation, nbest, form, pieces))
-            if source is None:
-                stream.flush()  # somebody may wait for these lines before writing the next ones
-            done += len(window)
-            at_limit += sum(translation.at_limit for translation in translations)
-            subwords += sum(translation.source_length for translation in translations)
+            translations = translator.translate(group, decode, nbest, record.lines + 1, str(file.path), scored)
+            pieces = translator.text.target.subwords.pieces
+            written: list[str] = []
+            for number, (line, translation) in enumerate(zip(group, translations, strict=True), record.lines + 1):
+                written += _shown(number, line, translation, nbest, form, pieces)
+                if translation.at_limit:
+                    record.at_limit.add(number)
+                if any(translation.repetitive[:1]):
+                    record.repetitive.add(number)
+            out.add("".join(written), len(group))
+            subwords += sum(len(translation.source) for translation in translations)
             if total is not None:
-                display.show("translating", done / total, f"{done:,} of {total:,} lines")
-        for note in translator.notes:
-            display.say(f"note: {note}")
-        empty, crlf = findings.count(file, "empty"), findings.count(file, "crlf")
-        if empty:
-            display.say(f"note: {empty:,} empty lines are left empty")
-        if crlf:
-            display.say(f"note: {crlf:,} lines end in CRLF; the carriage return is removed")
-        if at_limit:
-            display.say(
-                f"warning: {at_limit:,} of {done:,} lines reached the output limit of"
-                f" {decode.max_ratio:g} x source + {decode.max_extra} subwords; see --max-ratio and --max-extra"
-            )
-    return Work(done, subwords, time.monotonic() - started)
+                display.show("translating", record.lines / total, f"{record.lines:,} of {total:,} lines")
+        for sentence in [*_notes(translator, findings, file), *_warnings(record, decode)]:
+            display.say(sentence)
+    return Work(record.lines, subwords, time.monotonic() - started)
+
+
+def _checked(file: TextFile) -> tuple[str, int]:
+    """The SHA-256 of the lines of a file, abbreviated, and their number.
+
+    Raises:
+        UserError: a fault in the text.
+    """
+    digest, total = hashlib.sha256(), 0
+    for line in read_lines(file, Findings(accept=("empty", "crlf"), stop=True)):
+        digest.update(f"{line}\n".encode())
+        total += 1
+    return digest.hexdigest()[:DIGITS], total
+
+
+def _groups(file: TextFile, streamed: bool, findings: Findings, done: int) -> Iterator[list[str]]:
+    """The lines of a file after the first ones, or those of a pipe as they arrive, in portions."""
+    if not streamed:
+        lines = read_lines(file, findings)
+        yield from portions(islice(lines, done, None), done)
+    elif file.path.exists():
+        with open_text(file) as stream:
+            yield from arriving_lines(stream, file, findings)
+    else:
+        yield from arriving_lines(sys.stdin.buffer, file, findings)
+
+
+@contextmanager
+def _kept(out: Output, whole: bool, display: Display) -> Iterator[None]:
+    """Say what is kept where a translation into a file ends early; a whole file can be resumed, a pipe cannot."""
+    try:
+        yield
+    except BaseException:
+        if isinstance(out, PartialOutput) and out.record.lines:
+            what = f"the translations of the first {out.record.lines:,} lines are kept in {out.folder}"
+            display.say(f"note: {what}" + "; --resume goes on from there" * whole)
+        raise
+
+
+def _notes(translator: Engine, findings: Findings, file: TextFile) -> Iterator[str]:
+    """How the text was read and translated."""
+    for note in translator.notes:
+        yield f"note: {note}"
+    empty, crlf = findings.count(file, "empty"), findings.count(file, "crlf")
+    if empty:
+        yield f"note: {empty:,} empty lines are left empty"
+    if crlf:
+        yield f"note: {crlf:,} lines end in CRLF; the carriage return is removed"
+
+
+def _warnings(record: Record, decode: Decode) -> Iterator[str]:
+    """Lines whose translations are doubtful."""
+    if record.at_limit.count:
+        yield (
+            f"warning: {record.at_limit.count:,} of {record.lines:,} lines reached the output limit of"
+            f" {decode.max_ratio:g} x source + {decode.max_extra} subwords; see --max-ratio and --max-extra"
+            f" (lines {record.at_limit})"
+        )
+    if record.repetitive.count:
+        yield (
+            f"warning: {record.repetitive.count:,} of {record.lines:,} translations repeat a group of subwords"
+            f" {REPEATS} times in a row or more, as the source does not (lines {record.repetitive})"
+        )
 
 
 def score_files(folder: Path, source: Path, target: Path, checkpoint: str, interpolate: float | None) -> None:
@@ -201,9 +272,12 @@ def _shown(number: int, line: str, translation: Translation, nbest: int, form: s
                 "log_probability": hypothesis.log_probability,
                 "score": hypothesis.score,
                 "ended": hypothesis.ended,
+                "repetitive": repetitive,
                 "subwords": [pieces[token] for token in hypothesis.tokens],
             }
-            for text, hypothesis in zip(translation.texts, translation.hypotheses, strict=False)
+            for text, hypothesis, repetitive in zip(
+                translation.texts, translation.hypotheses, translation.repetitive, strict=False
+            )
         ]
         yield json.dumps({"line": number, "source": line, "hypotheses": hypotheses}, ensure_ascii=False) + "\n"
     elif nbest == 1:
@@ -211,26 +285,3 @@ def _shown(number: int, line: str, translation: Translation, nbest: int, form: s
     else:
         for text, hypothesis in zip(translation.texts, translation.hypotheses, strict=False):
             yield f"{number}\t{hypothesis.score:.6f}\t{text}\n"
-
-
-@contextmanager
-def _output(path: Path | None) -> Iterator[TextIO]:
-    """Standard output, or a file that is replaced atomically."""
-    if path is None:
-        sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
-        yield sys.stdout
-        sys.stdout.flush()
-        return
-    if path.is_dir() or not path.parent.is_dir():
-        raise UserError(
-            "the output cannot be written: not a file in an existing folder", path, "choose another --output"
-        )
-    if path.exists() and not path.is_file():  # a device or a pipe
-        with path.open("w", encoding="utf-8", newline="\n") as stream:
-            yield stream
-        return
-    with (
-        replacing(path.resolve(), durable=False) as partial,
-        partial.open("w", encoding="utf-8", newline="\n") as stream,
-    ):
-        yield stream

@@ -1,6 +1,6 @@
 """Translation from text to text, for `posnmt translate`, `posnmt score` and evaluation on dev.
 
-Sentences are sorted by length inside a window, translated in batches of similar length, and returned in their original
+Sentences are sorted by length inside a portion, translated in batches of similar length, and returned in their original
 order; batching affects only the speed.
 """
 
@@ -20,6 +20,7 @@ from posnmt.data.subword import EOS, PAD
 from posnmt.errors import UserError
 from posnmt.parallel.threads import Workers
 from posnmt.processor import multiplies_bf16
+from posnmt.translate.repetition import is_repetitive
 from posnmt.translate.search import Hypothesis, search
 
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from posnmt.model.base import TranslationModel
     from posnmt.run import Run
     from posnmt.translate.attention import Attended
-
-WINDOW = 10_000
-"""Number of lines that are in memory at a time and sorted by length together."""
 
 FEW = 512
 """Least padded source tokens x beam of a batch when sentences are distributed evenly over several workers."""
@@ -40,12 +38,12 @@ class Translation:
     """The hypotheses of one line, best first; an empty line has one, empty, without a probability.
 
     Attributes:
-        source_length: subwords of the line.
+        source: subwords of the line, without eos.
     """
 
     texts: list[str]
     hypotheses: list[Hypothesis]
-    source_length: int
+    source: Sequence[int]
 
     @property
     def text(self) -> str:
@@ -57,6 +55,11 @@ class Translation:
         """Whether the length limit ended the best hypothesis."""
         return bool(self.hypotheses) and not self.hypotheses[0].ended
 
+    @property
+    def repetitive(self) -> list[bool]:
+        """Of each hypothesis whether it repeats itself; see `is_repetitive`."""
+        return [is_repetitive(self.source, hypothesis.tokens) for hypothesis in self.hypotheses]
+
 
 class Translator:
     """One trained model, or several as an ensemble, with their text pipeline.
@@ -65,9 +68,14 @@ class Translator:
         precision: of the products, `fp32` or `bf16`; a CPU without bf16 instructions computes in fp32.
         cuda_graphs: whether to record and replay the steps of search.
 
+    Attributes:
+        name: of the program that computes, with its version.
+
     Raises:
         UserError: CUDA graphs without a GPU, or for a model other than a Transformer.
     """
+
+    name = f"PyTorch {torch.__version__}"
 
     def __init__(
         self,
@@ -179,7 +187,7 @@ class Translator:
         best = [hypotheses[:nbest] for hypotheses in translations]
         texts = iter(self.text.target.decode([h.tokens for hypotheses in best for h in hypotheses]))
         return [
-            Translation([next(texts) for _ in hypotheses] or [""], hypotheses, len(ids))
+            Translation([next(texts) for _ in hypotheses] or [""], hypotheses, ids)
             for hypotheses, ids in zip(best, encoded, strict=True)
         ]
 
@@ -362,18 +370,6 @@ def score_subwords(
         for number, score in zip(numbers, total.tolist(), strict=True):
             scores[number] = score
     return scores
-
-
-def windows(lines: Iterator[str], size: int = WINDOW) -> Iterator[list[str]]:
-    """Lines in groups of at most `size`."""
-    group: list[str] = []
-    for line in lines:
-        group.append(line)
-        if len(group) == size:
-            yield group
-            group = []
-    if group:
-        yield group
 
 
 def _batches(lengths: Sequence[int], limit: int) -> Iterator[list[int]]:

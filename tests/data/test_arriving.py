@@ -46,7 +46,7 @@ def findings():
 def test_parts_of_any_size_give_the_lines_of_the_whole(parts, size):
     whole, cut = findings(), findings()
     expected = list(decode_lines(io.BytesIO(b"".join(parts)), FILE, whole))
-    groups = list(arriving_lines(io.BufferedReader(InParts(parts)), FILE, cut, size))
+    groups = list(arriving_lines(io.BufferedReader(InParts(parts)), FILE, cut, lambda done: size))
     assert [line for group in groups for line in group] == expected
     assert all(0 < len(group) <= size for group in groups)
     kinds = ("crlf", "empty", "nul", BYTE_ORDER_MARK)
@@ -59,7 +59,7 @@ def test_a_line_is_given_before_the_next_is_written():
     late = threading.Timer(10, os.close, [writing])  # so that waiting for the next line fails, and does not hang
     late.start()
     with open(reading, "rb") as stream:
-        groups = arriving_lines(stream, FILE, findings(), 3)
+        groups = arriving_lines(stream, FILE, findings(), lambda done: 3)
         os.write(writing, b"one\nbegun ")
         assert next(groups) == ["one"]
         os.write(writing, b"and ended\ntwo\nthree\nfour\nfive")
@@ -73,4 +73,4 @@ def test_a_line_is_given_before_the_next_is_written():
 def test_a_fault_names_the_line_of_the_stream():
     stop = Findings(accept=("empty", "crlf"), stop=True)
     with pytest.raises(UserError, match="standard input:5"):
-        list(arriving_lines(io.BytesIO(b"a\nb\nc\nd\n\xff\n"), FILE, stop, 2))
+        list(arriving_lines(io.BytesIO(b"a\nb\nc\nd\n\xff\n"), FILE, stop, lambda done: 2))

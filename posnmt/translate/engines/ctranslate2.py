@@ -89,7 +89,7 @@ class CTranslate2Engine:
         best = [of_place.get(number, [])[:nbest] for number in range(len(encoded))]
         texts = iter(self.text.target.decode([each.tokens for hypotheses in best for each in hypotheses]))
         return [
-            Translation([next(texts) for _ in hypotheses] or [""], hypotheses, len(ids))
+            Translation([next(texts) for _ in hypotheses] or [""], hypotheses, ids)
             for hypotheses, ids in zip(best, encoded, strict=True)
         ]
 

@@ -1,0 +1,253 @@
+"""Where translations go: standard output, a pipe, or a file that is complete when it appears under its name.
+
+While `NAME` is written, the folder `NAME.partial` has
+
+output             the translations of the first lines
+record.json        of how many lines, the settings, and the digest of `output`
+
+Both are on the disk before the next portion is translated, so that `--resume` goes on from there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+from pydantic import BaseModel, NonNegativeInt, ValidationError
+
+from posnmt.errors import UserError
+from posnmt.files import PARTIAL, sync, write_json
+from posnmt.workflow.lock import Lock
+
+OUTPUT, RECORD, LOCK = "output", "record.json", ".lock"
+
+SHOWN = 10
+"""Line numbers that a warning lists."""
+
+AGAIN = "begin again with --force"
+
+
+class Lines(BaseModel):
+    """How many lines have a property, and the numbers of the first of them."""
+
+    count: NonNegativeInt = 0
+    first: list[int] = []
+
+    def add(self, number: int) -> None:
+        """Count a line."""
+        self.count += 1
+        if len(self.first) < SHOWN:
+            self.first.append(number)
+
+    def __str__(self) -> str:
+        more = f" and {self.count - len(self.first):,} more" if self.count > len(self.first) else ""
+        return ", ".join(map(str, self.first)) + more
+
+
+class Record(BaseModel):
+    """What is complete of a translation.
+
+    Attributes:
+        settings: what the translation depends on.
+        lines: of the input.
+        bytes, sha256: of their translations.
+        at_limit: lines whose translation the output limit ended.
+        repetitive: lines whose translation repeats itself.
+    """
+
+    settings: dict[str, Any] = {}
+    lines: NonNegativeInt = 0
+    bytes: NonNegativeInt = 0
+    sha256: str = hashlib.sha256().hexdigest()
+    at_limit: Lines = Lines()
+    repetitive: Lines = Lines()
+
+
+class Output:
+    """Standard output, a pipe or a device: each portion is written when it is complete."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream, self.record = stream, Record()
+
+    def add(self, text: str, lines: int) -> None:
+        """Write the translations of the next input lines."""
+        self.stream.write(text)
+        self.stream.flush()
+        self.record.lines += lines
+
+
+class PartialOutput(Output):
+    """A file in a folder, with a record of what is complete.
+
+    Args:
+        folder: of the file.
+        record: what is complete; the rest of the file is removed.
+
+    Raises:
+        UserError: the file is not what the record says.
+    """
+
+    def __init__(self, folder: Path, record: Record) -> None:
+        self.folder, self.record = folder, record
+        self._file: BinaryIO = (folder / OUTPUT).open("r+b" if record.lines else "wb", buffering=0)  # type: ignore[assignment]
+        self._digest = hashlib.sha256()
+        for start in range(0, record.bytes, 1 << 20):
+            self._digest.update(self._file.read(min(1 << 20, record.bytes - start)))
+        if self._digest.hexdigest() != record.sha256:
+            self._file.close()
+            what = f"the translation that was begun is damaged: its first {record.lines:,} lines are not those recorded"
+            raise UserError(what, folder / OUTPUT, AGAIN)
+        self._file.truncate(record.bytes)
+
+    def add(self, text: str, lines: int) -> None:
+        """Write the translations of the next input lines, and record them when they are on the disk."""
+        content = memoryview(text.encode())
+        self._digest.update(content)
+        self.record.bytes += len(content)
+        while content:
+            content = content[self._file.write(content) :]
+        os.fsync(self._file.fileno())
+        self.record.lines += lines
+        self.record.sha256 = self._digest.hexdigest()
+        write_json(self.folder / RECORD, self.record.model_dump())
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def refuse_output(output: Path | None, inputs: Sequence[Path | None], force: bool, resume: bool = False) -> None:
+    """Refuse to write over a file.
+
+    Args:
+        output: where translations go; a pipe or a device is written to.
+        inputs: files that are read, None: standard input; `output` is none of them, with `force` either.
+        force: whether another file may be replaced, and a translation that was begun be forgotten.
+        resume: whether to go on with a translation that was begun.
+
+    Raises:
+        UserError: the output exists, or there is nothing that could be resumed.
+    """
+    if resume and (output is None or is_stream(output)):
+        raise UserError("--resume goes on with a file", "--output", "name the file that was begun")
+    if resume and any(each is None or is_stream(each) for each in inputs):
+        raise UserError("--resume needs the whole input again, and a pipe has been read", "--input", "name a file")
+    if output is None or is_stream(output):
+        return
+    folder = partial_folder(output)
+    if any(_same(output, each) or (each is not None and each.resolve().is_relative_to(folder)) for each in inputs):
+        raise UserError("the output would replace the input", output, "choose another --output")
+    if output.is_file() and not force:
+        raise UserError("the output exists and is not overwritten", output, "choose another --output, or add --force")
+    if folder.exists() and not _is_ours(folder):
+        raise UserError("translations are collected there, and it exists", folder, "choose another --output")
+    begun = None if force and not resume else _read(folder)
+    if begun is not None and not resume:
+        what = f"a translation was begun: {begun.lines:,} lines are kept"
+        raise UserError(what, folder, "add --resume to go on, or --force to begin again")
+
+
+def is_stream(path: Path) -> bool:
+    """Whether a path is a pipe or a device."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def partial_folder(output: Path) -> Path:
+    """The folder in which an output is collected; beside the file that a link leads to."""
+    output = output.resolve()
+    return output.with_name(output.name + PARTIAL)
+
+
+@contextmanager
+def opened(path: Path | None, settings: Callable[[], dict[str, Any]], resume: bool = False) -> Iterator[Output]:
+    """Open standard output (None), a pipe, a device, or a file.
+
+    A file is in place when the block ends without an error. Otherwise its complete portions are kept for `resume`.
+
+    Args:
+        settings: what the translation depends on, as JSON has it; called for files.
+        resume: go on with what was kept, if anything was.
+
+    Yields:
+        The output, whose record says how many lines are complete.
+
+    Raises:
+        UserError: it cannot be written, another process is writing it, what was kept is damaged, or it was begun with
+            other settings.
+    """
+    if path is None:
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
+        yield Output(sys.stdout)
+        return
+    if path.is_dir() or not path.parent.is_dir():
+        raise UserError(
+            "the output cannot be written: not a file in an existing folder", path, "choose another --output"
+        )
+    if is_stream(path):
+        with path.open("w", encoding="utf-8", newline="\n") as stream:
+            yield Output(stream)
+        return
+    folder = partial_folder(path)
+    folder.mkdir(exist_ok=True)
+    try:
+        lock = Lock(folder / LOCK)
+    except BlockingIOError:
+        raise UserError("another process is writing this output", path, "wait for its end") from None
+    try:
+        with closing(_begin(folder, settings(), resume)) as output:
+            yield output
+        sync(folder / OUTPUT)
+        os.replace(folder / OUTPUT, path.resolve())
+        sync(folder.parent)
+        (folder / RECORD).unlink(missing_ok=True)
+    finally:
+        if not (folder / RECORD).exists():
+            (folder / OUTPUT).unlink(missing_ok=True)
+        lock.release()
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def _begin(folder: Path, settings: dict[str, Any], resume: bool) -> PartialOutput:
+    """The output in a folder, at its beginning or after what is kept."""
+    record = _read(folder) if resume else None
+    if record is None:
+        (folder / RECORD).unlink(missing_ok=True)
+        return PartialOutput(folder, Record(settings=settings))
+    differing = [key for key in sorted({*settings, *record.settings}) if settings.get(key) != record.settings.get(key)]
+    if differing:
+        changes = ", ".join(f"{key} was {record.settings.get(key)}, is {settings.get(key)}" for key in differing)
+        raise UserError(f"the translation was begun otherwise: {changes}", folder, f"go on as it was begun, or {AGAIN}")
+    if not (folder / OUTPUT).exists():  # killed after it was moved to its place
+        raise UserError("nothing is left to resume: the output was complete", folder, AGAIN)
+    return PartialOutput(folder, record)
+
+
+def _read(folder: Path) -> Record | None:
+    """The record in a folder; None without one."""
+    path = folder / RECORD
+    try:
+        return Record.model_validate_json(path.read_bytes()) if path.exists() else None
+    except ValidationError:
+        raise UserError("the record of a translation that was begun is damaged", path, AGAIN) from None
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder was made for an output: it has a record, or nothing that was not written before one."""
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else {""}
+    return RECORD in names or all(name.startswith((LOCK, RECORD, OUTPUT)) for name in names)
+
+
+def _same(output: Path, source: Path | None) -> bool:
+    """Whether an output is the same file as an input, by this or by another name."""
+    if not output.exists():
+        return False
+    try:
+        return os.path.samestat(output.stat(), os.fstat(sys.stdin.fileno()) if source is None else source.stat())
+    except (OSError, ValueError):  # no such input; a standard input that is no file
+        return False
