@@ -367,12 +367,14 @@ class Train(Section):
 class Sampling(Section):
     """How to draw translations from the model's probabilities."""
 
-    temperature: float = Field(1.0, gt=0, description="divides the logits: less than 1 draws what is probable more often")
+    temperature: float = Field(1.0, gt=0, description="divides logits: below 1, probable subwords are drawn more often")
     top_k: int = Field(0, ge=0, description="draw only among so many most probable subwords; 0: all")
     top_p: float = Field(
         1.0, gt=0, le=1, description="draw only among the fewest most probable subwords with this share of probability"
     )
-    seed: int = Field(1, ge=0, lt=1 << 32, description="of the random numbers; with a line's number it determines its translation")
+    seed: int = Field(
+        1, ge=0, lt=1 << 32, description="of the random numbers; with a line's number it determines its translation"
+    )
 
 
 class Decode(Section):

@@ -90,7 +90,9 @@ def search(
         _collect_ended(finished, alive, candidates, parents, ends, written, bounds, beam, length_penalty)
         step += 1
         going_on = [
-            place for place, sentence in enumerate(alive) if len(finished[sentence]) < beam and bounds[sentence].limit >= step
+            place
+            for place, sentence in enumerate(alive)
+            if len(finished[sentence]) < beam and bounds[sentence].limit >= step
         ]
         if not going_on:
             break

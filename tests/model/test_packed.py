@@ -11,6 +11,7 @@ from posnmt.data.subword import BOS, EOS
 from posnmt.model.packed import PackedLinear, pack
 from posnmt.parallel.threads import Workers
 from posnmt.processor import multiplies_bf16
+from posnmt.translate.bounds import Next
 from posnmt.translate.continuations import SHARE, continuations, largest, log_normaliser
 from posnmt.translate.search import _with_company
 from posnmt.translate.translator import Translator, translate_subwords
