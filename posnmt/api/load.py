@@ -5,7 +5,7 @@ Shapes: J source subwords with `</s>`, T target subwords, d model width.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -23,7 +23,8 @@ from posnmt.data.subword import BOS, EOS
 from posnmt.errors import UserError, raise_all, refuse_unknown
 from posnmt.run import Run
 from posnmt.translate.attention import Recorded, offset_bias
-from posnmt.translate.translator import Translation, Translator
+from posnmt.translate.translations import Translation, refuse_too_many
+from posnmt.translate.translator import Translator
 
 CHECKPOINTS = ("model", "best", "average", "last")
 """The names of a run's checkpoints."""
@@ -99,6 +100,10 @@ class TrainedModel:
         length_penalty: float | None = None,
         max_ratio: float | None = None,
         max_extra: int | None = None,
+        min_length: int | None = None,
+        sampling: Mapping[str, Any] | None = None,
+        mbr: int | None = None,
+        prefixes: Iterable[str] | None = None,
         batch: int | None = None,
     ) -> list[str]:
         """The translation of each line, in order; that of an empty line is empty.
@@ -110,6 +115,10 @@ class TrainedModel:
             beam: hypotheses kept; 1 is greedy search.
             length_penalty: a in log-probability / length^a, by which hypotheses are ranked.
             max_ratio, max_extra: the longest output in subwords is max_ratio x source length + max_extra.
+            min_length: the shortest output in subwords.
+            sampling: draw translations, with `temperature`, `top_k`, `top_p` and `seed` as `decode.sampling` has them.
+            mbr: of so many translations take the one most similar to the others by chrF; 0: the most probable.
+            prefixes: the beginning of the translation of each line; None: all are free.
             batch: most padded source subwords x beam of a batch; affects speed only.
 
         Each default is that of the run's config.
@@ -117,8 +126,8 @@ class TrainedModel:
         Raises:
             UserError: an option out of its range, a line that is none, or one too long for a finite position table.
         """
-        options = _options(beam, length_penalty, max_ratio, max_extra, batch)
-        return [translation.text for translation in self._search(lines, 1, options, scored=False)]
+        options = _options(beam, length_penalty, max_ratio, max_extra, min_length, sampling, mbr, batch)
+        return [translation.text for translation in self._search(lines, 1, options, prefixes, scored=False)]
 
     def hypotheses(
         self,
@@ -129,25 +138,31 @@ class TrainedModel:
         length_penalty: float | None = None,
         max_ratio: float | None = None,
         max_extra: int | None = None,
+        min_length: int | None = None,
+        sampling: Mapping[str, Any] | None = None,
+        mbr: int | None = None,
+        prefixes: Iterable[str] | None = None,
         batch: int | None = None,
     ) -> list[list[Hypothesis]]:
         """The best translations of each line with their scores and subwords, best first; an empty line has none.
 
+        Samples have the order in which they were drawn.
+
         They are those of `posnmt translate --format jsonl` with the same options.
 
         Args:
-            nbest: hypotheses of each line, at most the beam; fewer where search ends with fewer.
+            nbest: hypotheses of each line, at most the beam or `mbr`; fewer where search ends with fewer.
 
         The other arguments and errors are those of `translate`.
         """
-        options = _options(beam, length_penalty, max_ratio, max_extra, batch)
+        options = _options(beam, length_penalty, max_ratio, max_extra, min_length, sampling, mbr, batch)
         pieces = self._searching.text.target.subwords.pieces
         return [
             [
                 Hypothesis(text, each.log_probability, each.score, each.ended, [pieces[token] for token in each.tokens])
                 for text, each in zip(translation.texts, translation.hypotheses, strict=False)
             ]
-            for translation in self._search(lines, nbest, options, scored=True)
+            for translation in self._search(lines, nbest, options, prefixes, scored=True)
         ]
 
     def score(self, pairs: Iterable[tuple[str, str]], *, batch: int = 4096) -> list[float]:
@@ -230,14 +245,29 @@ class TrainedModel:
             return None
         return DistanceBias(np.arange(1 - length, length), _array(bias))
 
-    def _search(self, lines: Iterable[str], nbest: int, options: dict[str, Any], scored: bool) -> Iterator[Translation]:
+    def _search(
+        self,
+        lines: Iterable[str],
+        nbest: int,
+        options: dict[str, Any],
+        prefixes: Iterable[str] | None,
+        scored: bool,
+    ) -> Iterator[Translation]:
         """Translations, portion by portion as on the command line."""
         decode = _with_options(self._decode, options)
-        if not 1 <= nbest <= decode.beam:
-            raise UserError(f"from 1 to {decode.beam} translations, the beam, can be returned; got {nbest}", "nbest")
-        first = 1
-        for group in portions(iter(checked_lines(lines, "lines"))):
-            yield from self._searching.translate(group, decode, nbest, first, "lines", scored)
+        if nbest < 1:
+            raise UserError(f"at least one translation must be wanted; got {nbest}", "nbest")
+        refuse_too_many(nbest, decode)
+        texts = checked_lines(lines, "lines")
+        beginnings = [] if prefixes is None else checked_lines(prefixes, "prefixes")
+        if prefixes is not None and len(beginnings) != len(texts):
+            raise UserError(
+                f"{len(texts):,} lines have {len(beginnings):,} prefixes", "prefixes", "give one for each line"
+            )
+        first = 0
+        for group in portions(iter(texts)):
+            given = beginnings[first : first + len(group)]
+            yield from self._searching.translate(group, decode, nbest, first + 1, "lines", scored, given)
             first += len(group)
 
     def _translator(self, precision: str, cuda_graphs: bool = False) -> Translator:
@@ -261,6 +291,9 @@ def _options(
     length_penalty: float | None,
     max_ratio: float | None,
     max_extra: int | None,
+    min_length: int | None,
+    sampling: Mapping[str, Any] | None,
+    mbr: int | None,
     batch: int | None,
 ) -> dict[str, Any]:
     return {
@@ -268,6 +301,9 @@ def _options(
         "length_penalty": length_penalty,
         "max_ratio": max_ratio,
         "max_extra": max_extra,
+        "min_length": min_length,
+        "sampling": None if sampling is None else dict(sampling),
+        "mbr": mbr,
         "batch": batch,
     }
 

@@ -227,6 +227,34 @@ def train(
     help="longest output = ratio x source + extra, in subwords",
 )
 @click.option("--max-extra", type=click.IntRange(min=0), help="see --max-ratio")
+@click.option("--min-length", type=click.IntRange(min=0), help="shortest output in subwords; default: the run's config")
+@click.option(
+    "--sample", is_flag=True, help="draw translations at random from the model's probabilities instead of searching"
+)
+@click.option(
+    "--temperature",
+    type=click.FloatRange(min=0, min_open=True),
+    help="with --sample: less than 1 draws what is probable more often; default: 1",
+)
+@click.option(
+    "--top-k", type=click.IntRange(min=0), help="with --sample: draw among so many most probable subwords; 0: all"
+)
+@click.option(
+    "--top-p",
+    type=click.FloatRange(min=0, max=1, min_open=True),
+    help="with --sample: draw among the fewest most probable subwords with this share of probability",
+)
+@click.option("--seed", type=click.IntRange(0, (1 << 32) - 1), help="with --sample: of the random numbers; default: 1")
+@click.option(
+    "--mbr",
+    type=click.IntRange(min=0),
+    help="of so many translations, from the beam or drawn, take the one most similar to the others by chrF",
+)
+@click.option(
+    "--prefix",
+    type=click.Path(path_type=Path),
+    help="a file with the beginning of each translation, a line for each line of --input; an empty line leaves it free",
+)
 @click.option("--batch", type=click.IntRange(min=1), help="padded source tokens x beam per batch; affects speed only")
 @click.option(
     "--precision",
@@ -265,6 +293,7 @@ def translate(
     checkpoint: str,
     interpolate: float | None,
     engine: str | None,
+    prefix: Path | None,
     **search: Any,
 ) -> None:
     """Translate text line by line, in order. Several RUNS are an ensemble; or one folder that `posnmt export` made.
@@ -281,16 +310,34 @@ def translate(
         from posnmt.translate.command import translate_file
         from posnmt.translate.output import refuse_output
 
-    refuse_output(output, [source], force, resume)
-    chosen = {key: value for key, value in search.items() if value is not None}
+    refuse_output(output, [source, prefix] if prefix else [source], force, resume)
+    chosen = {key: value for key, value in _with_sampling(search).items() if value is not None}
     engine = choose_engine(engine, runs, chosen.get("precision"))
     if engine == "torch":
-        translate_file(runs, source, output, nbest, form, checkpoint, chosen, interpolate, resume)
+        translate_file(runs, source, output, nbest, form, checkpoint, chosen, interpolate, resume, prefix)
         return
     with loading():
         from posnmt.deploy.command import translate_elsewhere
 
-    translate_elsewhere(engine, runs, source, output, nbest, form, checkpoint, chosen, interpolate, resume)
+    translate_elsewhere(engine, runs, source, output, nbest, form, checkpoint, chosen, interpolate, resume, prefix)
+
+
+def _with_sampling(search: dict[str, Any]) -> dict[str, Any]:
+    """The options of search with those of sampling as one setting.
+
+    Raises:
+        UserError: options of sampling without --sample.
+    """
+    from posnmt.errors import UserError
+
+    names = ("temperature", "top_k", "top_p", "seed")
+    drawn = {name: value for name in names if (value := search.pop(name)) is not None}
+    if not search.pop("sample"):
+        if drawn:
+            options = ", ".join(f"--{name.replace('_', '-')}" for name in drawn)
+            raise UserError("search draws nothing", options, "add --sample, or leave them out")
+        return search
+    return {**search, "sampling": drawn}
 
 
 @main.command(context_settings=COMMAND)

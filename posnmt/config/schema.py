@@ -364,6 +364,19 @@ class Train(Section):
         return self
 
 
+class Sampling(Section):
+    """How to draw translations from the model's probabilities."""
+
+    temperature: float = Field(1.0, gt=0, description="divides logits: below 1, probable subwords are drawn more often")
+    top_k: int = Field(0, ge=0, description="draw only among so many most probable subwords; 0: all")
+    top_p: float = Field(
+        1.0, gt=0, le=1, description="draw only among the fewest most probable subwords with this share of probability"
+    )
+    seed: int = Field(
+        1, ge=0, lt=1 << 32, description="of the random numbers; with a line's number it determines its translation"
+    )
+
+
 class Decode(Section):
     """Settings of search."""
 
@@ -371,6 +384,14 @@ class Decode(Section):
     length_penalty: float = Field(1.0, ge=0, description="a: hypotheses rank by log-probability / length^a")
     max_ratio: float = Field(2.0, gt=0, description="longest output = max_ratio x source length + max_extra, subwords")
     max_extra: int = Field(50, ge=0, description="see max_ratio; outputs that reach the limit are counted and reported")
+    min_length: int = Field(0, ge=0, description="shortest output in subwords, as far as max_ratio allows it")
+    sampling: Sampling | None = Field(None, description="draw translations instead of searching for the most probable")
+    mbr: int = Field(
+        0,
+        ge=0,
+        description="of so many translations, from the beam or drawn, take the one most similar to the others by chrF; "
+        "0: the most probable",
+    )
     batch: Positive = Field(4096, description="most padded source tokens x beam of a batch; affects speed only")
     precision: Literal["fp32", "bf16"] = Field("fp32", description="of matrix products in `translate`")
     cuda_graphs: bool = Field(

@@ -20,7 +20,7 @@ from posnmt.files import sha256_of, write_text
 from posnmt.model.base import TranslationModel
 from posnmt.run import Run
 from posnmt.translate.command import Engine, Work, fingerprint, translate_lines
-from posnmt.translate.engines.ctranslate2 import CTranslate2Engine
+from posnmt.translate.engines.ctranslate2 import CTranslate2Engine, refuse_settings
 from posnmt.translate.translator import Translator, trained_model
 
 POSITIONS = 8192
@@ -92,6 +92,7 @@ def translate_elsewhere(
     search: dict[str, Any],
     interpolate: float | None = None,
     resume: bool = False,
+    prefix: Path | None = None,
 ) -> Work:
     """Translate by CTranslate2, with an exported model, or with a run that is converted for this call.
 
@@ -125,6 +126,7 @@ def translate_elsewhere(
 
         def load() -> Engine:
             try:
+                refuse_settings(decode, prefix is not None)
                 return _converted(run, checkpoint, precision or "fp32", interpolate)
             except UserError as error:
                 if engine != "auto":
@@ -138,7 +140,7 @@ def translate_elsewhere(
         return {"models": [identify()], "interpolate": interpolate, "products": precision}
 
     decode = Decode.model_validate({**decode.model_dump(), **settings})
-    return translate_lines(load, model, decode, source, output, nbest, form, resume)
+    return translate_lines(load, model, decode, source, output, nbest, form, resume, prefix)
 
 
 def _exported(

@@ -25,7 +25,8 @@ from posnmt.progress import Display
 from posnmt.run import Run
 from posnmt.translate.output import Output, PartialOutput, Record, is_stream, opened
 from posnmt.translate.repetition import REPEATS
-from posnmt.translate.translator import Translation, Translator
+from posnmt.translate.translations import Translation, refuse_too_many
+from posnmt.translate.translator import Translator
 
 SPEED_ALONE = {"batch", "cuda_graphs"}
 """Settings of search that may change where a translation is resumed: they change scores by rounding alone."""
@@ -68,6 +69,7 @@ class Engine(Protocol):
         first_line: int = 1,
         name: str = "input",
         scored: bool = True,
+        prefixes: Sequence[str] = (),
     ) -> list[Translation]:
         """Translate lines; one result for each, in order. See `Translator.translate`."""
         ...
@@ -83,6 +85,7 @@ def translate_file(
     search: dict[str, Any],
     interpolate: float | None = None,
     resume: bool = False,
+    prefix: Path | None = None,
 ) -> Work:
     """Translate a file or standard input, portion by portion.
 
@@ -95,6 +98,7 @@ def translate_file(
         search: settings of `decode` that override the run's.
         interpolate: divisor of positions; see `Scheme.interpolate`.
         resume: go on with an output that was begun; see `posnmt.translate.output.opened`.
+        prefix: a file with the beginning of each translation, a line for each line of `source`.
 
     Raises:
         UserError: see `translate_lines`, and no run folder.
@@ -110,7 +114,7 @@ def translate_file(
     def model() -> dict[str, Any]:
         return {"models": [fingerprint(run, checkpoint) for run in runs], "interpolate": interpolate}
 
-    return translate_lines(load, model, decode, source, output, nbest, form, resume)
+    return translate_lines(load, model, decode, source, output, nbest, form, resume, prefix)
 
 
 def fingerprint(run: Run, checkpoint: str) -> str:
@@ -129,6 +133,7 @@ def translate_lines(
     nbest: int,
     form: str,
     resume: bool = False,
+    prefix: Path | None = None,
 ) -> Work:
     """Translate a file or standard input with an engine, portion by portion.
 
@@ -143,19 +148,18 @@ def translate_lines(
         UserError: faulty text (a file is checked completely before anything is translated), nbest above the beam, a
             line too long for a finite position table, or an output that cannot be written or resumed.
     """
-    if nbest > decode.beam:
-        raise UserError(
-            f"--nbest {nbest} asks for more translations than the beam of {decode.beam} keeps", None, "raise --beam"
-        )
+    refuse_too_many(nbest, decode)
     findings = Findings(accept=("empty", "crlf"), stop=True)
     file = TextFile("input", source or Path("standard input"))
     streamed = source is None or is_stream(source)
     digest, total = (None, None) if streamed else _checked(file)
+    prefixes = _prefixes(prefix, file, total)
     translator = load()
 
     def settings() -> dict[str, Any]:
         chosen = decode.model_dump(exclude=SPEED_ALONE) | {"nbest": nbest, "format": form}
-        return {"posnmt": posnmt.__version__, "engine": translator.name, "input": digest, **model(), **chosen}
+        texts = {"input": digest, "prefix": prefixes and _digest(prefixes)}
+        return {"posnmt": posnmt.__version__, "engine": translator.name, **texts, **model(), **chosen}
 
     subwords, started = 0, time.monotonic()
     with Display() as display, opened(output, settings, resume) as out, _kept(out, not streamed, display):
@@ -164,10 +168,12 @@ def translate_lines(
             display.say(f"resuming after {record.lines:,} of {total:,} lines")
         for group in _groups(file, streamed, findings, record.lines):
             scored = form == "jsonl" or nbest > 1
-            translations = translator.translate(group, decode, nbest, record.lines + 1, str(file.path), scored)
+            beginnings = prefixes[record.lines : record.lines + len(group)]
+            first = record.lines + 1
+            translations = translator.translate(group, decode, nbest, first, str(file.path), scored, beginnings)
             pieces = translator.text.target.subwords.pieces
             written: list[str] = []
-            for number, (line, translation) in enumerate(zip(group, translations, strict=True), record.lines + 1):
+            for number, (line, translation) in enumerate(zip(group, translations, strict=True), first):
                 written += _shown(number, line, translation, nbest, form, pieces)
                 if translation.at_limit:
                     record.at_limit.add(number)
@@ -193,6 +199,32 @@ def _checked(file: TextFile) -> tuple[str, int]:
         digest.update(f"{line}\n".encode())
         total += 1
     return digest.hexdigest()[:DIGITS], total
+
+
+def _prefixes(path: Path | None, source: TextFile, lines: int | None) -> list[str]:
+    """The beginning of the translation of each line of `source`.
+
+    Args:
+        path: the file that has them; None: all translations are free.
+        lines: of the source; None: not known.
+
+    Raises:
+        UserError: a fault in the text, a source that is a pipe, or one with another number of lines.
+    """
+    if path is None:
+        return []
+    if lines is None:
+        raise UserError("the beginnings of translations belong to the lines of a file", "--input", "name a file")
+    findings = Findings(accept=("empty", "crlf"), stop=True)
+    file = TextFile("prefix", path)
+    prefixes = list(read_lines(file, findings))
+    if len(prefixes) != lines:
+        findings.misaligned([source, file], [lines, len(prefixes)])
+    return prefixes
+
+
+def _digest(lines: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:DIGITS]
 
 
 def _groups(file: TextFile, streamed: bool, findings: Findings, done: int) -> Iterator[list[str]]:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from posnmt.data.subword import BOS, EOS, PAD
 from posnmt.model.base import State, TranslationModel
+from posnmt.translate.bounds import Next
 
 ROWS = 64
 """Rows of logits that are normalised at a time on a CPU."""
@@ -32,7 +33,7 @@ def continuations(
     states: Sequence[State],
     tokens: Tensor,
     count: int,
-    at_limit: Sequence[bool],
+    following: Sequence[Next],
     scored: bool = True,
 ) -> tuple[Tensor, Tensor]:
     """The most probable next subwords of each hypothesis by the mean of the models' probabilities, unordered.
@@ -40,28 +41,58 @@ def continuations(
     Args:
         states: of the models; updated with `tokens` [N,1].
         count: number of continuations; c may be larger if logits are narrow, or smaller for a small vocabulary.
-        at_limit: for each of the N hypotheses, whether only eos may follow.
+        following: what may follow each of the N hypotheses.
         scored: whether to compute probabilities; False requires a single model and returns logits.
 
     Returns:
         Log-probabilities or logits [N,c], float32 or wider, and subwords [N,c].
     """
-    hidden = [model.advance(tokens, state)[:, -1] for model, state in zip(models, states, strict=True)]
-    logits = [model.project(each) for model, each in zip(models, hidden, strict=True)]
-    normalisers = [log_normaliser(each) for each in logits] if scored else []
-    if len(models) == 1:
-        mean = logits[0]
-    else:
-        mean = _mean([each - normaliser for each, normaliser in zip(logits, normalisers, strict=True)])
-    mean[:, [PAD, BOS]] = -torch.inf
-    if any(at_limit):
-        _leave_only_eos(mean, torch.tensor(at_limit, device=mean.device))
-    if any(each.dtype in NARROW for each in logits):
+    step = Step(models, states, tokens, following, scored)
+    if any(each.dtype in NARROW for each in step.logits):
         count = max(count, CANDIDATES)
-    best, chosen = largest(mean, min(count, mean.shape[-1]))
-    by: Sequence[Tensor | None] = normalisers or [None]
-    exact = [_exactly(*each, chosen) for each in zip(models, hidden, logits, by, strict=True)]
-    return _mean(exact).masked_fill(best.isneginf(), -torch.inf), chosen
+    best, chosen = largest(step.mean, min(count, step.mean.shape[-1]))
+    return step.exactly(chosen).masked_fill(best.isneginf(), -torch.inf), chosen
+
+
+class Step:
+    """The next subwords of N hypotheses, by the mean of the models' probabilities.
+
+    Args: as of `continuations`.
+
+    Attributes:
+        mean: [N,V] log-probabilities, or the logits of a single model, -inf where a subword may not follow.
+        normalisers: [N,1] of the logits of each model; none if not scored.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[TranslationModel],
+        states: Sequence[State],
+        tokens: Tensor,
+        following: Sequence[Next],
+        scored: bool,
+    ) -> None:
+        self.models = models
+        self.hidden = [model.advance(tokens, state)[:, -1] for model, state in zip(models, states, strict=True)]
+        self.logits = [model.project(each) for model, each in zip(models, self.hidden, strict=True)]
+        self.normalisers = [log_normaliser(each) for each in self.logits] if scored else []
+        if len(models) == 1:
+            self.mean = self.logits[0]
+        else:
+            self.mean = _mean([each - by for each, by in zip(self.logits, self.normalisers, strict=True)])
+        self.mean[:, [PAD, BOS]] = -torch.inf
+        _restrict(self.mean, following)
+
+    @property
+    def log_probabilities(self) -> Tensor:
+        """[N,V] of a scored step."""
+        return self.mean - self.normalisers[0] if len(self.models) == 1 else self.mean
+
+    def exactly(self, chosen: Tensor) -> Tensor:
+        """Log-probabilities [N,c] of chosen subwords, or logits if not scored; float32 or wider."""
+        by: Sequence[Tensor | None] = self.normalisers or [None]
+        parts = zip(self.models, self.hidden, self.logits, by, strict=True)
+        return _mean([_exactly(*each, chosen) for each in parts])
 
 
 def _exactly(
@@ -123,8 +154,14 @@ def largest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return top.values, torch.where(alone < 0, grouped, cut + alone)
 
 
-def _leave_only_eos(logits: Tensor, rows: Tensor) -> None:
-    """Mask all continuations but eos in the rows of logits [N,V] where `rows` [N] is true."""
-    ending = logits[rows, EOS].clone()
-    logits[rows] = -torch.inf
-    logits[rows, EOS] = ending
+def _restrict(logits: Tensor, following: Sequence[Next]) -> None:
+    """Mask in the rows of logits [N,V] what may not follow."""
+    barred = [row for row, each in enumerate(following) if not each.may_end]
+    if barred:
+        logits[torch.tensor(barred, device=logits.device), EOS] = -torch.inf
+    forced = [(row, each.only) for row, each in enumerate(following) if each.only is not None]
+    if forced:
+        rows, only = torch.tensor(forced, device=logits.device).unbind(1)
+        kept = logits[rows, only]
+        logits[rows] = -torch.inf
+        logits[rows, only] = kept

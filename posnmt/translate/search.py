@@ -14,6 +14,7 @@ from torch import Tensor
 
 from posnmt.data.subword import BOS, EOS
 from posnmt.model.base import TranslationModel
+from posnmt.translate.bounds import Bounds
 from posnmt.translate.continuations import continuations
 
 
@@ -40,7 +41,7 @@ def search(
     models: Sequence[TranslationModel],
     source: Tensor,
     lengths: Tensor,
-    limits: Sequence[int],
+    bounds: Sequence[Bounds],
     beam: int = 1,
     length_penalty: float = 1.0,
     scored: bool = True,
@@ -54,7 +55,7 @@ def search(
     Args:
         source: [S,J] subwords with eos, right-padded.
         lengths: [S] real source tokens.
-        limits: for each sentence the largest number of output subwords.
+        bounds: of the translation of each sentence.
         beam: k, hypotheses kept for each sentence.
         length_penalty: a in log-probability / length^a.
         scored: whether to compute probabilities, which greedy search does not need.
@@ -78,18 +79,20 @@ def search(
     step = 0
     while alive:
         # each row has at most 2k continuations, so that k remain if k of them end
-        at_limit = [limits[sentence] <= step for sentence in alive for _ in range(beam)]
-        row_scores, row_tokens = continuations(models, states, tokens, 2 * beam, at_limit, scored)
+        following = [after for sentence in alive for after in [bounds[sentence].after(step)] * beam]
+        row_scores, row_tokens = continuations(models, states, tokens, 2 * beam, following, scored)
         total = (scores[..., None] + row_scores.view(len(alive), beam, -1)).flatten(1)
         candidates, places = total.topk(min(2 * beam, total.shape[1]), dim=-1)  # [S,2k] best first
         width = row_tokens.shape[-1]
         parents = places // width
         chosen = row_tokens.view(len(alive), -1).gather(1, places)
         ends = chosen == EOS
-        _collect_ended(finished, alive, candidates, parents, ends, written, limits, beam, length_penalty)
+        _collect_ended(finished, alive, candidates, parents, ends, written, bounds, beam, length_penalty)
         step += 1
         going_on = [
-            place for place, sentence in enumerate(alive) if len(finished[sentence]) < beam and limits[sentence] >= step
+            place
+            for place, sentence in enumerate(alive)
+            if len(finished[sentence]) < beam and bounds[sentence].limit >= step
         ]
         if not going_on:
             break
@@ -134,7 +137,7 @@ def _collect_ended(
     parents: Tensor,
     ends: Tensor,
     written: Tensor,
-    limits: Sequence[int],
+    bounds: Sequence[Bounds],
     beam: int,
     length_penalty: float,
 ) -> None:
@@ -148,5 +151,5 @@ def _collect_ended(
         tokens = written[place, parents[place, rank]].tolist()
         log_probability = candidates[place, rank].item()
         score = log_probability / (len(tokens) + 1) ** length_penalty
-        ended = len(tokens) < limits[sentence]
+        ended = len(tokens) < bounds[sentence].limit
         finished[sentence].append(Hypothesis(tokens, log_probability, score, ended))

@@ -20,8 +20,10 @@ from posnmt.data.subword import EOS, PAD
 from posnmt.errors import UserError
 from posnmt.parallel.threads import Workers
 from posnmt.processor import multiplies_bf16
-from posnmt.translate.repetition import is_repetitive
+from posnmt.translate.bounds import Bounds
+from posnmt.translate.sampling import sample
 from posnmt.translate.search import Hypothesis, search
+from posnmt.translate.translations import Translation, as_text
 
 if TYPE_CHECKING:
     from posnmt.data.text import TextPipeline
@@ -31,34 +33,6 @@ if TYPE_CHECKING:
 
 FEW = 512
 """Least padded source tokens x beam of a batch when sentences are distributed evenly over several workers."""
-
-
-@dataclass(frozen=True)
-class Translation:
-    """The hypotheses of one line, best first; an empty line has one, empty, without a probability.
-
-    Attributes:
-        source: subwords of the line, without eos.
-    """
-
-    texts: list[str]
-    hypotheses: list[Hypothesis]
-    source: Sequence[int]
-
-    @property
-    def text(self) -> str:
-        """The best translation."""
-        return self.texts[0]
-
-    @property
-    def at_limit(self) -> bool:
-        """Whether the length limit ended the best hypothesis."""
-        return bool(self.hypotheses) and not self.hypotheses[0].ended
-
-    @property
-    def repetitive(self) -> list[bool]:
-        """Of each hypothesis whether it repeats itself; see `is_repetitive`."""
-        return [is_repetitive(self.source, hypothesis.tokens) for hypothesis in self.hypotheses]
 
 
 class Translator:
@@ -168,28 +142,30 @@ class Translator:
         first_line: int = 1,
         name: str = "input",
         scored: bool = True,
+        prefixes: Sequence[str] = (),
     ) -> list[Translation]:
         """Translate lines; one result for each, in order.
 
         Args:
-            decode: beam, length penalty, limits, batch size.
-            nbest: hypotheses of each line, at most the beam.
-            first_line, name: origin of the lines, for errors.
+            decode: beam, length penalty, limits, batch size; or how to sample.
+            nbest: translations of each line, at most the beam or `decode.mbr`; samples are as many as wanted.
+            first_line, name: origin of the lines, for errors; with the seed, a line's number determines its samples.
             scored: see `search`.
+            prefixes: for each line the beginning of its translation; none: all are free.
 
         Raises:
             UserError: a line too long for a finite position table.
         """
         encoded = self.text.source.encode(list(lines))
         self._refuse_too_long(encoded, first_line, name)
+        beginnings = self.text.target.encode(list(prefixes))
+        self._refuse_too_long(beginnings, first_line, "the prefixes", target=True)
+        wanted = Wanted(first_line, max(nbest, decode.mbr), beginnings)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.narrow):
-            translations = translate_subwords(self.searched, encoded, decode, self.device, self.workers, scored)
-        best = [hypotheses[:nbest] for hypotheses in translations]
-        texts = iter(self.text.target.decode([h.tokens for hypotheses in best for h in hypotheses]))
-        return [
-            Translation([next(texts) for _ in hypotheses] or [""], hypotheses, ids)
-            for hypotheses, ids in zip(best, encoded, strict=True)
-        ]
+            hypotheses = translate_subwords(
+                self.searched, encoded, decode, self.device, self.workers, scored or decode.mbr > 0, wanted
+            )
+        return as_text(self.text, encoded, hypotheses, decode, nbest)
 
     def score(
         self,
@@ -317,33 +293,59 @@ def translate_subwords(
     device: torch.device,
     workers: Workers | None = None,
     scored: bool = True,
+    wanted: Wanted | None = None,
 ) -> list[list[Hypothesis]]:
-    """Search for each source (subwords without eos); an empty source has no hypothesis.
+    """Search for, or sample, translations of each source (subwords without eos); an empty source has none.
 
     Each worker takes one batch after another, the longest sentences first; if there are few, they are distributed
     evenly. `workers` None: one worker on all cores. `scored`: see `search`.
     """
+    wanted = wanted or Wanted()
     workers = workers or Workers(1)
     translations: list[list[Hypothesis]] = [[] for _ in sources]
     longest = min((model.longest_target for model in models if model.longest_target is not None), default=None)
     places = [number for number, source in enumerate(sources) if source]
     lengths = [len(sources[number]) for number in places]
-    limit = decode.batch // decode.beam
+    sampling, width = decode.sampling, decode.beam if decode.sampling is None else wanted.count
+    limit = decode.batch // width
     if workers.count > 1:
-        limit = min(limit, max((sum(lengths) + len(lengths)) // workers.count + 1, FEW // decode.beam))
+        limit = min(limit, max((sum(lengths) + len(lengths)) // workers.count + 1, FEW // width))
 
     def work(chosen: list[int]) -> None:
         numbers = [places[number] for number in chosen]
         source, lengths = pad([sources[number] for number in numbers], after=EOS)
-        limits = [output_limit(decode, len(sources[number]), longest) for number in numbers]
-        results = search(
-            models, source.to(device), lengths.to(device), limits, decode.beam, decode.length_penalty, scored
-        )
+        bounds = [wanted.bounds(number, decode, len(sources[number]), longest) for number in numbers]
+        batch = source.to(device), lengths.to(device), bounds
+        if sampling is None:
+            results = search(models, *batch, decode.beam, decode.length_penalty, scored)
+        else:
+            lines = [wanted.first + number for number in numbers]
+            results = sample(models, *batch, lines, wanted.count, sampling, decode.length_penalty)
         for number, hypotheses in zip(numbers, results, strict=True):
             translations[number] = hypotheses
 
     workers.map(work, _batches(lengths, max(1, limit)))
     return translations
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is wanted of the translations of some sources.
+
+    Attributes:
+        first: the number of the first source, which determines its samples.
+        count: samples of each source.
+        prefixes: subwords with which each translation begins; none: all are free.
+    """
+
+    first: int = 1
+    count: int = 1
+    prefixes: Sequence[Sequence[int]] = ()
+
+    def bounds(self, number: int, decode: Decode, source: int, longest: int | None) -> Bounds:
+        """The bounds of one translation; `source` and `longest` as of `output_limit`."""
+        prefix = self.prefixes[number] if self.prefixes else ()
+        return Bounds(output_limit(decode, source, longest), decode.min_length, prefix)
 
 
 @torch.inference_mode()

@@ -11,6 +11,7 @@ from posnmt.data.subword import BOS, EOS
 from posnmt.model.packed import PackedLinear, pack
 from posnmt.parallel.threads import Workers
 from posnmt.processor import multiplies_bf16
+from posnmt.translate.bounds import Next
 from posnmt.translate.continuations import SHARE, continuations, largest, log_normaliser
 from posnmt.translate.search import _with_company
 from posnmt.translate.translator import Translator, translate_subwords
@@ -101,11 +102,11 @@ def test_narrow_logits_are_computed_again_where_it_matters(members, monkeypatch)
     for seed, model in enumerate(models):
         torch.manual_seed(seed)
         torch.nn.init.normal_(model.output.weight, std=2.0)
-    at_limit = [row == 7 for row in range(40)]
+    following = [Next(EOS if row == 7 else None, may_end=True) for row in range(40)]
 
     def found(scored=True):
         states = [model.start(model.encode(source, None), None) for model in models]
-        return continuations(models, states, first, 4, at_limit, scored)
+        return continuations(models, states, first, 4, following, scored)
 
     with torch.inference_mode():
         wanted_values, wanted_tokens = found()

@@ -20,9 +20,11 @@ from typing import Any
 from posnmt.config.schema import Decode
 from posnmt.data.subword import BOS, EOS, PAD
 from posnmt.data.text import TextPipeline
+from posnmt.errors import UserError
 from posnmt.parallel.cores import cores
 from posnmt.translate.search import Hypothesis
-from posnmt.translate.translator import Translation, output_limit, refuse_too_long
+from posnmt.translate.translations import Translation, as_text
+from posnmt.translate.translator import output_limit, refuse_too_long
 
 COMPUTE_TYPES = {"fp32": "float32", "int8": "int8"}
 """posnmt's name of a precision → CTranslate2's."""
@@ -76,22 +78,23 @@ class CTranslate2Engine:
         first_line: int = 1,
         name: str = "input",
         scored: bool = True,
+        prefixes: Sequence[str] = (),
     ) -> list[Translation]:
         """Translate lines; one result for each, in order. See `posnmt.translate.translator.Translator.translate`.
 
         Args:
             scored: whether to compute probabilities; otherwise they are NaN.
+
+        Raises:
+            UserError: settings that this engine does not have; see `refuse_settings`.
         """
+        refuse_settings(decode, len(prefixes) > 0)
         encoded = self.text.source.encode(list(lines))
         refuse_too_long(encoded, self.longest[0], first_line, name, TOO_LONG)
         places = [number for number, ids in enumerate(encoded) if ids]
-        of_place = dict(zip(places, self._hypotheses([encoded[n] for n in places], decode, scored), strict=True))
-        best = [of_place.get(number, [])[:nbest] for number in range(len(encoded))]
-        texts = iter(self.text.target.decode([each.tokens for hypotheses in best for each in hypotheses]))
-        return [
-            Translation([next(texts) for _ in hypotheses] or [""], hypotheses, ids)
-            for hypotheses, ids in zip(best, encoded, strict=True)
-        ]
+        searched = self._hypotheses([encoded[n] for n in places], decode, scored or decode.mbr > 0)
+        of_place = dict(zip(places, searched, strict=True))
+        return as_text(self.text, encoded, [of_place.get(number, []) for number in range(len(encoded))], decode, nbest)
 
     def score(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], batch: int = 4096
@@ -182,6 +185,22 @@ class CTranslate2Engine:
         """The subwords of an output, without eos."""
         tokens = [self._ids[piece] for piece in pieces]
         return tuple(tokens[:-1] if tokens[-1:] == [EOS] else tokens)
+
+
+def refuse_settings(decode: Decode, prefixed: bool) -> None:
+    """Check that search needs nothing that is PyTorch's alone.
+
+    Args:
+        prefixed: whether translations have a given beginning.
+
+    Raises:
+        UserError: it does.
+    """
+    asked = {"sampling": decode.sampling, "a shortest length": decode.min_length, "a prefix": prefixed}
+    what = [name for name, value in asked.items() if value]
+    if what:
+        names = " and ".join(what)
+        raise UserError(f"{names}: not available with CTranslate2 here", None, "translate the run with --engine torch")
 
 
 def _ranked(

@@ -1,0 +1,119 @@
+"""Samples, candidates, prefixes and least lengths, as `posnmt translate` and the Python API offer them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import corpus
+import posnmt
+from commands import refused, run
+from posnmt.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A run that has learned a little."""
+    folder = tmp_path_factory.mktemp("trained")
+    run("train", corpus.make(folder), "--out", folder / "run", "--set", "train.steps=20", "--set", "train.average=1")
+    return folder
+
+
+def texts_of(trained, side):
+    return (trained / "corpus" / f"test.{side}").read_text().splitlines()[:12]
+
+
+@pytest.fixture
+def lines(trained):
+    return texts_of(trained, "source")
+
+
+@pytest.fixture
+def source(lines, tmp_path):
+    path = tmp_path / "source"
+    path.write_text("\n".join([*lines[:5], "", *lines[5:]]) + "\n")
+    return path
+
+
+def test_samples_of_a_line_do_not_depend_on_the_others(trained, source, tmp_path):
+    words = ("translate", trained / "run", "--sample", "--temperature", "1.5", "--seed", "3")
+    text = source.read_text()
+    whole, _ = run(*words, "--input", source)
+    assert run(*words, "--input", source, "--batch", "32")[0] == whole
+    assert run(*words, stdin=text)[0] == whole
+    assert run(*words[:-1], "4", "--input", source)[0] != whole
+    two, _ = run(*words, "--input", source, "--nbest", "2", "--format", "jsonl")
+    rows = [json.loads(line) for line in two.splitlines()]
+    assert [(row["hypotheses"] or [{"text": ""}])[0]["text"] for row in rows] == whole.splitlines()
+    assert [len(row["hypotheses"]) for row in rows] == [2] * 5 + [0] + [2] * 7
+
+
+def test_candidates_are_ranked_by_their_similarity(trained, source):
+    from sacrebleu.metrics import CHRF
+
+    words = ("translate", trained / "run", "--input", source, "--sample", "--temperature", "2", "--format", "jsonl")
+    drawn = [json.loads(line)["hypotheses"] for line in run(*words, "--nbest", "6")[0].splitlines()]
+    chosen = [json.loads(line)["hypotheses"] for line in run(*words, "--mbr", "6")[0].splitlines()]
+    for candidates, best in zip(drawn, chosen, strict=True):
+        texts = [each["text"] for each in candidates]
+        similar = {text: sum(CHRF().sentence_score(text, [other]).score for other in texts) for text in texts}
+        assert [similar[each["text"]] for each in best] == [max(similar.values())] if texts else not best
+    assert any(best != candidates[:1] for candidates, best in zip(drawn, chosen, strict=True))
+
+
+def test_a_prefix_for_each_line(trained, source, tmp_path):
+    free, _ = run("translate", trained / "run", "--input", source)
+    begun = [line.split()[:2] if number % 2 else [] for number, line in enumerate(texts_of(trained, "target"))]
+    begun.insert(5, [])  # of the empty line
+    prefix = tmp_path / "prefix"
+    prefix.write_text("".join(" ".join(words) + "\n" for words in begun))
+    out, _ = run("translate", trained / "run", "--input", source, "--prefix", prefix)
+    for line, without, words in zip(out.splitlines(), free.splitlines(), begun, strict=True):
+        assert line.startswith(" ".join(words))
+        assert words or line == without
+    with (tmp_path / "prefix").open("a") as file:
+        file.write("one more\n")
+    [told] = refused("translate", trained / "run", "--input", source, "--prefix", prefix)
+    assert "different line counts" in told
+    [told] = refused("translate", trained / "run", "--prefix", prefix, stdin="a\n")
+    assert "name a file" in told
+
+
+def test_the_python_api_has_them(trained, source, lines):
+    model = posnmt.load(trained / "run")
+    drawn = model.translate(lines, sampling={"seed": 3, "top_k": 5}, min_length=2)
+    path = source.with_name("without")
+    path.write_text("\n".join(lines) + "\n")
+    words = ("--sample", "--seed", "3", "--top-k", "5", "--min-length", "2")
+    assert run("translate", trained / "run", "--input", path, *words)[0].splitlines() == drawn
+    prefixes = [text.split()[0] for text in texts_of(trained, "target")]
+    begun = model.translate(lines, prefixes=prefixes)
+    assert all(text.startswith(prefix) for text, prefix in zip(begun, prefixes, strict=True))
+    assert len(model.hypotheses(lines[:1], nbest=7, sampling={})[0]) == 7
+    with pytest.raises(UserError, match="12 lines have 1 prefixes"):
+        model.translate(lines, prefixes=["a"])
+    with pytest.raises(UserError, match=r"sampling.temperature: input should be greater than 0"):
+        model.translate(lines, sampling={"temperature": -1})
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        (("--temperature", "2"), "add --sample"),
+        (("--nbest", "3", "--beam", "2"), "the beam keeps 2"),
+        (("--mbr", "2", "--nbest", "3", "--beam", "4"), "3 translations are wanted of 2 candidates"),
+        (("--engine", "ctranslate2", "--sample"), "sampling: not available with CTranslate2"),
+        (("--engine", "ctranslate2", "--min-length", "3"), "a shortest length: not available with CTranslate2"),
+    ],
+)
+def test_what_cannot_be_combined(trained, source, options, fault):
+    [told] = refused("translate", trained / "run", "--input", source, *options)
+    assert fault in told
+
+
+def test_auto_takes_pytorch_where_it_must(trained, source):
+    words = ("translate", trained / "run", "--input", source, "--sample", "--seed", "9")
+    out, err = run(*words, "--engine", "auto")
+    assert "note: translated by PyTorch: sampling" in err
+    assert out == run(*words)[0]
