@@ -105,6 +105,14 @@ def translate_elsewhere(
     """
     if len(folders) > 1:
         raise UserError("CTranslate2 translates with one model, and several are an ensemble", None, NO_TORCH)
+    decode, load = elsewhere(engine, folders[0], checkpoint, search, interpolate)
+    return translate_lines(load, decode, source, output, nbest, form)
+
+
+def elsewhere(
+    engine: str, folder: Path, checkpoint: str, search: dict[str, Any], interpolate: float | None = None
+) -> tuple[Decode, Callable[[], Engine]]:
+    """Settings of search, and a function that loads the engine, for CTranslate2; see `translate_elsewhere`."""
     settings = {key: value for key, value in search.items() if key not in ("precision", "cuda_graphs")}
     precision = search.get("precision")
     if precision == "bf16" or search.get("cuda_graphs"):
@@ -112,7 +120,6 @@ def translate_elsewhere(
         raise UserError(f"{option} is PyTorch's, and CTranslate2 was asked for", None, NO_TORCH)
     if engine == "auto" and precision == "int8":
         raise UserError("--engine auto does not round to int8", None, "add --engine ctranslate2")
-    [folder] = folders
     load: Callable[[], Engine]
     if is_exported(folder):
         decode, load = _exported(folder, checkpoint, precision, interpolate)
@@ -129,9 +136,7 @@ def translate_elsewhere(
                 print(f"note: translated by PyTorch: {error.line()}", file=sys.stderr)
                 return Translator.load([run], checkpoint, interpolate)
 
-    return translate_lines(
-        load, Decode.model_validate({**decode.model_dump(), **settings}), source, output, nbest, form
-    )
+    return Decode.model_validate({**decode.model_dump(), **settings}), load
 
 
 def _exported(
