@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -19,6 +20,9 @@ from posnmt.deploy.server.metrics import Metrics
 from posnmt.deploy.server.refusal import Refusal, refusal_response
 from posnmt.deploy.server.service import WARNING, Service
 
+STOP_SECONDS = 5
+"""Seconds in which a thread ends the batch at work when nobody waits for it any more."""
+
 
 def application(service: Service, metrics: Metrics) -> FastAPI:
     """The server as an ASGI application."""
@@ -27,7 +31,7 @@ def application(service: Service, metrics: Metrics) -> FastAPI:
     async def running(app: FastAPI) -> AsyncIterator[None]:
         service.models.start()
         yield
-        service.models.close(service.settings.grace)
+        await asyncio.to_thread(service.models.close, STOP_SECONDS)
 
     app: FastAPI = FastAPIOffline(
         title="posnmt",

@@ -47,6 +47,9 @@ class Bodies:
         try:
             if await self._read(receive, body):
                 await self.app(scope, _replayed(b"".join(body), receive), counted)
+        except asyncio.CancelledError:  # by uvicorn, when the time of grace is over
+            stopping = Refusal(503, "the server is being stopped")
+            await refusal_response(scope["path"], stopping)(scope, receive, counted)
         except Refusal as refusal:
             await refusal_response(scope["path"], refusal)(scope, receive, counted)
         finally:

@@ -170,7 +170,7 @@ class Models:
             model.worker.start()
 
     def close(self, seconds: float) -> None:
-        """Let the threads finish what they have, and end."""
+        """Let the threads finish what they have, for so many seconds each, and end."""
         for model in self.all:
             model.queue.close()
         for model in self.all:

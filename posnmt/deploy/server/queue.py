@@ -78,28 +78,29 @@ class Job:
 
 
 class Batch:
-    """Lines of one or several jobs that are searched alike.
+    """Lines of one or several jobs that are searched alike; the translator sorts them by length.
 
     Attributes:
         parts: job → its line numbers, in order.
+        cost: characters of its lines; see `Job.cost`.
         full: whether lines were left for the next batch.
     """
 
     def __init__(self, search: Search) -> None:
         self.search = search
         self.parts: dict[Job, list[int]] = {}
-        self.cost = self.count = self.longest = 0
+        self.cost = self.count = 0
         self.full = False
 
     def take(self, job: Job, limit: int) -> bool:
-        """Take the next line of a job if it fits into a limit; whether it did."""
+        """Take the next line of a job if it fits into a limit, or is the first; whether it did."""
         if not job.waiting:
             return False
         cost = job.cost(job.waiting[0])
-        if self.count and (self.count + 1) * max(cost, self.longest) > limit:
+        if self.count and self.cost + cost > limit:
             return False
         self.parts.setdefault(job, []).append(job.waiting.popleft())
-        self.cost, self.count, self.longest = self.cost + cost, self.count + 1, max(cost, self.longest)
+        self.cost, self.count = self.cost + cost, self.count + 1
         return True
 
 
@@ -109,7 +110,7 @@ class Queue:
     Args:
         limit: characters of accepted lines, those at work included; see `Job.cost`.
         patience: seconds that an accepted request may be expected to wait.
-        batch: characters of the lines of a batch, each counted as the longest.
+        batch: characters of the lines of a batch.
 
     Attributes:
         size: characters of accepted lines.
@@ -181,7 +182,7 @@ class Queue:
         batch = Batch(oldest.search)
         while batch.take(oldest, self.batch // 2):
             pass
-        turn = [job for job in self._jobs if job.search == oldest.search]
+        turn = [job for job in self._jobs if job.search == oldest.search and job is not oldest] + [oldest]
         while turn := [job for job in turn if batch.take(job, self.batch)]:
             pass
         for job in batch.parts:

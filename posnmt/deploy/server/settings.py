@@ -17,7 +17,7 @@ class Settings:
         request_characters: of the texts of a request.
         request_lines: of the texts of a request.
         queue_characters: of the accepted lines of a model, those at work included, each with `queue.OVERHEAD`.
-        batch_characters: of the lines that are translated at a time, each counted as the longest.
+        batch_characters: of the lines that are translated at a time.
         buffered_bytes: of all bodies that are read or answered at a time.
         timeout: seconds from the acceptance of a request to its translation.
         read_seconds: in which the head of a request must arrive, and then its body.
