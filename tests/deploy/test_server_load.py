@@ -122,10 +122,16 @@ def test_what_is_not_finished_in_the_time_of_grace_is_given_up(slow):
         assert "Traceback" not in server.err
 
 
-def test_ctranslate2_serves_the_same():
+def test_ctranslate2_serves_the_same_behind_a_proxy():
     pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed (extra ctranslate2)")
     line = "uns mebu zabi"
-    with serving(LEARNED, "--engine", "ctranslate2") as server:
-        answer = server.post("/translate", {**SHORT, "q": line})[1]
-        assert answer == {"translatedText": run("translate", LEARNED, stdin=f"{line}\n".encode())[0].strip()}
+    with serving(LEARNED, "--engine", "ctranslate2", "--behind-proxy", "--rate", 1) as server:
+        query = {**SHORT, "q": line}
+        expected = run("translate", LEARNED, stdin=f"{line}\n".encode())[0].strip()
+        assert server.post("/translate", query)[:2] == (200, {"translatedText": expected})
+        statuses = [
+            server.post("/translate", query, headers={"X-Forwarded-For": f"198.51.100.{number}"})[0]
+            for number in (1, 2, 1)
+        ]
+        assert statuses == [200, 200, 429]
         assert server.get("/v1/models")[1][0]["engine"].startswith("CTranslate2 ")

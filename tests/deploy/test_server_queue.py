@@ -140,6 +140,15 @@ def test_a_line_that_fails_is_the_fault_of_its_request_alone(capfd):
     assert engine.calls == [["a", "b", "c", "bad", "d", "fault", "e"], ["a", "b"], ["c", "bad", "d"], ["fault"], ["e"]]
 
 
+def test_a_line_that_fails_in_a_later_batch_is_named():
+    waiting, asked = queue(batch=100), Job(["a"] * 10 + ["bad"])
+    waiting.add(asked)
+    waiting.close()
+    Worker("test", Engine(), None, waiting, lambda batch, seconds: None).run()
+    with pytest.raises(UserError, match=r"\(text:11\)"):
+        asked.future.result(0)
+
+
 def test_a_worker_waits_for_lines():
     waiting, late = queue(), Job(["a"])
     worker = Worker("test", Engine(), None, waiting, lambda batch, seconds: None)

@@ -12,7 +12,7 @@ from posnmt.deploy.server.libretranslate import ERRORS
 from posnmt.deploy.server.models import Model
 from posnmt.deploy.server.refusal import Refusal
 from posnmt.deploy.server.service import Service, Translated, warnings
-from posnmt.translate.translator import Translation
+from posnmt.translate.command import hypothesis_records
 
 
 class Query(BaseModel):
@@ -146,21 +146,14 @@ def _model(service: Service, query: Query, texts: list[str]) -> Model:
 
 
 def _text(model: Model, text: Translated) -> dict[str, Any]:
+    """A text with its lines as `posnmt translate --format jsonl` writes them, and their lengths."""
     pieces = model.engine.text.target.subwords.pieces
-    lines = zip(text.lines, text.translations, strict=True)
-    return {"text": text.text(), "lines": [_line(line, translation, pieces) for line, translation in lines]}
-
-
-def _line(line: str, translation: Translation, pieces: list[str]) -> dict[str, Any]:
-    """A line as `posnmt translate --format jsonl` writes it, with its length."""
-    hypotheses = [
+    lines = [
         {
-            "text": text,
-            "log_probability": each.log_probability,
-            "score": each.score,
-            "ended": each.ended,
-            "subwords": [pieces[token] for token in each.tokens],
+            "source": line,
+            "source_subwords": translation.source_length,
+            "hypotheses": hypothesis_records(translation, pieces),
         }
-        for text, each in zip(translation.texts, translation.hypotheses, strict=False)
+        for line, translation in zip(text.lines, text.translations, strict=True)
     ]
-    return {"source": line, "source_subwords": translation.source_length, "hypotheses": hypotheses}
+    return {"text": text.text(), "lines": lines}

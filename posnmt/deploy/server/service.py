@@ -108,7 +108,7 @@ class Service:
         confidence = None
         if source is None:
             source, confidence = self._detected("\n".join(texts), models.sources_of(into))
-        model = models.between(source, target)
+        model = models.between(source, into)
         if model is None:
             if match(source, models.sources) is None:
                 listed = ", ".join(models.sources)
