@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from fastapi_offline import FastAPIOffline
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
@@ -17,6 +17,7 @@ import posnmt
 from posnmt.deploy.server import deepl, libretranslate, own
 from posnmt.deploy.server.bodies import Bodies
 from posnmt.deploy.server.metrics import Metrics
+from posnmt.deploy.server.page import page
 from posnmt.deploy.server.refusal import Refusal, refusal_response
 from posnmt.deploy.server.service import WARNING, Service
 
@@ -43,6 +44,12 @@ def application(service: Service, metrics: Metrics) -> FastAPI:
     for interface in (libretranslate, deepl, own):
         app.include_router(interface.routes(service))
 
+    shown = page()
+
+    @app.get("/", include_in_schema=False)
+    async def root() -> HTMLResponse:
+        return HTMLResponse(shown)
+
     @app.get("/metrics", include_in_schema=False)
     async def figures() -> Response:
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
@@ -67,6 +74,6 @@ def application(service: Service, metrics: Metrics) -> FastAPI:
             allow_headers=["Authorization", "Content-Type"],
             expose_headers=[WARNING, "Retry-After"],
         )
-    paths = frozenset([*app.openapi()["paths"], "/metrics", "/docs"])
+    paths = frozenset([*app.openapi()["paths"], "/", "/metrics", "/docs"])
     app.add_middleware(Bodies, settings=service.settings, metrics=metrics, paths=paths)
     return app
