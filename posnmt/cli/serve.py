@@ -53,6 +53,14 @@ MODULES = ("fastapi", "fastapi_offline", "multipart", "prometheus_client", "pyth
     help="of a request's texts",
 )
 @click.option(
+    "--max-line-characters",
+    "line_characters",
+    type=click.IntRange(min=1),
+    default=3000,
+    show_default=True,
+    help="of a line; what has begun is finished, and a long line delays everybody",
+)
+@click.option(
     "--queue",
     "queue_characters",
     type=click.IntRange(min=1),

@@ -196,6 +196,7 @@ def test_a_line_longer_than_a_position_table_is_an_error(served):
         ("/translate", b"x" * 10_000_000, 413, "the request is larger than 1,048,576 bytes"),
         ("/v2/translate", b"x" * 10_000_000, 413, "the request is larger than 1,048,576 bytes"),
         ("/translate", {"q": "x" * 60_000, "source": "en", "target": "de"}, 413, "more than the 50,000 characters"),
+        ("/translate", {"q": "x" * 3001, "source": "en", "target": "de"}, 413, "a line of 3,001 characters is longer"),
         ("/translate", {"q": "x\n" * 1000, "source": "en", "target": "de"}, 413, "2,000 characters in 1,001 lines"),
     ],
 )
@@ -217,6 +218,14 @@ def test_forms_with_files_are_refused(served):
     status, answer, _ = served.post("/translate", data=b"nonsense", headers={"Content-Type": "multipart/form-data"})
     assert status == 400
     assert "Invalid request: " in answer["error"]
+
+
+def test_a_form_of_very_many_fields_is_refused(served):
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    fields = b"source=en&target=de" + b"&q=a" * 200_000
+    status, answer, _ = served.post("/translate", data=fields, headers=headers)
+    assert status in (400, 413)
+    assert set(answer) == {"error"}
 
 
 def test_a_hundred_at_once_are_answered_in_their_order(served, expected):

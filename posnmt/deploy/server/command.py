@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import signal
 import socket
 import sys
@@ -21,9 +22,6 @@ from posnmt.deploy.server.models import Model, Models, choices, load
 from posnmt.deploy.server.service import Service
 from posnmt.deploy.server.settings import Settings
 from posnmt.errors import UserError
-
-KEEP_ALIVE = 30
-"""Seconds after which an idle connection is closed."""
 
 
 class Server(uvicorn.Server):
@@ -93,7 +91,7 @@ def serve(
             server_header=False,
             proxy_headers=settings.behind_proxy,
             forwarded_allow_ips=["127.0.0.1", "::1"],
-            timeout_keep_alive=KEEP_ALIVE,
+            timeout_keep_alive=math.ceil(settings.read_seconds) + 1,  # `patient` is earlier
             timeout_graceful_shutdown=settings.grace,
         )
         Server(config, lambda: print_address(address(listener))).run([listener])

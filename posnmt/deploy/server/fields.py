@@ -54,11 +54,10 @@ async def _body(request: Request) -> dict[str, Any]:
 
 def _values(items: list[tuple[str, str]]) -> dict[str, Any]:
     """Fields by name; those that occur several times are lists."""
-    values: dict[str, Any] = {}
+    values: dict[str, list[str]] = {}
     for name, value in items:
-        before = values.get(name)
-        values[name] = value if name not in values else [*(before if isinstance(before, list) else [before]), value]
-    return values
+        values.setdefault(name, []).append(value)
+    return {name: each if len(each) > 1 else each[0] for name, each in values.items()}
 
 
 def body_of(model: type[BaseModel], form: bool = True) -> dict[str, Any]:

@@ -37,6 +37,10 @@ LANGUAGES: dict[str, tuple[str, tuple[str, ...]]] = {
 """Code → English name, and scripts by the first word of their characters' names."""
 
 
+READ = 10_000
+"""Characters at the beginning of a text by which its language is detected."""
+
+
 class Undecided(Exception):
     """The script of a text does not tell its language."""
 
@@ -68,7 +72,7 @@ def detect(text: str, codes: Iterable[str]) -> tuple[str, float] | None:
         Undecided: several have the script, the scripts of one are not known, or the text has no letters.
     """
     listed = list(dict.fromkeys(codes))
-    scripts = Counter(unicodedata.name(each, "").split(" ")[0].split("-")[0] for each in text if each.isalpha())
+    scripts = Counter(unicodedata.name(each, "").split(" ")[0].split("-")[0] for each in text[:READ] if each.isalpha())
     if not scripts:
         raise Undecided("a text without letters can be in any language")
     if unknown := [code for code in listed if base(code) not in LANGUAGES]:

@@ -154,6 +154,10 @@ class Service:
         if size > settings.request_characters or len(lines) > settings.request_lines:
             what = f"{size:,} characters in {len(lines):,} lines are more than the {settings.request_characters:,}"
             raise Refusal(413, f"{what} characters and {settings.request_lines:,} lines of a request; send fewer")
+        longest = max(map(len, lines), default=0)
+        if longest > settings.line_characters:
+            what = f"a line of {longest:,} characters is longer than the {settings.line_characters:,} of a line"
+            raise Refusal(413, f"{what}; write a sentence a line")
         if wait := self._rate_characters.wait(client, size):
             raise later(f"more than {self._rate_characters.a_minute:,} characters a minute", wait)
         translations = iter(await self._wait(request, model, Job(lines, search)))

@@ -16,6 +16,7 @@ class Settings:
         request_bytes: of a request's body.
         request_characters: of the texts of a request.
         request_lines: of the texts of a request.
+        line_characters: of a line; a batch that has begun is finished, and a long line delays everybody.
         queue_characters: of the accepted lines of a model, those at work included, each with `queue.OVERHEAD`.
         batch_characters: of the lines that are translated at a time.
         buffered_bytes: of all bodies that are read or answered at a time.
@@ -31,6 +32,7 @@ class Settings:
     request_bytes: int = 1 << 20
     request_characters: int = 50_000
     request_lines: int = 1000
+    line_characters: int = 3000
     queue_characters: int = 200_000
     batch_characters: int = 8000
     buffered_bytes: int = 64 << 20
