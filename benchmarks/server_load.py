@@ -19,7 +19,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -129,7 +129,6 @@ async def measure(address: str, options: argparse.Namespace) -> None:
         memory = await overload(clients[2], options.factor * rate, options.overload_seconds)
         print("\n".join(shown(clients[2].seconds)))
         print(f"memory: {memory[0]:.0f} MB at first, {max(memory):.0f} MB at most, {memory[-1]:.0f} MB at the end")
-        print(f"answers: {dict(Counter({status: len(each) for status, each in clients[2].seconds.items()}))}")
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ import click
 from posnmt.cli.group import COMMAND, loading
 from posnmt.errors import UserError
 
-MODULES = ("fastapi", "fastapi_offline", "multipart", "prometheus_client", "python_multipart", "starlette", "uvicorn")
+MODULES = ("fastapi", "fastapi_offline", "prometheus_client", "python_multipart", "starlette", "uvicorn")
 """Packages of the extra `serve`."""
 
 

@@ -29,7 +29,7 @@ def open_server(chromium, served):
     """A function: settings of the browser → the page, opened; it may ask its own server alone."""
     contexts, misdeeds = [], []
 
-    def opened(**settings):
+    def opened(served=served, **settings):
         context = chromium.new_context(**{"viewport": {"width": 1200, "height": 900}, **settings})
         contexts.append(context)
         page = context.new_page()
@@ -103,6 +103,19 @@ def test_escape_stops(open_server, served):
     page.keyboard.press("Escape")
     page.get_by_text("Stopped after").wait_for()
     served.wait_for("posnmt_queue_characters", 0)
+
+
+def test_a_key_is_asked_for_where_one_is_needed(open_server):
+    with serving(f"mine={LEARNED}", environment={"POSNMT_API_KEYS": "secret"}) as keyed:
+        page = open_server(keyed)
+        page.locator("#source").fill(LINES[0])
+        assert page.locator("#key").is_hidden()
+        page.keyboard.press("Control+Enter")
+        page.get_by_text("an API key is needed").wait_for()
+        page.locator("#key").fill("secret")
+        page.keyboard.press("Control+Enter")
+        page.get_by_text("1 of 1 translations").wait_for()
+        assert page.locator("td .fault").count() == 0
 
 
 def test_what_is_typed_is_text(open_server):

@@ -114,7 +114,7 @@ def test_what_cannot_be_served(tmp_path):
     assert "does not translate in int8" in refused("serve", LEARNED, "--precision", "int8", "--port", 0)[0]
 
 
-@pytest.mark.parametrize("package", ["fastapi", "uvicorn", "prometheus_client"])
+@pytest.mark.parametrize("package", ["fastapi", "uvicorn", "prometheus_client", "python_multipart"])
 def test_without_its_packages_the_way_to_them_is_named(package, monkeypatch):
     for name in [name for name in sys.modules if name.startswith("posnmt.deploy.server")]:
         monkeypatch.delitem(sys.modules, name)

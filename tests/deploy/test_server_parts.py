@@ -73,6 +73,12 @@ def test_codes_are_found_in_any_case_and_without_region():
     assert match("fr", codes) is None
 
 
+def test_a_folder_may_have_an_equals_sign(tmp_path):
+    (tmp_path / "rate=1").mkdir()
+    folder = tmp_path / "rate=1"
+    assert choices([str(folder), f"a={folder}"], []) == [Choice("rate=1", folder), Choice("a", folder)]
+
+
 def test_what_is_to_be_served():
     assert choices(["runs/mine"], []) == [Choice("mine", Path("runs/mine"))]
     assert choices(["a=x", "b=y"], ["b=en-de"]) == [Choice("a", Path("x")), Choice("b", Path("y"), ("en", "de"))]

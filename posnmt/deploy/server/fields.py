@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, TypeVar
 
+import python_multipart  # noqa: F401  missed now, and not when the first form comes
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException

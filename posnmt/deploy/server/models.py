@@ -50,7 +50,7 @@ def choices(models: Sequence[str], languages: Sequence[str]) -> list[Choice]:
     """
     named: dict[str, Path] = {}
     for each in models:
-        name, _, folder = each.rpartition("=")
+        name, _, folder = ("", "", each) if "=" not in each or Path(each).exists() else each.partition("=")
         path = Path(folder)
         name = name or path.resolve().name
         if name in named:
