@@ -53,7 +53,10 @@ def test_a_key_goes_into_the_field_or_the_header(served):
     assert served.post("/translate", {**QUERY, "api_key": "secret-a"})[0] == 200
     assert served.post("/translate?api_key=secret-a", QUERY)[0] == 200
     assert served.post("/v1/translate", {"text": "lo"}, headers={"Authorization": "Bearer secret-a"})[0] == 200
-    assert deepl.DeepLClient("secret-c", server_url=served.url).get_usage().character.count == 0
+    client = deepl.DeepLClient("secret-c", server_url=served.url)
+    assert client.get_usage().character.count == 0
+    client.translate_text("lo dumo", target_lang="DE")
+    assert client.get_usage().character.count == 7
 
 
 def test_more_requests_than_the_rate_wait(served):

@@ -96,9 +96,9 @@ def routes(service: Service) -> APIRouter:
 
     @router.get("/usage", responses=ERRORS)
     async def usage(request: Request) -> dict[str, int]:
-        """Characters that this client has had translated since the server was started."""
+        """Characters translated since the start: for this key, or for everybody where there are no keys."""
         query = await read(request, UsageQuery)
         client = service.client(request, query.auth_key)
-        return {"character_count": service.usage[client], "character_limit": UNLIMITED}
+        return {"character_count": service.used(client), "character_limit": UNLIMITED}
 
     return router

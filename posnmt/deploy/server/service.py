@@ -23,6 +23,9 @@ from posnmt.translate.translator import Translation
 WARNING = "X-Posnmt-Warning"
 """The header of warnings where an interface has no field for them."""
 
+EVERYBODY = ""
+"""Whose characters are counted where there are no keys: counts of addresses would grow without end."""
+
 GONE = 499
 """The status that is counted where a client has gone before its answer."""
 
@@ -64,7 +67,7 @@ class Service:
 
     def __init__(self, models: Models, keys: Keys, settings: Settings) -> None:
         self.models, self.keys, self.settings = models, keys, settings
-        self.usage: Counter[str] = Counter()
+        self._used: Counter[str] = Counter()
         self._rate, self._rate_characters = Rate(settings.rate), Rate(settings.rate_characters)
 
     def client(self, request: Request, key: str | None = None) -> str:
@@ -161,8 +164,12 @@ class Service:
         if wait := self._rate_characters.wait(client, size):
             raise later(f"more than {self._rate_characters.a_minute:,} characters a minute", wait)
         translations = iter(await self._wait(request, model, Job(lines, search)))
-        self.usage[client] += size
+        self._used[client if self.keys else EVERYBODY] += size
         return [Translated(each, ends, [next(translations) for _ in each]) for each, ends in parts]
+
+    def used(self, client: str) -> int:
+        """Characters translated for a client since the start; where there are no keys, for everybody."""
+        return self._used[client if self.keys else EVERYBODY]
 
     def _checked(self, lines: list[str]) -> list[str]:
         try:
