@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from posnmt.deploy.server.queue import Full, Job, Queue, Search
+from posnmt.deploy.server.queue import Batch, Full, Job, Queue, Search
 from posnmt.deploy.server.worker import Worker
 from posnmt.errors import UserError
 from posnmt.translate.translator import Translation
@@ -82,6 +82,16 @@ def test_a_queue_that_is_slow_refuses_what_would_wait_too_long():
     assert full.value.seconds == 4.0  # no more than the time that anything accepted takes
     waiting.done(waiting.take(), 0.01)  # faster now
     waiting.add(job(1))
+
+
+def test_a_slow_time_is_forgotten_when_little_is_asked():
+    waiting = queue(limit=100_000, patience=2.0, batch=1000)
+    waiting.add(job(40))
+    waiting.done(waiting.take(), 1000.0)  # the machine slept: a character a second
+    waiting.done(waiting.take(), 0.1)  # not full, and quick
+    assert waiting.speed > 1000
+    waiting.done(Batch(Search()), 1.0)  # not full, and slow
+    assert waiting.speed > 1000
 
 
 def test_lines_of_those_who_have_gone_leave_the_queue():

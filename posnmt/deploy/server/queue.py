@@ -114,7 +114,7 @@ class Queue:
 
     Attributes:
         size: characters of accepted lines.
-        speed: characters a second, once a whole batch was translated.
+        speed: characters a second, once a batch was full.
     """
 
     def __init__(self, limit: int, patience: float, batch: int) -> None:
@@ -167,9 +167,12 @@ class Queue:
         with self._changed:
             self.size -= batch.cost
             speed = batch.cost / max(seconds, 1e-6)
-            if batch.full:  # a small batch has its fixed costs, and says little of the speed under load
-                before = speed if self.speed is None else self.speed
-                self.speed = NEWEST * speed + (1 - NEWEST) * before
+            if self.speed is None:
+                self.speed = speed if batch.full else None
+            elif (
+                batch.full or speed > self.speed
+            ):  # a small batch has its fixed costs, and may be slower than a full one
+                self.speed += NEWEST * (speed - self.speed)
 
     def close(self) -> None:
         """Let `take` end when nothing waits."""
