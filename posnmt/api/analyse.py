@@ -13,7 +13,7 @@ from posnmt.analyse.analyse import Analysis as Measured
 from posnmt.analyse.analyse import Settings
 from posnmt.analyse.analyse import analyse as measure
 from posnmt.analyse.measure import Resampling
-from posnmt.api.lines import checked_lines
+from posnmt.data.lines import checked_lines
 from posnmt.errors import UserError, UserErrors, refuse_unknown
 from posnmt.progress import Display
 

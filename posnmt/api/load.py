@@ -14,10 +14,10 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from posnmt.api.lines import checked_lines
 from posnmt.api.values import AttentionMap, Attentions, DistanceBias, Encoding, Floats, Hypothesis
 from posnmt.config.schema import Decode
 from posnmt.config.yaml import faults
+from posnmt.data.lines import checked_lines
 from posnmt.data.portions import portions
 from posnmt.data.subword import BOS, EOS
 from posnmt.errors import UserError, raise_all, refuse_unknown

@@ -19,6 +19,7 @@ from posnmt.cli.analyse import analyse
 from posnmt.cli.condition import condition
 from posnmt.cli.data import data
 from posnmt.cli.group import COMMAND, Group, loading
+from posnmt.cli.serve import serve
 from posnmt.cli.study import study
 from posnmt.runtime import ENVIRONMENT
 
@@ -412,4 +413,5 @@ def score(run: Path, source: Path, target: Path, checkpoint: str, interpolate: f
 main.add_command(analyse)
 main.add_command(condition)
 main.add_command(data)
+main.add_command(serve)
 main.add_command(study)

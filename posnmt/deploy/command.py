@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from posnmt.config.schema import Decode
 from posnmt.data.text import TextPipeline
@@ -108,6 +108,37 @@ def translate_elsewhere(
     """
     if len(folders) > 1:
         raise UserError("CTranslate2 translates with one model, and several are an ensemble", None, NO_TORCH)
+    found = elsewhere(engine, folders[0], checkpoint, search, interpolate, prefix is not None)
+    return translate_lines(found.load, found.model, found.decode, source, output, nbest, form, resume, prefix)
+
+
+class Elsewhere(NamedTuple):
+    """A model outside PyTorch.
+
+    Attributes:
+        decode: settings of search.
+        load: loads the engine.
+        model: what identifies the model, as JSON has it.
+    """
+
+    decode: Decode
+    load: Callable[[], Engine]
+    model: Callable[[], dict[str, Any]]
+
+
+def elsewhere(
+    engine: str,
+    folder: Path,
+    checkpoint: str,
+    search: dict[str, Any],
+    interpolate: float | None = None,
+    prefixed: bool = False,
+) -> Elsewhere:
+    """The model of a folder for CTranslate2; see `translate_elsewhere`.
+
+    Args:
+        prefixed: whether translations have a given beginning.
+    """
     settings = {key: value for key, value in search.items() if key not in ("precision", "cuda_graphs")}
     precision = search.get("precision")
     if precision == "bf16" or search.get("cuda_graphs"):
@@ -115,7 +146,6 @@ def translate_elsewhere(
         raise UserError(f"{option} is PyTorch's, and CTranslate2 was asked for", None, NO_TORCH)
     if engine == "auto" and precision == "int8":
         raise UserError("--engine auto does not round to int8", None, "add --engine ctranslate2")
-    [folder] = folders
     load: Callable[[], Engine]
     if is_exported(folder):
         decode, load = _exported(folder, checkpoint, precision, interpolate)
@@ -126,7 +156,7 @@ def translate_elsewhere(
 
         def load() -> Engine:
             try:
-                refuse_settings(decode, prefix is not None)
+                refuse_settings(decode, prefixed)
                 return _converted(run, checkpoint, precision or "fp32", interpolate)
             except UserError as error:
                 if engine != "auto":
@@ -140,7 +170,7 @@ def translate_elsewhere(
         return {"models": [identify()], "interpolate": interpolate, "products": precision}
 
     decode = Decode.model_validate({**decode.model_dump(), **settings})
-    return translate_lines(load, model, decode, source, output, nbest, form, resume, prefix)
+    return Elsewhere(decode, load, model)
 
 
 def _exported(

@@ -298,22 +298,27 @@ def score_files(folder: Path, source: Path, target: Path, checkpoint: str, inter
 def _shown(number: int, line: str, translation: Translation, nbest: int, form: str, pieces: list[str]) -> Iterator[str]:
     """The output lines of one input line; `pieces` are the target subwords by id."""
     if form == "jsonl":
-        hypotheses = [
-            {
-                "text": text,
-                "log_probability": hypothesis.log_probability,
-                "score": hypothesis.score,
-                "ended": hypothesis.ended,
-                "repetitive": repetitive,
-                "subwords": [pieces[token] for token in hypothesis.tokens],
-            }
-            for text, hypothesis, repetitive in zip(
-                translation.texts, translation.hypotheses, translation.repetitive, strict=False
-            )
-        ]
+        hypotheses = hypothesis_records(translation, pieces)
         yield json.dumps({"line": number, "source": line, "hypotheses": hypotheses}, ensure_ascii=False) + "\n"
     elif nbest == 1:
         yield translation.text + "\n"
     else:
         for text, hypothesis in zip(translation.texts, translation.hypotheses, strict=False):
             yield f"{number}\t{hypothesis.score:.6f}\t{text}\n"
+
+
+def hypothesis_records(translation: Translation, pieces: list[str]) -> list[dict[str, Any]]:
+    """The hypotheses of a line as JSON has them; `pieces` are the target subwords by id."""
+    return [
+        {
+            "text": text,
+            "log_probability": hypothesis.log_probability,
+            "score": hypothesis.score,
+            "ended": hypothesis.ended,
+            "repetitive": repetitive,
+            "subwords": [pieces[token] for token in hypothesis.tokens],
+        }
+        for text, hypothesis, repetitive in zip(
+            translation.texts, translation.hypotheses, translation.repetitive, strict=False
+        )
+    ]

@@ -9,20 +9,18 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
 
 from commands import process, refused, run
 from posnmt.corpora.artificial.pairs import command
 from posnmt.data.subword import BOS, PAD
 from posnmt.deploy import verify
-from posnmt.model.registry import build_model
 from posnmt.model.weights import save_model
 from posnmt.run import Run
+from untrained import LEARNED, untrained
 
 pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed (extra ctranslate2)")
 
 FROZEN = Path(__file__).parents[1] / "frozen"
-LEARNED = FROZEN / "learned"
 
 
 @pytest.fixture(scope="module")
@@ -44,22 +42,6 @@ def sentences(tmp_path_factory):
     known = (FROZEN / "dev.source").read_text()
     (folder / "text").write_text(known + "\n" + (folder / "test.source").read_text())
     return folder / "text"
-
-
-def untrained(folder, scheme, **options):
-    """A run like the other with another position scheme, and weights that were never trained."""
-    shutil.copytree(LEARNED, folder)
-    path = folder / "config.yaml"
-    tree = yaml.safe_load(path.read_text())
-    tree["model"].update(system=None, **options)
-    for side in ("encoder", "decoder"):
-        tree["model"][side]["position"] = [{"scheme": scheme}]
-    path.write_text(yaml.safe_dump(tree))
-    torch.manual_seed(3)
-    run_of = Run.open(folder)
-    size = run_of.text().source.size
-    save_model(build_model(run_of.config.model, size, size), folder / "model.safetensors", {})
-    return folder
 
 
 def translations(*arguments):

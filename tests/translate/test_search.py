@@ -163,7 +163,7 @@ def test_a_line_as_long_as_a_finite_table_and_one_that_is_longer():
     translator = Translator([build(system="learned", max_length=9)], SimpleNamespace(source=Ids, target=Ids), CPU)
     decode = Decode(beam=1, max_ratio=1.0, max_extra=0)
     fits, over = " ".join(["5"] * 8), " ".join(["5"] * 9)
-    assert translator.translate([fits], decode)[0].source_length == 8
+    assert translator.translate([fits], decode)[0].source == [5] * 8
     assert len(translator.score([fits], [fits])) == 1
     what = "9 subwords, but this model's position table ends at 8 .and 0 more such lines."
     with pytest.raises(UserError, match=what) as raised:

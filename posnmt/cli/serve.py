@@ -1,0 +1,155 @@
+"""`posnmt serve`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from posnmt.cli.group import COMMAND, loading
+from posnmt.errors import UserError
+
+MODULES = ("fastapi", "fastapi_offline", "prometheus_client", "python_multipart", "starlette", "uvicorn")
+"""Packages of the extra `serve`."""
+
+
+@click.command(context_settings=COMMAND)
+@click.argument("models", metavar="[NAME=]RUN...", nargs=-1, required=True)
+@click.option("--host", default="127.0.0.1", show_default=True, help="address to listen on; 0.0.0.0: every one")
+@click.option("--port", type=click.IntRange(0, 65535), default=5000, show_default=True, help="0: any that is free")
+@click.option(
+    "--languages",
+    multiple=True,
+    metavar="[NAME=]SOURCE-TARGET",
+    help="codes of a model's languages, en-de or pt-BR:en; default: those of the run's config",
+)
+@click.option(
+    "--keys",
+    type=click.Path(path_type=Path),
+    help="a file of API keys, `KEY NAME` a line; POSNMT_API_KEYS may have some too, separated by commas",
+)
+@click.option(
+    "--rate", type=click.IntRange(min=1), metavar="N", help="requests a minute of each API key, or of each address"
+)
+@click.option("--rate-characters", type=click.IntRange(min=1), metavar="N", help="likewise, characters a minute")
+@click.option(
+    "--max-bytes", "request_bytes", type=click.IntRange(min=1), default=1 << 20, show_default=True, help="of a request"
+)
+@click.option(
+    "--max-characters",
+    "request_characters",
+    type=click.IntRange(min=1),
+    default=50_000,
+    show_default=True,
+    help="of a request's texts",
+)
+@click.option(
+    "--max-lines",
+    "request_lines",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="of a request's texts",
+)
+@click.option(
+    "--max-line-characters",
+    "line_characters",
+    type=click.IntRange(min=1),
+    default=3000,
+    show_default=True,
+    help="of a line; what has begun is finished, and a long line delays everybody",
+)
+@click.option(
+    "--queue",
+    "queue_characters",
+    type=click.IntRange(min=1),
+    default=200_000,
+    show_default=True,
+    help="characters of accepted lines of a model; beyond it, requests get status 429",
+)
+@click.option(
+    "--batch-characters",
+    type=click.IntRange(min=1),
+    default=8000,
+    show_default=True,
+    help="characters that are translated at a time",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="seconds from a request's acceptance to its translation",
+)
+@click.option(
+    "--read-timeout",
+    "read_seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=20.0,
+    show_default=True,
+    help="seconds in which the head of a request must arrive, and then its body",
+)
+@click.option(
+    "--grace",
+    type=click.IntRange(min=0),
+    default=30,
+    show_default=True,
+    help="seconds to finish accepted requests after SIGTERM or Ctrl-C",
+)
+@click.option("--behind-proxy", is_flag=True, help="a proxy on this machine names the clients (X-Forwarded-For)")
+@click.option(
+    "--allow-origin",
+    "origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help="a web site whose pages may use the server, such as https://example.org; * for all",
+)
+@click.option("--beam", type=click.IntRange(min=1), help="hypotheses kept; default: the run's config")
+@click.option(
+    "--precision",
+    type=click.Choice(["fp32", "bf16", "int8"]),
+    help="of matrix products; int8: CTranslate2 alone; default: the run's config",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["torch", "ctranslate2", "auto"]),
+    help="the program that translates; as in `posnmt translate`",
+)
+@click.option(
+    "--checkpoint", type=click.Choice(["model", "best", "average", "last"]), default="model", show_default=True
+)
+def serve(
+    models: tuple[str, ...],
+    host: str,
+    port: int,
+    languages: tuple[str, ...],
+    keys: Path | None,
+    beam: int | None,
+    precision: str | None,
+    engine: str | None,
+    checkpoint: str,
+    **limits: Any,
+) -> None:
+    """Serve runs, or folders that `posnmt export` made for CTranslate2, to other programs over HTTP.
+
+    It has the interfaces of LibreTranslate (/translate, /languages, /detect) and DeepL (/v2/translate), and one with
+    n-best lists and scores (/v1/translate); /docs describes all of them. Prints its address as soon as it accepts
+    requests. SIGTERM or Ctrl-C ends it when accepted requests are answered. It needs pip install "posnmt[serve]".
+
+    \b
+    Example: posnmt serve runs/mine --port 5000
+    """
+    with loading():
+        try:
+            from posnmt.deploy.server.command import serve as run
+            from posnmt.deploy.server.settings import Settings
+        except ImportError as error:
+            if (error.name or "").split(".")[0] not in MODULES:
+                raise
+            what = f"the server's packages are not installed here: {error.name} is missing"
+            raise UserError(what, None, 'install them: pip install "posnmt[serve]"') from None
+
+    search = {name: value for name, value in (("beam", beam), ("precision", precision)) if value is not None}
+    settings = Settings(**limits)
+    run(models, languages, host, port, keys, engine, checkpoint, search, settings, click.echo)

@@ -1,0 +1,1 @@
+"""An HTTP server for trained models, with the interfaces of LibreTranslate and DeepL and one of its own."""

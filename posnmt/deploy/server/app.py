@@ -1,0 +1,79 @@
+"""The application: the interfaces, the limits around them, and the models' threads behind them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi_offline import FastAPIOffline
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+
+import posnmt
+from posnmt.deploy.server import deepl, libretranslate, own
+from posnmt.deploy.server.bodies import Bodies
+from posnmt.deploy.server.metrics import Metrics
+from posnmt.deploy.server.page import page
+from posnmt.deploy.server.refusal import Refusal, refusal_response
+from posnmt.deploy.server.service import WARNING, Service
+
+STOP_SECONDS = 5
+"""Seconds in which a thread ends the batch at work when nobody waits for it any more."""
+
+
+def application(service: Service, metrics: Metrics) -> FastAPI:
+    """The server as an ASGI application."""
+
+    @asynccontextmanager
+    async def running(app: FastAPI) -> AsyncIterator[None]:
+        service.models.start()
+        yield
+        await asyncio.to_thread(service.models.close, STOP_SECONDS)
+
+    app: FastAPI = FastAPIOffline(
+        title="posnmt",
+        version=posnmt.__version__,
+        summary="Translation with the interfaces of LibreTranslate and DeepL, and one of its own",
+        redoc_url=None,
+        lifespan=running,
+    )
+    for interface in (libretranslate, deepl, own):
+        app.include_router(interface.routes(service))
+
+    shown = page()
+
+    @app.get("/", include_in_schema=False)
+    async def root() -> HTMLResponse:
+        return HTMLResponse(shown)
+
+    @app.get("/metrics", include_in_schema=False)
+    async def figures() -> Response:
+        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+    @app.exception_handler(Refusal)
+    async def refused(request: Request, refusal: Refusal) -> JSONResponse:
+        return refusal_response(request.url.path, refusal)
+
+    @app.exception_handler(HTTPException)
+    async def no_route(request: Request, error: HTTPException) -> JSONResponse:
+        return refusal_response(request.url.path, Refusal(error.status_code, error.detail, error.headers))
+
+    @app.exception_handler(Exception)
+    async def fault(request: Request, error: Exception) -> JSONResponse:
+        return refusal_response(request.url.path, Refusal(500, "the server has a fault, and its log has the details"))
+
+    if service.settings.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(service.settings.origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type"],
+            expose_headers=[WARNING, "Retry-After"],
+        )
+    paths = frozenset([*app.openapi()["paths"], "/", "/metrics", "/docs"])
+    app.add_middleware(Bodies, settings=service.settings, metrics=metrics, paths=paths)
+    return app

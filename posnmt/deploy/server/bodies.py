@@ -1,0 +1,97 @@
+"""The bodies of requests: read whole, within limits of size and time, before anything else happens."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from posnmt.deploy.server.refusal import Refusal, refusal_response
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from posnmt.deploy.server.metrics import Metrics
+    from posnmt.deploy.server.settings import Settings
+
+DISCARDED = 64
+"""A body above the limit is read on, and discarded, up to so many times the limit: who sends reads no answer."""
+
+
+class Bodies:
+    """Middleware that refuses bodies that are too large (413), too slow (408), or too many at a time (503).
+
+    It counts answers, by the paths of `paths`; all others are `other`.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics, paths: frozenset[str]) -> None:
+        self.app, self.settings, self.metrics, self.paths = app, settings, metrics, paths
+        self._buffered = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started = time.monotonic()
+        path = scope["path"] if scope["path"] in self.paths else "other"
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.metrics.requests.labels(path, str(message["status"])).inc()
+                self.metrics.seconds.labels(path).observe(time.monotonic() - started)
+            await send(message)
+
+        body: list[bytes] = []
+        try:
+            if await self._read(receive, body):
+                await self.app(scope, _replayed(b"".join(body), receive), counted)
+        except asyncio.CancelledError:  # by uvicorn, when the time of grace is over
+            stopping = Refusal(503, "the server is being stopped")
+            await refusal_response(scope["path"], stopping)(scope, receive, counted)
+        except Refusal as refusal:
+            await refusal_response(scope["path"], refusal)(scope, receive, counted)
+        finally:
+            self._buffered -= sum(map(len, body))
+
+    async def _read(self, receive: Receive, body: list[bytes]) -> bool:
+        """Read a body into a list of chunks; False if the client has gone.
+
+        Raises:
+            Refusal: a limit is passed.
+        """
+        limit, size = self.settings.request_bytes, 0
+        try:
+            async with asyncio.timeout(self.settings.read_seconds):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return False
+                    chunk = message.get("body", b"")
+                    size += len(chunk)
+                    if size <= limit:
+                        body.append(chunk)
+                        self._buffered += len(chunk)
+                    if self._buffered > self.settings.buffered_bytes:
+                        what = "the server reads as many requests as it can; send this one again"
+                        raise Refusal(503, what, {"Retry-After": "1", "Connection": "close"})
+                    if not message.get("more_body") or size > DISCARDED * limit:
+                        break
+        except TimeoutError:
+            what = f"the body of the request did not arrive within {self.settings.read_seconds:g} seconds"
+            raise Refusal(408, what, {"Connection": "close"}) from None
+        if size > limit:
+            what = f"the request is larger than {limit:,} bytes; send fewer texts at a time"
+            raise Refusal(413, what, {"Connection": "close"})
+        return True
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """A channel that has a body that was read, and then what the client does, such as going away."""
+    messages: deque[Message] = deque([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def replay() -> Message:
+        return messages.popleft() if messages else await receive()
+
+    return replay

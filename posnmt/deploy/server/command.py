@@ -1,0 +1,154 @@
+"""`posnmt serve`."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from posnmt.deploy.server.app import application
+from posnmt.deploy.server.clients import VARIABLE, Keys
+from posnmt.deploy.server.connections import patient
+from posnmt.deploy.server.metrics import Metrics
+from posnmt.deploy.server.models import Model, Models, choices, load
+from posnmt.deploy.server.service import Service
+from posnmt.deploy.server.settings import Settings
+from posnmt.errors import UserError
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server, which says when it accepts requests, and ends by a signal without passing it on."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self.ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and say so."""
+        await super().startup(sockets)
+        self.ready()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """The first signal stops accepting and lets accepted requests end; a second SIGINT does not wait for them."""
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def serve(
+    folders: Sequence[str],
+    languages: Sequence[str],
+    host: str,
+    port: int,
+    keys: Path | None,
+    engine: str | None,
+    checkpoint: str,
+    search: dict[str, Any],
+    settings: Settings,
+    print_address: Callable[[str], None],
+) -> None:
+    """Serve models until a signal.
+
+    Args:
+        folders, languages: see `models.choices`.
+        host, port: where to listen; port 0: any that is free.
+        keys: a file of API keys.
+        engine, checkpoint, search: see `models.load`.
+        print_address: is given the address as soon as requests are accepted.
+
+    Raises:
+        UserError: see `models`; an address that cannot be used, or a file without keys.
+    """
+    chosen, known, metrics = choices(folders, languages), Keys.read(keys), Metrics()
+    with listening(host, port) as listener:
+        models = [load(choice, engine, checkpoint, search, settings, metrics) for choice in chosen]
+        for line in described(models):
+            _say(line)
+        if not known and not is_loopback(listener):
+            _say(f"warning: everybody who reaches {host} may translate; --keys FILE or {VARIABLE} asks for API keys")
+        _allow_connections()
+        config = uvicorn.Config(
+            application(Service(Models(models), known, settings), metrics),
+            loop="asyncio",
+            http=patient(settings.read_seconds),
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=settings.behind_proxy,
+            forwarded_allow_ips=["127.0.0.1", "::1"],
+            timeout_keep_alive=math.ceil(settings.read_seconds) + 1,  # `patient` is earlier
+            timeout_graceful_shutdown=settings.grace,
+        )
+        Server(config, lambda: print_address(address(listener))).run([listener])
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def described(models: Sequence[Model]) -> Iterator[str]:
+    """A line for each model, and a note where languages do not decide between two."""
+    pairs: dict[tuple[str, str], str] = {}
+    for model in models:
+        yield f"{model.name}: {model.source} to {model.target}, {model.engine_name}"
+        first = pairs.setdefault((model.source, model.target), model.name)
+        if first != model.name:
+            yield f"note: requests for {model.source} to {model.target} go to {first}, others name {model.name}"
+
+
+@contextlib.contextmanager
+def listening(host: str, port: int) -> Iterator[socket.socket]:
+    """A socket that is bound to an address.
+
+    Raises:
+        UserError: the address cannot be used.
+    """
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except OSError as error:
+        raise UserError(f"this host has no address: {error.strerror}", host, "choose another --host") from None
+    with socket.socket(family, kind, protocol) as listener:
+        if sys.platform != "win32":  # where it would let two servers share a port
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(place)
+            listener.listen()
+        except OSError as error:
+            what = f"this address cannot be served: {error.strerror}"
+            raise UserError(what, f"{host}:{port}", "choose another --port or --host") from None
+        yield listener
+
+
+def address(listener: socket.socket) -> str:
+    """The address of a socket for browsers."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def is_loopback(listener: socket.socket) -> bool:
+    """Whether only this machine reaches a socket."""
+    return ip_address(listener.getsockname()[0]).is_loopback
+
+
+def _allow_connections() -> None:
+    """Let this process have as many open connections as the system allows."""
+    with contextlib.suppress(ImportError, ValueError, OSError):  # Windows, or a limit that cannot be raised
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

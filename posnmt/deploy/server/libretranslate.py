@@ -1,0 +1,96 @@
+"""LibreTranslate's interface."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+
+from posnmt.deploy.server.fields import body_of, read
+from posnmt.deploy.server.languages import Undecided, detect, language_name
+from posnmt.deploy.server.refusal import Refusal
+from posnmt.deploy.server.service import Service, warning_header
+
+
+class Query(BaseModel):
+    """A text or texts to translate."""
+
+    q: str | list[str] = Field(description="the text, or a list of texts")
+    source: str = Field(description="language code, or `auto`")
+    target: str = Field(description="language code")
+    format: str = Field("text", description="`text`")
+    alternatives: int = Field(0, ge=0, description="other translations of each text")
+    api_key: str | None = None
+
+
+class DetectQuery(BaseModel):
+    """A text in an unknown language."""
+
+    q: str
+    api_key: str | None = None
+
+
+class ErrorBody(BaseModel):
+    """An error."""
+
+    error: str
+
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorBody} for status in (400, 403, 408, 413, 429, 500, 503, 504)
+}
+
+
+def routes(service: Service) -> APIRouter:
+    """The routes of this interface."""
+    router = APIRouter(tags=["LibreTranslate"])
+
+    @router.post("/translate", responses=ERRORS, openapi_extra=body_of(Query))
+    async def translate(request: Request) -> JSONResponse:
+        """Translate one text or several; a text is translated line by line."""
+        query = await read(request, Query)
+        client = service.client(request, query.api_key)
+        if query.format != "text":
+            raise Refusal(400, f"{query.format} format is not supported; send text")
+        texts = [query.q] if isinstance(query.q, str) else query.q
+        model, confidence = service.between(None if query.source == "auto" else query.source, query.target, texts)
+        search = service.search(model, 1 + query.alternatives)
+        translated = await service.translate(request, client, model, texts, search)
+        answer: dict[str, Any] = {"translatedText": [each.text() for each in translated]}
+        if confidence is not None:
+            detected = {"confidence": round(100 * confidence, 1), "language": model.source}
+            answer["detectedLanguage"] = [detected for _ in texts]
+        if query.alternatives:
+            answer["alternatives"] = [each.alternatives(query.alternatives) for each in translated]
+        if isinstance(query.q, str):
+            answer = {name: values[0] for name, values in answer.items()}
+        return JSONResponse(answer, headers=warning_header(model, translated))
+
+    @router.get("/languages")
+    async def languages() -> list[dict[str, Any]]:
+        """The source languages, each with the languages that it is translated into."""
+        return [
+            {"code": code, "name": language_name(code), "targets": service.models.targets_of(code)}
+            for code in service.models.sources
+        ]
+
+    @router.post("/detect", responses={**ERRORS, 501: {"model": ErrorBody}}, openapi_extra=body_of(DetectQuery))
+    async def detect_language(request: Request) -> list[dict[str, Any]]:
+        """Tell which of the source languages here a text is in, where its script decides; otherwise status 501."""
+        query = await read(request, DetectQuery)
+        service.client(request, query.api_key)
+        try:
+            detected = detect(query.q, service.models.sources)
+        except Undecided as undecided:
+            raise Refusal(501, f"languages are detected by their script alone, and {undecided}") from None
+        return [{"confidence": round(100 * detected[1], 1), "language": detected[0]}] if detected else []
+
+    @router.get("/health", responses={503: {"description": "a thread that translates has ended"}})
+    async def health() -> JSONResponse:
+        """Whether the server can translate."""
+        alive = all(model.worker.is_alive() for model in service.models.all)
+        return JSONResponse({"status": "ok" if alive else "error"}, 200 if alive else 503)
+
+    return router

@@ -1,0 +1,159 @@
+"""posnmt's own interface: every hypothesis with its scores and subwords, and what is known of the models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, Field
+
+from posnmt.deploy.server.fields import body_of, read
+from posnmt.deploy.server.libretranslate import ERRORS
+from posnmt.deploy.server.models import Model
+from posnmt.deploy.server.refusal import Refusal
+from posnmt.deploy.server.service import Service, Translated, warnings
+from posnmt.translate.command import hypothesis_records
+
+
+class Query(BaseModel):
+    """Texts to translate with a model, or between two languages."""
+
+    text: str | list[str] = Field(description="the text, or a list of texts")
+    model: str | None = Field(None, description="a name of /v1/models; needed where languages do not decide")
+    source: str | None = Field(None, description="language code")
+    target: str | None = Field(None, description="language code")
+    nbest: int = Field(1, ge=1, description="hypotheses of each line, at most the beam")
+    beam: int | None = Field(None, ge=1, description="hypotheses kept; default: the model's")
+
+
+class HypothesisBody(BaseModel):
+    """One translation of a line.
+
+    Attributes:
+        log_probability: natural logarithm of its probability, end symbol included.
+        score: log_probability / length^length_penalty, by which hypotheses rank.
+        ended: false if the output limit ended it.
+        subwords: of the output.
+    """
+
+    text: str
+    log_probability: float
+    score: float
+    ended: bool
+    subwords: list[str]
+
+
+class LineBody(BaseModel):
+    """A line with its hypotheses, best first; an empty line has none."""
+
+    source: str
+    source_subwords: int
+    hypotheses: list[HypothesisBody]
+
+
+class TextBody(BaseModel):
+    """A text: its best translation, and its lines."""
+
+    text: str
+    lines: list[LineBody]
+
+
+class AnswerBody(BaseModel):
+    """Translations of texts, in order, and what to know of them."""
+
+    model: str
+    source: str
+    target: str
+    translations: list[TextBody]
+    warnings: list[str]
+
+
+class ModelBody(BaseModel):
+    """A model.
+
+    Attributes:
+        system: named system, if it is one.
+        trained: shortest and longest training sentences of each side, in subwords, if recorded.
+        beam: the default.
+        output_limit: `max_ratio` x source + `max_extra`, in subwords.
+    """
+
+    name: str
+    source: str
+    target: str
+    system: str | None
+    engine: str
+    trained: dict[str, dict[str, int]] | None
+    beam: int
+    output_limit: dict[str, float]
+
+
+def routes(service: Service) -> APIRouter:
+    """The routes of this interface."""
+    router = APIRouter(prefix="/v1", tags=["posnmt"])
+
+    @router.post("/translate", response_model=AnswerBody, responses=ERRORS, openapi_extra=body_of(Query))
+    async def translate_lines(request: Request) -> dict[str, Any]:
+        """Translate texts line by line, with n-best lists, scores and subwords."""
+        query = await read(request, Query)
+        client = service.client(request)
+        texts = [query.text] if isinstance(query.text, str) else query.text
+        model = _model(service, query, texts)
+        if query.nbest > (beam := query.beam or model.decode.beam):
+            raise Refusal(400, f"nbest {query.nbest} is more than the beam of {beam} keeps; raise beam")
+        search = service.search(model, query.nbest, query.beam, scored=True)
+        translated = await service.translate(request, client, model, texts, search)
+        return {
+            "model": model.name,
+            "source": model.source,
+            "target": model.target,
+            "translations": [_text(model, each) for each in translated],
+            "warnings": warnings(model, translated),
+        }
+
+    @router.get("/models", response_model=list[ModelBody])
+    async def models() -> list[dict[str, Any]]:
+        """The models with their languages and limits."""
+        return [
+            {
+                "name": model.name,
+                "source": model.source,
+                "target": model.target,
+                "system": model.system,
+                "engine": model.engine_name,
+                "trained": model.trained,
+                "beam": model.decode.beam,
+                "output_limit": {"max_ratio": model.decode.max_ratio, "max_extra": model.decode.max_extra},
+            }
+            for model in service.models.all
+        ]
+
+    return router
+
+
+def _model(service: Service, query: Query, texts: list[str]) -> Model:
+    """The model that a request names, or that its languages decide."""
+    models = service.models
+    if query.model is not None:
+        if query.model not in models.by_name:
+            raise Refusal(400, f"no model is called {query.model!r}; there are: {', '.join(models.by_name)}")
+        return models.by_name[query.model]
+    if query.target is not None:
+        return service.between(query.source, query.target, texts)[0]
+    if len(models.all) > 1:
+        raise Refusal(400, f"name a model or a target language; there are: {', '.join(models.by_name)}")
+    return models.all[0]
+
+
+def _text(model: Model, text: Translated) -> dict[str, Any]:
+    """A text with its lines as `posnmt translate --format jsonl` writes them, and their lengths."""
+    pieces = model.engine.text.target.subwords.pieces
+    lines = [
+        {
+            "source": line,
+            "source_subwords": len(translation.source),
+            "hypotheses": hypothesis_records(translation, pieces),
+        }
+        for line, translation in zip(text.lines, text.translations, strict=True)
+    ]
+    return {"text": text.text(), "lines": lines}

@@ -1,0 +1,195 @@
+"""The bounded queue of a model: requests wait here, and lines of several are translated together.
+
+Half of a batch belongs to the oldest request, so that each is finished in bounded time; the rest is shared line by
+line, so that a short request does not wait for the end of a long one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, InvalidStateError
+from dataclasses import dataclass, field
+from typing import Any
+
+from posnmt.translate.translations import Translation
+
+OVERHEAD = 20
+"""Characters that a line counts for beside its own."""
+
+NEWEST = 0.2
+"""The weight of the newest batch in the mean speed."""
+
+
+class Full(Exception):
+    """The queue takes no more; `seconds` is when it may."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds = seconds
+
+
+@dataclass(frozen=True)
+class Search:
+    """How lines are searched; lines that are searched alike are translated together.
+
+    Attributes:
+        beam: None: the model's.
+        nbest: hypotheses of each line.
+        scored: whether probabilities are computed.
+    """
+
+    beam: int | None = None
+    nbest: int = 1
+    scored: bool = False
+
+
+@dataclass(eq=False)
+class Job:
+    """The lines of one request; `future` has their translations in order."""
+
+    lines: Sequence[str]
+    search: Search = Search()
+    future: Future[list[Translation]] = field(default_factory=Future)
+
+    def __post_init__(self) -> None:
+        self.waiting = deque(range(len(self.lines)))
+        self.results: dict[int, Translation] = {}
+
+    def cost(self, number: int) -> int:
+        """The characters that a line counts for."""
+        return len(self.lines[number]) + OVERHEAD
+
+    def finish(self, numbers: Sequence[int], translations: Sequence[Translation]) -> None:
+        """Add the translations of some lines."""
+        self.results.update(zip(numbers, translations, strict=True))
+        if len(self.results) == len(self.lines):
+            self._end(self.future.set_result, [self.results[number] for number in range(len(self.lines))])
+
+    def fail(self, error: Exception) -> None:
+        """End the job by an error."""
+        self._end(self.future.set_exception, error)
+
+    def _end(self, set_to: Callable[[Any], None], value: Any) -> None:
+        with contextlib.suppress(InvalidStateError):  # its client has gone
+            set_to(value)
+
+
+class Batch:
+    """Lines of one or several jobs that are searched alike; the translator sorts them by length.
+
+    Attributes:
+        parts: job → its line numbers, in order.
+        cost: characters of its lines; see `Job.cost`.
+        full: whether lines were left for the next batch.
+    """
+
+    def __init__(self, search: Search) -> None:
+        self.search = search
+        self.parts: dict[Job, list[int]] = {}
+        self.cost = self.count = 0
+        self.full = False
+
+    def take(self, job: Job, limit: int) -> bool:
+        """Take the next line of a job if it fits into a limit, or is the first; whether it did."""
+        if not job.waiting:
+            return False
+        cost = job.cost(job.waiting[0])
+        if self.count and self.cost + cost > limit:
+            return False
+        self.parts.setdefault(job, []).append(job.waiting.popleft())
+        self.cost, self.count = self.cost + cost, self.count + 1
+        return True
+
+
+class Queue:
+    """Accepted requests of a model.
+
+    Args:
+        limit: characters of accepted lines, those at work included; see `Job.cost`.
+        patience: seconds that an accepted request may be expected to wait.
+        batch: characters of the lines of a batch.
+
+    Attributes:
+        size: characters of accepted lines.
+        speed: characters a second, once a batch was full.
+    """
+
+    def __init__(self, limit: int, patience: float, batch: int) -> None:
+        self.limit, self.patience, self.batch = limit, patience, batch
+        self.size = 0
+        self.speed: float | None = None
+        self._jobs: dict[Job, None] = {}
+        self._changed = threading.Condition()
+        self._closed = False
+
+    @property
+    def jobs(self) -> int:
+        """Requests with lines that wait."""
+        return len(self._jobs)
+
+    def add(self, job: Job) -> None:
+        """Accept a request.
+
+        Raises:
+            Full: its lines would pass the limit, or wait too long at the present speed.
+        """
+        if not job.lines:
+            job.finish([], [])
+            return
+        with self._changed:
+            cost = sum(map(job.cost, range(len(job.lines))))
+            late = self.speed is not None and self.size > self.patience * self.speed
+            if self.size and (self.size + cost > self.limit or late):
+                raise Full(min(self.size / self.speed, 2 * self.patience) if self.speed else 1.0)
+            self.size += cost
+            self._jobs[job] = None
+            self._changed.notify()
+
+    def drop(self, job: Job) -> None:
+        """Forget the lines of a request that wait."""
+        with self._changed:
+            self._jobs.pop(job, None)
+            self.size -= sum(map(job.cost, job.waiting))
+            job.waiting.clear()
+
+    def take(self) -> Batch | None:
+        """The next batch, as soon as there is one; None when the queue is closed and empty."""
+        with self._changed:
+            while not self._jobs and not self._closed:
+                self._changed.wait()
+            return self._batch() if self._jobs else None
+
+    def done(self, batch: Batch, seconds: float) -> None:
+        """A batch has left the queue after so many seconds."""
+        with self._changed:
+            self.size -= batch.cost
+            speed = batch.cost / max(seconds, 1e-6)
+            if self.speed is None:
+                self.speed = speed if batch.full else None
+            elif (
+                batch.full or speed > self.speed
+            ):  # a small batch has its fixed costs, and may be slower than a full one
+                self.speed += NEWEST * (speed - self.speed)
+
+    def close(self) -> None:
+        """Let `take` end when nothing waits."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _batch(self) -> Batch:
+        oldest = next(iter(self._jobs))
+        batch = Batch(oldest.search)
+        while batch.take(oldest, self.batch // 2):
+            pass
+        turn = [job for job in self._jobs if job.search == oldest.search and job is not oldest] + [oldest]
+        while turn := [job for job in turn if batch.take(job, self.batch)]:
+            pass
+        for job in batch.parts:
+            if not job.waiting:
+                del self._jobs[job]
+        batch.full = bool(self._jobs)
+        return batch

@@ -1,0 +1,32 @@
+"""Errors of requests, in the form of the interface that was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fastapi.responses import JSONResponse
+
+
+class Refusal(Exception):
+    """An error of a request.
+
+    Args:
+        status: of HTTP.
+        message: what is wrong and what to do.
+        headers: of the response.
+    """
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message, self.headers = status, message, dict(headers or {})
+
+
+def refusal_response(path: str, refusal: Refusal) -> JSONResponse:
+    """The response for an error: DeepL's interface has `message`, LibreTranslate's and ours have `error`."""
+    key = "message" if path.startswith("/v2/") else "error"
+    return JSONResponse({key: refusal.message}, refusal.status, refusal.headers)
+
+
+def later(message: str, seconds: float) -> Refusal:
+    """The refusal of a request that may be sent again after so many seconds."""
+    return Refusal(429, message, {"Retry-After": str(max(1, round(seconds)))})

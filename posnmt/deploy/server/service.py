@@ -1,0 +1,236 @@
+"""What the interfaces share: who asks, which model answers, and a translation that waits its turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fastapi import Request
+
+from posnmt.data.lines import checked_lines
+from posnmt.deploy.server.clients import Keys, Rate
+from posnmt.deploy.server.languages import Undecided, detect, match
+from posnmt.deploy.server.models import Model, Models
+from posnmt.deploy.server.queue import Full, Job, Search
+from posnmt.deploy.server.refusal import Refusal, later
+from posnmt.deploy.server.settings import MOST_BEAM, Settings
+from posnmt.deploy.server.text import join, split
+from posnmt.errors import UserError
+from posnmt.translate.translations import Translation
+
+WARNING = "X-Posnmt-Warning"
+"""The header of warnings where an interface has no field for them."""
+
+EVERYBODY = ""
+"""Whose characters are counted where there are no keys: counts of addresses would grow without end."""
+
+GONE = 499
+"""The status that is counted where a client has gone before its answer."""
+
+
+@dataclass(frozen=True)
+class Translated:
+    """A text and its translation.
+
+    Attributes:
+        lines: of the text.
+        ends: line ends between them.
+        translations: of the lines.
+    """
+
+    lines: list[str]
+    ends: list[str]
+    translations: list[Translation]
+
+    def text(self, rank: int = 0) -> str:
+        """The text of the lines' best translations, or of the next ones; the best where a line has fewer."""
+        return join(
+            [each.texts[rank] if rank < len(each.texts) else each.text for each in self.translations], self.ends
+        )
+
+    @property
+    def source(self) -> str:
+        """The text that was translated."""
+        return join(self.lines, self.ends)
+
+    def alternatives(self, count: int) -> list[str]:
+        """Up to so many other translations, best first."""
+        others = dict.fromkeys(self.text(rank) for rank in range(1, count + 1))
+        others.pop(self.text(), None)
+        return list(others)
+
+
+class Service:
+    """The models with the limits of those who use them."""
+
+    def __init__(self, models: Models, keys: Keys, settings: Settings) -> None:
+        self.models, self.keys, self.settings = models, keys, settings
+        self._used: Counter[str] = Counter()
+        self._rate, self._rate_characters = Rate(settings.rate), Rate(settings.rate_characters)
+
+    def client(self, request: Request, key: str | None = None) -> str:
+        """Who asks: the owner of an API key, or an address where there are no keys.
+
+        Args:
+            key: a key in the fields of the request; otherwise `Authorization` has it.
+
+        Raises:
+            Refusal: no such key, or too many requests.
+        """
+        if self.keys:
+            scheme, _, value = request.headers.get("authorization", "").partition(" ")
+            value = value.strip() if scheme.lower() in ("bearer", "deepl-auth-key") else ""
+            owner = self.keys.owner(key or value)
+            if owner is None:
+                what = "this API key is not known here" if key or value else "an API key is needed"
+                raise Refusal(403, f"{what}; ask the operator of this server for one")
+            client = owner
+        else:
+            client = request.client.host if request.client else "unknown"
+        if wait := self._rate.wait(client):
+            raise later(f"more than {self._rate.a_minute:,} requests a minute", wait)
+        return client
+
+    def between(self, source: str | None, target: str, texts: Sequence[str]) -> tuple[Model, float | None]:
+        """The model for two languages, and the confidence if the source was detected.
+
+        Args:
+            source: a code; None: by the script of the texts, where that decides.
+
+        Raises:
+            Refusal: no such model.
+        """
+        models = self.models
+        into = match(target, models.targets)
+        if into is None:
+            raise Refusal(
+                400, f"{target} is not supported as a target language; there are: {', '.join(models.targets)}"
+            )
+        confidence = None
+        if source is None:
+            source, confidence = self._detected("\n".join(texts), models.sources_of(into))
+        model = models.between(source, into)
+        if model is None:
+            if match(source, models.sources) is None:
+                listed = ", ".join(models.sources)
+                raise Refusal(400, f"{source} is not supported as a source language; there are: {listed}")
+            raise Refusal(400, f"{target} is not available as a target language from {source}")
+        return model, confidence
+
+    def _detected(self, text: str, codes: list[str]) -> tuple[str, float]:
+        """One of some languages that a text is in, with a confidence of 0 to 1."""
+        try:
+            detected = detect(text, codes)
+        except Undecided as undecided:
+            if len(codes) == 1:
+                return codes[0], 0.0
+            raise Refusal(400, f"the source language cannot be detected: {undecided}; name it") from None
+        if detected is None:
+            raise Refusal(400, f"the text is not written in the script of {' or '.join(codes)}; name its language")
+        return detected
+
+    def search(self, model: Model, nbest: int, beam: int | None = None, scored: bool = False) -> Search:
+        """How to search for so many translations; the beam becomes as wide as they are many.
+
+        Raises:
+            Refusal: too many.
+        """
+        width = max(nbest, beam or model.decode.beam)
+        if width > MOST_BEAM and width != model.decode.beam:
+            raise Refusal(400, f"at most {MOST_BEAM} translations of a text, and as wide a beam, can be asked for")
+        return Search(None if width == model.decode.beam else width, nbest, scored)
+
+    async def translate(
+        self, request: Request, client: str, model: Model, texts: Sequence[str], search: Search
+    ) -> list[Translated]:
+        """The translation of each text, in order.
+
+        Raises:
+            Refusal: too much text, a full queue, a line that the model cannot read, no time left, or nobody waits.
+        """
+        parts = [split(text) for text in texts]
+        lines = self._checked([line for each, _ in parts for line in each])
+        size = sum(map(len, texts))
+        settings = self.settings
+        if size > settings.request_characters or len(lines) > settings.request_lines:
+            what = f"{size:,} characters in {len(lines):,} lines are more than the {settings.request_characters:,}"
+            raise Refusal(413, f"{what} characters and {settings.request_lines:,} lines of a request; send fewer")
+        longest = max(map(len, lines), default=0)
+        if longest > settings.line_characters:
+            what = f"a line of {longest:,} characters is longer than the {settings.line_characters:,} of a line"
+            raise Refusal(413, f"{what}; write a sentence a line")
+        if wait := self._rate_characters.wait(client, size):
+            raise later(f"more than {self._rate_characters.a_minute:,} characters a minute", wait)
+        translations = iter(await self._wait(request, model, Job(lines, search)))
+        self._used[client if self.keys else EVERYBODY] += size
+        return [Translated(each, ends, [next(translations) for _ in each]) for each, ends in parts]
+
+    def used(self, client: str) -> int:
+        """Characters translated for a client since the start; where there are no keys, for everybody."""
+        return self._used[client if self.keys else EVERYBODY]
+
+    def _checked(self, lines: list[str]) -> list[str]:
+        try:
+            return checked_lines(lines, "text")
+        except UserError as error:
+            raise Refusal(400, f"Invalid request: {error.lines[0]}") from None
+
+    async def _wait(self, request: Request, model: Model, job: Job) -> list[Translation]:
+        """The translations of a job; if they come too late, or nobody waits for them, its lines leave the queue."""
+        try:
+            model.queue.add(job)
+        except Full as full:
+            raise later(
+                "the server has as much work as it can do in time; send the request again", full.seconds
+            ) from None
+        result = asyncio.wrap_future(job.future)
+        gone = asyncio.ensure_future(_disconnected(request))
+        try:
+            await asyncio.wait((result, gone), timeout=self.settings.timeout, return_when=asyncio.FIRST_COMPLETED)
+            if result.done():
+                return result.result()
+        except UserError as error:
+            raise Refusal(400, error.line()) from None
+        finally:
+            gone.cancel()
+            if not result.done():
+                model.queue.drop(job)
+                result.cancel()
+        if gone.done():
+            raise Refusal(GONE, "the client has gone")
+        raise Refusal(504, f"the translation was not ready within {self.settings.timeout:g} seconds; send fewer texts")
+
+
+async def _disconnected(request: Request) -> None:
+    """Wait until the client has gone."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def warnings(model: Model, texts: Sequence[Translated]) -> list[str]:
+    """What a reader of translations should know of their lengths, a sentence each."""
+    translations = [each for text in texts for each in text.translations]
+    decode, longest = model.decode, longest_trained(model)
+    limited = sum(each.at_limit for each in translations)
+    longer = sum(longest is not None and len(each.source) > longest for each in translations)
+    of = f"of {len(translations):,} lines"
+    sentences = []
+    if limited:
+        limit = f"{decode.max_ratio:g} x source + {decode.max_extra} subwords"
+        sentences.append(f"{limited:,} {of} reached the output limit of {limit}")
+    if longer:
+        sentences.append(f"{longer:,} {of} are longer than the {longest:,} subwords of the longest training sentence")
+    return sentences
+
+
+def longest_trained(model: Model) -> int | None:
+    """Subwords of the longest source sentence in training, if recorded."""
+    return model.trained["source"]["longest"] if model.trained else None
+
+
+def warning_header(model: Model, texts: Sequence[Translated]) -> dict[str, str]:
+    """The header with the warnings, if there are any."""
+    sentences = warnings(model, texts)
+    return {WARNING: "; ".join(sentences)} if sentences else {}

@@ -1,0 +1,137 @@
+"""Languages, keys, rates and texts of the server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posnmt.deploy.server import clients
+from posnmt.deploy.server.clients import VARIABLE, Keys, Rate
+from posnmt.deploy.server.languages import LANGUAGES, Undecided, detect, language_name, match
+from posnmt.deploy.server.models import Choice, choices
+from posnmt.deploy.server.text import join, split
+from posnmt.errors import UserError
+
+
+@given(st.text(alphabet="a \r\n\t"))
+def test_a_text_is_its_lines_and_their_ends(text):
+    lines, ends = split(text)
+    assert join(lines, ends) == text
+    assert len(lines) == len(ends) + 1 == text.count("\n") + 1
+    assert not any("\n" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "codes", "language", "share"),
+    [
+        ("Hello there", ["en", "ru"], "en", 1.0),
+        ("Привет, мир", ["en", "ru"], "ru", 1.0),
+        ("Привет Linux", ["en", "ru"], "ru", 6 / 11),
+        ("今日は良い天気です", ["zh", "ja"], "ja", 1.0),
+        ("안녕하세요", ["ja", "ko", "zh"], "ko", 1.0),
+        ("καλημέρα", ["en-GB", "el"], "el", 1.0),
+        ("Здраво", ["sr", "en"], "sr", 1.0),
+    ],
+)
+def test_scripts_that_decide(text, codes, language, share):
+    assert detect(text, codes) == (language, share)
+
+
+@pytest.mark.parametrize(
+    ("text", "codes", "why"),
+    [
+        ("Hello", ["en", "de"], "en, de are written in the same script"),
+        ("今日", ["zh", "ja"], "zh, ja are written in the same script"),
+        ("1234 !", ["en"], "without letters"),
+        ("Hello", ["en", "xx"], "the script of xx is not known"),
+    ],
+)
+def test_scripts_that_do_not_decide(text, codes, why):
+    with pytest.raises(Undecided, match=why):
+        detect(text, codes)
+
+
+def test_a_script_of_no_language():
+    assert detect("Привет", ["en", "ja"]) is None
+
+
+def test_every_language_has_a_script():
+    assert all(code == code.lower() and name and scripts for code, (name, scripts) in LANGUAGES.items())
+    assert (language_name("pt-BR"), language_name("xx")) == ("Portuguese", "xx")
+
+
+def test_codes_are_found_in_any_case_and_without_region():
+    codes = ["en", "pt-BR", "pt", "zh_Hans"]
+    assert match("EN-US", codes) == "en"
+    assert match("PT", codes) == "pt"
+    assert match("pt-br", codes) == "pt-BR"
+    assert match("PT-PT", codes) == "pt-BR"
+    assert match("ZH-HANS", codes) == "zh_Hans"
+    assert match("fr", codes) is None
+
+
+def test_a_folder_may_have_an_equals_sign(tmp_path):
+    (tmp_path / "rate=1").mkdir()
+    folder = tmp_path / "rate=1"
+    assert choices([str(folder), f"a={folder}"], []) == [Choice("rate=1", folder), Choice("a", folder)]
+
+
+def test_what_is_to_be_served():
+    assert choices(["runs/mine"], []) == [Choice("mine", Path("runs/mine"))]
+    assert choices(["a=x", "b=y"], ["b=en-de"]) == [Choice("a", Path("x")), Choice("b", Path("y"), ("en", "de"))]
+    assert choices(["x"], ["pt-BR:en"])[0].languages == ("pt-BR", "en")
+
+
+@pytest.mark.parametrize(
+    ("models", "languages", "message"),
+    [
+        (["a/x", "b/x"], [], "two models are called 'x'"),
+        (["a=x", "b=y"], ["en-de"], "there are several models.*one of a, b"),
+        (["x"], ["y=en-de"], "no model is called 'y'"),
+        (["x"], ["en"], "languages are SOURCE-TARGET"),
+        (["x"], ["pt-BR-en"], "languages are SOURCE-TARGET"),
+    ],
+)
+def test_what_cannot_be_served(models, languages, message):
+    with pytest.raises(UserError, match=message):
+        choices(models, languages)
+
+
+def test_keys_of_a_file_and_of_the_environment(tmp_path, monkeypatch):
+    (tmp_path / "keys").write_text("# ours\nabc alice  of Ghent\n\ndef\n")
+    monkeypatch.setenv(VARIABLE, "ghi, jkl")
+    keys = Keys.read(tmp_path / "keys")
+    assert [keys.owner(key) for key in ("abc", "def", "ghi", "jkl")] == ["alice  of Ghent", "line 4", "key 1", "key 2"]
+    assert [keys.owner(key) for key in ("", None, "ab", "# ours", "\udc80")] == [None] * 5
+    monkeypatch.delenv(VARIABLE)
+    assert not Keys.read(None)
+    (tmp_path / "none").write_text("# nobody\n")
+    with pytest.raises(UserError, match="no API key in this file"):
+        Keys.read(tmp_path / "none")
+    with pytest.raises(UserError, match="does not exist"):
+        Keys.read(tmp_path / "absent")
+
+
+def test_a_rate_is_of_each_client_and_refills():
+    now = [0.0]
+    rate = Rate(60, lambda: now[0])
+    assert [rate.wait("a") for _ in range(60)] == [0.0] * 60
+    assert (rate.wait("a"), rate.wait("b")) == (1, 0.0)
+    now[0] = 10.0
+    assert [rate.wait("a") for _ in range(11)] == [0.0] * 10 + [1]
+    assert rate.wait("a", 30) == 30
+    now[0] = 100.0
+    assert rate.wait("a", 100) == 0.0  # more than a minute's at once, after a minute's rest
+    assert rate.wait("a") == 41
+    assert Rate(None).wait("a", 10**9) == 0.0
+
+
+def test_a_rate_remembers_a_bounded_number_of_clients(monkeypatch):
+    monkeypatch.setattr(clients, "MOST_CLIENTS", 3)
+    rate = Rate(1, lambda: 0.0)
+    assert [rate.wait(name) for name in "abca"] == [0.0, 0.0, 0.0, 60]
+    assert rate.wait("d") == 0.0  # b is forgotten, which asked longest ago
+    assert (rate.wait("a"), rate.wait("b")) == (60, 0.0)
