@@ -60,8 +60,21 @@ def recipes() -> None:
 @study.command(context_settings=COMMAND)
 @_options
 @click.option("--calibrate/--no-calibrate", default=True, show_default=True, help="time the systems on this machine")
-def plan(recipe: str, scale: str, data: Path | None, out: Path, settings: tuple[str, ...], calibrate: bool) -> None:
-    """Show what would run, what is done already, and the estimated hours and disk space on this machine.
+@click.option(
+    "--speed",
+    type=click.FloatRange(min=0, min_open=True),
+    help="estimate the hours from so many target tokens a second of one core, and time nothing",
+)
+def plan(
+    recipe: str,
+    scale: str,
+    data: Path | None,
+    out: Path,
+    settings: tuple[str, ...],
+    calibrate: bool,
+    speed: float | None,
+) -> None:
+    """Show what would run, what is done already, the estimated hours and disk space, and the power of each claim.
 
     \b
     Example: posnmt study plan neishi2019 --scale smoke --out study
@@ -70,11 +83,11 @@ def plan(recipe: str, scale: str, data: Path | None, out: Path, settings: tuple[
     from posnmt.study.load import load
     from posnmt.study.plan import plan as make_plan
     from posnmt.study.show import print_plan
-    from posnmt.study.study import config_format
+    from posnmt.study.study import versions
 
     with Display() as display:
-        study_plan = make_plan(load(recipe, settings), scale, data, config_format(out))  # type: ignore[arg-type]
-        print_plan(study_plan, out, calibrate, display)
+        study_plan = make_plan(load(recipe, settings), scale, data, *versions(out))  # type: ignore[arg-type]
+        print_plan(study_plan, out, calibrate, display, speed)
 
 
 @study.command(context_settings=COMMAND)

@@ -16,7 +16,7 @@ from posnmt.study.claims import Claim, Comparison, Figures
 from posnmt.study.evidence import Evidence
 from posnmt.study.measured import Recommendation
 from posnmt.study.recipe import Recipe, Recommend, Scale
-from posnmt.study.verdict import LEVEL, Decision, decide
+from posnmt.study.verdict import LEVEL, Decision, Rules, decide
 
 
 def recommend(recipe: Recipe, wanted: Recommend, evidence: Mapping[str, Evidence], scale: Scale) -> Recommendation:
@@ -46,7 +46,7 @@ def recommend(recipe: Recipe, wanted: Recommend, evidence: Mapping[str, Evidence
     for system, comparisons in decisions.items():
         label = recipe.label((system, training))
         sentences += [
-            f"{label}, {name}: {each.sentence}." for name, each in zip(wanted.analyses, comparisons, strict=True)
+            f"{label}, {name}: {each.sentence}" for name, each in zip(wanted.analyses, comparisons, strict=True)
         ]
     if len({output.seed for output in first.outputs}) < 2:
         return Recommendation("There is no recommendation: one seed of each system says nothing of others.", sentences)
@@ -105,7 +105,8 @@ def _beaten(
         }
     )
     claim = Claim(claim="recommendation", says="the best beats another", holds_if=[comparison])
-    return decide(claim, evidence, recipe.variant, scale, level).comparisons[0]
+    rules = Rules(recipe.variant, scale, lambda text: recipe.label(recipe.variant(text)), level=level)
+    return decide(claim, evidence, rules).comparisons[0]
 
 
 def _speed(evidence: Evidence, system: str) -> float:

@@ -5,7 +5,7 @@ import numpy as np
 from posnmt.analyse.additive import Additive
 from posnmt.study.claims import Claim
 from posnmt.study.evidence import Evidence, Output
-from posnmt.study.verdict import decide
+from posnmt.study.verdict import Rules, decide
 
 REFERENCE = 1000  # a length in the artificial evidence, to which differences are added
 
@@ -59,9 +59,9 @@ def compare(is_, of="a", than="b", **more):
     return {"is": is_, **sides, **more}
 
 
-def decided(evidence, *comparisons, scale="small"):
-    return decide(claim(*comparisons), {"test": evidence}, resolve, scale)
+def decided(evidence, *comparisons, scale="small", **rules):
+    return decide(claim(*comparisons), {"test": evidence}, Rules(resolve, scale, **rules))
 
 
-def one(evidence, comparison, scale="small"):
-    return decided(evidence, comparison, scale=scale).comparisons[0]
+def one(evidence, comparison, scale="small", **rules):
+    return decided(evidence, comparison, scale=scale, **rules).comparisons[0]
