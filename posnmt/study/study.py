@@ -80,7 +80,7 @@ def save_request(study_plan: Plan, out: Path) -> None:
 
 
 def versions(out: Path) -> tuple[int, int]:
-    """The format of a study's configurations and the version of its keys, as it was started; of a new one the latest."""
+    """The format of a study's configurations and the version of its keys: as it was started, or the latest."""
     request = read_json(out / REQUEST)
     if request is None:
         return FORMAT, KEYS

@@ -172,7 +172,7 @@ def _decide(comparison: Comparison, evidence: Mapping[str, Evidence], rules: Rul
     why = f"{basis}: {wording.with_intervals(comparison, estimate, levels)}"
     if word == "undecided" and comparison.measure not in SPEEDS:
         seeds = min(len(of_variant) for side in sides for _, of_variant in side.outputs)
-        why += f"; {_what_it_takes(comparison, estimate, rules.level, seeds)}"
+        why += f"; {what_it_takes(comparison, estimate, rules.level, seeds)}"
     return Decision(comparison, statement, word, why, value, low, high, estimate.freedom)
 
 
@@ -191,7 +191,7 @@ def word_of(comparison: Comparison, estimate: Estimate, level: float = LEVEL) ->
     return "contradicted" if high < comparison.by else "undecided"
 
 
-def _what_it_takes(comparison: Comparison, estimate: Estimate, level: float, seeds: int) -> str:
+def what_it_takes(comparison: Comparison, estimate: Estimate, level: float, seeds: int) -> str:
     """How many seeds would decide a comparison if its value and the spread of its figures stayed as they are."""
     value = -estimate.value if comparison.is_ == "lower" else estimate.value
     inside = comparison.within is not None and abs(value) < comparison.within

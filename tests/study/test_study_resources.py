@@ -45,6 +45,7 @@ def test_the_paper_scale_trains_on_a_gpu(name, data):
     asked = resources_of(name, scale="paper", data=data)
     assert asked.pop("train") == Resources(cores=8, gpus=1, memory_gib=32, minutes=24 * 60)
     assert asked.pop("translate").gpus == 1
+    assert asked.pop("speed", Resources(gpus=1)).gpus == 1
     assert {each.gpus for each in asked.values()} == {0}
     assert asked["prepare"].memory_gib >= 32
     assert {each.gpus for each in resources_of(name).values()} == {0}
