@@ -140,18 +140,22 @@ def _runs(study_plan: Plan, system: str, training: str, tests: Iterable[str]) ->
 
 
 def _speed(study_plan: Plan) -> None:
-    """Add the step that measures the speeds that claims compare, of the first seed of each system; none without such.
+    """Add the step that measures the speeds that claims or a recommendation compare; none without such.
 
-    All systems translate the same text: that of the analysis of the first comparison.
+    The first seed of each system is measured, on the text of the first analysis that is asked for.
     """
     recipe = study_plan.recipe
     compared = [each for claim in recipe.claims for each in claim.holds_if if each.measure in SPEEDS]
-    names = [name for each in compared for side in each.sides for name in side.variants]
-    variants = list(dict.fromkeys(map(recipe.variant, names)))
+    variants = [recipe.variant(name) for each in compared for side in each.sides for name in side.variants]
+    analyses_of = [each.analysis for each in compared]
     runs = {(run.system, run.training): run for run in study_plan.runs if run.seed == 1}
-    if not compared or any(variant not in runs for variant in variants):
+    if recipe.recommend is not None:
+        analyses_of += recipe.recommend.analyses
+        variants += [variant for variant in runs if variant[1] == next(iter(recipe.trainings))]
+    variants = list(dict.fromkeys(variants))
+    if not variants or any(variant not in runs for variant in variants):
         return
-    test = study_plan.tests[recipe.analyses[compared[0].analysis].test][""]
+    test = study_plan.tests[recipe.analyses[analyses_of[0]].test][""]
     needs = {"test": test}
     systems = []
     for number, variant in enumerate(variants):

@@ -209,7 +209,7 @@ def what_it_takes(comparison: Comparison, estimate: Estimate, level: float, seed
 def _check_floor(comparison: Comparison, evidence: Evidence, rules: Rules) -> None:
     """Raise `_Undecidable` if a system has learned too little for its differences from others to mean anything.
 
-    Measured is the BLEU of the comparison's own analysis, on sentences of the lengths that the system was trained on.
+    Measured is the BLEU of the comparison's own analysis, on sentences of trained lengths, or on all if these are few.
     """
     import numpy as np
 
@@ -222,14 +222,14 @@ def _check_floor(comparison: Comparison, evidence: Evidence, rules: Rules) -> No
         if variant[0] in rules.exempt or not places:
             continue
         first, last = _ends(Figures(system=text, lengths="seen"), [evidence.outputs[place] for place in places], rules)
-        sentences = np.flatnonzero(_within(evidence, first, last))
-        if not len(sentences):
-            continue
+        sentences, where = np.flatnonzero(_within(evidence, first, last)), "sentences of trained lengths"
+        if len(sentences) < FEWEST_SENTENCES:
+            sentences, where = np.arange(len(evidence.source_lengths)), "the test"
         table = evidence.table(measure, sentences, places)
         score = float(table.measure(table.rows.sum(axis=0))[measure].mean())
         if score < rules.floor:
             raise _Undecidable(
-                f"below the floor: {rules.label(text)} has {score:.1f} BLEU on sentences of trained lengths, and below "
+                f"below the floor: {rules.label(text)} has {score:.1f} BLEU on {where}, and below "
                 f"{rules.floor:g} a system has learned too little for differences to mean anything"
             )
 
