@@ -98,6 +98,9 @@ def plan(
     type=click.IntRange(min=1),
     help="maximum number of steps at a time; default: as many as cores or GPUs allow; on Slurm 50 jobs",
 )
+@click.option("--jobs-per-gpu", type=click.IntRange(min=1), default=1, show_default=True, help="steps that share a GPU")
+@click.option("--only", multiple=True, metavar="PATTERN", help="only steps like train/relative/*, and what they need")
+@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="stop after so long; run again to go on")
 def run(
     recipe: str,
     scale: str,
@@ -106,6 +109,9 @@ def run(
     settings: tuple[str, ...],
     executor: str,
     jobs: int | None,
+    jobs_per_gpu: int,
+    only: tuple[str, ...],
+    minutes: float | None,
 ) -> None:
     """Run all unfinished steps, and write the report; prints its path. It can be interrupted and run again at any time.
 
@@ -119,7 +125,18 @@ def run(
     from posnmt.study.study import run as run_study
 
     with Display() as display:
-        summary = run_study(load(recipe, settings), scale, data, out, executor, jobs, display.say)  # type: ignore[arg-type]
+        summary = run_study(
+            load(recipe, settings),
+            scale,  # type: ignore[arg-type]
+            data,
+            out,
+            executor,
+            jobs,
+            display.say,
+            only,
+            minutes,
+            jobs_per_gpu,
+        )
     if (out / "report.html").exists():
         click.echo(str(out / "report.html"))
     if summary.failed:

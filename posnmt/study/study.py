@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import platform
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,7 @@ from posnmt.study.steps import SIDES, training_speed
 from posnmt.study.verdict import Rules, decide
 from posnmt.workflow import runner, status
 from posnmt.workflow.folder import alteration
-from posnmt.workflow.graph import Graph
+from posnmt.workflow.graph import Graph, Step
 
 Say = Callable[[str], None]
 REQUEST = "asked.json"
@@ -38,6 +40,9 @@ def run(
     executor: str = "local",
     jobs: int | None = None,
     say: Say = lambda message: None,
+    only: Sequence[str] = (),
+    minutes: float | None = None,
+    per_gpu: int = 1,
 ) -> runner.Summary:
     """Run all unfinished steps, then write the report of all finished ones.
 
@@ -47,16 +52,22 @@ def run(
         executor: `local`, `slurm` or `submitit-local`.
         jobs: maximum number of steps at a time; None: the executor's default.
         say: called with progress lines.
+        only: patterns of step names; steps that match none, and that none needs that does, are left for later.
+        minutes: to stop after, as on a signal; None: no limit.
+        per_gpu: number of steps that share a GPU of this machine.
 
     Raises:
-        UserError: the folder is that of another study, or files are missing.
+        UserError: the folder is that of another study, files are missing, or a pattern matches no step.
+        KeyboardInterrupt: a signal or the end of the minutes stopped the run; all state is saved.
     """
+    until = None if minutes is None else time.monotonic() + 60 * minutes
     study_plan = plan(recipe, scale, data, *versions(out))
     runner.open_study(out, recipe.recipe, recipe.hash)
     save_request(study_plan, out)
-    first = runner.run(Graph(study_plan.steps.values(), KINDS), out, executor=executor, jobs=jobs, say=say)
+    where: dict[str, Any] = {"executor": executor, "jobs": jobs, "say": say, "until": until, "per_gpu": per_gpu}
+    first = runner.run(Graph(chosen(study_plan.steps, only), KINDS), out, **where)
     graph, _ = with_analyses(study_plan, out)
-    second = runner.run(graph, out, executor=executor, jobs=jobs, say=say, retry=False)
+    second = runner.run(graph if not only else _finished_alone(graph, out), out, **where, retry=False)
     summary = first.and_then(second)
     try:
         report(study_plan, out, say)
@@ -65,6 +76,35 @@ def run(
             raise
         say(error.line())  # its cause, the failed step, has been reported
     return summary
+
+
+def chosen(steps: Mapping[str, Step], only: Sequence[str]) -> list[Step]:
+    """The steps whose names match a pattern, and those that they need; all without patterns.
+
+    Raises:
+        UserError: a pattern matches no step.
+    """
+    wanted = list(steps)
+    if only:
+        for pattern in only:
+            if not fnmatch.filter(steps, pattern):
+                raise UserError(
+                    f"no step is called like {pattern!r}", "--only", "`posnmt study status` shows all names"
+                )
+        wanted = [name for name in steps if any(fnmatch.fnmatchcase(name, pattern) for pattern in only)]
+    found: dict[str, Step] = {}
+    while wanted:
+        name = wanted.pop()
+        if name not in found:
+            found[name] = steps[name]
+            wanted += steps[name].needs.values()
+    return [step for name, step in steps.items() if name in found]
+
+
+def _finished_alone(graph: Graph, out: Path) -> Graph:
+    """The analyses of a graph, and the steps that are finished."""
+    done = set(finished(graph, out))
+    return Graph([step for name, step in graph.steps.items() if name in done or step.kind == "analyse"], KINDS)
 
 
 def save_request(study_plan: Plan, out: Path) -> None:

@@ -17,6 +17,7 @@ from posnmt.config.schema import Config
 from posnmt.config.yaml import merge
 from posnmt.errors import UserError
 from posnmt.resolve import from_tree
+from posnmt.study import study
 from posnmt.study.load import load, shipped
 from posnmt.study.plan import KEYS, KINDS, analyses, plan
 from posnmt.study.recipe import Recipe
@@ -103,6 +104,18 @@ def test_a_study_keeps_the_version_of_keys_that_it_was_started_with(tmp_path: Pa
     del asked["keys"]  # as posnmt wrote it before there were versions of keys
     (out / REQUEST).write_text(json.dumps(asked))
     assert (versions(out), load_plan(out).keys) == ((FORMAT, 1), 1)
+
+
+def test_only_some_steps_and_what_they_need(tmp_path: Path) -> None:
+    made = plan(load(written(tmp_path, SMALL)), "smoke", None)
+    names = [step.name for step in study.chosen(made.steps, ["translate/relative/*/seed-2/test"])]
+    assert names == [
+        "corpus/artificial", "corpus/train", "corpus/dev", "prepare/all", "train/relative/all/seed-2", "corpus/test",
+        "translate/relative/all/seed-2/test",
+    ]  # fmt: skip
+    assert [step.name for step in study.chosen(made.steps, [])] == list(made.steps)
+    with pytest.raises(UserError, match="no step is called like 'train/rope/"):
+        study.chosen(made.steps, ["train/*", "train/rope/*"])
 
 
 def test_seeds_of_some_systems_alone(tmp_path: Path) -> None:

@@ -103,6 +103,22 @@ def test_training_on_this_machine(cores, gpus, wanted, given):
     assert (got.cores, got.gpus) == given
 
 
+def test_steps_may_share_a_gpu():
+    """As many as are asked for, each with its share of the cores, on the GPU that fewest use."""
+    local = Local(16, ["0", "1"], None, per_gpu=3)
+    wanted = local.resources(Resources(cores=8), uses_gpu=True)
+    assert (wanted.cores, wanted.gpus) == (2, 1)
+    used = []
+    for number in range(6):
+        assert local.has_capacity(wanted)
+        used += local._free()[:1]
+        local._taken[Path(str(number))] = wanted.cores, used[-1:]
+    assert used == ["0", "1"] * 3
+    assert not local.has_capacity(wanted)
+    local.ended(Path("1"))
+    assert local._free() == ["1"]
+
+
 @pytest.fixture
 def slurm(tmp_path, monkeypatch):
     """The programs of a Slurm that accepts what it is told, and keeps each script as `NUMBER.sh`; their folder."""
