@@ -237,7 +237,7 @@ def graphs(work: Path, tiny: bool) -> Iterator[Line]:
                 seconds = timed(search, device, 1)
                 yield {
                     "system": system, "batch": batch, "graphs": graphed, "sentences_per_second": count / seconds,
-                    "notes": translator.notes(),
+                    "notes": translator.notes,
                 }  # fmt: skip
 
 

@@ -110,7 +110,7 @@ def test_only_some_steps_and_what_they_need(tmp_path: Path) -> None:
     made = plan(load(written(tmp_path, SMALL)), "smoke", None)
     names = [step.name for step in study.chosen(made.steps, ["translate/relative/*/seed-2/test"])]
     assert names == [
-        "corpus/artificial", "corpus/train", "corpus/dev", "prepare/all", "train/relative/all/seed-2", "corpus/test",
+        "corpus/artificial", "corpus/train", "corpus/dev", "corpus/test", "prepare/all", "train/relative/all/seed-2",
         "translate/relative/all/seed-2/test",
     ]  # fmt: skip
     assert [step.name for step in study.chosen(made.steps, [])] == list(made.steps)
