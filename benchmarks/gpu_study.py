@@ -6,8 +6,8 @@
 Several small trainings share the GPU (`posnmt study run --jobs-per-gpu`). Before the limit they save their state. Then
 the report, finished steps and the state of unfinished trainings are packed as long as there is room: `part.0`, `part.1`
 ... of one tar file. `--unpack` takes the pack of an earlier slice, on another machine. The weights of finished
-trainings, whose translations are packed, come last. A training whose weights found no room is packed under `cells/`, which is not
-unpacked, so name others with `--only`. Experimental: never run on a GPU.
+trainings, whose translations are packed, come last. A training whose weights found no room is packed under `cells/`,
+which is not unpacked, so name others with `--only`. Experimental: never run on a GPU.
 """
 
 from __future__ import annotations

@@ -156,11 +156,11 @@ def costs(study_plan: Plan, say: Callable[[str], None], tokens_per_second: float
     """
     speeds: dict[str, Speed] = {}
     lines = _corpus_lines(study_plan)
-    found: dict[str, Cost] = {}
+    step_costs: dict[str, Cost] = {}
     for step in study_plan.steps.values():
         config = _config_of(study_plan, step)
         if config is None:
-            found[step.name] = Cost()
+            step_costs[step.name] = Cost()
             continue
         key = json.dumps(
             {name: config[name] for name in ("model", "subword", "decode") if name in config}, sort_keys=True
@@ -171,33 +171,33 @@ def costs(study_plan: Plan, say: Callable[[str], None], tokens_per_second: float
             speeds[key] = measure(config) if tokens_per_second is None else stated(config, tokens_per_second)
         speed = speeds[key]
         if step.kind == "train":
-            found[step.name] = _training(config, speed, lines.get(step.needs["train"]))
+            step_costs[step.name] = _training(config, speed, lines.get(step.needs["train"]))
         else:
             sentences = lines.get(step.needs["test"])
             seconds = None if sentences is None else sentences * LENGTH * speed.translation
-            found[step.name] = Cost(seconds, disk=(sentences or 0) * LENGTH * BYTES_OF_A_TOKEN / 2**30)
+            step_costs[step.name] = Cost(seconds, disk=(sentences or 0) * LENGTH * BYTES_OF_A_TOKEN / 2**30)
     analyses = {f"analyse/{name}": Cost(120.0, disk=0.02) for name in study_plan.recipe.analyses}
-    return {**found, **analyses}
+    return {**step_costs, **analyses}
 
 
-def by_kind(found: Mapping[str, Cost], kinds: Mapping[str, str]) -> dict[str, Estimate]:
+def by_kind(step_costs: Mapping[str, Cost], kinds: Mapping[str, str]) -> dict[str, Estimate]:
     """Kind of step -> the sum of its costs.
 
     Args:
-        found: step -> its cost.
+        step_costs: step -> its cost.
         kinds: step -> its kind, of all steps that count.
     """
     names: dict[str, list[str]] = {}
     for name, kind in kinds.items():
         names.setdefault(kind, []).append(name)
-    return {kind: total([found.get(name, Cost()) for name in of_kind]) for kind, of_kind in names.items()}
+    return {kind: total([step_costs.get(name, Cost()) for name in of_kind]) for kind, of_kind in names.items()}
 
 
-def total(found: Sequence[Cost]) -> Estimate:
+def total(step_costs: Sequence[Cost]) -> Estimate:
     """The sum of some costs; the hours are unknown if any are."""
-    seconds = [cost.seconds for cost in found]
+    seconds = [cost.seconds for cost in step_costs]
     hours = None if None in seconds else sum(each or 0.0 for each in seconds) / 3600
-    return Estimate(len(found), hours, sum(cost.disk for cost in found))
+    return Estimate(len(step_costs), hours, sum(cost.disk for cost in step_costs))
 
 
 def _config_of(study_plan: Plan, step: Step) -> dict[str, Any] | None:

@@ -22,7 +22,7 @@ def facts(results: StudyResults, states: str) -> list[tuple[str, str]]:
     recipe, setting = results.recipe, results.recipe.scales[results.scale]
     pair = recipe.pair_at(results.scale)
     seeds = [recipe.seeds(variant, results.scale) for variant in recipe.variants(results.scale)]
-    found = [
+    listed = [
         ("Recipe", recipe.recipe),
         ("Languages", f"{pair.source} to {pair.target}"),
         ("Scale", results.scale),
@@ -34,7 +34,7 @@ def facts(results: StudyResults, states: str) -> list[tuple[str, str]]:
         ("Updates", _spread(run["updates"] for run in results.runs)),
         ("Versions", ", ".join(f"{name} {version}" for name, version in results.versions.items())),
     ]
-    return [(term, text) for term, text in found if text]
+    return [(term, text) for term, text in listed if text]
 
 
 def _corpora(results: StudyResults) -> str:

@@ -48,8 +48,8 @@ def _of_claim(recipe: Recipe, scale: Scale, claim: Claim, primary: Comparison) -
     seeds = {
         name: recipe.seeds(recipe.variant(name), scale) for side in primary.sides for name in side.variants
     }  # fmt: skip
-    found = None if expected is None else power(primary, expected, seeds.__getitem__)
-    return Power(claim, primary, expected, (min(seeds.values()), max(seeds.values())), found)
+    share = None if expected is None else power(primary, expected, seeds.__getitem__)
+    return Power(claim, primary, expected, (min(seeds.values()), max(seeds.values())), share)
 
 
 def power(

@@ -41,10 +41,10 @@ def print_plan(
     kinds = {name: graph.steps[name].kind for name in graph.order()}
     done = Counter(kinds[name] for name in finished(graph, out))
     estimated = calibrate or tokens_per_second is not None
-    found = costs(study_plan, display.say, tokens_per_second) if estimated else {}
+    step_costs = costs(study_plan, display.say, tokens_per_second) if estimated else {}
     console = Console()
-    console.print(_steps(kinds, done, found))
-    console.print(_trainings(study_plan, found))
+    console.print(_steps(kinds, done, step_costs))
+    console.print(_trainings(study_plan, step_costs))
     recipe = study_plan.recipe
     console.print(f"{recipe.title}, scale {study_plan.scale}: {len(study_plan.runs)} trainings.", highlight=False)
     if estimated:
@@ -70,28 +70,32 @@ def _table(*heads: str, left: int = 1) -> Table:
     return table
 
 
-def _steps(kinds: Mapping[str, str], done: Mapping[str, int], found: Mapping[str, Cost]) -> Table:
+def _steps(kinds: Mapping[str, str], done: Mapping[str, int], step_costs: Mapping[str, Cost]) -> Table:
     """A row for each kind of step; without costs if there are none."""
-    table = _table("step", "number", "done", *(["hours", "disk, GiB"] if found else []))
-    for kind, estimate in by_kind(found, kinds).items():
-        table.add_row(kind, str(estimate.steps), str(done.get(kind, 0)), *(_cost(estimate) if found else ()))
-    if found:
+    table = _table("step", "number", "done", *(["hours", "disk, GiB"] if step_costs else []))
+    for kind, estimate in by_kind(step_costs, kinds).items():
+        table.add_row(kind, str(estimate.steps), str(done.get(kind, 0)), *(_cost(estimate) if step_costs else ()))
+    if step_costs:
         table.add_section()
-        every = total([found.get(name, Cost()) for name in kinds])
+        every = total([step_costs.get(name, Cost()) for name in kinds])
         table.add_row("all", str(every.steps), str(sum(done.values())), *_cost(every))
     return table
 
 
-def _trainings(study_plan: Plan, found: Mapping[str, Cost]) -> Table:
+def _trainings(study_plan: Plan, step_costs: Mapping[str, Cost]) -> Table:
     """A row for each system and training."""
     table = _table(
-        "system", "training", "seeds", *(["target tokens each, million", "hours, all seeds"] if found else []), left=2
+        "system",
+        "training",
+        "seeds",
+        *(["target tokens each, million", "hours, all seeds"] if step_costs else []),
+        left=2,
     )
     of_variant: dict[tuple[str, str], list[str]] = {}
     for run in study_plan.runs:
         of_variant.setdefault((run.system, run.training), []).append(run.train)
     for (system, training), steps in of_variant.items():
-        each = [found[step] for step in steps if step in found]
+        each = [step_costs[step] for step in steps if step in step_costs]
         cost = (f"{each[0].tokens / 1e6:,.2f}", _cost(total(each))[0]) if each else ()
         table.add_row(system, training, str(len(steps)), *cost)
     return table

@@ -59,11 +59,11 @@ def in_turn(racers: Sequence[Racer], lines: Sequence[str], turns: int, say: Call
     speeds: list[Speeds] = [{name: [] for name in SPEEDS} for _ in racers]
     for turn in range(turns + 1):
         say(f"turn {turn} of {turns}")
-        for racer, found in zip(racers, speeds, strict=True):
+        for racer, own in zip(racers, speeds, strict=True):
             training, decoding = _training(racer, turn), _decoding(racer, chosen)
             if turn:
-                found["training_speed"].append(training)
-                found["decoding_speed"].append(decoding)
+                own["training_speed"].append(training)
+                own["decoding_speed"].append(decoding)
     return speeds
 
 

@@ -296,8 +296,8 @@ def speed(context: Context) -> None:
     lines = (context.inputs["test"] / "source").read_text(encoding="utf-8").removesuffix("\n").split("\n")
     speeds = in_turn(racers, lines, context.settings["turns"], context.say)
     measured = [
-        {"system": each["system"], "training": each["training"], **found}
-        for each, found in zip(context.settings["systems"], speeds, strict=True)
+        {"system": each["system"], "training": each["training"], **measured_speeds}
+        for each, measured_speeds in zip(context.settings["systems"], speeds, strict=True)
     ]
     (context.folder / RESULTS).write_text(json.dumps(measured, indent=1) + "\n")
 

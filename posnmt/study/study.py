@@ -92,13 +92,13 @@ def chosen(steps: Mapping[str, Step], only: Sequence[str]) -> list[Step]:
                     f"no step is called like {pattern!r}", "--only", "`posnmt study status` shows all names"
                 )
         wanted = [name for name in steps if any(fnmatch.fnmatchcase(name, pattern) for pattern in only)]
-    found: dict[str, Step] = {}
+    needed: dict[str, Step] = {}
     while wanted:
         name = wanted.pop()
-        if name not in found:
-            found[name] = steps[name]
+        if name not in needed:
+            needed[name] = steps[name]
             wanted += steps[name].needs.values()
-    return [step for name, step in steps.items() if name in found]
+    return [step for name, step in steps.items() if name in needed]
 
 
 def _finished_alone(graph: Graph, out: Path) -> Graph:

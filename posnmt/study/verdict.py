@@ -238,14 +238,14 @@ def _of_speeds(comparison: Comparison, rules: Rules) -> tuple[Estimate, str]:
     """The contrast of two speeds that were measured in turn, and what it is based on."""
     figures = []
     for side in comparison.sides:
-        found = (rules.speeds or {}).get(rules.resolve(side.system))
-        if found is None or len(found[comparison.measure]) < 2:
+        measured = (rules.speeds or {}).get(rules.resolve(side.system))
+        if measured is None or len(measured[comparison.measure]) < 2:
             what, name = wording.MEASURES[comparison.measure], rules.label(side.system)
             raise _Undecidable(
                 f"the {what} of {name} was not measured in turn with the others, and speeds of different times prove "
                 "nothing"
             )
-        figures.append(found[comparison.measure])
+        figures.append(measured[comparison.measure])
     turns = wording.counted([len(each) for each in figures], "turn")
     return paired(figures[0], figures[1], comparison.relative), f"in {turns} of one process"
 

@@ -241,7 +241,7 @@ class Refusing(Local):
 def test_a_study_waits_for_an_executor_that_refuses(tmp_path, monkeypatch):
     """Nothing runs meanwhile, and yet the run does not end."""
     monkeypatch.setenv("PYTHONPATH", str(TESTS))
-    monkeypatch.setattr(runner, "_executor", lambda name, out, jobs: Refusing(3))
+    monkeypatch.setattr(runner, "_executor", lambda name, out, jobs, per_gpu: Refusing(3))
     study = Study(tmp_path)
     study.step("one")
     study.step("after", needs={"it": "one"})
