@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo docs test test-slow test-peers test-browser test-slurm mutants bench bench-peers lint audit format clean
+.PHONY: setup demo docs test test-slow test-peers test-browser test-slurm mutants bench bench-peers gpu lint audit format clean
 
 setup: $(READY)
 
@@ -66,6 +66,13 @@ bench: $(READY)
 bench-peers: $(READY)
 	$(BIN)/python benchmarks/peers/train_speed.py --corpus ../shared/data/enja_tanaka_small --systems transformer relative \
 		--environments build/peers --out build/peers/$$(date +%Y-%m-%d-%H%M%S).json
+
+# What works on an NVIDIA GPU and how fast, in stages and in less than ten minutes, with the Python that is there: nothing is installed.
+# Packages that it lacks may be in a folder PACKAGES (pip install --target). Experimental.
+GPU_PYTHON ?= python3
+gpu:
+	mkdir -p build
+	PYTHONPATH=$(CURDIR):$(PACKAGES) $(GPU_PYTHON) benchmarks/gpu.py --out build/gpu.json
 
 lint: $(READY)
 	$(BIN)/ruff format --check posnmt tests benchmarks docs notebooks

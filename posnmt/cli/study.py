@@ -60,8 +60,21 @@ def recipes() -> None:
 @study.command(context_settings=COMMAND)
 @_options
 @click.option("--calibrate/--no-calibrate", default=True, show_default=True, help="time the systems on this machine")
-def plan(recipe: str, scale: str, data: Path | None, out: Path, settings: tuple[str, ...], calibrate: bool) -> None:
-    """Show what would run, what is done already, and the estimated hours and disk space on this machine.
+@click.option(
+    "--speed",
+    type=click.FloatRange(min=0, min_open=True),
+    help="estimate the hours from so many target tokens a second of one core, and time nothing",
+)
+def plan(
+    recipe: str,
+    scale: str,
+    data: Path | None,
+    out: Path,
+    settings: tuple[str, ...],
+    calibrate: bool,
+    speed: float | None,
+) -> None:
+    """Show what would run, what is done already, the estimated hours and disk space, and the power of each claim.
 
     \b
     Example: posnmt study plan neishi2019 --scale smoke --out study
@@ -70,11 +83,11 @@ def plan(recipe: str, scale: str, data: Path | None, out: Path, settings: tuple[
     from posnmt.study.load import load
     from posnmt.study.plan import plan as make_plan
     from posnmt.study.show import print_plan
-    from posnmt.study.study import config_format
+    from posnmt.study.study import versions
 
     with Display() as display:
-        study_plan = make_plan(load(recipe, settings), scale, data, config_format(out))  # type: ignore[arg-type]
-        print_plan(study_plan, out, calibrate, display)
+        study_plan = make_plan(load(recipe, settings), scale, data, *versions(out))  # type: ignore[arg-type]
+        print_plan(study_plan, out, calibrate, display, speed)
 
 
 @study.command(context_settings=COMMAND)
@@ -85,6 +98,9 @@ def plan(recipe: str, scale: str, data: Path | None, out: Path, settings: tuple[
     type=click.IntRange(min=1),
     help="maximum number of steps at a time; default: as many as cores or GPUs allow; on Slurm 50 jobs",
 )
+@click.option("--jobs-per-gpu", type=click.IntRange(min=1), default=1, show_default=True, help="steps that share a GPU")
+@click.option("--only", multiple=True, metavar="PATTERN", help="only steps like train/relative/*, and what they need")
+@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="stop after so long; run again to go on")
 def run(
     recipe: str,
     scale: str,
@@ -93,6 +109,9 @@ def run(
     settings: tuple[str, ...],
     executor: str,
     jobs: int | None,
+    jobs_per_gpu: int,
+    only: tuple[str, ...],
+    minutes: float | None,
 ) -> None:
     """Run all unfinished steps, and write the report; prints its path. It can be interrupted and run again at any time.
 
@@ -106,7 +125,18 @@ def run(
     from posnmt.study.study import run as run_study
 
     with Display() as display:
-        summary = run_study(load(recipe, settings), scale, data, out, executor, jobs, display.say)  # type: ignore[arg-type]
+        summary = run_study(
+            load(recipe, settings),
+            scale,  # type: ignore[arg-type]
+            data,
+            out,
+            executor,
+            jobs,
+            display.say,
+            only,
+            minutes,
+            jobs_per_gpu,
+        )
     if (out / "report.html").exists():
         click.echo(str(out / "report.html"))
     if summary.failed:

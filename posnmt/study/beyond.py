@@ -31,7 +31,7 @@ def _outputs(results: StudyResults, name: str, measured: Measured) -> Sheet:
     samples = measured.results["settings"]["samples"]
     legend = [f"95 % intervals over sentences, from {samples:,} bootstrap samples."] if samples else []
     legend += [f"{MEASURES[metric].title}: {signature}" for metric, signature in measured.results["signatures"].items()]
-    title = results.recipe.analyses[name].title or name
+    title = results.recipe.title_of(name, results.scale)
     heads = [Head(MEASURES[measure].title) for measure in measures]
     return Sheet(f"outputs-{name}", title, f"Every output, {n:,} sentences", [Grid(heads, rows)], legend)
 

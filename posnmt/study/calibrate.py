@@ -1,20 +1,23 @@
-"""Estimates of the time and disk space of a study on this machine, from a few updates and translations of every system.
+"""Estimates of the time and disk space of a study, from a few updates and translations of every system on this machine.
 
 Times are for one core, or for one GPU if there is one. They are measured on random sentences of average length, so
-expect them to be off by up to a factor of two.
+expect them to be off by up to a factor of two. With a stated speed nothing is timed, and all systems count alike.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from posnmt.study.plan import Plan
 from posnmt.workflow.graph import Step
+
+if TYPE_CHECKING:
+    from posnmt.config.schema import Config
 
 # Subwords per sentence, and tokens per timed batch: large enough for a representative speed of matrix products.
 LENGTH, TOKENS = 25, 1024
@@ -34,6 +37,15 @@ class Speed:
     update: float
     translation: float
     parameters: int
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of work of one step (None: unknown), the target tokens that it trains on, and its disk space in GiB."""
+
+    seconds: float | None = 5.0
+    tokens: float = 0.0
+    disk: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -57,22 +69,46 @@ def measure(tree: Mapping[str, Any]) -> Speed:
         torch.set_num_threads(threads)
 
 
+def stated(tree: Mapping[str, Any], tokens_per_second: float) -> Speed:
+    """The speed of a configuration that trains at a stated speed.
+
+    A translation is assumed to take as long for each source token and hypothesis as training does for a target token.
+    """
+    import torch
+
+    from posnmt.data.subword import SPECIALS
+    from posnmt.model.registry import build_model
+
+    config = _resolved(tree)
+    vocabulary = config.subword.vocabulary + SPECIALS
+    with torch.device("meta"):
+        model = build_model(config.model, vocabulary, vocabulary)
+    seconds = 1 / tokens_per_second
+    return Speed(seconds, config.decode.beam * seconds, sum(weights.numel() for weights in model.parameters()))
+
+
+def _resolved(tree: Mapping[str, Any]) -> Config:
+    """A configuration, whole."""
+    from posnmt.config.yaml import merge
+    from posnmt.resolve import from_tree
+
+    corpora = {"train": {"source": "-", "target": "-"}, "dev": {"source": "-", "target": "-"}}
+    return from_tree(merge({"train": {"steps": 1}, "data": corpora}, dict(tree)))
+
+
 def _measure(tree: Mapping[str, Any]) -> Speed:
     """The same with the current number of threads."""
     import torch
 
     from posnmt.config.schema import Decode
-    from posnmt.config.yaml import merge
     from posnmt.data.subword import SPECIALS
     from posnmt.model.registry import build_model
-    from posnmt.resolve import from_tree
     from posnmt.train.device import make_fabric
     from posnmt.train.loss import TrainingLoss
     from posnmt.train.optimizer import make_optimizer
     from posnmt.translate.translator import translate_subwords
 
-    corpora = {"train": {"source": "-", "target": "-"}, "dev": {"source": "-", "target": "-"}}
-    config = from_tree(merge({"train": {"steps": 1}, "data": corpora}, dict(tree)))
+    config = _resolved(tree)
     vocabulary = config.subword.vocabulary + SPECIALS
     torch.manual_seed(0)
     fabric = make_fabric(config.train)
@@ -110,64 +146,87 @@ def _seconds(work: Callable[[], object], times: int, device: Any) -> float:
     return (time.perf_counter() - began) / times
 
 
-def estimate(study_plan: Plan, say: Callable[[str], None]) -> dict[str, Estimate]:
-    """Kind of step -> its estimate. Analyses count as two minutes each.
+def costs(study_plan: Plan, say: Callable[[str], None], tokens_per_second: float | None = None) -> dict[str, Cost]:
+    """Step -> its cost. Analyses count as two minutes each.
 
     Args:
         study_plan: the plan.
         say: called with the name of the system that is being timed.
+        tokens_per_second: target tokens that one core trains on in a second; None: the systems are timed.
     """
     speeds: dict[str, Speed] = {}
     lines = _corpus_lines(study_plan)
-    hours: dict[str, float | None] = {}
-    disk: dict[str, float] = {}
-    counts: dict[str, int] = {}
+    step_costs: dict[str, Cost] = {}
     for step in study_plan.steps.values():
         config = _config_of(study_plan, step)
-        seconds: float | None = 5.0
-        size = 0.0
-        if config is not None:
-            key = json.dumps(
-                {name: config[name] for name in ("model", "subword", "decode") if name in config}, sort_keys=True
-            )
-            if key not in speeds:
+        if config is None:
+            step_costs[step.name] = Cost()
+            continue
+        key = json.dumps(
+            {name: config[name] for name in ("model", "subword", "decode") if name in config}, sort_keys=True
+        )
+        if key not in speeds:
+            if tokens_per_second is None:
                 say(f"timing {step.name.split('/')[1]}")
-                speeds[key] = measure(config)
-            speed = speeds[key]
-            if step.kind == "train":
-                seconds = _training(config, speed, lines.get(study_plan.steps[step.needs["train"]].name))
-                size = 4.0 * speed.parameters * 3
-            else:
-                sentences = lines.get(step.needs["test"])
-                seconds = None if sentences is None else sentences * LENGTH * speed.translation
-                size = (sentences or 0) * LENGTH * BYTES_OF_A_TOKEN
-        counts[step.kind] = counts.get(step.kind, 0) + 1
-        before = hours.get(step.kind, 0.0)
-        hours[step.kind] = None if seconds is None or before is None else before + seconds / 3600
-        disk[step.kind] = disk.get(step.kind, 0.0) + size / 2**30
-    counts["analyse"] = len(study_plan.recipe.analyses)
-    hours["analyse"], disk["analyse"] = counts["analyse"] / 30, counts["analyse"] * 0.02
-    return {kind: Estimate(counts[kind], hours[kind], disk[kind]) for kind in counts}
+            speeds[key] = measure(config) if tokens_per_second is None else stated(config, tokens_per_second)
+        speed = speeds[key]
+        if step.kind == "train":
+            step_costs[step.name] = _training(config, speed, lines.get(step.needs["train"]))
+        else:
+            sentences = lines.get(step.needs["test"])
+            seconds = None if sentences is None else sentences * LENGTH * speed.translation
+            step_costs[step.name] = Cost(seconds, disk=(sentences or 0) * LENGTH * BYTES_OF_A_TOKEN / 2**30)
+    analyses = {f"analyse/{name}": Cost(120.0, disk=0.02) for name in study_plan.recipe.analyses}
+    return {**step_costs, **analyses}
+
+
+def by_kind(step_costs: Mapping[str, Cost], kinds: Mapping[str, str]) -> dict[str, Estimate]:
+    """Kind of step -> the sum of its costs.
+
+    Args:
+        step_costs: step -> its cost.
+        kinds: step -> its kind, of all steps that count.
+    """
+    names: dict[str, list[str]] = {}
+    for name, kind in kinds.items():
+        names.setdefault(kind, []).append(name)
+    return {kind: total([step_costs.get(name, Cost()) for name in of_kind]) for kind, of_kind in names.items()}
+
+
+def total(step_costs: Sequence[Cost]) -> Estimate:
+    """The sum of some costs; the hours are unknown if any are."""
+    seconds = [cost.seconds for cost in step_costs]
+    hours = None if None in seconds else sum(each or 0.0 for each in seconds) / 3600
+    return Estimate(len(step_costs), hours, sum(cost.disk for cost in step_costs))
 
 
 def _config_of(study_plan: Plan, step: Step) -> dict[str, Any] | None:
     """The configuration of the model that a step trains or translates with; None for other steps."""
     if step.kind == "train":
         return dict(step.settings["config"])
-    return dict(study_plan.steps[step.needs["run"]].settings["config"]) if step.kind == "translate" else None
+    if step.kind != "translate":
+        return None
+    config = dict(study_plan.steps[step.needs["run"]].settings["config"])
+    return {**config, "decode": step.settings["search"]} if "search" in step.settings else config
 
 
-def _training(config: Mapping[str, Any], speed: Speed, pairs: int | None) -> float | None:
-    """Seconds of a training; None if its length is in epochs, and the size of its text is unknown."""
+def _training(config: Mapping[str, Any], speed: Speed, pairs: int | None) -> Cost:
+    """The cost of a training; its time is unknown if its length is in epochs, and the size of its text is unknown."""
     settings = {"batch": 4096, **config["train"]}
+    disk = 4.0 * speed.parameters * 3 / 2**30
     if settings.get("minutes"):
-        return 60.0 * float(settings["minutes"])
-    tokens = (
+        seconds = 60.0 * float(settings["minutes"])
+        return Cost(seconds, seconds / speed.update, disk)
+    of_update = (
         settings["batch"] * (LENGTH if settings.get("batch_unit") == "sentences" else 1) * settings.get("accumulate", 1)
     )
     if settings.get("steps"):
-        return float(settings["steps"] * tokens * speed.update)
-    return None if pairs is None else float(settings["epochs"] * pairs * LENGTH * speed.update)
+        tokens = float(settings["steps"] * of_update)
+    elif pairs is not None:
+        tokens = float(settings["epochs"] * pairs * LENGTH)
+    else:
+        return Cost(None, disk=disk)
+    return Cost(tokens * speed.update, tokens, disk)
 
 
 def _corpus_lines(study_plan: Plan) -> dict[str, int]:
@@ -184,6 +243,8 @@ def _corpus_lines(study_plan: Plan) -> dict[str, int]:
             for number, piece in enumerate(step.settings["texts"]):
                 with open_text(TextFile("corpus", Path(step.files[f"{number}.source"]))) as stream:
                     count = sum(1 for _ in stream)
+                first, last = piece.get("lines") or (1, count)
+                count = min(last, count) - first + 1
                 total += min(count, piece["take"] or count)
             lines[step.name] = total
     for step in study_plan.steps.values():

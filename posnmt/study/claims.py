@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -49,6 +49,21 @@ class Figures(Section):
         return [self.system, *([self.minus] if self.minus else [])]
 
 
+class Expected(Section):
+    """What is stated of a comparison before its study runs, so that its power is known beforehand.
+
+    The difference of two systems on n sentences has a standard deviation of `spread` / sqrt(n) over other sentences.
+    """
+
+    effect: float = Field(description="the expected `of` - `than`; with `relative: true` its fraction of `than`")
+    sentences: Annotated[list[Annotated[int, Field(gt=0)]], Field(min_length=1, max_length=2)] = Field(
+        description="how many are compared: one number, or one for each side where these are measured on different ones"
+    )
+    score: float = Field(30.0, gt=0, description="the expected figure of `than`, with `relative: true`")
+    spread: float = Field(18.0, gt=0, description="see above; the default is that of BLEU on captions")
+    deviation: float = Field(0.3, ge=0, description="standard deviation of a figure over seeds")
+
+
 class Comparison(Section):
     """One condition of a claim.
 
@@ -64,6 +79,10 @@ class Comparison(Section):
     by: float = Field(0.0, ge=0)
     within: float | None = Field(None, gt=0)
     relative: bool = False
+    primary: bool | list[Scale] = Field(
+        False, description="whether, or at which scales, it alone decides the claim; the others are shown beside it"
+    )
+    expects: dict[Scale, Expected] = Field({}, description="of the primary one: what its power is calculated from")
 
     @model_validator(mode="after")
     def _margins(self) -> Comparison:
@@ -75,7 +94,13 @@ class Comparison(Section):
             raise ValueError("`relative` needs `than`: a share of what?")
         if self.measure in SPEEDS and any(side.lengths != "all" for side in self.sides):
             raise ValueError(f"{self.measure} is a measure of runs: it has no `lengths`")
+        if self.measure in SPEEDS and (self.than is None or any(side.minus for side in self.sides)):
+            raise ValueError(f"{self.measure} is compared between two systems: it has `than` and no `minus`")
         return self
+
+    def is_primary(self, scale: Scale) -> bool:
+        """Whether it alone decides the claim at a scale."""
+        return self.primary if isinstance(self.primary, bool) else scale in self.primary
 
     @property
     def sides(self) -> list[Figures]:
@@ -89,7 +114,19 @@ class Claim(Section):
     claim: int | str
     says: str
     published: str | None = Field(None, description="the paper's own figures, in words")
-    holds_if: list[Comparison] = Field(min_length=1)
+    holds_if: list[Comparison] = Field(min_length=1, description="the primary one decides; without one, all must hold")
+
+    @model_validator(mode="after")
+    def _one_primary(self) -> Claim:
+        scales: tuple[Scale, ...] = get_args(Scale)
+        for scale in scales:
+            if sum(comparison.is_primary(scale) for comparison in self.holds_if) > 1:
+                raise ValueError("a claim has one primary comparison at a scale; make two claims of it")
+        return self
+
+    def primary(self, scale: Scale) -> Comparison | None:
+        """The comparison that decides at a scale; None if all of them do."""
+        return next((comparison for comparison in self.holds_if if comparison.is_primary(scale)), None)
 
     def analyses(self) -> list[str]:
         """The analyses that it needs."""

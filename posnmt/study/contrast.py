@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from statistics import NormalDist
+from functools import cache, cached_property
+from statistics import NormalDist, fmean, variance
 from typing import TYPE_CHECKING
 
 from posnmt.analyse.resample import bootstrap_sums
@@ -53,11 +53,13 @@ class Estimate:
         value: the estimate.
         variance: of the value.
         freedom: degrees of freedom of the variance; may be infinite.
+        over_sentences: the part of the variance that more seeds would not lower.
     """
 
     value: float
     variance: float
     freedom: float
+    over_sentences: float = 0.0
 
     def interval(self, level: float) -> tuple[float, float]:
         """Student's t interval with confidence `level`, from 0 to 1."""
@@ -71,26 +73,21 @@ class Contrast:
 
     Attributes:
         evidence: of one analysis.
-        measure: one of `evidence.measures`, or None with `figures`.
+        measure: one of `evidence.measures`.
         terms: of both sides; at least one of `of`.
         relative: as above.
-        figures: for each term a figure of each seed that does not depend on sentences, such as a speed.
     """
 
     evidence: Evidence
-    measure: str | None
+    measure: str
     terms: Sequence[Term]
     relative: bool = False
-    figures: Sequence[Sequence[float]] | None = None
 
     @cached_property
     def scores(self) -> list[np.ndarray]:
         """For each term, the scores `[S]` of its seeds' outputs on the term's sentences."""
         import numpy as np
 
-        if self.figures is not None:
-            return [np.array(each, float) for each in self.figures]
-        assert self.measure is not None
         scores = []
         for term in self.terms:
             table = self.evidence.table(self.measure, np.flatnonzero(term.chosen), term.places)
@@ -120,9 +117,9 @@ class Contrast:
         contributions, so the variance is conservative.
         """
         over_seeds = self._seed_variances()
-        variance = self._sentence_variance() + sum(part for part, _ in over_seeds)
-        by_freedom = sum(part**2 / freedom for part, freedom in over_seeds)
-        return Estimate(self.value, variance, variance**2 / by_freedom if by_freedom else math.inf)
+        over_sentences = self._sentence_variance()
+        total = over_sentences + sum(part for part, _ in over_seeds)
+        return Estimate(self.value, total, satterthwaite(total, over_seeds), over_sentences)
 
     def _sides(self, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """`of` and `than` from the terms' means `[..., T]`, both `[...]`."""
@@ -145,14 +142,12 @@ class Contrast:
         return [(float(part.var(ddof=1)) / len(part), len(part) - 1) for part in parts.values()]
 
     def _sentence_variance(self) -> float:
-        """The variance over bootstrap samples of sentences, which all outputs share; 0 with `figures`.
+        """The variance over bootstrap samples of sentences, which all outputs share.
 
         Samples are drawn from all sentences that any term is measured on, so terms on different lengths share them.
         """
         import numpy as np
 
-        if self.measure is None:
-            return 0.0
         chosen = np.stack([term.chosen for term in self.terms], axis=1)
         sentences = np.flatnonzero(chosen.any(axis=1))
         # Sentences that the same terms are measured on form a group; a term's sum is the sum of its groups.
@@ -175,6 +170,29 @@ class Contrast:
         return float(sampled[np.isfinite(sampled)].var(ddof=1))
 
 
+def paired(of: Sequence[float], than: Sequence[float], relative: bool) -> Estimate:
+    """The contrast of two figures that were measured in turn: its mean over the turns, and the variance of the mean.
+
+    Args:
+        of, than: a figure of each turn, two turns or more.
+        relative: as in `Contrast`.
+    """
+    values = [one / other - 1 if relative else one - other for one, other in zip(of, than, strict=True)]
+    return Estimate(fmean(values), variance(values) / len(values), len(values) - 1)
+
+
+def satterthwaite(total: float, parts: Sequence[tuple[float, int]]) -> float:
+    """The degrees of freedom of a variance, of which some parts have finitely many.
+
+    Args:
+        total: the variance.
+        parts: of the variance, each with its degrees of freedom.
+    """
+    by_freedom = sum(part**2 / freedom for part, freedom in parts)
+    return total**2 / by_freedom if by_freedom else math.inf
+
+
+@cache
 def t_quantile(share: float, freedom: float) -> float:
     """The quantile of Student's t distribution at `share` >= 0.5, with `freedom` >= 1 degrees of freedom."""
     if freedom > NORMAL:

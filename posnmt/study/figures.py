@@ -25,7 +25,7 @@ from posnmt.report.figures.lines import MOST_BANDS
 from posnmt.report.grid import stem
 from posnmt.report.measures import MEASURES, Measure
 from posnmt.study.examples import Example, examples
-from posnmt.study.layout import Figure
+from posnmt.study.layout import Figure, words_at
 from posnmt.study.layout import Panel as Wanted
 from posnmt.study.measured import Measured, StudyResults, Variant
 
@@ -69,7 +69,8 @@ def plates(results: StudyResults) -> list[Plate]:
             charts, legend = _panels(results, figure, name)
         if figure.published:
             legend.append(f"In the paper: {figure.published}")
-        drawn.append(Plate(name, f"Figure {figure.figure}", figure.caption, charts, legend, shown))
+        caption = words_at(figure.caption, results.scale)
+        drawn.append(Plate(name, f"Figure {figure.figure}", caption, charts, legend, shown))
     return drawn
 
 
@@ -83,7 +84,7 @@ def _panels(results: StudyResults, figure: Figure, name: str) -> tuple[list[Char
     legend: list[str] = []
     numbers: dict[str, int] = {}
     for place, wanted in enumerate(figure.panels):
-        title = wanted.title or results.recipe.analyses[wanted.analysis].title or wanted.analysis
+        title = wanted.title or results.recipe.title_of(wanted.analysis, results.scale)
         measured = results.measured.get(wanted.analysis)
         if measured is None:
             why = results.missing.get(wanted.analysis, "the analysis was not made")

@@ -7,14 +7,24 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from posnmt.config.yaml import Section
+from posnmt.study.claims import Scale
 
 Published = float | str | None
 TestName = Literal["paired_bootstrap", "sign_test", "approximate_randomisation"]
 OutputMeasure = Literal["bleu", "chrf", "ter", "multi-bleu", "length_difference", "length_ratio"]
 RunMeasure = Literal["parameters", "training_speed", "decoding_speed"]
+Words = str | dict[Scale, str]
+"""Text that may differ by scale: what a column shows at scale `small` is seldom what it shows at `paper`."""
 # Our columns in tables of kind `parts` and `corpora`.
 PARTS = ("Shortest", "Longest", "Pairs", "Source tokens")
 CORPORA = ("Pairs", "Source tokens", "Target tokens")
+
+
+def words_at(words: Words, scale: Scale) -> str:
+    """Text at a scale; where none is written for it, that of the scale `paper`, or else the first."""
+    if isinstance(words, str):
+        return words
+    return words.get(scale) or words.get("paper") or next(iter(words.values()))
 
 
 class Column(Section):
@@ -24,7 +34,7 @@ class Column(Section):
     on the test of the analysis if there is one) do not.
     """
 
-    title: str
+    title: Words
     measure: OutputMeasure | RunMeasure = "bleu"
     analysis: str | None = None
     published: list[Published] = Field([], description="the paper's figure of each row, null where it has none")
@@ -52,7 +62,7 @@ class Table(Section):
     """
 
     table: int | str = Field(description="its number or name in the paper")
-    caption: str
+    caption: Words
     kind: Literal["scores", "by-length", "significance", "parts", "corpora"] = "scores"
     rows: list[str] = Field(
         [], description="systems: system, or system/training; of `parts` trainings, of `corpora` corpora: default all"
@@ -73,7 +83,7 @@ class Table(Section):
     )
     published_n: dict[str, int] = Field({}, description="of `by-length`: bin of the paper -> sentences in it")
     published: list[list[Published]] = Field([], description="of all kinds but `scores`: the paper's figures, by row")
-    note: str | None = Field(None, description="a sentence below it")
+    note: Words | None = Field(None, description="a sentence below it")
 
     @model_validator(mode="after")
     def _complete(self) -> Table:
@@ -124,7 +134,7 @@ class Panel(Section):
     analysis: str
     title: str | None = None
     systems: list[str] | None = Field(None, description="default: all of the analysis")
-    lengths: list[int | None] | dict[Literal["smoke", "small", "paper"], list[int | None]] | None = Field(
+    lengths: list[int | None] | dict[Scale, list[int | None]] | None = Field(
         None, description="of `length-distribution`: first and last source length of a bin of the analysis"
     )
 
@@ -139,7 +149,7 @@ class Figure(Section):
     """
 
     figure: int | str
-    caption: str
+    caption: Words
     kind: Literal["length-curve", "length-distribution", "swap", "sweep", "corpus-lengths", "examples"] = "length-curve"
     measure: OutputMeasure = "bleu"
     panels: list[Panel] = Field([])

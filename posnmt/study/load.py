@@ -61,7 +61,8 @@ def _measurable(recipe: Recipe, analysis: Analysis) -> str | None:
     """Why an analysis is not possible with its settings; None if it is."""
     if analysis.text == "words":
         try:
-            requires(word_tokeniser(recipe.pair.target))
+            for scale in recipe.scales:
+                requires(word_tokeniser(recipe.pair_at(scale).target))
         except UserError as error:
             return f"{error.what}; {error.todo}, or measure the raw text"
     if analysis.bins == "parts":

@@ -19,6 +19,7 @@ from posnmt.study import examples
 from posnmt.study.beyond import cost, every_output
 from posnmt.study.figures import Plate, plates
 from posnmt.study.measured import Recommendation, StudyResults
+from posnmt.study.overview import facts
 from posnmt.study.tables import sheets
 
 __all__ = ["Recommendation", "StudyResults", "render"]
@@ -85,8 +86,8 @@ def _page(
         recipe=results.recipe,
         answer=_answer(results, words),
         scale_is=WHAT_SCALES_ARE[results.scale],
-        seeds=results.recipe.scales[results.scale].seeds,
-        states=_counted(run["state"] for run in results.runs),
+        facts=facts(results, _counted(run["state"] for run in results.runs)),
+        notes=results.recipe.notes_at(results.scale),
         words=words,
         sheets=of_paper,
         plates=figures,
@@ -125,11 +126,11 @@ def _analyses(results: StudyResults, out: Path) -> list[dict[str, Any]]:
     """Title of every analysis, and the link to its report or why it is missing."""
     return [
         {
-            "title": analysis.title or name,
+            "title": results.recipe.title_of(name, results.scale),
             "link": quote(os.path.relpath(results.analyses[name] / "report.html", out).replace(os.sep, "/"))
             if name in results.analyses
             else None,
             "missing": results.missing.get(name, "it was not made"),
         }
-        for name, analysis in results.recipe.analyses.items()
+        for name in results.recipe.analyses
     ]

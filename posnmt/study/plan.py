@@ -13,7 +13,8 @@ from typing import Any
 
 from posnmt.config.formats import FORMAT, OLDEST
 from posnmt.errors import UserError, raise_all
-from posnmt.study.recipe import Analysis, Recipe, Scale, Setting, Text, Training, at
+from posnmt.study.claims import SPEEDS
+from posnmt.study.recipe import Analysis, Pair, Recipe, Scale, Setting, Text, Training, at
 from posnmt.study.trainings import Config, text_config, train_config
 from posnmt.workflow.graph import Step
 
@@ -21,6 +22,13 @@ KINDS = "posnmt.study.steps:KINDS"
 """The dotted path of the kinds of a study's steps."""
 FULL_TEXT = "prepare/whole"
 """The step that prepares the full training text if some trainings use a part of it."""
+SPEED = "speed/in-turn"
+"""The step that measures the speeds that claims compare."""
+TURNS = 9
+"""How often each system has its turn there."""
+KEYS = 2
+"""The version of what steps' keys hold. From 2 on, settings of search are part of a translation's key and not of its
+training's, so that another beam trains nothing again. A study keeps the version that it was started with."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,7 @@ class Plan:
     Attributes:
         data: folder of the user's corpora; None: the recipe needs none.
         format: of the trainings' configurations; see `posnmt.config.formats`.
+        keys: see `KEYS`.
         tests: test -> training -> the step that holds the text; it differs for trainings that reorder.
     """
 
@@ -53,6 +62,7 @@ class Plan:
     scale: Scale
     data: Path | None
     format: int = FORMAT
+    keys: int = KEYS
     steps: dict[str, Step] = field(default_factory=dict)
     runs: list[PlannedRun] = field(default_factory=list)
     tests: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -62,6 +72,11 @@ class Plan:
         """The recipe's setting at this scale."""
         return self.recipe.scales[self.scale]
 
+    @property
+    def pair(self) -> Pair:
+        """The languages at this scale."""
+        return self.recipe.pair_at(self.scale)
+
     def add(self, name: str, kind: str, settings: Mapping[str, Any], **more: Any) -> str:
         """Add a step, unless it exists already; return its name."""
         if name not in self.steps:
@@ -69,14 +84,15 @@ class Plan:
         return name
 
 
-def plan(recipe: Recipe, scale: Scale, data: Path | None, format: int = FORMAT) -> Plan:
-    """Plan all steps up to the translations.
+def plan(recipe: Recipe, scale: Scale, data: Path | None, format: int = FORMAT, keys: int = KEYS) -> Plan:
+    """Plan all steps up to the translations, and the measurement of speeds.
 
     Args:
         recipe: of the study.
         scale: one of the recipe's.
         data: folder of the recipe's corpora; None if it needs none.
         format: of the trainings' configurations; a study keeps the format that it was started with.
+        keys: see `KEYS`.
 
     Raises:
         UserError: the recipe lacks the scale; files are missing, all at once.
@@ -84,7 +100,7 @@ def plan(recipe: Recipe, scale: Scale, data: Path | None, format: int = FORMAT) 
     if scale not in recipe.scales:
         has = ", ".join(recipe.scales)
         raise UserError(f"the recipe {recipe.recipe} has no scale {scale!r}", "--scale", f"it has {has}")
-    study_plan = Plan(recipe, scale, data, format)
+    study_plan = Plan(recipe, scale, data, format, keys)
     variants = recipe.variants(scale)
     corpora = [recipe.tests[test].corpus for tests in variants.values() for test in tests]
     names = ["train", "dev", *(at(corpus, scale) for corpus in corpora if isinstance(corpus, str) or scale in corpus)]
@@ -97,6 +113,8 @@ def plan(recipe: Recipe, scale: Scale, data: Path | None, format: int = FORMAT) 
     raise_all(faults)
     for (system, training), tests in variants.items():
         _runs(study_plan, system, training, tests)
+    if keys > 1:
+        _speed(study_plan)
     return study_plan
 
 
@@ -104,11 +122,12 @@ def _runs(study_plan: Plan, system: str, training: str, tests: Iterable[str]) ->
     """Add the steps of one system and training: for each seed, the training and its translations."""
     prepared = _prepare(study_plan, training)
     texts = _texts(study_plan, training)
-    for seed in range(1, study_plan.setting.seeds + 1):
+    for seed in range(1, study_plan.recipe.seeds((system, training), study_plan.scale) + 1):
         name = f"{system}/{training}/seed-{seed}"
         config = train_config(study_plan.recipe, study_plan.scale, system, training, seed)
         if study_plan.format > OLDEST:  # without it, studies older than format numbers keep the keys of their steps
             config = {"format": study_plan.format, **config}
+        search = {"search": config.pop("decode")} if study_plan.keys > 1 and "decode" in config else {}
         settings = {"config": config, **texts[1], **_processes(study_plan.setting)}
         train = study_plan.add(f"train/{name}", "train", settings, needs={**texts[0], "prepared": prepared})
         translations = {}
@@ -116,8 +135,36 @@ def _runs(study_plan: Plan, system: str, training: str, tests: Iterable[str]) ->
             text = _test(study_plan, test, training)
             if text is not None:
                 needs = {"run": train, "test": text}
-                translations[test] = study_plan.add(f"translate/{name}/{test}", "translate", {}, needs=needs)
+                translations[test] = study_plan.add(f"translate/{name}/{test}", "translate", search, needs=needs)
         study_plan.runs.append(PlannedRun(system, training, seed, train, translations))
+
+
+def _speed(study_plan: Plan) -> None:
+    """Add the step that measures the speeds that claims or a recommendation compare; none without such.
+
+    The first seed of each system is measured, on the text of the first analysis that is asked for.
+    """
+    recipe = study_plan.recipe
+    compared = [each for claim in recipe.claims for each in claim.holds_if if each.measure in SPEEDS]
+    variants = [recipe.variant(name) for each in compared for side in each.sides for name in side.variants]
+    analyses_of = [each.analysis for each in compared]
+    runs = {(run.system, run.training): run for run in study_plan.runs if run.seed == 1}
+    if recipe.recommend is not None:
+        analyses_of += recipe.recommend.analyses
+        variants += [variant for variant in runs if variant[1] == next(iter(recipe.trainings))]
+    variants = list(dict.fromkeys(variants))
+    if not variants or any(variant not in runs for variant in variants):
+        return
+    test = study_plan.tests[recipe.analyses[analyses_of[0]].test][""]
+    needs = {"test": test}
+    systems = []
+    for number, variant in enumerate(variants):
+        run = runs[variant]
+        search = next(study_plan.steps[step].settings for step in run.translations.values())
+        prepared = study_plan.steps[run.train].needs["prepared"]
+        needs |= {f"run-{number}": run.train, f"prepared-{number}": prepared}
+        systems.append({"system": run.system, "training": run.training, **search})
+    study_plan.add(SPEED, "speed", {"systems": systems, "turns": TURNS}, needs=needs)
 
 
 def _processes(setting: Setting) -> dict[str, int]:
@@ -190,9 +237,9 @@ def _corpus(study_plan: Plan, name: str) -> str:
     needs: dict[str, str] = {}
     files: dict[str, Path] = {}
     pieces: list[dict[str, Any]] = []
-    pair = study_plan.recipe.pair.model_dump()
+    pair = study_plan.pair.model_dump()
     for number, text in enumerate(texts):
-        pieces.append({"take": text.take})
+        pieces.append({"take": text.take, **({"lines": text.lines} if text.lines else {})})
         if text.public is not None:
             settings = {"corpus": text.public, "pair": pair}
             needs[str(number)] = study_plan.add(f"fetch/{name}-{number}", "fetch", settings)
@@ -217,7 +264,7 @@ def _paths(study_plan: Plan, name: str, text: Text) -> dict[str, Path]:
     for part in ("source", "target", "documents"):
         written = getattr(text, part)
         if written is not None:
-            path = study_plan.data / written.format(**study_plan.recipe.pair.model_dump())
+            path = study_plan.data / written.format(**study_plan.pair.model_dump())
             paths[part] = path
             if not path.is_file():
                 faults.append(
@@ -240,7 +287,7 @@ def _test(study_plan: Plan, name: str, training: str) -> str | None:
         return None
     step = _corpus(study_plan, at(test.corpus, study_plan.scale))
     if test.join is not None:
-        settings = {"sentences": test.join, "rest": test.rest, "pair": study_plan.recipe.pair.model_dump()}
+        settings = {"sentences": test.join, "rest": test.rest, "pair": study_plan.pair.model_dump()}
         step = study_plan.add(f"test/{name}-joined", "join", settings, needs={"text": step})
     if test.swap:
         step = study_plan.add(f"test/{name}-swapped", "swap", {"shares": test.swap, "seed": 1}, needs={"text": step})
@@ -299,13 +346,13 @@ def _analysis(study_plan: Plan, name: str, analysis: Analysis, runs: list[Planne
         outputs.append({"label": label, "system": run.system, "training": run.training, "seed": run.seed})
     settings = {
         "outputs": outputs,
-        "seeds": study_plan.setting.seeds,
+        "seeds": max(recipe.seeds((run.system, run.training), scale) for run in runs),
         "shares": recipe.tests[analysis.test].swap,
         "text": analysis.text,
         "bins": analysis.bins if analysis.bins in (None, "parts") else at(analysis.bins, scale),
         "metrics": analysis.metrics,
         "bleu_tokenizer": at(analysis.bleu_tokenizer, scale),
-        **({"target_language": recipe.pair.target} if analysis.text == "words" else {}),
+        **({"target_language": study_plan.pair.target} if analysis.text == "words" else {}),
         **_counted(recipe.scales[scale].config),
     }
     return Step(f"analyse/{name}", "analyse", settings, needs, {}, study_plan.setting.resources.of("analyse"))

@@ -18,11 +18,10 @@ from posnmt.config.yaml import Section
 from posnmt.corpora.catalogue import entry
 from posnmt.corpora.spec import Listed, spec
 from posnmt.errors import UserError
-from posnmt.study.claims import Claim
-from posnmt.study.layout import Figure, Table
+from posnmt.study.claims import Claim, Scale
+from posnmt.study.layout import Figure, Table, Words, words_at
 from posnmt.study.resources import ByKind
 
-Scale = Literal["smoke", "small", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")
 Value = TypeVar("Value")
 Positive = Annotated[int, Field(gt=0)]
@@ -47,12 +46,17 @@ class Text(Section):
     target: str | None = Field(None, description="its translation, line by line")
     documents: str | None = Field(None, description="document ids: of each line the first field")
     public: dict[str, Any] | None = Field(None, description="instead: a corpus to be fetched, as in docs/data.md")
-    take: Positive | None = Field(None, description="only so many pairs, evenly spread over the text")
+    lines: Annotated[list[Positive], Field(min_length=2, max_length=2)] | None = Field(
+        None, description="only the pairs from one line to another, [first, last], counted from 1"
+    )
+    take: Positive | None = Field(None, description="only so many pairs, evenly spread over the text or its lines")
 
     @model_validator(mode="after")
     def _one_form(self) -> Text:
         if (self.public is None) == (self.source is None or self.target is None):
             raise ValueError("a corpus has source and target (files under --data), or public (one to be fetched)")
+        if self.lines is not None and self.lines[0] > self.lines[1]:
+            raise ValueError(f"lines are [first, last]; {self.lines[1]} is less than {self.lines[0]}")
         if self.public is not None:
             try:
                 chosen = spec(self.public)
@@ -69,7 +73,12 @@ class Setting(Section):
     `config` has the sections of a configuration of `posnmt train`, without corpora and systems.
     """
 
-    seeds: Positive = 3
+    seeds: Positive = Field(3, description="of every system that `runs` gives no number of its own")
+    pair: Pair | None = Field(None, description="the languages at this scale; default: those of the recipe")
+    floor: Annotated[float, Field(ge=0)] = Field(
+        10.0,
+        description="BLEU that compared systems must reach on sentences of trained lengths, or claims stay undecided",
+    )
     artificial: dict[str, Any] | None = Field(
         None,
         description=f"the built-in language pair (options of `posnmt condition artificial`): {', '.join(ARTIFICIAL)}",
@@ -153,13 +162,14 @@ class Runs(Section):
     systems: list[str]
     trainings: list[str]
     tests: list[str]
+    seeds: Positive | dict[Scale, Positive] | None = Field(None, description="instead of the scale's number")
     scales: list[Scale] = Field(list(SCALES))
 
 
 class Analysis(Section):
     """An analysis of the outputs of several systems on one test."""
 
-    title: str | None = None
+    title: Words | None = None
     test: str
     trainings: list[str]
     systems: list[str] | None = Field(None, description="default: all that translate the test after these trainings")
@@ -190,7 +200,9 @@ class Recipe(Section):
     recipe: Name
     title: str
     paper: str | None = Field(None, description="what it reproduces, as a citation")
-    notes: list[str] = Field([], description="sentences that the report says of the study: readings, substitutions")
+    notes: list[Words] = Field(
+        [], description="sentences that the report says of the study: readings, substitutions; by scale: at those alone"
+    )
     pair: Pair
     scales: dict[Scale, Setting]
     systems: dict[Name, System]
@@ -218,6 +230,32 @@ class Recipe(Section):
                         tests = tests_of.setdefault((system, training), [])
                         tests += [test for test in runs.tests if test not in tests]
         return tests_of
+
+    def seeds(self, variant: tuple[str, str], scale: Scale) -> int:
+        """The number of seeds of a system and training: the largest of its `runs`, or that of the scale."""
+        own = [
+            runs.seeds if isinstance(runs.seeds, int) else runs.seeds.get(scale)
+            for runs in self.runs
+            if runs.seeds is not None
+            and scale in runs.scales
+            and variant[0] in runs.systems
+            and variant[1] in runs.trainings
+        ]
+        return max((seeds for seeds in own if seeds is not None), default=self.scales[scale].seeds)
+
+    def pair_at(self, scale: Scale) -> Pair:
+        """The languages at a scale."""
+        return self.scales[scale].pair or self.pair
+
+    def notes_at(self, scale: Scale) -> list[str]:
+        """The notes that hold at a scale."""
+        notes = [note if isinstance(note, str) else note.get(scale) for note in self.notes]
+        return [note for note in notes if note is not None]
+
+    def title_of(self, analysis: str, scale: Scale) -> str:
+        """The title of an analysis at a scale."""
+        title = self.analyses[analysis].title
+        return analysis if title is None else words_at(title, scale)
 
     def variant(self, text: str) -> tuple[str, str]:
         """Parse `system/training`, or `system` for the first training."""

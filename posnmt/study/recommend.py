@@ -10,22 +10,31 @@ level that keeps all pairs and analyses together at 95 % (Bonferroni).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from statistics import mean
+from statistics import mean, median
 
 from posnmt.study.claims import Claim, Comparison, Figures
-from posnmt.study.evidence import Evidence
+from posnmt.study.evidence import Evidence, Variant
 from posnmt.study.measured import Recommendation
 from posnmt.study.recipe import Recipe, Recommend, Scale
-from posnmt.study.verdict import LEVEL, Decision, decide
+from posnmt.study.speed import Speeds
+from posnmt.study.verdict import LEVEL, Decision, Rules, decide
 
 
-def recommend(recipe: Recipe, wanted: Recommend, evidence: Mapping[str, Evidence], scale: Scale) -> Recommendation:
+def recommend(
+    recipe: Recipe,
+    wanted: Recommend,
+    evidence: Mapping[str, Evidence],
+    scale: Scale,
+    measured: Mapping[Variant, Speeds] | None = None,
+) -> Recommendation:
     """Recommend a system.
 
     Args:
         recipe, wanted: of the study, and its section `recommend`.
         evidence: analysis -> its outputs and their counts.
         scale: of the study.
+        measured: the speeds of the systems, in turn; None: those of each translation, in a study from before there were
+            others.
     """
     missing = [name for name in wanted.analyses if name not in evidence]
     if missing:
@@ -46,7 +55,7 @@ def recommend(recipe: Recipe, wanted: Recommend, evidence: Mapping[str, Evidence
     for system, comparisons in decisions.items():
         label = recipe.label((system, training))
         sentences += [
-            f"{label}, {name}: {each.sentence}." for name, each in zip(wanted.analyses, comparisons, strict=True)
+            f"{label}, {name}: {each.sentence}" for name, each in zip(wanted.analyses, comparisons, strict=True)
         ]
     if len({output.seed for output in first.outputs}) < 2:
         return Recommendation("There is no recommendation: one seed of each system says nothing of others.", sentences)
@@ -54,7 +63,10 @@ def recommend(recipe: Recipe, wanted: Recommend, evidence: Mapping[str, Evidence
         best,
         *(system for system, comparisons in decisions.items() if all(each.word != "supported" for each in comparisons)),
     ]
-    speeds = {system: _speed(first, system) for system in as_good}
+    speeds = {
+        system: _speed(first, system) if measured is None else median(measured[system, training]["decoding_speed"])
+        for system in as_good
+    }
     chosen = max(as_good, key=speeds.__getitem__)
     sentences.append(
         "Source tokens a second in decoding: "
@@ -105,7 +117,8 @@ def _beaten(
         }
     )
     claim = Claim(claim="recommendation", says="the best beats another", holds_if=[comparison])
-    return decide(claim, evidence, recipe.variant, scale, level).comparisons[0]
+    rules = Rules(recipe.variant, scale, lambda text: recipe.label(recipe.variant(text)), level=level)
+    return decide(claim, evidence, rules).comparisons[0]
 
 
 def _speed(evidence: Evidence, system: str) -> float:

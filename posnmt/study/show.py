@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from posnmt.progress import Display
-from posnmt.study.calibrate import Estimate, estimate
+from posnmt.study.calibrate import Cost, Estimate, by_kind, costs, total
 from posnmt.study.plan import KINDS, Plan, analyses
+from posnmt.study.power import Power, of_recipe
 from posnmt.study.study import finished
+from posnmt.study.wording import amount, asked, percent
 from posnmt.workflow import status
 from posnmt.workflow.graph import Graph
 
@@ -22,45 +25,102 @@ def full_graph(study_plan: Plan) -> Graph:
     return Graph([*study_plan.steps.values(), *steps.values()], KINDS)
 
 
-def print_plan(study_plan: Plan, out: Path, calibrate: bool, display: Display) -> None:
-    """Print a table of steps by kind: their number, how many are done, and the estimated hours and disk space.
+def print_plan(
+    study_plan: Plan, out: Path, calibrate: bool, display: Display, tokens_per_second: float | None = None
+) -> None:
+    """Print the steps by kind, the trainings, and the power of the claims.
 
     Args:
         study_plan: the plan.
         out: the study's folder; it need not exist.
-        calibrate: whether to time the systems and print estimates.
+        calibrate: whether to print hours and disk space, and to time the systems for them.
         display: shows which system is being timed.
+        tokens_per_second: see `posnmt.study.calibrate.costs`; given, hours are printed and nothing is timed.
     """
     graph = full_graph(study_plan)
-    done = Counter(graph.steps[name].kind for name in finished(graph, out))
-    counts = Counter(graph.steps[name].kind for name in graph.order())
-    costs = estimate(study_plan, display.say) if calibrate else {}
-    table = Table("step", "number", "done", *(["hours", "disk, GiB"] if calibrate else []))
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for kind, number in counts.items():
-        table.add_row(kind, str(number), str(done[kind]), *(_cost(costs[kind]) if calibrate else ()))
-    if calibrate:
-        hours = [cost.hours for cost in costs.values()]
-        disk = sum(cost.disk for cost in costs.values())
-        total = None if None in hours else sum(hour or 0.0 for hour in hours)
-        table.add_section()
-        totals = (str(counts.total()), str(done.total()), *_cost(Estimate(0, total, disk)))
-        table.add_row("all", *totals)
+    kinds = {name: graph.steps[name].kind for name in graph.order()}
+    done = Counter(kinds[name] for name in finished(graph, out))
+    estimated = calibrate or tokens_per_second is not None
+    step_costs = costs(study_plan, display.say, tokens_per_second) if estimated else {}
     console = Console()
-    console.print(table)
-    recipe, setting = study_plan.recipe, study_plan.setting
-    trainings = len({(run.system, run.training) for run in study_plan.runs})
-    console.print(
-        f"{recipe.title}, scale {study_plan.scale}: {trainings} systems and trainings, {setting.seeds} seeds each.",
-        highlight=False,
-    )
-    if calibrate:
+    console.print(_steps(kinds, done, step_costs))
+    console.print(_trainings(study_plan, step_costs))
+    recipe = study_plan.recipe
+    console.print(f"{recipe.title}, scale {study_plan.scale}: {len(study_plan.runs)} trainings.", highlight=False)
+    if estimated:
+        how = "as timed here" if tokens_per_second is None else f"at {tokens_per_second:,.0f} target tokens a second"
         console.print(
-            "Hours are for one step at a time, on one core (or one GPU); with --jobs N, divide them by N. "
+            f"Hours are for one step at a time, on one core (or one GPU), {how}; with --jobs N, divide them by N. "
             "They may be off by a factor of two; - is unknown until the texts are fetched.",
             highlight=False,
         )
+    if powers := of_recipe(recipe, study_plan.scale):
+        console.print(_powers(study_plan, powers))
+        console.print(
+            "Power: the share of simulated studies that would support the claim if the expected effect were true.",
+            highlight=False,
+        )
+
+
+def _table(*heads: str, left: int = 1) -> Table:
+    """A table whose columns are right-justified after the first ones."""
+    table = Table(*heads)
+    for column in table.columns[left:]:
+        column.justify = "right"
+    return table
+
+
+def _steps(kinds: Mapping[str, str], done: Mapping[str, int], step_costs: Mapping[str, Cost]) -> Table:
+    """A row for each kind of step; without costs if there are none."""
+    table = _table("step", "number", "done", *(["hours", "disk, GiB"] if step_costs else []))
+    for kind, estimate in by_kind(step_costs, kinds).items():
+        table.add_row(kind, str(estimate.steps), str(done.get(kind, 0)), *(_cost(estimate) if step_costs else ()))
+    if step_costs:
+        table.add_section()
+        every = total([step_costs.get(name, Cost()) for name in kinds])
+        table.add_row("all", str(every.steps), str(sum(done.values())), *_cost(every))
+    return table
+
+
+def _trainings(study_plan: Plan, step_costs: Mapping[str, Cost]) -> Table:
+    """A row for each system and training."""
+    table = _table(
+        "system",
+        "training",
+        "seeds",
+        *(["target tokens each, million", "hours, all seeds"] if step_costs else []),
+        left=2,
+    )
+    of_variant: dict[tuple[str, str], list[str]] = {}
+    for run in study_plan.runs:
+        of_variant.setdefault((run.system, run.training), []).append(run.train)
+    for (system, training), steps in of_variant.items():
+        each = [step_costs[step] for step in steps if step in step_costs]
+        cost = (f"{each[0].tokens / 1e6:,.2f}", _cost(total(each))[0]) if each else ()
+        table.add_row(system, training, str(len(steps)), *cost)
+    return table
+
+
+def _powers(study_plan: Plan, powers: Sequence[Power]) -> Table:
+    """A row for each claim with a primary comparison."""
+    recipe = study_plan.recipe
+    table = _table("claim", "primary comparison", "expected", "sentences", "seeds", "power", left=2)
+    for each in powers:
+        primary, expected = each.primary, each.expected
+        statement = asked(primary, study_plan.scale, lambda text: recipe.label(recipe.variant(text)))
+        least, most = each.seeds
+        figures = ("-", "-") if expected is None else (
+            amount(primary, expected.effect), " and ".join(f"{count:,}" for count in expected.sentences)
+        )  # fmt: skip
+        seeds = str(most) if least == most else f"{least} to {most}"
+        table.add_row(
+            str(each.claim.claim),
+            statement,
+            *figures,
+            seeds,
+            "-" if each.power is None else percent(round(each.power, 2)),
+        )
+    return table
 
 
 def _cost(cost: Estimate) -> tuple[str, str]:

@@ -11,6 +11,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -94,7 +95,8 @@ def corpus(context: Context) -> None:
         if all(part in text for text in texts):
             with (context.folder / part).open("wb") as out:
                 lines[part] = [
-                    _write_some(out, text[part], piece["take"]) for text, piece in zip(texts, pieces, strict=True)
+                    _write_some(out, text[part], piece["take"], piece.get("lines"))
+                    for text, piece in zip(texts, pieces, strict=True)
                 ]
     if any(counts != lines["source"] for counts in lines.values()):
         counted = ", ".join(f"{part} has {sum(counts):,} lines" for part, counts in lines.items())
@@ -111,12 +113,12 @@ def _parts(context: Context, number: str) -> dict[str, Path]:
     }
 
 
-def _write_some(out: BinaryIO, path: Path, take: int | None) -> int:
-    """Write the lines of a file, or `take` evenly spaced ones; return their number."""
+def _write_some(out: BinaryIO, path: Path, take: int | None, span: list[int] | None) -> int:
+    """Write the lines of a file, of a span [first, last] of it, or `take` evenly spaced ones; return their number."""
     with open_text(TextFile("corpus", path)) as stream:
-        lines: Iterable[bytes] = stream
+        lines: Iterable[bytes] = stream if span is None else islice(stream, span[0] - 1, span[1])
         if take is not None:
-            every = stream.readlines()
+            every = list(lines)
             lines = every if take >= len(every) else [every[place * len(every) // take] for place in range(take)]
         count = 0
         for line in lines:
@@ -144,7 +146,7 @@ def length_split(context: Context) -> None:
     from posnmt.conditions.text import parallel_text
 
     work, text = _work_folder(context), context.inputs["text"]
-    models = store_of(context) / "text"
+    models = store_of(context.inputs["prepared"]) / "text"
     unit = choose_unit("subwords", models)
     files = {side: text / side for side in SIDES}
     if context.settings["max_length"] is not None:
@@ -227,9 +229,9 @@ def _config(context: Context, tree: dict[str, Any]) -> Config:
     return from_tree(tree, unnumbered=OLDEST)
 
 
-def store_of(context: Context) -> Path:
-    """The store of a step's `prepared` input."""
-    return next(path.parent for path in context.inputs["prepared"].glob("*/manifest.json"))
+def store_of(prepared: Path) -> Path:
+    """The store in the folder of a `prepare` step."""
+    return next(path.parent for path in prepared.glob("*/manifest.json"))
 
 
 def prepare(context: Context) -> None:
@@ -250,9 +252,9 @@ def train(context: Context) -> None:
     from posnmt.train.loop import train as run_training
 
     tree = merge(context.settings["config"], {"data": {"store": str(context.inputs["prepared"])}})
-    text = json.loads((store_of(context) / "manifest.json").read_text())["settings"]["subword"]
+    text = json.loads((store_of(context.inputs["prepared"]) / "manifest.json").read_text())["settings"]["subword"]
     if set(text) == {"text"}:
-        tree = merge(tree, {"subword": {"text": str(store_of(context) / "text")}})
+        tree = merge(tree, {"subword": {"text": str(store_of(context.inputs["prepared"]) / "text")}})
     run = context.folder / "run"
     resume = (run / "config.yaml").exists()
     if not resume:
@@ -267,16 +269,37 @@ def translate(context: Context) -> None:
     """Translate a test text and its copies with swapped words, and record the speed."""
     from posnmt.translate.command import translate_file
 
-    text, speeds = context.inputs["test"], {}
+    text, speeds, search = context.inputs["test"], {}, context.settings.get("search", {})
     for path in sorted(text.iterdir()):
         if path.name == "source" or path.name.startswith("swapped-"):
             output = path.name.replace("source", "output").replace("swapped", "output")
             context.say(f"translating {path.name}")
             done = translate_file(
-                [context.inputs["run"] / "run"], path, context.folder / output, 1, "text", "model", {}
+                [context.inputs["run"] / "run"], path, context.folder / output, 1, "text", "model", search
             )
             speeds[output] = asdict(done)
     (context.folder / "speed.json").write_text(json.dumps(speeds, indent=1) + "\n")
+
+
+def speed(context: Context) -> None:
+    """Measure training and decoding of several systems in turn."""
+    from posnmt.study.speed import RESULTS, Racer, in_turn
+
+    racers = [
+        Racer(
+            context.inputs[f"run-{number}"] / "run",
+            store_of(context.inputs[f"prepared-{number}"]),
+            each.get("search", {}),
+        )
+        for number, each in enumerate(context.settings["systems"])
+    ]
+    lines = (context.inputs["test"] / "source").read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    speeds = in_turn(racers, lines, context.settings["turns"], context.say)
+    measured = [
+        {"system": each["system"], "training": each["training"], **measured_speeds}
+        for each, measured_speeds in zip(context.settings["systems"], speeds, strict=True)
+    ]
+    (context.folder / RESULTS).write_text(json.dumps(measured, indent=1) + "\n")
 
 
 def analyse(context: Context) -> None:
@@ -291,7 +314,7 @@ def analyse(context: Context) -> None:
     from posnmt.study import evidence
 
     settings, test = context.settings, context.inputs["test"]
-    models = store_of(context) / "text"
+    models = store_of(context.inputs["prepared"]) / "text"
     outputs = list(_outputs(context))
     work = _work_folder(context)
     source, reference = test / "source", test / "target"
@@ -393,5 +416,6 @@ KINDS: dict[str, Kind] = {
     "prepare": Kind(prepare, 1),
     "train": Kind(train, 1, uses_gpu=True),
     "translate": Kind(translate, 1, uses_gpu=True),
+    "speed": Kind(speed, 1, uses_gpu=True),
     "analyse": Kind(analyse, 1),
 }

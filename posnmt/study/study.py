@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import platform
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +17,16 @@ from posnmt.config.formats import FORMAT, OLDEST
 from posnmt.errors import UserError
 from posnmt.files import read_json, sha256_of, write_json
 from posnmt.run import read_record
-from posnmt.study import database, evidence
+from posnmt.study import database, evidence, speed
 from posnmt.study.page import StudyResults, render
-from posnmt.study.plan import FULL_TEXT, KINDS, Plan, PlannedRun, analyses, plan
+from posnmt.study.plan import FULL_TEXT, KEYS, KINDS, SPEED, Plan, PlannedRun, analyses, plan
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.recommend import recommend
 from posnmt.study.steps import SIDES, training_speed
-from posnmt.study.verdict import decide
+from posnmt.study.verdict import Rules, decide
 from posnmt.workflow import runner, status
 from posnmt.workflow.folder import alteration
-from posnmt.workflow.graph import Graph
+from posnmt.workflow.graph import Graph, Step
 
 Say = Callable[[str], None]
 REQUEST = "asked.json"
@@ -37,6 +40,9 @@ def run(
     executor: str = "local",
     jobs: int | None = None,
     say: Say = lambda message: None,
+    only: Sequence[str] = (),
+    minutes: float | None = None,
+    per_gpu: int = 1,
 ) -> runner.Summary:
     """Run all unfinished steps, then write the report of all finished ones.
 
@@ -46,16 +52,22 @@ def run(
         executor: `local`, `slurm` or `submitit-local`.
         jobs: maximum number of steps at a time; None: the executor's default.
         say: called with progress lines.
+        only: patterns of step names; steps that match none, and that none needs that does, are left for later.
+        minutes: to stop after, as on a signal; None: no limit.
+        per_gpu: number of steps that share a GPU of this machine.
 
     Raises:
-        UserError: the folder is that of another study, or files are missing.
+        UserError: the folder is that of another study, files are missing, or a pattern matches no step.
+        KeyboardInterrupt: a signal or the end of the minutes stopped the run; all state is saved.
     """
-    study_plan = plan(recipe, scale, data, config_format(out))
+    until = None if minutes is None else time.monotonic() + 60 * minutes
+    study_plan = plan(recipe, scale, data, *versions(out))
     runner.open_study(out, recipe.recipe, recipe.hash)
     save_request(study_plan, out)
-    first = runner.run(Graph(study_plan.steps.values(), KINDS), out, executor=executor, jobs=jobs, say=say)
+    where: dict[str, Any] = {"executor": executor, "jobs": jobs, "say": say, "until": until, "per_gpu": per_gpu}
+    first = runner.run(Graph(chosen(study_plan.steps, only), KINDS), out, **where)
     graph, _ = with_analyses(study_plan, out)
-    second = runner.run(graph, out, executor=executor, jobs=jobs, say=say, retry=False)
+    second = runner.run(graph if not only else _finished_alone(graph, out), out, **where, retry=False)
     summary = first.and_then(second)
     try:
         report(study_plan, out, say)
@@ -66,21 +78,53 @@ def run(
     return summary
 
 
+def chosen(steps: Mapping[str, Step], only: Sequence[str]) -> list[Step]:
+    """The steps whose names match a pattern, and those that they need; all without patterns.
+
+    Raises:
+        UserError: a pattern matches no step.
+    """
+    wanted = list(steps)
+    if only:
+        for pattern in only:
+            if not fnmatch.filter(steps, pattern):
+                raise UserError(
+                    f"no step is called like {pattern!r}", "--only", "`posnmt study status` shows all names"
+                )
+        wanted = [name for name in steps if any(fnmatch.fnmatchcase(name, pattern) for pattern in only)]
+    needed: dict[str, Step] = {}
+    while wanted:
+        name = wanted.pop()
+        if name not in needed:
+            needed[name] = steps[name]
+            wanted += steps[name].needs.values()
+    return [step for name, step in steps.items() if name in needed]
+
+
+def _finished_alone(graph: Graph, out: Path) -> Graph:
+    """The analyses of a graph, and the steps that are finished."""
+    done = set(finished(graph, out))
+    return Graph([step for name, step in graph.steps.items() if name in done or step.kind == "analyse"], KINDS)
+
+
 def save_request(study_plan: Plan, out: Path) -> None:
-    """Save recipe, scale, data and format in the study's folder, so that `load_plan` needs nothing else."""
+    """Save recipe, scale, data and versions in the study's folder, so that `load_plan` needs nothing else."""
     request = {
         "recipe": study_plan.recipe.model_dump(mode="json", by_alias=True),
         "scale": study_plan.scale,
         "data": None if study_plan.data is None else str(study_plan.data.resolve()),
         "config_format": study_plan.format,
+        "keys": study_plan.keys,
     }
     write_json(out / REQUEST, request)
 
 
-def config_format(out: Path) -> int:
-    """The format of a study's configurations: the one that it was started with; the current one for a new folder."""
+def versions(out: Path) -> tuple[int, int]:
+    """The format of a study's configurations and the version of its keys: as it was started, or the latest."""
     request = read_json(out / REQUEST)
-    return FORMAT if request is None else int(request.get("config_format", OLDEST))
+    if request is None:
+        return FORMAT, KEYS
+    return int(request.get("config_format", OLDEST)), int(request.get("keys", 1))
 
 
 def load_plan(out: Path) -> Plan:
@@ -93,7 +137,7 @@ def load_plan(out: Path) -> Plan:
     if request is None:
         raise UserError("no study was run here", out, "name the folder that `posnmt study run` was given as --out")
     data = None if request["data"] is None else Path(request["data"])
-    return plan(Recipe.model_validate(request["recipe"]), request["scale"], data, config_format(out))
+    return plan(Recipe.model_validate(request["recipe"]), request["scale"], data, *versions(out))
 
 
 def with_analyses(study_plan: Plan, out: Path) -> tuple[Graph, dict[str, str]]:
@@ -150,11 +194,11 @@ def report(study_plan: Plan, out: Path, say: Say = lambda message: None) -> Path
             missing[name] = "it failed, or was not made yet"
     say("deciding the claims")
     of_analyses = {name: evidence.load(folder) for name, folder in ready.items()}
-    verdicts = [
-        decide(claim, of_analyses, study_plan.recipe.variant, study_plan.scale) for claim in study_plan.recipe.claims
-    ]
+    speeds = speed.load(folders[SPEED]) if SPEED in folders and SPEED not in altered_steps else None
+    rules = _rules(study_plan, speeds)
+    verdicts = [decide(claim, of_analyses, rules) for claim in study_plan.recipe.claims]
     wanted = study_plan.recipe.recommend
-    advice = None if wanted is None else recommend(study_plan.recipe, wanted, of_analyses, study_plan.scale)
+    advice = None if wanted is None else recommend(study_plan.recipe, wanted, of_analyses, study_plan.scale, speeds)
     runs = [_run(graph, out, each, folders) for each in study_plan.runs]
     results = StudyResults(
         recipe=study_plan.recipe,
@@ -165,7 +209,7 @@ def report(study_plan: Plan, out: Path, say: Say = lambda message: None) -> Path
         corpora=_corpora(study_plan, folders),
         parts=_parts(study_plan, folders),
         verdicts=verdicts,
-        versions={"posnmt": __version__, "Python": platform.python_version()},
+        versions={"posnmt": __version__, "PyTorch": version("torch"), "Python": platform.python_version()},
         machine={"processor": platform.processor() or platform.machine()},
         recommendation=advice,
         texts={test: folders[steps[""]] for test, steps in study_plan.tests.items() if steps[""] in folders},
@@ -181,6 +225,20 @@ def report(study_plan: Plan, out: Path, say: Say = lambda message: None) -> Path
     say("drawing")
     render(results, out)
     return out / "report.html"
+
+
+def _rules(study_plan: Plan, speeds: Mapping[speed.Variant, speed.Speeds] | None) -> Rules:
+    """How the claims of a study are decided."""
+    recipe = study_plan.recipe
+    return Rules(
+        recipe.variant,
+        study_plan.scale,
+        label=lambda text: recipe.label(recipe.variant(text)),
+        seeds=lambda variant: recipe.seeds(variant, study_plan.scale),
+        floor=study_plan.setting.floor,
+        exempt={name for name, system in recipe.systems.items() if system.without},
+        speeds=speeds,
+    )
 
 
 def _altered_needs(study_plan: Plan, altered_steps: Mapping[str, status.State]) -> dict[str, str]:

@@ -12,11 +12,12 @@ from posnmt.report.grid import Cell, Grid, Head, Row, Sheet, stem
 from posnmt.report.measures import MEASURES
 from posnmt.report.significance import agreed
 from posnmt.study import published
-from posnmt.study.layout import CORPORA, PARTS, Column, Table
+from posnmt.study.layout import CORPORA, PARTS, Column, Table, words_at
 from posnmt.study.marks import signs
 from posnmt.study.measured import SPEEDS, StudyResults, Variant
 
 SPREAD = "Figures are means over seeds ± standard deviations."
+OF_RUNS = "Speeds are those of each run, at the time when it ran; claims compare speeds that were measured in turn."
 
 
 def sheets(results: StudyResults) -> list[Sheet]:
@@ -25,9 +26,9 @@ def sheets(results: StudyResults) -> list[Sheet]:
     for table in results.recipe.tables:
         name = stem(f"table-{table.table}", [each.name for each in tables])
         grids, legend = KINDS[table.kind](results, table)
-        sheet = Sheet(name, f"Table {table.table}", table.caption, grids)
+        sheet = Sheet(name, f"Table {table.table}", words_at(table.caption, results.scale), grids)
         spread = [SPREAD] if any(cell.spread for cell in sheet.cells) else []
-        note = [table.note] if table.note else []
+        note = [words_at(table.note, results.scale)] if table.note else []
         tables.append(replace(sheet, legend=[*spread, *legend, *note]))
     return tables
 
@@ -85,6 +86,8 @@ def _scores(results: StudyResults, table: Table) -> tuple[list[Grid], list[str]]
     """A row per system, a column per measure."""
     variants = [results.variant(row) for row in table.rows]
     by_cell, legend = signs(results, table)
+    if any(column.measure in SPEEDS for column in table.columns):
+        legend.append(OF_RUNS)
     columns = [_column(results, variants, column) for column in table.columns]
     cells = [
         [replace(column[row], sign=by_cell.get((row, number), "")) for number, column in enumerate(columns)]
@@ -98,7 +101,7 @@ def _scores(results: StudyResults, table: Table) -> tuple[list[Grid], list[str]]
         Row(label, of_row, headings.get(number, ""))
         for number, (label, of_row) in enumerate(zip(results.labels(variants), cells, strict=True))
     ]
-    return [Grid([Head(column.title) for column in table.columns], [*cited, *rows])], legend
+    return [Grid([Head(words_at(column.title, results.scale)) for column in table.columns], [*cited, *rows])], legend
 
 
 def _cited(table: Table) -> list[Row]:

@@ -33,7 +33,8 @@ def train_config(recipe: Recipe, scale: Scale, system: str, training: str, seed:
 
 def text_config(recipe: Recipe, scale: Scale, definition: Training) -> Config:
     """The scale's configuration with the settings of the training, for any system."""
-    languages = {"source_language": recipe.pair.source, "target_language": recipe.pair.target}
+    pair = recipe.pair_at(scale)
+    languages = {"source_language": pair.source, "target_language": pair.target}
     config = merge(merge({"data": languages}, recipe.scales[scale].config), definition.config)
     if definition.max_length is not None:
         config = merge(config, {"data": {"max_length": at(definition.max_length, scale)}})

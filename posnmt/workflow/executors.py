@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -178,10 +179,12 @@ class Local:
         cores: number of cores.
         gpus: their names in CUDA_VISIBLE_DEVICES.
         jobs: maximum number of steps at a time; None: no maximum.
+        per_gpu: number of steps that share a GPU. A small model leaves most of one idle.
     """
 
-    def __init__(self, cores: int, gpus: list[str], jobs: int | None) -> None:
-        self._cores, self._gpus, self._jobs = cores, gpus, jobs
+    def __init__(self, cores: int, gpus: list[str], jobs: int | None, per_gpu: int = 1) -> None:
+        self._cores, self._gpus, self._jobs = cores, gpus * per_gpu, jobs
+        self._per_gpu = per_gpu
         self._taken: dict[Path, tuple[int, list[str]]] = {}
 
     def resources(self, wanted: Resources, uses_gpu: bool) -> Resources:
@@ -192,14 +195,14 @@ class Local:
         """
         if wanted.nodes > 1:
             raise UserError(f"the step asks for {wanted.nodes} nodes", "--executor local", "use --executor slurm")
-        here = len(self._gpus)
+        here = len(self._gpus) // self._per_gpu
         if wanted.gpus > max(here, int(uses_gpu)):
             has = f"the step asks for {wanted.gpus} GPUs, and this machine has {here}"
             raise UserError(has, "--executor local", "run it on a machine that has them, or ask for fewer")
         chosen = min(here, max(wanted.gpus, int(uses_gpu)))
         cores = min(wanted.cores, self._cores)
         if chosen:
-            cores = min(cores, max(1, self._cores * chosen // here))
+            cores = min(cores, max(1, self._cores * chosen // len(self._gpus)))
         return replace(wanted, cores=cores, gpus=chosen)
 
     def has_capacity(self, wanted: Resources) -> bool:
@@ -230,6 +233,6 @@ class Local:
         self._taken.pop(folder, None)
 
     def _free(self) -> list[str]:
-        """The GPUs that no step uses."""
-        taken = {name for _, names in self._taken.values() for name in names}
-        return [name for name in self._gpus if name not in taken]
+        """The GPUs that are free, each as often as another step may use it; the least used ones first."""
+        taken = Counter(name for _, names in self._taken.values() for name in names)
+        return [name for round_ in range(self._per_gpu) for name in dict.fromkeys(self._gpus) if taken[name] <= round_]

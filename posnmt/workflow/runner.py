@@ -6,6 +6,7 @@ exists, running while its lock is held or its job is queued, and otherwise still
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -97,6 +98,8 @@ def run(
     say: Callable[[str], None] = lambda line: None,
     retry: bool = True,
     estimates: Mapping[str, float] | None = None,
+    until: float | None = None,
+    per_gpu: int = 1,
 ) -> Summary:
     """Run the steps that are not finished.
 
@@ -111,13 +114,15 @@ def run(
         say: called with progress lines.
         retry: whether to run steps again that failed in an earlier run.
         estimates: step -> expected seconds, for the remaining time.
+        until: the time (`time.monotonic`) to stop at, as on a signal; None: no limit.
+        per_gpu: number of steps of this machine that share a GPU.
 
     Raises:
         UserError: another runner uses the folder, the executor cannot be used, or the disk is full.
-        KeyboardInterrupt: a signal stopped the run; all state is saved.
+        KeyboardInterrupt: a signal or the end of the time stopped the run; all state is saved.
     """
     with _only_runner(out), StopSignal() as stop, status.Board(graph, say, estimates) as board:
-        return _Runner(graph, out, _executor(executor, out, jobs), board, stop, retry).run()
+        return _Runner(graph, out, _executor(executor, out, jobs, per_gpu), board, stop, retry, until).run()
 
 
 def _only_runner(out: Path) -> Lock:
@@ -136,7 +141,7 @@ def _only_runner(out: Path) -> Lock:
         raise
 
 
-def _executor(name: str, out: Path, jobs: int | None) -> Executor:
+def _executor(name: str, out: Path, jobs: int | None, per_gpu: int) -> Executor:
     """The executor with a name.
 
     Raises:
@@ -144,7 +149,7 @@ def _executor(name: str, out: Path, jobs: int | None) -> Executor:
     """
     refuse_unknown(name, NAMES, "executor")
     if name == "local":
-        return Local(available_cores(), gpus(), jobs)
+        return Local(available_cores(), gpus(), jobs, per_gpu)
     return Cluster(out, name.removeprefix("submitit-"), jobs)
 
 
@@ -152,10 +157,18 @@ class _Runner:
     """The states of all steps, and the running jobs. Of steps with the same key, only the first is run."""
 
     def __init__(
-        self, graph: Graph, out: Path, executor: Executor, board: status.Board, stop: StopSignal, retry: bool
+        self,
+        graph: Graph,
+        out: Path,
+        executor: Executor,
+        board: status.Board,
+        stop: StopSignal,
+        retry: bool,
+        until: float | None,
     ) -> None:
         self._graph, self._out, self._executor, self._board, self._stop = graph, out, executor, board, stop
         self._retry = retry
+        self._until = math.inf if until is None else until
         self._states: dict[str, State] = {}
         self._running: dict[str, tuple[Path, Job]] = {}
         self._trusted: dict[Path, State | None] = {}
@@ -166,11 +179,13 @@ class _Runner:
         self._postponed = False
 
     def run(self) -> Summary:
-        """Run until all steps are done, no step can start, or a signal arrives."""
+        """Run until all steps are done, no step can start, a signal arrives, or the time is over."""
         for name in self._graph.order():
             self._inspect(name)
         while True:
             self._collect()
+            if time.monotonic() >= self._until:
+                self._stop.heard = True
             if not self._stop.heard:
                 self._start_ready()
             elif not self._announced:

@@ -19,7 +19,7 @@ from posnmt.run import Run
 from posnmt.study import steps
 from posnmt.study.load import load as load_recipe
 from posnmt.study.plan import plan
-from posnmt.study.study import REQUEST, config_format, load_plan, save_request
+from posnmt.study.study import REQUEST, load_plan, save_request, versions
 from posnmt.train.loop import train
 from posnmt.train.schedule import warmup_and_cooldown
 from posnmt.translate.translator import Translator
@@ -207,16 +207,16 @@ def test_a_new_study_hands_its_format_to_every_training_and_an_old_one_keeps_its
 
 def test_a_study_remembers_the_format_that_it_was_begun_with(tmp_path):
     out = tmp_path / "study"
-    assert config_format(out) == FORMAT
+    assert versions(out)[0] == FORMAT
     out.mkdir()
     save_request(planned(tmp_path, FORMAT), out)
-    assert (config_format(out), load_plan(out).format) == (FORMAT, FORMAT)
+    assert (versions(out)[0], load_plan(out).format) == (FORMAT, FORMAT)
     asked = json.loads((out / REQUEST).read_text())
     del asked["config_format"]  # as posnmt wrote it before there were format numbers
     (out / REQUEST).write_text(json.dumps(asked))
-    assert (config_format(out), load_plan(out).format) == (OLDEST, OLDEST)
+    assert (versions(out)[0], load_plan(out).format) == (OLDEST, OLDEST)
     save_request(load_plan(out), out)  # going on with it leaves it so
-    assert config_format(out) == OLDEST
+    assert versions(out)[0] == OLDEST
 
 
 @pytest.mark.parametrize(("number", "reading"), [(OLDEST, OLD_READING), (FORMAT, SINUSOIDAL)])

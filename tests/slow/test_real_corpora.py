@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,3 +26,10 @@ def test_five_minutes_of_a_shipped_config(name, least, tmp_path, monkeypatch):
     assert max(line["bleu"] for line in dev) > least
     perplexities = [line["perplexity"] for line in dev]
     assert perplexities == sorted(perplexities, reverse=True)
+
+
+def test_recipes_state_the_sentences_that_their_claims_are_decided_on():
+    """The power of a claim is calculated from them."""
+    script = ROOT / "benchmarks" / "recipe_lengths.py"
+    done = subprocess.run([sys.executable, script, "--data", SHARED, "--check"], stdout=subprocess.PIPE, text=True)
+    assert done.returncode == 0, done.stdout

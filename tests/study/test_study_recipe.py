@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +12,19 @@ import yaml
 from recipe_case import SMALL, faults_of, written
 
 from posnmt.config import segmenters
+from posnmt.config.formats import FORMAT
 from posnmt.config.schema import Config
 from posnmt.config.yaml import merge
 from posnmt.errors import UserError
 from posnmt.resolve import from_tree
+from posnmt.study import study
 from posnmt.study.load import load, shipped
-from posnmt.study.plan import analyses, plan
+from posnmt.study.plan import KEYS, KINDS, analyses, plan
 from posnmt.study.recipe import Recipe
+from posnmt.study.study import REQUEST, load_plan, save_request, versions
 from posnmt.study.trainings import train_config
 from posnmt.train.schedule import learning_rate
+from posnmt.workflow.graph import Graph
 
 
 def test_words_that_cannot_be_told_apart_here_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +46,7 @@ def test_shipped_recipes_plan_every_scale_with_systems_that_can_be_built(name: s
         for system, training in recipe.variants(scale):
             from_tree(merge({"data": corpora}, train_config(recipe, scale, system, training, 1)))
         steps, missing = analyses(made, made.steps)
-        assert not missing
+        assert set(missing.values()) <= {f"it is not part of scale {scale}"}
         everything = {**made.steps, **{step.name: step for step in steps.values()}}
         assert all(need in everything for step in everything.values() for need in step.needs.values())
     assert {"smoke", "small", "paper"} == set(recipe.scales)
@@ -66,6 +72,82 @@ def test_steps_of_a_recipe(tmp_path: Path) -> None:
     assert seed["model"]["system"] == "relative"
     assert {run.seed for run in made.runs} == {1, 2}
     assert made.steps["test/joined-joined"].settings["sentences"] == 2
+
+
+def test_settings_of_search_are_a_translations_and_not_a_trainings(tmp_path: Path) -> None:
+    """Another beam trains nothing again. A study that was started before this keeps its keys, and so its trainings."""
+
+    def keys(beam: int, version: int) -> tuple[dict[str, str], dict[str, Any]]:
+        recipe = load(written(tmp_path, SMALL), (f"scales.smoke.config.decode.beam={beam}",))
+        steps = plan(recipe, "smoke", None, keys=version).steps
+        graph = Graph(steps.values(), KINDS)
+        return {name: graph.key(name) for name in graph.order()}, steps
+
+    (few, steps), (many, _) = keys(2, KEYS), keys(5, KEYS)
+    assert {name.split("/")[0] for name in few if few[name] != many[name]} == {"translate"}
+    assert "decode" not in steps["train/relative/all/seed-1"].settings["config"]
+    assert steps["translate/relative/all/seed-1/test"].settings == {"search": {"beam": 2}}
+    (few, steps), (many, _) = keys(2, 1), keys(5, 1)
+    assert {name.split("/")[0] for name in few if few[name] != many[name]} == {"train", "translate"}
+    assert steps["train/relative/all/seed-1"].settings["config"]["decode"] == {"beam": 2}
+    assert steps["translate/relative/all/seed-1/test"].settings == {}
+
+
+def test_a_study_keeps_the_version_of_keys_that_it_was_started_with(tmp_path: Path) -> None:
+    out = tmp_path / "study"
+    recipe = load(written(tmp_path, SMALL))
+    assert versions(out) == (FORMAT, KEYS)
+    out.mkdir()
+    save_request(plan(recipe, "smoke", None), out)
+    assert (versions(out), load_plan(out).keys) == ((FORMAT, KEYS), KEYS)
+    asked = json.loads((out / REQUEST).read_text())
+    del asked["keys"]  # as posnmt wrote it before there were versions of keys
+    (out / REQUEST).write_text(json.dumps(asked))
+    assert (versions(out), load_plan(out).keys) == ((FORMAT, 1), 1)
+
+
+def test_only_some_steps_and_what_they_need(tmp_path: Path) -> None:
+    made = plan(load(written(tmp_path, SMALL)), "smoke", None)
+    names = [step.name for step in study.chosen(made.steps, ["translate/relative/*/seed-2/test"])]
+    assert names == [
+        "corpus/artificial", "corpus/train", "corpus/dev", "corpus/test", "prepare/all", "train/relative/all/seed-2",
+        "translate/relative/all/seed-2/test",
+    ]  # fmt: skip
+    assert [step.name for step in study.chosen(made.steps, [])] == list(made.steps)
+    with pytest.raises(UserError, match="no step is called like 'train/rope/"):
+        study.chosen(made.steps, ["train/*", "train/rope/*"])
+
+
+def test_seeds_of_some_systems_alone(tmp_path: Path) -> None:
+    runs = [
+        {"systems": ["transformer", "relative"], "trainings": ["all"], "tests": ["test"]},
+        {"systems": ["relative"], "trainings": ["all"], "tests": ["joined"], "seeds": {"smoke": 4, "paper": 9}},
+    ]
+    recipe = load(written(tmp_path, {**SMALL, "runs": runs}))
+    made = plan(recipe, "smoke", None)
+    found = Counter(run.system for run in made.runs)
+    assert found == {"transformer": 2, "relative": 4}
+    assert recipe.seeds(("relative", "all"), "small") == 3  # of the scale: this one has no number of its own
+    assert analyses(made, made.steps)[0]["test"].settings["seeds"] == 4
+
+
+def test_the_language_pair_of_a_scale(tmp_path: Path) -> None:
+    recipe = load(written(tmp_path, SMALL), ("scales.small.pair={source: fr, target: ja}",))
+    assert train_config(recipe, "small", "relative", "all", 1)["data"]["target_language"] == "ja"
+    assert train_config(recipe, "smoke", "relative", "all", 1)["data"]["target_language"] == "de"
+
+
+def test_speeds_that_claims_compare_are_measured_in_one_step(tmp_path: Path) -> None:
+    compared = {"analysis": "test", "measure": "training_speed", "is": "lower"}
+    sides = {"of": {"system": "relative"}, "than": {"system": "transformer"}}
+    claims = [{"claim": 1, "says": "slow", "holds_if": [{**compared, **sides}]}]
+    recipe = load(written(tmp_path, {**SMALL, "claims": claims}), ("scales.smoke.config.decode.beam=2",))
+    step = plan(recipe, "smoke", None).steps["speed/in-turn"]
+    assert step.needs["run-0"] == "train/relative/all/seed-1"
+    assert step.needs["run-1"] == "train/transformer/all/seed-1"
+    assert step.needs["test"] == "corpus/test"
+    assert [each["search"] for each in step.settings["systems"]] == [{"beam": 2}] * 2
+    assert "speed/in-turn" not in plan(load(written(tmp_path, SMALL)), "smoke", None).steps
 
 
 def test_a_part_by_length_is_counted_in_the_subwords_of_the_whole(tmp_path: Path) -> None:

@@ -37,9 +37,9 @@ def evidence(measure, errors, seeds=3):
     return Evidence(additive.rows.astype(int), additive.columns, lengths, outputs)
 
 
-def advice(errors, measure="ter", analyses=("test",), **more):
+def advice(errors, measure="ter", analyses=("test",), measured=None, **more):
     recipe, wanted = made_recipe(), Recommend(analyses=list(analyses), measure=measure)
-    return recommend(recipe, wanted, {"test": evidence(measure, errors, **more)}, "smoke")
+    return recommend(recipe, wanted, {"test": evidence(measure, errors, **more)}, "smoke", measured)
 
 
 @pytest.mark.parametrize("measure", ["ter", "bleu"])
@@ -67,6 +67,17 @@ def test_where_nothing_is_better_that_is_what_is_said():
     assert answer.sentence == (
         "Undecided: no system is better than another by more than chance. +Relative_PE & <more> decodes fastest."
     )
+
+
+def test_speeds_that_were_measured_in_turn_win_over_those_of_each_translation():
+    """Of the turns the median counts; 300 tokens a second beside a pause are not slow."""
+    in_turn = {
+        (system, "all"): {"decoding_speed": turns}
+        for system, turns in {"transformer": [300.0, 1.0, 310.0], "relative": [200.0, 210.0, 205.0]}.items()
+    }
+    answer = advice({"transformer": 1, "relative": 1}, measured=in_turn)
+    assert answer.sentence.endswith("Transformer decodes fastest.")
+    assert "Transformer 300" in answer.evidence[-1]
 
 
 def test_intervals_are_wider_for_more_systems_and_analyses():

@@ -45,6 +45,7 @@ def test_the_paper_scale_trains_on_a_gpu(name, data):
     asked = resources_of(name, scale="paper", data=data)
     assert asked.pop("train") == Resources(cores=8, gpus=1, memory_gib=32, minutes=24 * 60)
     assert asked.pop("translate").gpus == 1
+    assert asked.pop("speed", Resources(gpus=1)).gpus == 1
     assert {each.gpus for each in asked.values()} == {0}
     assert asked["prepare"].memory_gib >= 32
     assert {each.gpus for each in resources_of(name).values()} == {0}
@@ -100,6 +101,22 @@ def test_resources_change_no_key_but_the_number_of_processes_does(tmp_path):
 def test_training_on_this_machine(cores, gpus, wanted, given):
     got = Local(cores, [str(number) for number in range(gpus)], None).resources(wanted, uses_gpu=True)
     assert (got.cores, got.gpus) == given
+
+
+def test_steps_may_share_a_gpu():
+    """As many as are asked for, each with its share of the cores, on the GPU that fewest use."""
+    local = Local(16, ["0", "1"], None, per_gpu=3)
+    wanted = local.resources(Resources(cores=8), uses_gpu=True)
+    assert (wanted.cores, wanted.gpus) == (2, 1)
+    used = []
+    for number in range(6):
+        assert local.has_capacity(wanted)
+        used += local._free()[:1]
+        local._taken[Path(str(number))] = wanted.cores, used[-1:]
+    assert used == ["0", "1"] * 3
+    assert not local.has_capacity(wanted)
+    local.ended(Path("1"))
+    assert local._free() == ["1"]
 
 
 @pytest.fixture
@@ -224,7 +241,7 @@ class Refusing(Local):
 def test_a_study_waits_for_an_executor_that_refuses(tmp_path, monkeypatch):
     """Nothing runs meanwhile, and yet the run does not end."""
     monkeypatch.setenv("PYTHONPATH", str(TESTS))
-    monkeypatch.setattr(runner, "_executor", lambda name, out, jobs: Refusing(3))
+    monkeypatch.setattr(runner, "_executor", lambda name, out, jobs, per_gpu: Refusing(3))
     study = Study(tmp_path)
     study.step("one")
     study.step("after", needs={"it": "one"})

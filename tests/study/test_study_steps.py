@@ -62,6 +62,15 @@ def test_a_part_of_a_text_is_evenly_spread(tmp_path: Path) -> None:
     assert lines_of(made.folder / "source") == lines_of(made.folder / "target") == ["0", "2", "5", "7"]
 
 
+def test_lines_of_a_text(tmp_path: Path) -> None:
+    ten = [str(number) for number in range(1, 11)]
+    files = {"0_source": write(tmp_path / "a", *ten), "0_target": write(tmp_path / "b", *ten)}
+    files |= {"1_source": files["0_source"], "1_target": files["0_target"]}
+    made = context(tmp_path, {"texts": [{"take": 2, "lines": [3, 6]}, {"take": None, "lines": [9, 20]}]}, **files)
+    steps.corpus(made)
+    assert lines_of(made.folder / "source") == lines_of(made.folder / "target") == ["3", "5", "9", "10"]
+
+
 def test_a_limit_of_training_is_the_recipes_own(tmp_path: Path) -> None:
     """A recipe that counts epochs has no limit of steps besides, and one without a limit is refused."""
     inputs = {"train": tmp_path, "dev": tmp_path}

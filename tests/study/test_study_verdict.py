@@ -1,16 +1,17 @@
 """Verdicts on claims: known effects are found, and each reason to abstain is said."""
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
-from verdict_case import claim, compare, decided, drawn, evidence_of, one, output, resolve
+from verdict_case import bleu_evidence, claim, compare, decided, drawn, evidence_of, one, output, resolve
 
 from posnmt.study.claims import Figures
-from posnmt.study.contrast import t_quantile
-from posnmt.study.verdict import FEWEST_SENTENCES, decide
+from posnmt.study.contrast import Estimate, t_quantile
+from posnmt.study.verdict import FEWEST_SENTENCES, Rules, decide, what_it_takes, word_of
 
 # --- the verdicts
 
@@ -27,21 +28,21 @@ def study():
     ("comparison", "word"),
     [
         (compare("higher", "c", "a"), "supported"),
-        (compare("higher", "a", "c"), "not supported"),
+        (compare("higher", "a", "c"), "contradicted"),
         (compare("higher", "a", "b"), "undecided"),
         (compare("lower", "a", "c"), "supported"),
-        (compare("lower", "c", "a"), "not supported"),
+        (compare("lower", "c", "a"), "contradicted"),
         (compare("lower", "a", "b"), "undecided"),
         (compare("higher", "c", "a", by=5), "supported"),
         (compare("higher", "c", "a", by=12), "undecided"),
-        (compare("higher", "c", "a", by=25), "not supported"),
-        (compare("lower", "a", "c", by=25), "not supported"),
+        (compare("higher", "c", "a", by=25), "contradicted"),
+        (compare("lower", "a", "c", by=25), "contradicted"),
         (compare("equal", "a", "b", within=6), "supported"),
         (compare("equal", "a", "b", within=0.5), "undecided"),
-        (compare("equal", "a", "c", within=6), "not supported"),
-        (compare("equal", "c", "a", within=6), "not supported"),
+        (compare("equal", "a", "c", within=6), "contradicted"),
+        (compare("equal", "c", "a", within=6), "contradicted"),
         (compare("higher", {"system": "c", "minus": "a"}, None), "supported"),
-        (compare("lower", {"system": "c", "minus": "a"}, None), "not supported"),
+        (compare("lower", {"system": "c", "minus": "a"}, None), "contradicted"),
         (compare("higher", {"system": "d", "lengths": "longer"}, {"system": "a", "lengths": "longer"}), "supported"),
         (compare("equal", {"system": "d", "lengths": "seen"}, {"system": "a", "lengths": "seen"}, within=6),
          "supported"),
@@ -118,44 +119,138 @@ def test_swapped_sources_are_outputs_of_their_own():
 
 
 def speeds(**of_systems):
-    """Evidence of speeds alone: system -> its seeds' training speeds."""
-    differences = [
-        (output(system, seed, training_speed=speed), [0])
-        for system, figures in of_systems.items()
-        for seed, speed in enumerate(figures)
-    ]
-    return evidence_of(differences, [9])
+    """Evidence without sentences, and speeds that were measured in turn: system -> its turns."""
+    evidence = evidence_of([(output(system, seed), [0]) for system in of_systems for seed in (1, 2)], [9])
+    measured = {(system, "all"): {"training_speed": turns} for system, turns in of_systems.items()}
+    return evidence, measured
 
 
-def test_speeds_have_no_part_of_sentences():
-    evidence = speeds(a=[4400, 4500, 4600], b=[9900, 10000, 10100])
-    decision = one(evidence, compare("lower", measure="training_speed", by=5000))
-    assert (decision.word, decision.value) == ("supported", -5500)
-    assert decision.freedom == pytest.approx(4)
-    assert decision.high - decision.value == pytest.approx(2.7764451052 * math.sqrt(2 * 100**2 / 3))
-    assert decision.why == ("3 seeds a system: −5,500 source tokens a second, 95 % interval −5,727 to −5,273")
+def test_speeds_are_compared_turn_by_turn():
+    """What slows a whole turn is no part of the variance of a ratio."""
+    evidence, measured = speeds(a=[4400.0, 2250.0, 4600.0], b=[8800.0, 4600.0, 9100.0])
+    decision = one(evidence, compare("lower", measure="training_speed", relative=True, by=0.4), speeds=measured)
+    ratios = np.array([4400 / 8800, 2250 / 4600, 4600 / 9100]) - 1
+    assert decision.value == pytest.approx(ratios.mean())
+    assert decision.freedom == 2
+    reach = t_quantile(0.975, 2) * math.sqrt(ratios.var(ddof=1) / 3)
+    assert (decision.low, decision.high) == (pytest.approx(ratios.mean() - reach), pytest.approx(ratios.mean() + reach))
+    assert decision.word == "supported"
+    assert decision.sentence.startswith(
+        "Supported: the training speed of a is lower than that of b by more than 40 %. In 3 turns of one process: −50."
+    )
+    absolute = one(evidence, compare("lower", measure="training_speed"), speeds=measured)
+    assert absolute.value == pytest.approx((4400 - 8800 + 2250 - 4600 + 4600 - 9100) / 3)
+
+
+def test_speeds_of_different_times_decide_nothing():
+    evidence, measured = speeds(a=[4400.0, 4500.0], b=[9900.0])
+    asked = compare("lower", measure="training_speed")
+    for known, name in ((None, "a"), ({}, "a"), (measured, "b")):
+        decision = one(evidence, asked, speeds=known)
+        assert decision.word == "undecided"
+        assert decision.why == (
+            f"the training speed of {name} was not measured in turn with the others, and speeds of different times "
+            "prove nothing"
+        )
 
 
 def test_relative_margins_are_shares_of_than():
-    evidence = speeds(a=[4400, 4500, 4600], b=[9900, 10000, 10100])
+    reference = np.full(400, 100)
+    generator = np.random.default_rng(2)
+    differences = [
+        (output(system, seed), generator.integers(low, low + 9, 400) + reference * 0)
+        for system, low in (("a", 40), ("b", 96))
+        for seed in (1, 2, 3)
+    ]
+    evidence = evidence_of(differences, np.full(400, 9))
 
     def asked(is_, **margin):
-        return one(evidence, compare(is_, measure="training_speed", relative=True, **margin))
+        return one(evidence, compare(is_, relative=True, **margin))
 
     assert asked("lower", by=0.5).word == "supported"
-    assert asked("lower", by=0.55).word == "undecided"
-    assert asked("lower", by=0.6).word == "not supported"
-    assert asked("equal", within=0.1).word == "not supported"
+    assert asked("lower", by=0.6).word == "contradicted"
+    assert asked("equal", within=0.1).word == "contradicted"
     decision = asked("equal", within=0.6)
-    assert decision.value == pytest.approx(-0.55)
-    by_a, by_b = (100 / 10_000) ** 2 / 3, (4500 * 100 / 10_000**2) ** 2 / 3
-    assert decision.freedom == pytest.approx((by_a + by_b) ** 2 / (by_a**2 / 2 + by_b**2 / 2))
-    reach = t_quantile(0.975, decision.freedom) * (by_a + by_b) ** 0.5
-    assert (decision.low, decision.high) == (pytest.approx(-0.55 - reach), pytest.approx(-0.55 + reach))
-    assert decision.sentence == (
-        "training speed of a equal to of b, within 60 %: supported; "
-        "3 seeds a system: −55.00 %, 90 % interval −56.54 to −53.46, 95 % interval −57.11 to −52.89"
+    assert decision.word == "supported"
+    assert decision.value == pytest.approx(44 / 100 - 1, abs=0.01)
+    assert decision.sentence.startswith(
+        "Supported: the length difference of a is equal to that of b within 60 %. On 400 "
+        "sentences, with 3 seeds of each "
+        "system: −55."
     )
+
+
+# --- what a claim rests on
+
+
+def test_the_primary_comparison_alone_decides(study):
+    yes, no = compare("higher", "c", "a"), compare("higher", "a", "c")
+    for first, second, word in ((yes, no, "supported"), (no, yes, "contradicted")):
+        verdict = decided(study, {**first, "primary": True}, second)
+        assert verdict.word == word
+        assert verdict.why == verdict.comparisons[0].sentence
+        assert [decision.primary for decision in verdict.comparisons] == [True, False]
+    by_scale = [{**yes, "primary": ["small"]}, {**no, "primary": ["paper"]}]
+    assert decided(study, *by_scale).word == "supported"
+    assert decided(study, *by_scale, scale="paper").word == "contradicted"
+    assert decided(study, *by_scale, scale="smoke").word == "contradicted"  # none: all of them must hold
+    with pytest.raises(ValidationError, match="one primary comparison at a scale"):
+        claim({**yes, "primary": True}, {**no, "primary": ["paper"]})
+
+
+def test_systems_may_have_different_numbers_of_seeds(study):
+    gone = without(study, ("b", 3))
+    planned = {"a": 3, "b": 2, "c": 3}
+    decision = one(gone, compare("higher", "c", "b"), seeds=lambda variant: planned[variant[0]])
+    assert decision.word == "supported"
+    assert "with 2 to 3 seeds of each system" in decision.why
+    missing = one(gone, compare("higher", "c", "b"), seeds=lambda variant: 3)
+    assert missing.why == "there is no output of b, seed 3: it was not run, or it failed"
+
+
+def test_nothing_is_decided_below_the_floor():
+    """The floor is for sentences of trained lengths: on longer ones a system may fall as low as it likes."""
+    evidence = bleu_evidence({"good": (0.8, 0.3), "better": (0.9, 0.5), "untrained": (0.1, 0.1)})
+    higher = compare("higher", "better", "good", measure="bleu")
+    poor = compare("higher", "good", "untrained", measure="bleu")
+    longer = compare("higher", *({"system": name, "lengths": "longer"} for name in ("better", "good")), measure="bleu")
+    for comparison in (higher, longer, poor):
+        assert one(evidence, comparison).word == "supported"
+    for comparison in (higher, longer):
+        assert one(evidence, comparison, floor=20.0).word == "supported"
+    for measure in ("bleu", "length_difference"):
+        below = one(evidence, {**poor, "measure": measure}, floor=20.0)
+        assert below.word == "undecided"
+        assert below.value is None
+        assert below.why.startswith("below the floor: untrained has ")
+        assert below.why.endswith(
+            " BLEU on sentences of trained lengths, and below 20 a system has learned too little for "
+            "differences to mean "
+            "anything"
+        )
+    assert one(evidence, poor, floor=20.0, exempt={"untrained"}).word == "supported"
+
+
+@pytest.mark.parametrize(
+    "comparison", [compare("higher", "b", "a"), compare("lower", "a", "b", by=1), compare("equal", "b", "a", within=5)]
+)
+def test_what_would_decide_a_comparison_is_said(comparison):
+    """As many seeds as bring the interval to the margin, unless the sentences alone keep it away."""
+    comparison = claim(comparison).holds_if[0]
+    value = -3.0 if comparison.is_ == "lower" else 3.0
+    estimate = Estimate(value, 6.2, 4.0, over_sentences=0.2)
+    assert word_of(comparison, estimate) == "undecided"
+    said = what_it_takes(comparison, estimate, 0.95, 3)
+    seeds = int(re.fullmatch(r"some (\d+) seeds would decide it, if the difference stayed as it is", said)[1])
+
+    def with_seeds(count):
+        return word_of(comparison, Estimate(value, 0.2 + 6.0 * 3 / count, math.inf))
+
+    assert (with_seeds(seeds), with_seeds(seeds - 1)) == ("supported", "undecided")
+    few = Estimate(value, 6.2, 4.0, over_sentences=6.0)
+    assert what_it_takes(comparison, few, 0.95, 3).startswith("no number of seeds would decide it on so few sentences")
+    near = Estimate({"higher": 0.05, "lower": -1.05, "equal": 4.95}[comparison.is_], 6.0, 4.0)
+    assert what_it_takes(comparison, near, 0.95, 3).startswith("more than 100 seeds would be needed")
 
 
 # --- what is said
@@ -165,43 +260,41 @@ def test_the_documented_sentence(study):
     sides = [{"system": system, "lengths": "longer"} for system in "ca"]
     decision = one(study, compare("higher", *sides, by=1))
     assert decision.why == (
-        f"3 seeds a system, 200 sentences longer than 49 subwords: +{decision.value:.2f} subwords, "
+        f"on 200 sentences longer than 49 subwords, with 3 seeds of each system: +{decision.value:.2f} subwords, "
         f"95 % interval +{decision.low:.2f} to +{decision.high:.2f}"
     )
     assert decision.sentence.startswith(
-        "length difference of c (longer) higher than of a (longer), by more than 1 subwords: supported; 3 seeds"
+        "Supported: the length difference of c is higher than that of a by more than 1 subwords on "
+        "sentences longer than "
+        "any in its training. On 200 sentences"
     )
 
 
 def test_two_kinds_of_sentences_are_both_said(study):
     sides = [{"system": "d", "minus": "a", "lengths": lengths} for lengths in ("longer", [12, 49])]
     decision = one(study, compare("higher", *sides))
-    assert decision.asked == "length difference of d − a (longer) higher than of d − a (of 12 to 49 subwords)"
+    assert decision.asked == (
+        "the length difference of d minus that of a on sentences longer than any in its training is higher than on "
+        "sentences of 12 to 49 subwords"
+    )
     assert decision.why.startswith(
-        "3 seeds a system, 200 sentences longer than 49 subwords and 190 sentences of 12 to 49 subwords: +"
+        "on 200 sentences longer than 49 subwords against 190 sentences of 12 to 49 subwords, with "
+        "3 seeds of each system: +"
     )
 
 
 def test_a_claim_is_as_good_as_its_comparisons(study):
     yes, no, unknown = compare("higher", "c", "a"), compare("higher", "a", "c"), compare("higher", "a", "b")
     for comparisons, word, why in (
-        ([yes], "supported", "3 seeds a system, 400 sentences: +"),
-        ([yes, yes], "supported", "all 2 comparisons are supported"),
-        (
-            [yes, unknown, yes],
-            "undecided",
-            "1 of 3 comparisons undecided: length difference of a higher than of b: 3 s",
-        ),
-        (
-            [unknown, no, yes, no],
-            "not supported",
-            "2 of 4 comparisons not supported: length difference of a higher tha",
-        ),
+        ([yes], "supported", "Supported: the length difference of c is higher than that of a. On 400 sentences, with "),
+        ([yes, yes], "supported", "All 2 comparisons are supported."),
+        ([yes, unknown, yes], "undecided", "Undecided: the length difference of a is higher than that of b. On 400 "),
+        ([unknown, no, yes, no], "contradicted", "Contradicted: the length difference of a is higher than that of c. "),
     ):
         verdict = decided(study, *comparisons)
         assert verdict.word == word
         assert verdict.why.startswith(why)
-        assert verdict.why.endswith("; and 1 more") == (len(comparisons) == 4)
+        assert verdict.why.endswith(" 1 more is contradicted as well.") == (len(comparisons) == 4)
         assert [decision.comparison for decision in verdict.comparisons] == verdict.claim.holds_if
 
 
@@ -213,15 +306,15 @@ def without(evidence, *gone):
 
 def test_a_missing_output_is_named(study):
     for gone, why in (
-        ([("b", 2)], "there is no output of b/all, seed 2: it was not run, or it failed"),
-        ([("b", 1), ("b", 3)], "there is no output of b/all, seed 1, 3: it was not run, or it failed"),
-        ([("b", seed) for seed in (1, 2, 3)], "there is no output of b/all: it was not run, or it failed"),
+        ([("b", 2)], "there is no output of b, seed 2: it was not run, or it failed"),
+        ([("b", 1), ("b", 3)], "there is no output of b, seed 1, 3: it was not run, or it failed"),
+        ([("b", seed) for seed in (1, 2, 3)], "there is no output of b: it was not run, or it failed"),
     ):
         decision = one(without(study, *gone), compare("higher"))
         assert (decision.word, decision.why, decision.value) == ("undecided", why, None)
         assert one(without(study, *gone), compare("higher", "c", "a")).word == "supported"
     swapped = compare("higher", {"system": "a", "share": 0.25}, "b")
-    assert one(study, swapped).why.startswith("there is no output of a/all with 25 % of the words swapped: ")
+    assert one(study, swapped).why.startswith("there is no output of a with 25 % of the words swapped: ")
 
 
 def test_one_seed_has_a_value_and_no_verdict(study):
@@ -231,7 +324,8 @@ def test_one_seed_has_a_value_and_no_verdict(study):
     assert decision.value > 5
     assert (decision.low, decision.high, decision.freedom) == (None, None, None)
     assert decision.why == (
-        f"1 seed a system, 400 sentences: +{decision.value:.2f} subwords, and one seed says nothing of others"
+        f"on 400 sentences, with 1 seed of each system: +{decision.value:.2f} subwords, and one "
+        f"seed says nothing of others"
     )
 
 
@@ -243,7 +337,7 @@ def test_few_sentences_have_a_value_and_no_verdict(study):
         assert decision.value > 5
     assert (decision.low, decision.high) == (None, None)
     assert decision.why == (
-        f"3 seeds a system, 15 sentences of 1 to 12 subwords: +{decision.value:.2f} subwords, "
+        f"on 15 sentences of 1 to 12 subwords, with 3 seeds of each system: +{decision.value:.2f} subwords, "
         f"and fewer than {FEWEST_SENTENCES} sentences say nothing of others"
     )
     nothing = one(study, compare("higher", {"system": "c", "lengths": [200, None]}, "a"))
@@ -258,20 +352,18 @@ def test_other_reasons_to_decide_nothing(study):
         assert decision.word == "undecided"
         return decision.why
 
-    missing = decide(claim(compare("higher", analysis="other")), {"test": study}, resolve, "small")
-    assert (missing.word, missing.why) == ("undecided", "the analysis other was not made")
+    missing = decide(claim(compare("higher", analysis="other")), {"test": study}, Rules(resolve, "small"))
+    assert missing.word == "undecided"
+    assert missing.comparisons[0].why == "the analysis other was not made"
     assert why(study, compare("higher", measure="chrf")) == "the analysis test does not measure chrf"
     by_scale = {"system": "a", "lengths": {"paper": [1, 9]}}
     assert why(study, compare("higher", by_scale)) == "the claim names no lengths for the scale small"
     unknown = replace(study, outputs=[replace(each, trained_lengths=None) for each in study.outputs])
     longer = {"system": "a", "lengths": "longer"}
     assert why(unknown, compare("higher", longer)) == "the source lengths in the training of a are not known"
-    slow = compare("lower", measure="training_speed")
-    assert why(study, slow) == "the training speed of a/all was not measured"
-    some = speeds(a=[1.0, 2.0], b=[1.0, None])
-    assert why(some, slow) == "the training speed of b/all was not measured"
-    still = speeds(a=[2.0, 2.0], b=[1.0, 1.0])
-    assert why(still, slow) == "2 seeds a system: no figure varies, so that nothing is known of chance"
+    still = evidence_of([(output(system, seed), np.arange(30)) for system in "ab" for seed in (1, 2)], np.full(30, 9))
+    reason = "on 30 sentences, with 2 seeds of each system: no figure varies, so that nothing is known of chance"
+    assert why(still, compare("higher")) == reason
     share = compare("lower", "a", {"system": "a", "minus": "c"}, relative=True)
     assert "and nothing is a share of that" in why(study, share)
 
@@ -295,6 +387,7 @@ def test_figures_that_are_not_defined_decide_nothing():
         (compare("higher", {"system": "a", "lengths": [9]}), "at least 2 items"),
         (compare("higher", measure="meteor"), "Input should be 'bleu'"),
         (compare("lower", {"system": "a", "lengths": "longer"}, measure="training_speed"), "has no `lengths`"),
+        (compare("lower", than=None, measure="training_speed"), "is compared between two systems"),
         (compare("equal"), "`within` belongs to `is: equal`"),
         (compare("higher", than=None, relative=True), "`relative` needs `than`"),
     ],

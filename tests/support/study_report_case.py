@@ -99,6 +99,7 @@ class Compared:
     value: float | None
     low: float | None
     high: float | None
+    primary: bool = False
 
 
 @dataclass

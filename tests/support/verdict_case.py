@@ -5,7 +5,7 @@ import numpy as np
 from posnmt.analyse.additive import Additive
 from posnmt.study.claims import Claim
 from posnmt.study.evidence import Evidence, Output
-from posnmt.study.verdict import decide
+from posnmt.study.verdict import Rules, decide
 
 REFERENCE = 1000  # a length in the artificial evidence, to which differences are added
 
@@ -59,9 +59,33 @@ def compare(is_, of="a", than="b", **more):
     return {"is": is_, **sides, **more}
 
 
-def decided(evidence, *comparisons, scale="small"):
-    return decide(claim(*comparisons), {"test": evidence}, resolve, scale)
+def decided(evidence, *comparisons, scale="small", **rules):
+    return decide(claim(*comparisons), {"test": evidence}, Rules(resolve, scale, **rules))
 
 
-def one(evidence, comparison, scale="small"):
-    return decided(evidence, comparison, scale=scale).comparisons[0]
+def one(evidence, comparison, scale="small", **rules):
+    return decided(evidence, comparison, scale=scale, **rules).comparisons[0]
+
+
+def bleu_evidence(right, sentences=(60, 60), seeds=3, generator=None):
+    """Evidence of BLEU on sentences of trained lengths and of longer ones, 20 words each.
+
+    Args:
+        right: system -> the share of n-grams that it has right, of trained lengths and of longer ones; or a function of
+            the seed that gives the two shares.
+        sentences: how many of trained lengths and how many longer ones.
+    """
+    generator = generator or np.random.default_rng(4)
+    lengths = np.repeat([10, 80], sentences)
+    total = np.array([20 - order for order in range(4)])
+    statistics, outputs = [], []
+    for system, shares in right.items():
+        for seed in range(1, seeds + 1):
+            share = np.where(lengths < 50, *(shares(seed) if callable(shares) else shares))
+            correct = generator.binomial(total, share[:, None])
+            words = np.full((len(lengths), 1), 20)
+            statistics.append(np.hstack([words, words, correct, np.tile(total, (len(lengths), 1))]))
+            outputs.append(output(system, seed))
+    of_outputs = [np.full(len(lengths), 20)] * len(outputs)
+    additive = Additive.of({"bleu": statistics}, of_outputs, np.full(len(lengths), 20))
+    return Evidence(additive.rows.astype(int), additive.columns, lengths, outputs)

@@ -20,6 +20,7 @@ import pytest
 import yaml
 
 from commands import process, run
+from posnmt.study.layout import words_at
 from posnmt.study.load import load, shipped
 
 # Every kind of step but those of texts from elsewhere, a corpus and its download.
@@ -42,6 +43,11 @@ TABLE = {
     "rows": ["transformer"],
     "columns": [{"title": "chrF", "analysis": "all", "measure": "chrf"}],
 }
+# One system was once found to be 111 % faster than itself, in another hour.
+FASTER = {
+    "analysis": "all", "measure": "decoding_speed", "is": "higher", "of": {"system": "transformer"},
+    "than": {"system": "transformer"},
+}  # fmt: skip
 RECIPE: dict[str, Any] = {
     "recipe": "tiny",
     "title": "One system",
@@ -56,10 +62,11 @@ RECIPE: dict[str, Any] = {
         "by-length": {"test": "swapped", "trainings": ["reordered"], "bins": [5]},
     },
     "tables": [TABLE],
+    "claims": [{"claim": 1, "says": "It is faster than itself", "holds_if": [FASTER]}],
 }
 KINDS = {
     "artificial", "part-of-artificial", "length-split", "join", "swap", "reorder-model", "reorder", "prepare", "train",
-    "translate", "analyse",
+    "translate", "speed", "analyse",
 }  # fmt: skip
 
 
@@ -116,7 +123,14 @@ def test_a_study_has_every_kind_of_step_and_its_report(killed: Study) -> None:
     assert values(killed.out, "select training_condition, state from runs") == [("reordered", "done")]
     found = values(killed.out, "select distinct test_condition from results where measure = 'length_ratio' order by 1")
     assert found == [("all",), ("by-length",)]
-    assert "Scores" in (killed.out / "report.html").read_text(encoding="utf-8")
+    page = (killed.out / "report.html").read_text(encoding="utf-8")
+    assert "Scores" in page
+    [speeds] = [json.loads(path.read_text()) for path in killed.out.glob("steps/speed/*/speeds.json")]
+    assert [(each["system"], each["training"]) for each in speeds] == [("transformer", "reordered")]
+    for name in ("training_speed", "decoding_speed"):
+        assert len(speeds[0][name]) == 9
+        assert min(speeds[0][name]) > 0
+    assert "below the floor: transformer has" in page
     status, _ = process("study", "status", "--out", killed.out)
     assert {line.split()[0] for line in status.strip().split("\n")} == {"done"}
 
@@ -197,6 +211,18 @@ def test_a_plan_counts_the_steps_and_estimates_them(tmp_path: Path) -> None:
     assert not (tmp_path / "study").exists()
 
 
+def test_a_plan_at_a_stated_speed_times_nothing(tmp_path: Path) -> None:
+    """4 updates of 512 tokens take an hour at 2,048 tokens in 3,600 seconds."""
+    words = ("study", "plan", written(tmp_path), "--scale", "smoke", "--out", tmp_path / "study")
+    told, noted = run(*words, "--speed", 2048 / 3600)
+    assert re.search(r"train\W+1\W+0\W+1\.00", told)
+    assert re.search(r"transformer\W+reordered\W+1\W+0\.00\W+1\.00", told)
+    assert "timing" not in noted
+    told, _ = run("study", "plan", "neishi2019", "--scale", "smoke", "--out", tmp_path / "other", "--no-calibrate")
+    assert "Power: the share of simulated studies" in told
+    assert "hours" not in told
+
+
 def test_the_list_of_recipes() -> None:
     told, _ = process("study", "list")
     assert all(name in told for name in shipped())
@@ -211,9 +237,9 @@ def test_a_papers_recipe_from_nothing_to_its_report(name: str, tmp_path: Path) -
     recipe = load(name)
     page = (out / "report.html").read_text(encoding="utf-8")
     for table in recipe.tables:
-        assert table.caption in page.replace("&#39;", "'").replace("&amp;", "&")
+        assert words_at(table.caption, "smoke") in page.replace("&#39;", "'").replace("&amp;", "&")
     trained = values(out, "select system, training_condition, seed, state from runs")
-    assert len(trained) == len(recipe.variants("smoke")) * recipe.scales["smoke"].seeds
+    assert len(trained) == sum(recipe.seeds(variant, "smoke") for variant in recipe.variants("smoke"))
     assert {state for *_, state in trained} == {"done"}
     analysed = {
         name for (name,) in values(out, "select distinct test_condition from results where measure = 'length_ratio'")
@@ -221,8 +247,7 @@ def test_a_papers_recipe_from_nothing_to_its_report(name: str, tmp_path: Path) -
     assert analysed == set(recipe.analyses)
     words = re.findall(r'<span class="word">([a-z ]+)</span>', page)
     assert len(words) == len(recipe.claims)
-    if recipe.scales["smoke"].seeds == 1:
-        assert set(words) == {"undecided"}  # one seed says nothing of others
+    assert set(words) == {"undecided"}  # nothing was learned: all are below the floor
     status, _ = process("study", "status", "--out", out)
     assert {line.split()[0] for line in status.strip().split("\n")} == {"done"}
 

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -106,7 +107,7 @@ def two_cores():
 def quiet(study):
     from posnmt.interrupt import StopSignal
 
-    return status.Board(study.graph, lambda line: None), StopSignal(), True
+    return status.Board(study.graph, lambda line: None), StopSignal(), True, None
 
 
 def test_a_step_is_given_its_share_of_the_machine(study):
@@ -184,6 +185,16 @@ def test_a_step_is_killed_and_goes_on(study):
     assert study.run().finished == ["long"]
     assert study.written().count("begun long") == 2
     assert study.written().count("piece long") == 10
+
+
+def test_a_run_ends_with_its_time_and_its_steps_save_their_state(study):
+    study.long_step()
+    study.step("after", needs={"it": "long"}, kind="given")
+    with pytest.raises(KeyboardInterrupt):
+        study.run(until=time.monotonic() + 2)
+    assert study.states() == {"long": "waiting", "after": "waiting"}
+    study.release()
+    assert study.run(until=time.monotonic() + 600).finished == ["long", "after"]
 
 
 def test_runner_and_step_are_killed(study):

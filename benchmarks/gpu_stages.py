@@ -1,0 +1,362 @@
+"""The stages of benchmarks/gpu.py: each yields what it finds, line by line, and every line is written at once.
+
+python benchmarks/gpu_stages.py NAME --lines FILE.jsonl --work FOLDER [--tiny]
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+Line = dict[str, Any]
+ROOT = Path(__file__).resolve().parent.parent
+NEEDED = (
+    "numpy", "torch", "triton", "lightning_fabric", "pydantic", "sentencepiece", "sacrebleu", "safetensors", "pyarrow",
+    "yaml", "filelock", "rich", "click", "pytest", "hypothesis",
+)  # fmt: skip
+FAMILIES = (
+    "transformer",
+    "learned",
+    "relative",
+    "rope",
+    "t5-bias",
+    "cope",
+    "transformer-xl",
+    "rnn",
+    "mpr-head",
+    "re-both",
+)
+GRAPHED = ("transformer", "relative", "rope", "rnn")
+VOCABULARY = 8004
+
+
+def environment(work: Path, tiny: bool) -> Iterator[Line]:
+    """Versions, packages that are missing, the device, and what it reaches: products and copies."""
+    yield {"python": platform.python_version(), "processor": platform.processor() or platform.machine()}
+    for name in NEEDED:
+        try:
+            module = importlib.import_module(name)
+            yield {"package": name, "version": getattr(module, "__version__", "")}
+        except ImportError as error:
+            yield {"package": name, "missing": str(error)}
+    import torch
+
+    device = device_of(tiny)
+    if device.type == "cuda":
+        about = torch.cuda.get_device_properties(device)
+        yield {"device": about.name, "memory_gib": about.total_memory / 2**30, "cuda": torch.version.cuda}
+    size = 128 if tiny else 8192
+    for dtype in (torch.float32, torch.bfloat16):
+        a = torch.randn(size, size, device=device, dtype=dtype)
+        seconds = timed(lambda a=a: a @ a, device, 5)
+        yield {"product": size, "type": str(dtype), "tflops": 2 * size**3 / seconds / 1e12}
+    data = torch.empty(size * size * 4, device=device)
+    seconds = timed(data.clone, device, 5)
+    yield {"copy_gib_per_second": 2 * data.numel() * 4 / seconds / 2**30}
+
+
+def tests(work: Path, tiny: bool) -> Iterator[Line]:
+    """The tests of the kernels and of CUDA graphs."""
+    names = {"tests/model/test_shaw_kernel.py": [], "tests/translate/test_graphs.py": []}
+    if tiny:
+        names = {"tests/translate/test_graphs.py": ["-k", "refused"]}
+    work.mkdir(parents=True, exist_ok=True)
+    for name, chosen in names.items():
+        result = work / "tests.xml"
+        words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={result}", name, *chosen]
+        status = subprocess.run(words, cwd=ROOT).returncode
+        if not result.exists():
+            yield {"tests": name, "status": status}
+            continue
+        [suite] = ElementTree.parse(result).getroot().iter("testsuite")
+        failed = [
+            f"{case.get('name')}: {fault.get('message', '')[:300]}"
+            for case in suite.iter("testcase")
+            for fault in (*case.iter("failure"), *case.iter("error"))
+        ]
+        counts = {key: int(suite.get(key, 0)) for key in ("tests", "failures", "errors", "skipped")}
+        yield {"file": name, "status": status, **counts, "failed": failed}
+
+
+def gradients(work: Path, tiny: bool) -> Iterator[Line]:
+    """Loss and gradients of a system of each family against float64 on the CPU, in fp32 and bf16."""
+    import torch
+
+    from posnmt.train.loss import TrainingLoss
+
+    device = device_of(tiny)
+    generator = torch.Generator().manual_seed(1)
+    source = torch.randint(4, 200, (4, 30), generator=generator)
+    lengths = torch.tensor([30, 22, 9, 3])
+    for system in FAMILIES[: 2 if tiny else None]:
+        exact = TrainingLoss(model_of(system, "tiny", 204, dropout=0.0), 0.1).double()
+        loss, _ = exact(source, lengths, source, source)
+        loss.backward()
+        for precision in ("fp32", "bf16"):
+            loss_of = TrainingLoss(model_of(system, "tiny", 204, dropout=0.0), 0.1).to(device)
+            with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+                found, _ = loss_of(*(each.to(device) for each in (source, lengths, source, source)))
+            found.backward()
+            pairs = [
+                (one.grad.cpu().double(), other.grad)
+                for one, other in zip(loss_of.parameters(), exact.parameters(), strict=True)
+                if one.grad is not None and other.grad is not None
+            ]
+            difference = sum((one - other).square().sum() for one, other in pairs) ** 0.5
+            norm = sum(other.square().sum() for _, other in pairs) ** 0.5
+            yield {
+                "system": system, "precision": precision, "loss": float(found / loss - 1),
+                "gradient": float(difference / norm),
+            }  # fmt: skip
+
+
+def run(work: Path, tiny: bool) -> Iterator[Line]:
+    """A real training through the command line: stopped half way, resumed, and used to translate."""
+    updates, size = (12, "tiny") if tiny else (200, "small")
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    made = ["--train", "300" if tiny else "20000", "--dev", "20", "--test", "40"]
+    posnmt("condition", "artificial", "--out", str(work / "pair"), *made)
+    corpora = {
+        name: {side: str(work / "pair" / f"{name}.{side}") for side in ("source", "target")}
+        for name in ("train", "dev")
+    }
+    train = {
+        "steps": updates, "batch": 512 if tiny else 8192, "learning_rate": 1e-3, "schedule": {"warmup": 50},
+        "evaluate_every": updates, "log_every": 2, "dev_bleu": False, "best_by": "perplexity",
+    }  # fmt: skip
+    model = {"system": "relative", "size": size, "tie_embeddings": "all"}
+    config = {"data": corpora, "subword": {"vocabulary": 300}, "model": model, "train": train}
+    (work / "config.yaml").write_text(json.dumps(config))
+    words = command("train", str(work / "config.yaml"), "--out", str(work / "run"))
+    began = time.monotonic()
+    first = subprocess.Popen(words, cwd=ROOT)
+    metrics = work / "run" / "metrics.jsonl"
+    while first.poll() is None and steps_in(metrics) < updates // 2:
+        time.sleep(0.1)
+    if first.poll() is None:
+        first.send_signal(signal.SIGINT)
+    status = first.wait()
+    yield {"stopped_at": steps_in(metrics), "status": status, "seconds": time.monotonic() - began}
+    if status:
+        posnmt("train", "--out", str(work / "run"), "--resume")
+    lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+    yield {
+        "losses": [[line["step"], line["loss"]] for line in lines if line["kind"] == "train"][:: max(1, updates // 20)]
+    }
+    yield {"speeds": [line["target_tokens_per_second"] for line in lines if line["kind"] == "train"][-5:]}
+    options = ["--input", str(work / "pair" / "test.source"), "--output", str(work / "output")]
+    posnmt("translate", str(work / "run"), *options)
+    from sacrebleu.metrics import BLEU
+
+    sides = [(work / name).read_text(encoding="utf-8").splitlines() for name in ("output", "pair/test.target")]
+    yield {"bleu": BLEU(force=True).corpus_score(sides[0], [sides[1]]).score, "sentences": len(sides[0])}
+
+
+def training(work: Path, tiny: bool) -> Iterator[Line]:
+    """Updates of one batch of some 25,000 tokens a side: time, memory, and the share of the peak."""
+    import torch
+
+    from posnmt.config.schema import Train
+    from posnmt.train.device import make_fabric
+    from posnmt.train.loss import TrainingLoss
+    from posnmt.train.optimizer import make_optimizer
+
+    device = device_of(tiny)
+    length, tokens = 32, 128 if tiny else 25_600
+    sizes = ("tiny",) if tiny else ("base", "big", "small")
+    words = torch.randint(4, VOCABULARY, (tokens // length, length), device=device)
+    lengths = torch.full((len(words),), length, device=device)
+    for size in sizes:
+        for system in ("transformer", "relative"):
+            settings = Train(steps=1)
+            fabric = make_fabric(settings)
+            torch.manual_seed(1)
+            model = model_of(system, size, VOCABULARY)
+            loss_of, optimizer = fabric.setup(TrainingLoss(model, 0.1), make_optimizer(model, settings))
+
+            def update(loss_of: Any = loss_of, optimizer: Any = optimizer, fabric: Any = fabric) -> None:
+                loss, _ = loss_of(words, lengths, words, words)
+                fabric.backward(loss / tokens)
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=True)
+
+            seconds = timed(update, device, 2 if tiny else 10)
+            parameters = sum(weights.numel() for weights in model.parameters())
+            line: Line = {
+                "system": system, "size": size, "milliseconds": 1000 * seconds, "tokens_per_second": tokens / seconds,
+                "tflops_of_6_parameters_a_token": 6 * parameters * tokens / seconds / 1e12,
+            }  # fmt: skip
+            if device.type == "cuda":
+                line |= {"peak_gib": torch.cuda.max_memory_allocated() / 2**30, "synchronisations": waits(update)}
+                torch.cuda.reset_peak_memory_stats()
+            yield line
+
+
+def graphs(work: Path, tiny: bool) -> Iterator[Line]:
+    """Greedy search with and without CUDA graphs, with batches of 4,096 and 65,536 tokens."""
+    import torch
+
+    from posnmt.config.schema import Decode
+    from posnmt.translate.translator import Translator, translate_subwords
+
+    device = device_of(tiny)
+    count = 8 if tiny else 2000
+    generator = torch.Generator().manual_seed(1)
+    sources = [torch.randint(4, VOCABULARY, (10 + row % 20,), generator=generator).tolist() for row in range(count)]
+    for system in GRAPHED[: 1 if tiny else None]:
+        for batch in (4096, 65536):
+            for graphed in (False,) if device.type == "cpu" else (False, True):
+                torch.manual_seed(1)
+                model = model_of(system, "tiny" if tiny else "base", VOCABULARY).eval()
+                with torch.no_grad():
+                    model.output.bias[3] = -100.0  # nothing ends by itself: every system writes as much
+                precision = "fp32" if tiny else "bf16"
+                translator = Translator([model], None, device, precision, cuda_graphs=graphed)  # type: ignore[arg-type]
+                decode = Decode(beam=1, max_ratio=0.001, max_extra=20, batch=batch)
+                narrow = torch.autocast(device.type, torch.bfloat16, enabled=translator.narrow)
+
+                def search(translator: Any = translator, decode: Any = decode, narrow: Any = narrow) -> None:
+                    with narrow:
+                        translate_subwords(
+                            translator.searched, sources, decode, device, translator.workers, scored=False
+                        )
+
+                seconds = timed(search, device, 1)
+                yield {
+                    "system": system, "batch": batch, "graphs": graphed, "sentences_per_second": count / seconds,
+                    "notes": translator.notes,
+                }  # fmt: skip
+
+
+def attention(work: Path, tiny: bool) -> Iterator[Line]:
+    """The table of benchmarks/gpu_attention.py, row by row."""
+    chosen = ["--smoke"] if tiny else ["--lengths", "64", "512", "2048", "--repeats", "3"]
+    words = [sys.executable, str(ROOT / "benchmarks" / "gpu_attention.py"), *chosen]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.strip():
+                yield {"row": line.rstrip()}
+    if process.returncode:
+        sys.exit(process.returncode)
+
+
+def sanitizer(work: Path, tiny: bool) -> Iterator[Line]:
+    """One test of the kernel under compute-sanitizer, where there is one."""
+    program = shutil.which("compute-sanitizer")
+    if program is None:
+        yield {"sanitizer": "not there"}
+        return
+    test = "tests/model/test_shaw_kernel.py::test_a_query_that_sees_no_key_gets_zeros"
+    words = [program, "--error-exitcode", "9", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test]
+    done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    yield {"sanitizer": program, "status": done.returncode, "output": done.stdout[-1500:]}
+
+
+def device_of(tiny: bool) -> Any:
+    """The GPU; with tiny sizes the CPU, also where there is a GPU."""
+    import torch
+
+    if not tiny and not torch.cuda.is_available():
+        sys.exit("no GPU is here; --tiny shows without one that it runs")
+    return torch.device("cpu" if tiny else "cuda")
+
+
+def model_of(system: str, size: str, vocabulary: int, **model: Any) -> Any:
+    """A new model from one seed."""
+    import torch
+
+    from posnmt.model.registry import build_model
+    from posnmt.resolve import from_tree
+
+    tree = {"data": {"train": {"source": "-", "target": "-"}}, "train": {"steps": 1, "dev_bleu": False}}
+    section = {"system": system, "size": size, "tie_embeddings": "all", **model}
+    torch.manual_seed(1)
+    return build_model(from_tree({**tree, "model": section}).model, vocabulary, vocabulary)
+
+
+def timed(work: Callable[[], object], device: Any, times: int) -> float:
+    """Mean seconds of `work`, after one call to warm up."""
+    import torch
+
+    wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
+    work()
+    wait()
+    began = time.perf_counter()
+    for _ in range(times):
+        work()
+    wait()
+    return (time.perf_counter() - began) / times
+
+
+def waits(work: Callable[[], object]) -> int:
+    """How often the CPU waits for the GPU in `work`."""
+    import warnings
+
+    import torch
+
+    torch.cuda.set_sync_debug_mode("warn")
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            work()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    return sum("synchroniz" in str(each.message) for each in caught)
+
+
+def command(*words: str) -> list[str]:
+    """A command line of posnmt."""
+    return [sys.executable, "-m", "posnmt", *words]
+
+
+def posnmt(*words: str) -> None:
+    """Run a command of posnmt; it must succeed."""
+    subprocess.run(command(*words), cwd=ROOT, check=True)
+
+
+def steps_in(metrics: Path) -> int:
+    """The last update that a training has logged; 0 before the first."""
+    try:
+        lines = metrics.read_text(encoding="utf-8").split("\n")[:-1]
+    except FileNotFoundError:
+        return 0
+    return int(json.loads(lines[-1])["step"]) if lines else 0
+
+
+STAGES: dict[str, Callable[[Path, bool], Iterator[Line]]] = {
+    each.__name__: each for each in (environment, tests, gradients, run, training, graphs, attention, sanitizer)
+}
+
+
+def main() -> None:
+    """Run one stage."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=list(STAGES))
+    parser.add_argument("--lines", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--tiny", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.tiny:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    with arguments.lines.open("w", encoding="utf-8") as lines:
+        for line in STAGES[arguments.name](arguments.work.resolve(), arguments.tiny):
+            lines.write(json.dumps(line) + "\n")
+            lines.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""What a study's report says of the study at a glance: languages, corpora, length caps, updates, versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from posnmt.progress import duration
+from posnmt.study.measured import StudyResults
+from posnmt.study.recipe import Text
+from posnmt.study.trainings import text_config
+from posnmt.study.wording import counted
+
+
+def facts(results: StudyResults, states: str) -> list[tuple[str, str]]:
+    """Terms and what they are in this study.
+
+    Args:
+        results: of the study.
+        states: of its trainings, counted.
+    """
+    recipe, setting = results.recipe, results.recipe.scales[results.scale]
+    pair = recipe.pair_at(results.scale)
+    seeds = [recipe.seeds(variant, results.scale) for variant in recipe.variants(results.scale)]
+    listed = [
+        ("Recipe", recipe.recipe),
+        ("Languages", f"{pair.source} to {pair.target}"),
+        ("Scale", results.scale),
+        ("Seeds", counted(seeds or [setting.seeds], "seed").partition(" seed")[0]),
+        ("Trainings", states or "none"),
+        ("Training time", duration(results.cost)),
+        ("Corpora", _corpora(results)),
+        ("Longest pair in training", _caps(results)),
+        ("Updates", _spread(run["updates"] for run in results.runs)),
+        ("Versions", ", ".join(f"{name} {version}" for name, version in results.versions.items())),
+    ]
+    return [(term, text) for term, text in listed if text]
+
+
+def _corpora(results: StudyResults) -> str:
+    """The corpora with their files, and the pairs of those that are prepared."""
+    setting = results.recipe.scales[results.scale]
+    pairs = {name: f" ({facts['pairs']:,} pairs)" for name, facts in results.corpora.items()}
+    if setting.artificial is not None:
+        return "; ".join(f"{name}{count}" for name, count in pairs.items()) or "the built-in language pair"
+    named = [
+        f"{name}: {', '.join(_named(text) for text in (texts if isinstance(texts, list) else [texts]))}"
+        for name, texts in setting.corpora.items()
+    ]
+    trained = [f"{name}{count}" for name, count in pairs.items()]
+    return "; ".join([*named, *trained])
+
+
+def _named(text: Text) -> str:
+    """A corpus by its file or its public name, and which part of it."""
+    if text.public is not None:
+        return str(text.public.get("name") or text.public.get("sacrebleu") or next(iter(text.public.values())))
+    assert text.source is not None
+    name = text.source.removesuffix(".xz").removesuffix(".gz").removesuffix(".{source}")
+    part = f" lines {text.lines[0]:,} to {text.lines[1]:,}" if text.lines else ""
+    return f"{name}{part}" + (f" ({text.take:,} pairs of it)" if text.take else "")
+
+
+def _caps(results: StudyResults) -> str:
+    """The length cap of each training, in subwords."""
+    recipe, caps = results.recipe, {}
+    for name in dict.fromkeys(training for _, training in recipe.variants(results.scale)):
+        cap: Any = text_config(recipe, results.scale, recipe.trainings[name]).get("data", {}).get("max_length", 100)
+        caps[recipe.trainings[name].label or name] = "no limit" if cap is None else f"{cap} subwords"
+    if len(set(caps.values())) == 1:
+        return next(iter(caps.values()))
+    return "; ".join(f"{name}: {cap}" for name, cap in caps.items())
+
+
+def _spread(counts: Iterable[int | None]) -> str:
+    """Numbers as one, or as the least and the most; empty without any."""
+    known = [count for count in counts if count is not None]
+    if not known:
+        return ""
+    return f"{known[0]:,}" if len(set(known)) == 1 else f"{min(known):,} to {max(known):,}"

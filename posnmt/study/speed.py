@@ -1,0 +1,124 @@
+"""Training and decoding speeds of several trained systems, measured in turn in one process.
+
+Speeds of trainings that ran at different times say little: other work on the machine slows one and not the other. Here
+every system has a turn after every other one, so that a ratio of two systems is taken within a turn.
+
+A turn trains on a few batches with a learning rate of 0 and then translates a few lines. Each turn loads the model
+anew, somewhere else in memory, which alone makes a difference of some per cent.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from posnmt.study.claims import SPEEDS
+
+RESULTS = "speeds.json"
+UPDATES, LINES = 5, 200
+"""Of one turn: updates, and lines that are translated, evenly spread over the test text."""
+
+Variant = tuple[str, str]
+Speeds = dict[str, list[float]]
+"""`training_speed` and `decoding_speed` -> source tokens a second of each turn."""
+
+
+@dataclass(frozen=True)
+class Racer:
+    """One of the systems.
+
+    Attributes:
+        run: its run folder.
+        store: what it was trained on.
+        search: settings of `decode` that override the run's.
+    """
+
+    run: Path
+    store: Path
+    search: Mapping[str, Any]
+
+
+def in_turn(racers: Sequence[Racer], lines: Sequence[str], turns: int, say: Callable[[str], None]) -> list[Speeds]:
+    """Measure all systems in turn; the first turn, which allocates memory and chooses kernels, is not counted.
+
+    Args:
+        racers: the systems.
+        lines: the test text.
+        turns: number of turns that count.
+        say: called before each turn.
+
+    Returns:
+        For each system the speeds of every turn.
+    """
+    count = min(LINES, len(lines))
+    chosen = [lines[place * len(lines) // count] for place in range(count)]
+    speeds: list[Speeds] = [{name: [] for name in SPEEDS} for _ in racers]
+    for turn in range(turns + 1):
+        say(f"turn {turn} of {turns}")
+        for racer, own in zip(racers, speeds, strict=True):
+            training, decoding = _training(racer, turn), _decoding(racer, chosen)
+            if turn:
+                own["training_speed"].append(training)
+                own["decoding_speed"].append(decoding)
+    return speeds
+
+
+def _training(racer: Racer, turn: int) -> float:
+    """Source tokens a second of a few updates, on other batches in each turn but the same for systems of one corpus."""
+    from posnmt.data.batch import Cursor
+    from posnmt.data.store import Store
+    from posnmt.run import Run
+    from posnmt.train.device import make_fabric
+    from posnmt.train.update import Updater
+
+    config = Run.open(racer.run).config
+    fabric = make_fabric(config.train)
+    updater = Updater(config, Store.open(racer.store), fabric)
+    count = updater.batches
+    batches, _ = updater.plan.take(Cursor(0, 0), (turn + 1) * UPDATES * count)
+    batches = batches[turn * UPDATES * count :]
+    _synchronise(fabric.device)
+    began = time.perf_counter()
+    for number in range(UPDATES):
+        mine = batches[number * count : (number + 1) * count]
+        updater.update(number + 1, 0.0, mine, updater.plan.tokens(mine)[1])
+    _synchronise(fabric.device)
+    seconds = time.perf_counter() - began
+    updater.close()
+    return updater.plan.tokens(batches)[0] / seconds
+
+
+def _decoding(racer: Racer, lines: Sequence[str]) -> float:
+    """Source tokens a second of translating some lines."""
+    from posnmt.config.schema import Decode
+    from posnmt.run import Run
+    from posnmt.translate.translator import Translator
+
+    run = Run.open(racer.run)
+    decode = Decode.model_validate({**run.config.decode.model_dump(), **racer.search})
+    translator = Translator.load([run], precision=decode.precision, cuda_graphs=decode.cuda_graphs)
+    _synchronise(translator.device)
+    began = time.perf_counter()
+    translations = translator.translate(lines, decode, scored=False)
+    _synchronise(translator.device)
+    return sum(each.source_length for each in translations) / (time.perf_counter() - began)
+
+
+def _synchronise(device: Any) -> None:
+    """Wait for a GPU's work to end."""
+    if device.type == "cuda":
+        import torch
+
+        torch.cuda.synchronize(device)
+
+
+def load(folder: Path) -> dict[Variant, Speeds]:
+    """Read what a step has measured: system and training -> its speeds."""
+    listed = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
+    return {
+        (each["system"], each["training"]): {name: list(map(float, each[name])) for name in SPEEDS} for each in listed
+    }

@@ -1,0 +1,105 @@
+"""Comparisons and their results in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from posnmt.metrics.scores import TITLES
+from posnmt.study.claims import SPEEDS, Comparison, Figures, Scale
+
+if TYPE_CHECKING:
+    from posnmt.study.contrast import Estimate
+
+UNITS = {**TITLES, "multi-bleu": "BLEU", "length_difference": "subwords", "length_ratio": "of the reference's length"}
+MEASURES = {
+    **UNITS, "length_difference": "length difference", "length_ratio": "length ratio",
+    "training_speed": "training speed", "decoding_speed": "decoding speed",
+}  # fmt: skip
+CHOSEN = {
+    "all": "", "seen": "on sentences of trained lengths", "longer": "on sentences longer than any in its training",
+    "shorter": "on sentences shorter than any in its training",
+}  # fmt: skip
+RELATIONS = {"higher": "is higher than", "lower": "is lower than", "equal": "is equal to"}
+
+Label = Callable[[str], str]
+
+
+def asked(comparison: Comparison, scale: Scale, label: Label) -> str:
+    """A comparison as a statement: "the BLEU of Relative is higher than that of Absolute on sentences of ..."."""
+    of, than = comparison.of, comparison.than
+    relation, what = RELATIONS[comparison.is_], MEASURES[comparison.measure]
+    margin = comparison.within or comparison.by
+    amount = percent(margin) if comparison.relative else f"{margin:g} {unit(comparison.measure)}"
+    by = f" within {amount}" if comparison.within else f" by more than {amount}" if margin else ""
+    of_name, of_where = _name(of, label), _where(of, scale)
+    if than is None:
+        return _joined(f"the {what} of {of_name} {relation} 0{by}", of_where)
+    than_name, than_where = _name(than, label), _where(than, scale)
+    if than_where == of_where:
+        return _joined(f"the {what} of {of_name} {relation} that of {than_name}{by}", of_where)
+    rest = than_where or "overall"
+    if than_name == of_name:
+        return f"the {what} of {_joined(of_name, of_where)} {relation} {rest}{by}"
+    return f"the {what} of {_joined(of_name, of_where)} {relation} that of {_joined(than_name, rest)}{by}"
+
+
+def _name(figures: Figures, label: Label) -> str:
+    """The system of one side, or the two."""
+    return label(figures.system) + (f" minus that of {label(figures.minus)}" if figures.minus else "")
+
+
+def _where(figures: Figures, scale: Scale) -> str:
+    """Which sentences one side is measured on."""
+    lengths = figures.lengths_at(scale)
+    where = CHOSEN[lengths or "all"] if not isinstance(lengths, list) else f"on sentences {span(*lengths)}".rstrip()
+    return _joined(where, f"with {percent(figures.share)} of the words swapped" if figures.share else "")
+
+
+def _joined(*parts: str) -> str:
+    return " ".join(filter(None, parts))
+
+
+def span(first: int | None, last: int | None) -> str:
+    """A range of lengths, as it follows "sentences"; empty for all lengths."""
+    if last is None:
+        return "" if first is None else f"longer than {first - 1} subwords"
+    return f"of {first or 1} to {last} subwords"
+
+
+def amount(comparison: Comparison, value: float) -> str:
+    """A value with its sign and unit."""
+    return f"{_number(comparison, value)} {'%' if comparison.relative else unit(comparison.measure)}"
+
+
+def with_intervals(comparison: Comparison, estimate: Estimate, levels: Sequence[float]) -> str:
+    """A value with its intervals."""
+    ends = [(level, [_number(comparison, end) for end in estimate.interval(level)]) for level in levels]
+    phrases = [f"{level * 100:.3g} % interval {low} to {high}" for level, (low, high) in ends]
+    return f"{amount(comparison, estimate.value)}, {', '.join(phrases)}"
+
+
+def counted(numbers: Sequence[int], what: str) -> str:
+    """Numbers of something of each system: "5 seeds", "3 to 5 seeds"."""
+    least, most = min(numbers), max(numbers)
+    return f"{least} to {most} {what}s" if least < most else f"{most} {what}{'' if most == 1 else 's'}"
+
+
+def unit(measure: str) -> str:
+    """What a measure counts."""
+    return "source tokens a second" if measure in SPEEDS else UNITS[measure]
+
+
+def _number(comparison: Comparison, value: float) -> str:
+    """A value with its sign; a relative one in per cent."""
+    return signed(100 * value if comparison.relative else value)
+
+
+def percent(share: float) -> str:
+    """A share as text."""
+    return f"{100 * share:g} %"
+
+
+def signed(value: float) -> str:
+    """A number with its sign; from 1,000 on without decimals."""
+    return f"{value:+,.{0 if abs(value) >= 1000 else 2}f}".replace("-", "\N{MINUS SIGN}")

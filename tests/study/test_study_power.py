@@ -1,0 +1,89 @@
+"""The power of claims: against studies that are simulated whole, and what a recipe states of them."""
+
+import numpy as np
+import pytest
+from verdict_case import bleu_evidence, compare, drawn, one
+
+from posnmt.study.claims import Comparison, Expected
+from posnmt.study.load import load
+from posnmt.study.power import of_recipe, power
+
+FOUR = ("rosendahl2019", "neishi2019", "chen2019a", "chen2019b")
+
+
+def comparison(is_="higher", **more):
+    return Comparison.model_validate({"analysis": "test", "measure": "bleu", **compare(is_, "b", "a", **more)})
+
+
+def three(name):
+    return 3
+
+
+def test_power_is_the_share_of_whole_studies_that_are_supported():
+    """Studies of sentences with lengths, from the counts to the verdict, as often supported as the power says."""
+    spread, deviation, effect, sentences, studies = 8.0, 1.0, 3.0, 150, 120
+    lengths = np.full(sentences, 20)
+    generator = np.random.default_rng(5)
+    supported = sum(
+        one(
+            drawn(
+                generator, {"a": 0.0, "b": effect}, lengths, over_seeds=deviation, over_sentences=spread / 2**0.5
+            ),
+            compare("higher", "b", "a"),
+        ).word
+        == "supported"
+        for _ in range(studies)
+    )  # fmt: skip
+    expected = Expected(effect=effect, sentences=[sentences], spread=spread, deviation=deviation)
+    predicted = power(comparison(), expected, three)
+    assert 0.5 < predicted < 0.9
+    assert supported / studies == pytest.approx(predicted, abs=0.13)  # three standard deviations of 120 studies
+
+
+def test_the_spread_is_that_of_a_difference_over_sentences():
+    """For BLEU: the interval of one study without seeds that differ is as wide as the spread says."""
+    generator = np.random.default_rng(1)
+    evidence = bleu_evidence({"a": (0.5, 0.5), "b": (0.5, 0.5)}, (400, 400), seeds=2, generator=generator)
+    decision = one(evidence, compare("higher", "b", "a", measure="bleu"))
+    half = (decision.high - decision.low) / 2
+    spread = half / 1.96 * 800**0.5
+    assert 5 < spread < 40
+
+
+def test_power_grows_with_the_effect_the_seeds_and_the_sentences():
+    def of(effect, seeds, sentences, is_="higher", **more):
+        expected = Expected(effect=effect, sentences=[sentences], spread=18)
+        return power(comparison(is_, **more), expected, lambda name: seeds)
+
+    assert of(0.5, 3, 3000) < of(1, 3, 3000) < of(1, 5, 3000) < of(1, 5, 30_000)
+    assert of(0, 5, 3000) < 0.05  # false verdicts
+    assert of(1, 1, 3000) == 0  # one seed decides nothing
+    assert of(0, 5, 3000, "equal", relative=True, within=0.05) > 0.9
+    assert of(0, 5, 300, "equal", relative=True, within=0.05) < 0.5
+    assert of(1, 5, 3000, "higher", by=1) < 0.05
+
+
+def test_two_sides_on_other_sentences_vary_more():
+    apart = {
+        "of": {"system": "b", "minus": "a", "lengths": "longer"},
+        "than": {"system": "b", "minus": "a", "lengths": "seen"},
+    }
+    both = Comparison.model_validate({"analysis": "test", "is": "higher", **apart})
+    near = power(comparison(), Expected(effect=1, sentences=[2000]), three)
+    far = power(both, Expected(effect=1, sentences=[2000, 2000]), three)
+    assert far < near - 0.1
+    assert power(both, Expected(effect=1, sentences=[2000, 100]), three) < far
+
+
+@pytest.mark.parametrize("name", FOUR)
+def test_every_claim_of_the_four_papers_has_a_primary_comparison_at_scale_small(name):
+    recipe = load(name, check_configs=False)
+    powers = of_recipe(recipe, "small")
+    assert [each.claim for each in powers] == recipe.claims
+    for each in powers:
+        if each.primary.measure in ("training_speed", "decoding_speed"):
+            assert each.power is None
+        else:
+            assert each.power is not None
+            assert each.power > 0.6, each.claim.says  # a recipe that would not answer is a waste of its hours
+            assert each.seeds[1] in (3, 5)
