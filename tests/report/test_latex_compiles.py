@@ -53,3 +53,18 @@ def test_any_text_compiles(tmp_path):
     path = tmp_path / "any.tex"
     path.write_text(table([block, block], escape(" ".join(texts)), "any"), encoding="ascii")
     compiled(tmp_path, [path])
+
+
+@pytest.mark.parametrize(
+    ("cell", "columns", "environment"),
+    [
+        ("0.932 $\\pm$ 0.008", 5, "table*"),
+        (r"$\sim$", 12, "table"),
+        (r"\textit{ab}", 10, "table"),
+        (r"{\scriptsize $-$0.83 to $-$0.70}", 5, "table*"),
+    ],
+)
+def test_a_table_spans_both_columns_where_it_is_wider_than_one(cell, columns, environment):
+    heading = [[Cell("x")] * columns]
+    text = table([Block(heading, [["name", *[cell] * (columns - 1)]])], "Caption", "label")
+    assert rf"\begin{{{environment}}}" in text
