@@ -3,7 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo docs test test-slow test-peers test-browser test-slurm mutants bench bench-peers gpu lint audit format clean
+.PHONY: setup demo docs test test-slow test-peers test-browser test-slurm test-install mutants bench bench-peers gpu lint audit \
+	format clean
 
 setup: $(READY)
 
@@ -52,6 +53,11 @@ test-browser: $(READY)
 test-slurm: $(READY)
 	$(BIN)/python tests/slurm/cluster.py install
 	$(BIN)/python tests/slurm/cluster.py --nodes 2 run $(BIN)/python -m pytest tests/slurm -rs
+
+# The sdist and the wheel in dist/: built, checked, and the wheel installed and used from another folder. ALSO names other
+# Pythons to do the same with, but for PyTorch: make test-install ALSO="python3.12 python3.13"
+test-install: $(READY)
+	$(BIN)/python tests/install/install.py --also $(ALSO)
 
 # Small faults put into a copy of the package one at a time: some test must notice each. About an hour.
 mutants: $(READY)

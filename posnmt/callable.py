@@ -10,12 +10,14 @@ import inspect
 from types import ModuleType
 from typing import Any
 
+from posnmt.extras import requires
+
 
 class CallablePackage(ModuleType):
     """A package `posnmt.NAME` whose call is that of the function NAME in `posnmt.api.NAME`."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """Call the function."""
+        """Call the function; a UserError says what to install where packages are missing."""
         return self._function()(*arguments, **options)
 
     @property
@@ -25,4 +27,5 @@ class CallablePackage(ModuleType):
 
     def _function(self) -> Any:
         name = self.__name__.rpartition(".")[2]
+        requires(name)
         return getattr(importlib.import_module(f"posnmt.api.{name}"), name)

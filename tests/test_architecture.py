@@ -13,9 +13,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 FLOORS = (
-    {"posnmt", "callable", "errors", "processor", "runtime"},
-    {"files", "interrupt", "parallel", "progress", "randomness"},
-    {"config", "dropout", "workflow"},
+    {"posnmt", "errors", "processor", "runtime"},
+    {"extras", "files", "interrupt", "parallel", "progress", "randomness"},
+    {"callable", "config", "dropout", "workflow"},
     {"data", "metrics", "position"},
     {"conditions", "model"},
     {"corpora", "defaults", "resolve"},

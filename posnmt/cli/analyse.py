@@ -9,6 +9,7 @@ import click
 
 from posnmt.cli.group import COMMAND
 from posnmt.errors import UserError, raise_all
+from posnmt.extras import requires
 from posnmt.parallel.cores import cores
 
 
@@ -152,6 +153,7 @@ def analyse(
     \b
     Example: posnmt analyse --source test.en --reference test.de --output mine=out.de --output other=other.de
     """
+    requires("analyse")
     from posnmt.analyse.analyse import Settings
     from posnmt.analyse.analyse import analyse as measure
     from posnmt.analyse.inputs import parse_outputs

@@ -21,6 +21,7 @@ from posnmt.cli.data import data
 from posnmt.cli.group import COMMAND, Group, loading
 from posnmt.cli.serve import serve
 from posnmt.cli.study import study
+from posnmt.extras import requires
 from posnmt.runtime import ENVIRONMENT
 
 
@@ -50,6 +51,7 @@ def demo(out: Path, updates: int, seed: int) -> None:
     \b
     Example: posnmt demo --out demo
     """
+    requires("train", "analyse")
     with loading():
         from posnmt.demo import demo as run_demo
         from posnmt.progress import Display
@@ -129,6 +131,7 @@ def prepare(config: Path, out: Path | None, settings: tuple[str, ...], check: bo
     \b
     Example: posnmt prepare configs/multi30k-en-de.yaml --set data.root=/corpora/multi30k
     """
+    requires("train")
     from rich.console import Console
 
     from posnmt.data.prepare import prepare as make
@@ -185,6 +188,7 @@ def train(
 
         click.echo(json.dumps(json_schema(), indent=2))
         return
+    requires("train")
     with loading():
         from posnmt.interrupt import Interrupted
         from posnmt.progress import Display

@@ -11,6 +11,7 @@ import click
 
 from posnmt.cli.group import COMMAND
 from posnmt.errors import UserError
+from posnmt.extras import requires
 
 if TYPE_CHECKING:
     from posnmt.study.plan import Plan
@@ -79,6 +80,7 @@ def plan(
     \b
     Example: posnmt study plan neishi2019 --scale smoke --out study
     """
+    requires("train", "analyse")
     from posnmt.progress import Display
     from posnmt.study.load import load
     from posnmt.study.plan import plan as make_plan
@@ -120,6 +122,7 @@ def run(
     \b
     Example: posnmt study run neishi2019 --scale smoke --out study
     """
+    requires("train", "analyse")
     from posnmt.progress import Display
     from posnmt.study.load import load
     from posnmt.study.study import run as run_study
@@ -173,6 +176,7 @@ def report(recipe: str | None, scale: str | None, out: Path) -> None:
     \b
     Example: posnmt study report --out study
     """
+    requires("analyse")
     from posnmt.progress import Display
     from posnmt.study import study
     from posnmt.workflow import status

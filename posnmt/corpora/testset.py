@@ -11,6 +11,7 @@ from typing import Any
 from posnmt.corpora.archive import extract, is_archive
 from posnmt.corpora.download import Checksum, Downloads, Say
 from posnmt.errors import UserError, raise_all, refuse_unknown
+from posnmt.extras import requires
 
 
 def choose_pair(name: str, wanted: str | None, languages: tuple[str, str]) -> str:
@@ -22,8 +23,9 @@ def choose_pair(name: str, wanted: str | None, languages: tuple[str, str]) -> st
         languages: source and target.
 
     Raises:
-        UserError: no such test set, or it does not have the pair.
+        UserError: no such test set, it does not have the pair, or sacreBLEU is not installed.
     """
+    requires("train")
     from sacrebleu.dataset import DATASETS
 
     refuse_unknown(name, DATASETS, "test set of sacreBLEU")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,8 +26,10 @@ _ACCENTS = {
 _OTHER = r"\posnmtletter"
 # XeLaTeX and LuaLaTeX print other letters in the current font; pdfLaTeX lacks a font, and prints their code points.
 _DEFINE_OTHER = rf"\providecommand{{{_OTHER}}}[2]{{\ifdefined\Umathcode\char#2\relax\else U+#1\fi\allowbreak}}"
-# Tables with more columns span both columns of a page.
-WIDE = 5
+# Letters of small type that fit in a column of a page; wider tables span both columns.
+COLUMN = 46
+# In letters: the space between two columns of a table, and a letter of the type of intervals.
+GAP, SCRIPT = 1.7, 0.8
 # Names with more characters of LaTeX may be broken into lines.
 LONGEST = 45
 NEEDS = r"% needs \usepackage{booktabs}"
@@ -73,9 +76,22 @@ class Block:
         """The number of columns."""
         return sum(cell.span for cell in self.heading[0])
 
+    @property
+    def wrapped(self) -> bool:
+        """Whether the texts of the first column are broken into lines."""
+        return max(len(row[0]) for row in self.rows) > LONGEST
+
+    def width(self) -> float:
+        """An estimate of the width, in letters; spanning cells have the width of what they span."""
+        heading = [[cell.text for cell in row] for row in self.heading if all(cell.span == 1 for cell in row)]
+        widths = [max(map(_width, column)) for column in zip(*heading, *self.rows, strict=True)]
+        if self.wrapped:
+            widths[0] = 0.4 * COLUMN
+        return sum(widths) + GAP * (self.columns - 1)
+
     def lines(self) -> list[str]:
         """The lines of the tabular."""
-        first = "l" if max(len(row[0]) for row in self.rows) <= LONGEST else r"p{0.4\linewidth}"
+        first = r"p{0.4\linewidth}" if self.wrapped else "l"
         return [
             rf"\begin{{tabular}}{{@{{}}{first}{self.align * (self.columns - 1)}@{{}}}}",
             r"\toprule",
@@ -100,20 +116,26 @@ class Block:
         return rows
 
 
+def _width(text: str) -> float:
+    """An estimate of the width of a cell, in letters."""
+    printed = re.sub(r"\\(?:scriptsize|textit|textsuperscript|rlap)\b|[{}$]", "", text)
+    return len(re.sub(r"\\[a-zA-Z]+|\\.", "x", printed)) * (SCRIPT if text.startswith(r"{\scriptsize") else 1)
+
+
 def _spanning(cell: Cell) -> str:
     """A cell of the heading."""
     return cell.text if cell.span == 1 else rf"\multicolumn{{{cell.span}}}{{c}}{{{cell.text}}}"
 
 
 def table(blocks: Sequence[Block], caption: str, label: str) -> str:
-    """The text of a file with a `table` environment, or `table*` if its tabulars are wide.
+    """The text of a file with a `table` environment, or `table*` if a tabular is wider than a column.
 
     Args:
         blocks: tabulars, from top to bottom.
         caption: in LaTeX.
         label: without the prefix `tab:`.
     """
-    environment = "table*" if max(block.columns for block in blocks) > WIDE else "table"
+    environment = "table*" if max(block.width() for block in blocks) > COLUMN else "table"
     inner = r"\\[\medskipamount]".join("\n".join(block.lines()) + "\n" for block in blocks).splitlines()
     body = [
         rf"\begin{{{environment}}}[t]",

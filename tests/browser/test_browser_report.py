@@ -106,6 +106,37 @@ def test_a_point_says_what_it_is(open_page, report):
     expect(tip).to_contain_text("seeds, all: BLEU")
 
 
+def test_the_keyboard_reaches_every_point(open_page, report):
+    page = open_page(report)
+    figure, tip = page.locator('figure[data-name="bleu-by-length"]'), page.locator(".tip")
+    points = figure.locator(".point")
+    texts = points.evaluate_all("all => all.map((point) => point.ariaLabel)")
+    assert len(set(texts)) == len(texts) > 4
+    figure.get_by_role("button").focus()
+    page.keyboard.press("Shift+Tab")
+    seen = []
+    for _ in texts:
+        expect(tip).to_be_visible()
+        seen.append(tip.inner_text())
+        page.keyboard.press("ArrowRight")
+    assert seen == texts
+    page.keyboard.press("ArrowLeft")
+    expect(tip).to_have_text(texts[-2])
+    page.keyboard.press("Home")
+    expect(tip).to_have_text(texts[0])
+    assert page.evaluate("getComputedStyle(document.activeElement).strokeWidth") == "2px"
+    page.keyboard.press("Tab")
+    expect(tip).to_be_hidden()
+    assert page.evaluate("document.activeElement.tagName") == "BUTTON", "a figure is one stop"
+    page.keyboard.press("Shift+Tab")
+    expect(tip).to_have_text(texts[0])
+    page.keyboard.press("Escape")
+    expect(tip).to_be_hidden()
+    page.locator(".panel .point").first.focus()
+    expect(tip).to_contain_text("seeds, all: BLEU")
+    assert page.locator('.panel .point[tabindex="0"]').count() == page.locator(".panel svg").count()
+
+
 def test_the_contents_lead_there(open_page, report):
     page = open_page(report)
     for link in page.locator(".contents a").all():

@@ -120,6 +120,7 @@ class Differences {
       tell(point, `${isolated(name)}, ${label}: ${title} ${this.words(figure)}, n = ${n.toLocaleString("en")}`);
       picture.append(point);
     });
+    reachable(picture);
     return picture;
   }
 

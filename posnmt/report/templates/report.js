@@ -72,13 +72,23 @@ everything?.append(
 const tip = element("div", { className: "tip", role: "tooltip", hidden: true });
 document.body.append(tip);
 
-/** Let a point say its text beside the pointer; the tables have the same for those who have none. */
+/** Let a point say its text, beside it where the pointer or the keyboard is on it. */
 function tell(point, text) {
   point.replaceChildren();
   point.dataset.tip = text;
+  for (const [name, value] of [["role", "img"], ["aria-label", text], ["tabindex", -1]]) point.setAttribute(name, value);
+}
+
+/** Let the keyboard reach the points of a figure: they are one stop of the Tab key, and arrows go from point to point. */
+function reachable(svg) {
+  const first = svg.querySelector(".point");
+  if (!first) return;
+  svg.setAttribute("role", "group");
+  first.setAttribute("tabindex", 0);
 }
 
 for (const point of document.querySelectorAll(".point")) tell(point, point.textContent);
+for (const svg of document.querySelectorAll("figure svg")) reachable(svg);
 
 function showTip(point) {
   tip.textContent = point.dataset.tip;
@@ -94,7 +104,32 @@ document.addEventListener("pointerover", ({ target }) => {
   if (point) showTip(point);
   else if (target !== tip) tip.hidden = true;
 });
-document.addEventListener("keydown", ({ key }) => {
-  if (key === "Escape") tip.hidden = true;
+document.addEventListener("focusin", ({ target }) => {
+  if (target.matches(".point")) showTip(target);
+  else tip.hidden = true;
 });
-addEventListener("scroll", () => (tip.hidden = true), { passive: true });
+document.addEventListener("focusout", () => (tip.hidden = true));
+document.addEventListener("keydown", (event) => {
+  const { key, target } = event;
+  if (key === "Escape") tip.hidden = true;
+  if (!target.matches?.(".point") || event.ctrlKey || event.altKey || event.metaKey) return;
+  const points = [...target.closest("svg").querySelectorAll(".point")];
+  const at = points.indexOf(target);
+  const next = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: points.length - 1 }[key];
+  if (next === undefined) return;
+  event.preventDefault();
+  if (!points[next]) return;
+  target.setAttribute("tabindex", -1);
+  points[next].setAttribute("tabindex", 0);
+  points[next].focus();
+});
+addEventListener(
+  "scroll",
+  () => {
+    // A point that gets the focus may have scrolled the page.
+    const focused = document.activeElement;
+    if (!tip.hidden && focused.matches(".point") && focused.dataset.tip === tip.textContent) showTip(focused);
+    else tip.hidden = true;
+  },
+  { passive: true },
+);

@@ -1,0 +1,94 @@
+"""The sdist and the wheel: built from a clean copy of the tree, and what they must and must not have."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tarfile
+import zipfile
+from fnmatch import fnmatch
+from pathlib import Path
+
+PACKAGED = [
+    "posnmt/py.typed",
+    "posnmt/corpora/catalogue.yaml",
+    "posnmt/corpora/artificial/*.py",
+    "posnmt/report/templates/report.html",
+    "posnmt/report/templates/style.css",
+    "posnmt/report/templates/report.js",
+    "posnmt/study/recipes/neishi2019.yaml",
+]
+"""Patterns that some file of both must match, besides every file of the package in the tree."""
+
+OUTSIDE = [
+    "tests/*",
+    "benchmarks/*",
+    "docs/*",
+    "notebooks/*",
+    "configs/*",
+    ".*",
+    "build/*",
+    "runs/*",
+    "demo/*",
+    "*.pyc",
+]
+"""Patterns that no file of either may match."""
+
+
+def clean_copy(root: Path, out: Path) -> Path:
+    """A copy of what git has or would add, so that nothing ignored gets into a distribution."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=root,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    for name in listed.stdout.decode().split("\0"):
+        if name and (root / name).is_file() and not (root / name).is_symlink():
+            (out / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(root / name, out / name)
+    return out
+
+
+def built(python: Path, tree: Path, out: Path, *options: str) -> list[Path]:
+    """The distributions that `python -m build` makes of a tree: an sdist, and a wheel of the sdist."""
+    command = [str(python), "-m", "build", "--outdir", str(out), *options, str(tree)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}\n{done.stdout}")
+    return sorted(out.iterdir())
+
+
+def faults(tree: Path, sdist: Path, wheel: Path) -> list[str]:
+    """What is wrong with the content of an sdist and a wheel that are built from a tree."""
+    package = [str(path.relative_to(tree)) for path in (tree / "posnmt").rglob("*") if path.is_file()]
+    return [
+        *_faults(f"{sdist.name}: ", package, _sdist(sdist), ["LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml"]),
+        *_faults(f"{wheel.name}: ", package, _wheel(wheel), ["*.dist-info/licenses/LICENSE", "*.dist-info/METADATA"]),
+    ]
+
+
+def _faults(where: str, package: list[str], content: dict[str, bytes], others: list[str]) -> list[str]:
+    names = list(content)
+    missing = [name for name in package if name not in content]
+    missing += [pattern for pattern in [*PACKAGED, *others] if not any(fnmatch(name, pattern) for name in names)]
+    outside = [name for name in names if any(fnmatch(name, pattern) for pattern in OUTSIDE)]
+    return [f"{where}lacks {name}" for name in missing] + [f"{where}has {name}" for name in outside]
+
+
+def differences(one: Path, other: Path) -> list[str]:
+    """The files that differ between two wheels."""
+    first, second = _wheel(one), _wheel(other)
+    return sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
+
+
+def _sdist(path: Path) -> dict[str, bytes]:
+    """Name below the top folder -> content."""
+    with tarfile.open(path) as archive:
+        files = [member for member in archive.getmembers() if member.isfile()]
+        return {member.name.partition("/")[2]: archive.extractfile(member).read() for member in files}
+
+
+def _wheel(path: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
