@@ -100,7 +100,7 @@ def _units(stream: BinaryIO, file: Path) -> Iterator[ElementTree.Element]:
             if event == "end" and element.tag == "tu":
                 yield element
                 root.clear()
-    except ElementTree.ParseError as error:
+    except (ElementTree.ParseError, LookupError, ValueError) as error:  # the latter two: of encodings
         raise UserError(f"not well-formed XML: {error}", file, "remove it, and fetch it again") from None
 
 
