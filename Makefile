@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo docs test test-slow test-peers test-browser test-slurm test-install mutants bench bench-peers gpu lint audit \
+.PHONY: setup demo docs test test-slow test-peers test-browser test-slurm test-install mutants fuzz bench bench-peers gpu lint audit \
 	format clean
 
 setup: $(READY)
@@ -62,6 +62,15 @@ test-install: $(READY)
 # Small faults put into a copy of the package one at a time: some test must notice each. About an hour.
 mutants: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants/mutants.py
+
+# Damaged files for every parser, and odd commands: each succeeds or gives one clear line. Hours: FUZZ_INPUTS and
+# FUZZ_COMMANDS take fewer, FUZZ_SEED other ones; tests/fuzz/fuzz.py says how to split and continue a search.
+FUZZ_INPUTS ?= 1000000
+FUZZ_COMMANDS ?= 20000
+FUZZ_SEED ?= 1
+fuzz: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/fuzz.py parsers --count $(FUZZ_INPUTS) --seed $(FUZZ_SEED)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/fuzz.py commands --count $(FUZZ_COMMANDS) --seed $(FUZZ_SEED)
 
 # Speed of every system against the sinusoidal one, as ratios in one run; on an idle machine.
 bench: $(READY)

@@ -7,8 +7,13 @@ traceback, and exits with status 2. Any other exception is a bug of posnmt and k
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+LONGEST_SHOWN = 200
+"""Characters of a value that a message shows."""
 
 
 class UserError(Exception):
@@ -28,7 +33,7 @@ class UserError(Exception):
         """The fault as one line: `what (where); what to do`."""
         place = f" ({self.where})" if self.where else ""
         advice = f"; {self.todo}" if self.todo else ""
-        return f"{self.what}{place}{advice}".replace("\n", " ")
+        return _printable(f"{self.what}{place}{advice}".replace("\n", " "))
 
     @property
     def lines(self) -> list[str]:
@@ -42,12 +47,32 @@ class UserErrors(UserError):
     def __init__(self, faults: Iterable[UserError]) -> None:
         single = [each for fault in faults for each in (fault.faults if isinstance(fault, UserErrors) else [fault])]
         self.faults: list[UserError] = list({fault.line(): fault for fault in single}.values())
-        Exception.__init__(self, "\n".join(fault.line() for fault in self.faults))
+        super().__init__("; ".join(self.lines))
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
 
     @property
     def lines(self) -> list[str]:
         """Every fault, one line each."""
         return [fault.line() for fault in self.faults]
+
+
+def _printable(text: str) -> str:
+    """Text that stays on one line and cannot command a terminal: control characters and the like are escaped."""
+    if text.isprintable():
+        return text
+    hidden = {"Cc", "Cs", "Zl", "Zp"}
+    return "".join(ascii(each)[1:-1] if unicodedata.category(each) in hidden else each for each in text)
+
+
+def quoted(value: Any) -> str:
+    """A value as messages show it: as Python writes it, and not longer than a line or two."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no number of so many digits
+        return "a number of thousands of digits"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 
 
 def raise_all(faults: list[UserError]) -> None:

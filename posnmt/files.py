@@ -17,6 +17,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from posnmt.errors import UserError, existing_file
+
 PARTIAL = ".partial"
 """Suffix of a file or folder that is being written."""
 
@@ -59,9 +61,31 @@ def read_json(path: Path) -> dict[str, Any] | None:
     """The object in a JSON file; None if the file is missing or has other content."""
     try:
         tree = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return tree if isinstance(tree, dict) else None
+
+
+def load_json(path: Path, kind: Any, role: str, todo: str) -> Any:
+    """The content of a JSON file that posnmt wrote, checked to be of a type.
+
+    Args:
+        kind: any type that pydantic knows, such as a TypedDict.
+        role: name of the file in messages.
+        todo: what to do where it is damaged.
+
+    Raises:
+        UserError: it does not exist, is not JSON, or has other content.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    content = existing_file(path, role).read_bytes()
+    try:
+        return TypeAdapter(kind).validate_json(content)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = ".".join(str(key)[:40] for key in problem["loc"])
+        raise UserError(f"{role} is damaged: {place}{': ' * bool(place)}{problem['msg']}", path, todo) from None
 
 
 def commit_folder(building: Path, place: Path) -> None:

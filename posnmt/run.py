@@ -11,7 +11,6 @@ best.safetensors, average.safetensors
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -20,10 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
 from posnmt.config.formats import OLDEST
 from posnmt.config.schema import Config
-from posnmt.errors import UserError, existing_file
-from posnmt.files import PARTIAL, locked, write_json, write_text
+from posnmt.errors import UserError
+from posnmt.files import PARTIAL, load_json, locked, write_json, write_text
 from posnmt.resolve import dump, load
 
 if TYPE_CHECKING:
@@ -38,6 +40,17 @@ MAY_CHANGE = {"steps", "epochs", "minutes", "patience", "log_every", "shard", "n
 
 LOCATIONS = ("data.root", "data.store", "data.train", "data.dev", "subword.text")
 """Prefixes of settings that locate text, whose content is compared by the key of its store."""
+
+
+RESTORE = "copy it again from its origin"
+"""What to do about a damaged file of a run folder."""
+
+
+class Spread(TypedDict):
+    """The shortest and the longest sentence, in subwords."""
+
+    shortest: int
+    longest: int
 
 
 @dataclass(frozen=True)
@@ -75,6 +88,21 @@ class Run:
     def record(self) -> dict[str, Any]:
         """The record of the run."""
         return read_record(self.folder)
+
+    @property
+    def training_lengths(self) -> dict[str, Spread]:
+        """The lengths of the training sentences by side, source and target; nothing if the record has none.
+
+        Raises:
+            UserError: the record is damaged.
+        """
+        lengths = self.record.get("training_lengths", {})
+        try:
+            return TypeAdapter(dict[str, Spread]).validate_python(lengths)
+        except ValidationError:
+            raise UserError(
+                "the run's record is damaged: training_lengths", self.folder / "record.json", RESTORE
+            ) from None
 
     def write_record(self, record: dict[str, Any]) -> None:
         """Replace the record."""
@@ -118,10 +146,9 @@ def read_record(folder: Path) -> dict[str, Any]:
     """The record of the run in a folder.
 
     Raises:
-        UserError: it has no record.
+        UserError: it has no record, or a damaged one.
     """
-    path = existing_file(folder / "record.json", "the run's record")
-    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    record: dict[str, Any] = load_json(folder / "record.json", dict[str, Any], "the run's record", RESTORE)
     return record
 
 

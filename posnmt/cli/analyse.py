@@ -173,7 +173,8 @@ def analyse(
         subword_model = subword_model or opened.folder / "text" / "source.model"
         target_subword_model = target_subword_model or opened.folder / "text" / "target.model"
         if max_trained_length is None and options["trained_on"] is None and unit in (None, "subwords"):
-            max_trained_length = opened.record["training_lengths"]["source"]["longest"]
+            lengths = opened.training_lengths.get("source")
+            max_trained_length = None if lengths is None else lengths["longest"]
     try:
         edges = [int(edge) for edge in bin_edges.split(",")] if bin_edges else None
     except ValueError:

@@ -61,6 +61,17 @@ class Group(click.Group):
             sys.exit(130)
         sys.exit(0)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The arguments, which are UTF-8 like everything that posnmt reads.
+
+        Raises:
+            UserError: one is not; names of files of such systems cannot be written into our files.
+        """
+        for argument in args:
+            if not argument.isascii() and any("\ud800" <= each <= "\udfff" for each in argument):
+                raise UserError("an argument is not UTF-8", ascii(argument)[1:-1], "rename the file")
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; if the reader of its output exits, as `head` does, end quietly."""
         try:

@@ -287,7 +287,7 @@ class Schedule(Section):
 class Train(Section):
     """The training run."""
 
-    seed: int = Field(1, description="of weights, batches and dropout")
+    seed: int = Field(1, ge=0, lt=2**63, description="of weights, batches and dropout")
     steps: Positive | None = Field(None, description="stop after this many updates")
     epochs: Positive | None = Field(None, description="stop after this many passes over the corpus")
     minutes: float | None = Field(None, gt=0, description="stop after this many minutes of training, resumes included")
@@ -316,7 +316,7 @@ class Train(Section):
         "Adam for everything else",
     )
     muon_factor: float = Field(1.5, gt=0, description="muon: the rate of the matrices, as a multiple of learning_rate")
-    adam_betas: tuple[float, float] = Field((0.9, 0.98), description="Adam's decay rates of its two moments")
+    adam_betas: tuple[Share, Share] = Field((0.9, 0.98), description="Adam's decay rates of its two moments")
     adam_epsilon: float = Field(1e-9, gt=0, description="Adam's epsilon")
     weight_decay: float = Field(0.0, ge=0, description="AdamW's decoupled decay; 0 is Adam")
     label_smoothing: Share = Field(0.1, description="share of the probability that is spread over all entries")

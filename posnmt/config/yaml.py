@@ -10,8 +10,15 @@ from typing import Any, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
+from yaml.constructor import ConstructorError
 
-from posnmt.errors import UserError, existing_file, nearest, raise_all
+from posnmt.errors import UserError, existing_file, nearest, quoted, raise_all
+
+MOST_BYTES = 2**22
+"""The largest file that is read: reading YAML takes a second for 100 kB."""
+
+MOST_VALUES = 100_000
+"""The most values of a file, each alias counted as what it stands for: ten lines of aliases can stand for billions."""
 
 Lines = dict[tuple[str, ...], int]
 """Key path -> 1-based line."""
@@ -31,26 +38,92 @@ def read_yaml(path: str | Path, role: str, form: str) -> tuple[dict[str, Any], L
         form: description of the expected content, for a file without a mapping.
 
     Raises:
-        UserError: no such file, not UTF-8, not YAML, no mapping, or a key that occurs twice.
+        UserError: no such file, too large, not UTF-8, not YAML, no mapping, or a key that occurs twice.
     """
     path = existing_file(path, role)
+    if path.stat().st_size > MOST_BYTES:
+        raise UserError(f"{role} has more than {MOST_BYTES:,} bytes", path, "name a file that a person wrote")
     try:
         text = path.read_text(encoding="utf-8")
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        lines, twice = _key_lines(node), list(_twice(node, path))  # before merge keys (`<<`) are resolved
-        tree = yaml.SafeLoader("").construct_document(node) if node is not None else None
-    except RecursionError:
-        raise UserError("a part of the YAML refers to itself", path, "write it without the alias") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{role} is not UTF-8 at byte {error.start}", path, "save it as UTF-8") from None
+    try:
+        node = _compose(text)
+        lines, twice = _key_lines(node), list(_twice(node, path))  # before merge keys (`<<`) are resolved
+        tree = _construct(node)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
-        raise UserError(f"not valid YAML: {getattr(error, 'problem', error)}", where, "correct the YAML") from None
+        raise UserError(f"not valid YAML: {_problem(error)}", where, "correct the YAML") from None
     if not isinstance(tree, dict):
         raise UserError(form, path)
     raise_all(twice)
     return tree, lines
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's loader, for which every value that it cannot make is a fault of the YAML, with its line."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """The value of a node."""
+        try:
+            return super().construct_object(node, deep)
+        except (yaml.YAMLError, RecursionError):
+            raise
+        except Exception as error:  # impossible dates, numbers of thousands of digits, an empty !!int
+            what = f"{quoted(node.value)} " if isinstance(node, yaml.ScalarNode) else ""
+            kind = str(node.tag).rpartition(":")[2]
+            raise ConstructorError(None, None, f"{what}is no {kind}: {error}", node.start_mark) from None
+
+
+def _compose(text: str) -> yaml.Node | None:
+    """The YAML document in a text, checked to be of a size that can be worked with.
+
+    Raises:
+        YAMLError: it is none, refers to itself, is nested too deeply, or has more than `MOST_VALUES` values.
+    """
+    try:
+        node = yaml.compose(text, Loader=_Loader)
+        if _values(node, {}) > MOST_VALUES:
+            raise yaml.YAMLError(f"it has more than {MOST_VALUES:,} values, each alias counted as what it stands for")
+    except RecursionError:
+        raise yaml.YAMLError("it is nested too deeply, or a part of it refers to itself") from None
+    except (ValueError, OverflowError):  # \U00110000, and version numbers of many digits
+        raise yaml.YAMLError("a character that does not exist, or a number that is too large") from None
+    return node
+
+
+def _construct(node: yaml.Node | None) -> Any:
+    """The value of a document."""
+    return None if node is None else _Loader("").construct_document(node)
+
+
+def _values(node: Any, known: dict[int, int]) -> int:
+    """The number of values in a document, with aliases written out.
+
+    Args:
+        known: the numbers of nodes that were counted; 0: of those that are being counted.
+
+    Raises:
+        RecursionError: a node is a part of itself.
+    """
+    if id(node) in known:
+        if not known[id(node)]:
+            raise RecursionError
+        return known[id(node)]
+    known[id(node)] = 0
+    count = 1
+    if isinstance(node, yaml.MappingNode):
+        count += sum(_values(key, known) + _values(value, known) for key, value in node.value)
+    elif isinstance(node, yaml.SequenceNode):
+        count += sum(_values(value, known) for value in node.value)
+    known[id(node)] = count
+    return count
+
+
+def _problem(error: yaml.YAMLError) -> str:
+    """What a fault of PyYAML's says, without its place."""
+    return str(getattr(error, "problem", None) or getattr(error, "reason", None) or error)
 
 
 def _twice(node: Any, path: Path) -> Iterator[UserError]:
@@ -73,12 +146,16 @@ def override(tree: dict[str, Any], setting: str) -> dict[str, Any]:
     """The tree with one `key.key=value` applied; a section that YAML aliases share is changed in one place only."""
     key, sign, value = setting.partition("=")
     if not sign or not key:
-        raise UserError(f"a setting is written key.key=value; got {setting!r}", "--set", "for example train.steps=1000")
+        raise UserError(
+            f"a setting is written key.key=value; got {quoted(setting)}", "--set", "for example train.steps=1000"
+        )
     names = key.strip().split(".")
     try:
-        change = yaml.safe_load(value)
-    except yaml.YAMLError:
-        raise UserError(f"the value of {key} is not valid YAML: {value!r}", "--set") from None
+        change = _construct(_compose(value))
+    except yaml.YAMLError as error:
+        raise UserError(
+            f"the value of {key} is not valid YAML: {_problem(error)}; got {quoted(value)}", "--set"
+        ) from None
     section: Any = tree
     for name in names[:-1]:
         section = section.get(name, {})
@@ -99,7 +176,11 @@ def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 
 def expand(text: str, where: str) -> str:
-    """`text` with ${NAME} and ${NAME:-default} replaced from the environment; an unset variable is an error."""
+    """`text` with ${NAME} and ${NAME:-default} replaced from the environment, as a path.
+
+    Raises:
+        UserError: a variable is not set, or the path has a character that no path may have.
+    """
 
     def value(match: re.Match[str]) -> str:
         name, default = match["name"], match["default"]
@@ -108,7 +189,13 @@ def expand(text: str, where: str) -> str:
             raise UserError(f"environment variable {name} is not set", where, f"set {name}, or write the path")
         return setting
 
-    return os.path.expanduser(re.sub(r"\$\{(?P<name>\w+)(?::-(?P<default>[^}]*))?\}", value, text))
+    path = os.path.expanduser(re.sub(r"\$\{(?P<name>\w+)(?::-(?P<default>[^}]*))?\}", value, text))
+    try:
+        if b"\0" not in os.fsencode(path):
+            return path
+    except UnicodeEncodeError:
+        pass
+    raise UserError(f"a path has a character that no file name may have: {quoted(path)}", where, "write another path")
 
 
 def faults(error: ValidationError, root: type[BaseModel], path: Path | None, lines: Lines) -> list[UserError]:
@@ -126,7 +213,7 @@ def _fault(problem: Any, root: type[BaseModel], path: Path | None, lines: Lines)
     keys = tuple(str(part) for part in problem["loc"])
     name = ".".join(keys) or "the file"
     value = problem.get("input")
-    shown = "" if isinstance(value, dict) else f", got {value!r}"
+    shown = "" if isinstance(value, dict) else f", got {quoted(value)}"
     todo = None
     if problem["type"] == "extra_forbidden":
         known = _known_keys(root, keys[:-1])

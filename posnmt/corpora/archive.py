@@ -7,9 +7,11 @@ member is written outside its folder.
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import lzma
 import shutil
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -23,14 +25,22 @@ from posnmt.corpora.download import require_space
 from posnmt.data.unpack import refuse_bomb, unpacking
 from posnmt.errors import UserError, nearest
 
-_DAMAGE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, gzip.BadGzipFile)
+_DAMAGE = (zlib.error, lzma.LZMAError, EOFError)
+"""What compressed streams raise where they are damaged, beside an OSError without a number."""
+_DAMAGED_ARCHIVE = (tarfile.TarError, zipfile.BadZipFile, struct.error, ValueError, OverflowError)
+"""What archives raise as well: their tables have impossible numbers and names."""
 _MAGIC: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ": lzma.open, b"BZh": bz2.open}
 _DOUBTFUL = "check that the archive has what the recipe names"
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file is a zip or a tar archive, compressed or not."""
-    return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
+    """Whether a file is a zip or a tar archive, compressed or not.
+
+    Raises:
+        UserError: it is damaged.
+    """
+    with _reported_damage(path):
+        return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
 
 
 def extract(archive: Path, members: Mapping[str, Path], optional: bool = False) -> set[str]:
@@ -51,7 +61,7 @@ def extract(archive: Path, members: Mapping[str, Path], optional: bool = False) 
     extracted: dict[str, str] = {}
     names: list[str] = []
     total = 0
-    with _reported_damage(archive):
+    with _reported_damage(archive, *_DAMAGED_ARCHIVE):
         for name, size, opener in _entries(archive):
             names.append(name)
             total += size
@@ -113,8 +123,16 @@ def unpacked(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _reported_damage(path: Path) -> Iterator[None]:
+def _reported_damage(path: Path, *more: type[Exception]) -> Iterator[None]:
+    """Report what is raised in the block for a damaged file, `more` included, and for one that is locked."""
+    kinds: tuple[type[Exception], ...] = (*_DAMAGE, *more, OSError)
     try:
         yield
-    except _DAMAGE as error:
+    except RuntimeError as error:  # of zipfile: a password, an unknown compression
+        if more:
+            raise UserError(f"the archive cannot be unpacked: {error}", path, "unpack it by hand") from None
+        raise
+    except kinds as error:
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise  # of the disk, not of the file; EINVAL: a place before the beginning of the file
         raise UserError(f"the file is damaged: {error}", path, "remove it, and fetch it again") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import json
 import shutil
 import ssl
 import time
@@ -14,15 +13,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.message import Message
 from pathlib import Path
-from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
+from typing_extensions import TypedDict
+
 from posnmt import __version__, files
 from posnmt.corpora.partial import Partial
 from posnmt.errors import UserError
-from posnmt.files import write_json
+from posnmt.files import load_json, write_json
 
 Say = Callable[[str], None]
 Show = Callable[[str, float, str], None]
@@ -58,6 +58,14 @@ class Checksum:
 
     def __str__(self) -> str:
         return f"{self.algorithm} {self.digest}"
+
+
+class _First(TypedDict):
+    """The first fetch of a URL."""
+
+    sha256: str
+    bytes: int
+    fetched: str
 
 
 class Downloads:
@@ -184,11 +192,11 @@ class Downloads:
         """Record the checksums of files that were fetched for the first time, after they have proved valid."""
         with locked(self.cache / RECORD, self.say):
             entries = {
-                url: {
-                    "sha256": Checksum("sha256", "").of(path).digest,
-                    "bytes": path.stat().st_size,
-                    "fetched": datetime.now(UTC).isoformat(timespec="seconds"),
-                }
+                url: _First(
+                    sha256=Checksum("sha256", "").of(path).digest,
+                    bytes=path.stat().st_size,
+                    fetched=datetime.now(UTC).isoformat(timespec="seconds"),
+                )
                 for url, (path, _) in self._new.items()
             }
             write_json(self.cache / RECORD, entries | self._recorded())
@@ -199,15 +207,10 @@ class Downloads:
                     f" {self.cache / RECORD} has it, and other content will be refused"
                 )
 
-    def _recorded(self) -> dict[str, dict[str, Any]]:
+    def _recorded(self) -> dict[str, _First]:
         path = self.cache / RECORD
-        try:
-            record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        except ValueError:
-            raise UserError(
-                f"{RECORD} is not valid JSON", path, "correct it, or remove it and the files that it lists"
-            ) from None
-        return dict(record)
+        todo = "correct it, or remove it and the files that it lists"
+        return load_json(path, dict[str, _First], RECORD, todo) if path.exists() else {}
 
 
 def locked(path: Path, say: Say) -> AbstractContextManager[None]:

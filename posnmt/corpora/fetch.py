@@ -15,7 +15,9 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
 
 from posnmt import __version__
 from posnmt.corpora.archive import extract
@@ -26,11 +28,33 @@ from posnmt.corpora.spec import Corpus, Indexed, Listed, LocalText, Remote, Test
 from posnmt.corpora.testset import choose_pair, write_test_set
 from posnmt.corpora.text import write_text, write_tmx, write_tsv
 from posnmt.errors import UserError, existing_file, raise_all
+from posnmt.files import load_json
 
 __all__ = ["FetchedCorpus", "default_cache", "fetch", "spec"]
 
 _MANIFEST = "manifest.json"
 _PARTS = ("source", "target", "documents")
+
+
+class _Text(TypedDict):
+    """A text of the cache."""
+
+    sha256: str
+    lines: int
+
+
+class _Texts(TypedDict):
+    """The texts of a corpus in the cache."""
+
+    source: _Text
+    target: _Text
+    documents: NotRequired[_Text]
+
+
+class _Facts(TypedDict):
+    """The manifest of a corpus in the cache."""
+
+    files: _Texts
 
 
 @dataclass(frozen=True)
@@ -180,7 +204,7 @@ def _cached_texts(
                 (ready / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8", newline="\n")
                 ready.replace(folder)
             say(f"{label}: {facts['source']['lines']:,} pairs")
-        facts = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))["files"]
+        facts = load_json(folder / _MANIFEST, _Facts, "its manifest", "remove its folder to create it again")["files"]
     for part, fact in facts.items():
         if _sha256(existing_file(folder / part, part)) != fact["sha256"]:
             raise UserError(

@@ -7,13 +7,12 @@ is fetched from its beginning. Bytes of two versions are never combined.
 
 from __future__ import annotations
 
-import json
 import re
 from email.message import Message
 from pathlib import Path
 from typing import Any
 
-from posnmt.files import write_json
+from posnmt.files import read_json, write_json
 
 
 class Partial:
@@ -23,9 +22,9 @@ class Partial:
         self.name, self.final = path.name, path
         self.path = path.with_name(path.name + ".partial")
         self._state = path.with_name(path.name + ".partial.json")
-        try:
-            self._is: dict[str, Any] = json.loads(self._state.read_text(encoding="utf-8"))
-        except (FileNotFoundError, ValueError):
+        self._is: dict[str, Any] = read_json(self._state) or {}
+        kinds = {"etag": str, "last_modified": str, "length": int}
+        if any(not isinstance(self._is.get(key), kind | None) for key, kind in kinds.items()):
             self._is = {}
         if not self._validator or (self.length is not None and self.size > self.length):
             self.discard()

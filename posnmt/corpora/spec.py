@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from posnmt.config.yaml import Section, faults
-from posnmt.errors import UserError, raise_all
+from posnmt.errors import UserError, quoted, raise_all
 
 Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}$")]
 Languages = tuple[Language, Language]
@@ -86,9 +86,9 @@ class Remote(Section):
     @classmethod
     def _fetchable(cls, url: str | tuple[str, str]) -> str | tuple[str, str]:
         for address in (url,) if isinstance(url, str) else url:
-            parts = urlsplit(address)
-            if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
-                raise ValueError(f"a URL begins with http:// or https:// and holds no user name; got {address!r}")
+            if not _is_fetchable(address):
+                what = "a URL begins with http:// or https://, holds no user name and an existing port, and is ASCII"
+                raise ValueError(f"{what}; got {quoted(address)}")
         return url
 
     @model_validator(mode="after")
@@ -129,6 +129,17 @@ class Remote(Section):
     def label(self) -> str:
         """Its name in messages."""
         return self.urls[0]
+
+
+def _is_fetchable(address: str) -> bool:
+    """Whether a text is a URL that can be requested: without a user name, blanks and other letters than ASCII's."""
+    try:
+        parts = urlsplit(address)
+        port = parts.port  # raises where it is no number that a port can have
+    except ValueError:
+        return False
+    plain = address.isascii() and address.isprintable() and " " not in address
+    return plain and parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None and port != 0
 
 
 Corpus = LocalText | Listed | TestSet | Indexed | Remote

@@ -77,6 +77,8 @@ def write_test_set(name: str, pair: str, downloads: Downloads, folder: Path, say
         raise UserError(
             f"sacreBLEU cannot read {name} {pair}: {error}", None, "is this sacreBLEU up to date?"
         ) from error
+    if not references:
+        raise UserError(f"{name} {pair} has no reference", None, "choose another test set")
     if len(references) > 1:
         say(f"{name} {pair}: the first of {len(references)} references is used, {references[0].name}")
     texts = {"source": files["src"], "target": references[0]}

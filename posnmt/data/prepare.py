@@ -154,7 +154,7 @@ def table(store: Store) -> Table:
 
     splits = list(store.manifest["splits"].values())
     rows = [("read", [split["read"] for split in splits])]
-    rows += [(f"dropped: {reason}", [split["dropped"][reason] for split in splits]) for reason in REASONS]
+    rows += [(f"dropped: {reason}", [split["dropped"].get(reason, 0) for split in splits]) for reason in REASONS]
     rows += [("kept", [split["kept"] for split in splits])]
     rows += [("kept though over data.max_length", [split["kept_too_long"] for split in splits])]
     for side in ("source", "target"):

@@ -7,19 +7,19 @@ except the last, so that row i is located in constant time.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from typing_extensions import TypedDict
 
 from posnmt.data.text import TextPipeline
 from posnmt.errors import UserError
-from posnmt.files import sha256_of
+from posnmt.files import load_json, sha256_of
 
 FORMAT = 1
 ROWS = 8192
@@ -153,6 +153,42 @@ class Split:
         return divmod(index, ROWS)
 
 
+class _Side(TypedDict):
+    """Subwords of a side of a split."""
+
+    subwords: int
+    unknown: int
+    longest: int
+
+
+class _Counts(TypedDict):
+    """Pairs of a split."""
+
+    read: int
+    kept: int
+    dropped: dict[str, int]
+    kept_too_long: int
+    copies: NotRequired[int]
+    source: _Side
+    target: _Side
+
+
+class _Signs(TypedDict):
+    """See `posnmt.data.suspicions`."""
+
+    dev_pairs_in_train: NotRequired[int]
+    exchanged: NotRequired[bool]
+
+
+class _Manifest(TypedDict):
+    """What is read of the manifest."""
+
+    key: str
+    splits: dict[str, _Counts]
+    signs: NotRequired[_Signs]
+    files: NotRequired[dict[str, str]]
+
+
 class Store:
     """A prepared corpus; `Store.open` reads one.
 
@@ -176,13 +212,12 @@ class Store:
         path = folder / "manifest.json"
         if not path.is_file():
             raise UserError("no prepared store here", folder, "make one with `posnmt prepare CONFIG`")
-        try:
-            manifest = json.loads(path.read_text(encoding="utf-8"))
-            version = manifest["format"]
-        except (ValueError, KeyError, TypeError):
-            raise UserError("the store is damaged", path, "delete the store's folder and prepare it again") from None
-        if version != FORMAT:
-            raise UserError(f"store of format {version}; this version reads format {FORMAT}", path, "prepare it again")
+        again = "delete the store's folder and prepare it again"
+        manifest: dict[str, Any] = load_json(path, dict[str, Any], "the manifest of the store", again)
+        if manifest.get("format") != FORMAT:
+            what = f"store of format {manifest.get('format')}; this version reads format {FORMAT}"
+            raise UserError(what, path, "prepare it again")
+        load_json(path, _Manifest, "the manifest of the store", again)
         return cls(folder, manifest, TextPipeline.load(folder / "text"))
 
     def verify(self) -> None:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from posnmt.data.subword import Subwords
 from posnmt.data.tokenise import Truecaser, Words
 from posnmt.errors import UserError, existing_file
+from posnmt.files import load_json
 
 SIDES = ("source", "target")
 
@@ -86,9 +88,9 @@ class TextPipeline:
             UserError: a file is missing or invalid.
         """
         folder = Path(folder)
-        path = existing_file(folder / "text.json", "text settings")
+        path = folder / "text.json"
+        settings = load_json(path, dict[str, Any], "text settings", "prepare the store again")
         try:
-            settings = json.loads(path.read_text(encoding="utf-8"))
             sides = [_load_words(folder, name, settings[name]) for name in SIDES]
             shared = bool(settings["shared"])
         except (ValueError, KeyError, TypeError):

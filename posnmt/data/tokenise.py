@@ -14,11 +14,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
+from typing_extensions import TypedDict
+
 from posnmt.config.schema import Tokeniser
 from posnmt.config.segmenters import SEGMENTERS
 from posnmt.data.moses import MosesTokeniser
 from posnmt.data.segment import Segmenter
-from posnmt.errors import UserError, existing_file
+from posnmt.files import load_json
 
 # Truecasing assumes that a sentence starts after the first, or after these followed by the second.
 _SENTENCE_END = frozenset(".:?!")
@@ -70,6 +72,13 @@ class TruecaseLearner:
             best[lower] = form
             other.extend(form for form, _ in rest)
         return Truecaser(best, other)
+
+
+class _Saved(TypedDict):
+    """What the file of a truecaser has."""
+
+    best: dict[str, str]
+    other: list[str]
 
 
 class Truecaser:
@@ -129,13 +138,8 @@ class Truecaser:
     @classmethod
     def load(cls, path: Path) -> Truecaser:
         """Read what `save` wrote."""
-        try:
-            model = json.loads(existing_file(path, "truecasing model").read_text(encoding="utf-8"))
-            return cls(model["best"], model["other"])
-        except (ValueError, KeyError, TypeError):
-            raise UserError(
-                "not a truecasing model", path, "prepare the store, or copy the run folder, again"
-            ) from None
+        model = load_json(path, _Saved, "truecasing model", "prepare the store, or copy the run folder, again")
+        return cls(model["best"], model["other"])
 
 
 class Words:

@@ -82,7 +82,7 @@ def describe(run: Run, checkpoint: str) -> dict[str, Any]:
             for side in ("encoder", "decoder")
         },
         "languages": {"source": data.source_language, "target": data.target_language},
-        "training_lengths": run.record.get("training_lengths"),
+        "training_lengths": run.training_lengths or None,
         "decode": run.config.decode,
     }
 

@@ -40,7 +40,7 @@ def load_model(model: nn.Module, path: Path) -> dict[str, Any]:
         tensors = load_file(path)
         with safe_open(path, framework="pt") as file:
             about = {key: json.loads(value) for key, value in (file.metadata() or {}).items()}
-    except (SafetensorError, json.JSONDecodeError) as error:
+    except (SafetensorError, ValueError, RecursionError) as error:
         raise UserError(f"not a readable safetensors file: {error}", path, "copy it again from its origin") from None
     parameters = dict(model.named_parameters())
     faults = [f"{name} is missing" for name in parameters if name not in tensors]

@@ -51,7 +51,7 @@ def load(name: str, overrides: tuple[str, ...] = (), check_configs: bool = True)
     except ValidationError as error:
         raise_all(faults(error, Recipe, path, lines))
         raise AssertionError from error  # raise_all raised: a ValidationError holds at least one problem
-    raise_all(list(_faults(recipe, path, lines)))
+    raise_all(list(name_faults(recipe, path, lines)))
     if check_configs:
         raise_all(list(_config_faults(recipe, path, lines)))  # needs names that are known
     return recipe
@@ -118,7 +118,7 @@ def _schemes(recipe: Recipe, scale: Scale, system: str) -> set[str]:
     return {each["scheme"] for side in ("encoder", "decoder") for each in model.get(side, {}).get("position", [])}
 
 
-def _faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]:
+def name_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]:
     """The faults of names: names that the recipe uses but does not define, and unknown systems."""
     from posnmt.config.systems import named
 

@@ -10,14 +10,17 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
 
 from posnmt import __version__
 from posnmt.config.formats import FORMAT, OLDEST
-from posnmt.errors import UserError
-from posnmt.files import read_json, sha256_of, write_json
+from posnmt.errors import UserError, raise_all
+from posnmt.files import load_json, sha256_of, write_json
 from posnmt.run import read_record
 from posnmt.study import database, evidence, speed
+from posnmt.study.load import name_faults
 from posnmt.study.page import StudyResults, render
 from posnmt.study.plan import FULL_TEXT, KEYS, KINDS, SPEED, Plan, PlannedRun, analyses, plan
 from posnmt.study.recipe import Recipe, Scale
@@ -29,6 +32,18 @@ from posnmt.workflow.folder import alteration
 from posnmt.workflow.graph import Graph, Step
 
 Say = Callable[[str], None]
+
+
+class _Request(TypedDict):
+    """What a study was asked for."""
+
+    recipe: Recipe
+    scale: Scale
+    data: str | None
+    config_format: NotRequired[int]
+    keys: NotRequired[int]
+
+
 REQUEST = "asked.json"
 
 
@@ -121,9 +136,9 @@ def save_request(study_plan: Plan, out: Path) -> None:
 
 def versions(out: Path) -> tuple[int, int]:
     """The format of a study's configurations and the version of its keys: as it was started, or the latest."""
-    request = read_json(out / REQUEST)
-    if request is None:
+    if not (out / REQUEST).exists():
         return FORMAT, KEYS
+    request = _request(out)
     return int(request.get("config_format", OLDEST)), int(request.get("keys", 1))
 
 
@@ -133,11 +148,22 @@ def load_plan(out: Path) -> Plan:
     Raises:
         UserError: the folder has no study.
     """
-    request = read_json(out / REQUEST)
-    if request is None:
+    if not (out / REQUEST).exists():
         raise UserError("no study was run here", out, "name the folder that `posnmt study run` was given as --out")
+    request = _request(out)
+    raise_all(list(name_faults(request["recipe"], out / REQUEST, {})))
     data = None if request["data"] is None else Path(request["data"])
-    return plan(Recipe.model_validate(request["recipe"]), request["scale"], data, *versions(out))
+    return plan(request["recipe"], request["scale"], data, *versions(out))
+
+
+def _request(out: Path) -> _Request:
+    """What `save_request` saved.
+
+    Raises:
+        UserError: it is damaged.
+    """
+    request: _Request = load_json(out / REQUEST, _Request, "the study's request", "run `posnmt study run` again")
+    return request
 
 
 def with_analyses(study_plan: Plan, out: Path) -> tuple[Graph, dict[str, str]]:

@@ -139,7 +139,12 @@ def read_state(place: Path) -> dict[str, Any]:
     Raises:
         OSError, ValueError: the file is missing, or is not JSON.
     """
-    state: dict[str, Any] = json.loads((place / STATE).read_text(encoding="utf-8"))
+    try:
+        state = json.loads((place / STATE).read_text(encoding="utf-8"))
+    except RecursionError as error:
+        raise ValueError(str(error)) from None
+    if not isinstance(state, dict) or not isinstance(state.get("step"), int):
+        raise ValueError(f"{STATE} is not the state of a run")
     return state
 
 

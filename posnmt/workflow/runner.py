@@ -76,7 +76,7 @@ def open_study(out: Path, recipe_name: str, recipe_hash: str) -> None:
         if not (out / STUDY).exists():
             raise UserError("the folder is not empty, and is not a study's", out, another)
         record = read_json(out / STUDY)
-        if record is None or not {"format", "recipe"} <= record.keys():
+        if record is None or not isinstance(record.get("format"), int) or not isinstance(record.get("recipe"), str):
             raise UserError("the study's file cannot be read", out / STUDY, f"restore it, or {another}")
         if record["format"] > FORMAT:
             by = f"the study was made by posnmt {record.get('posnmt')}, in a format newer than {FORMAT}"

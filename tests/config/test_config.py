@@ -184,7 +184,9 @@ def test_files_that_are_no_config(tmp_path):
         load(tmp_path / "absent.yaml")
     with pytest.raises(UserError, match="config is a folder, not a file"):
         load(tmp_path)
-    assert faults(tmp_path, "a: &x [*x]\n")[0].startswith("a part of the YAML refers to itself")
+    assert faults(tmp_path, "a: &x [*x]\n")[0].startswith(
+        "not valid YAML: it is nested too deeply, or a part of it refers to"
+    )
     path = written(tmp_path, "")
     path.write_bytes(b"data: \xff\n")
     with pytest.raises(UserError, match="config is not UTF-8 at byte 6"):

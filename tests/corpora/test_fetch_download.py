@@ -231,5 +231,5 @@ def test_no_url_names_a_place_outside_the_cache(downloads, tmp_path, url):
 def test_a_record_that_is_no_json_is_said(server, downloads, tmp_path):
     url = server.serve("/x", DATA)
     (tmp_path / RECORD).write_text("{")
-    with pytest.raises(UserError, match="not valid JSON"):
+    with pytest.raises(UserError, match="is damaged: Invalid JSON"):
         downloads.get(url)

@@ -149,7 +149,7 @@ def test_truecaser_survives_saving(tmp_path: Path) -> None:
     Truecaser({"house": "house", "über": "über"}, ["House"]).save(tmp_path / "model.json")
     assert Truecaser.load(tmp_path / "model.json").truecase("Über house") == "über house"
     (tmp_path / "model.json").write_text("[]")
-    with pytest.raises(UserError, match="not a truecasing model"):
+    with pytest.raises(UserError, match="truecasing model is damaged"):
         Truecaser.load(tmp_path / "model.json")
 
 

@@ -87,7 +87,7 @@ class Preorderer:
             weights = np.zeros((1 << BITS, 2))
             weights[content["features"]] = np.array(content["weights"], float).reshape(-1, 2)
             return cls(Vocabulary({str(word): int(number) for word, number in content["classes"].items()}), weights)
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
             raise UserError(
                 f"this is not a model of {FORMAT!r}: {error}", path, "use model.json of `posnmt condition reorder`"
             ) from None

@@ -1,0 +1,102 @@
+"""Give a function many inputs, under limits of time and memory, and collect what it raises.
+
+Inputs come in chunks. A chunk depends on the seed and on its number alone, so that a hunt can be split and continued.
+"""
+
+from __future__ import annotations
+
+import resource
+import signal
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+import posnmt
+
+CHUNK = 500
+SECONDS = 30
+"""The longest that one input may take, on a machine that does other things as well."""
+GIGABYTES = 2
+"""The memory that inputs may take beside what the process takes before them."""
+
+Input = TypeVar("Input")
+
+
+class TooLong(BaseException):
+    """An input takes more than `SECONDS`."""
+
+
+@contextmanager
+def bounded_time(seconds: float = SECONDS) -> Iterator[None]:
+    """Raise `TooLong` in the block after some seconds."""
+
+    def late(*_: object) -> None:
+        raise TooLong
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def bound_memory() -> None:
+    """From here on, this process gets a MemoryError where it would take more than `GIGABYTES` more."""
+    now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (now + GIGABYTES * 2**30, resource.RLIM_INFINITY))
+
+
+def fault_of(attempt: Callable[[Input], None], given_input: Input) -> str | None:
+    """What an input raises, with the innermost place in the package that it went through; None: nothing."""
+    try:
+        with bounded_time():
+            attempt(given_input)
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:
+        package = str(Path(posnmt.__file__).parent)
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(package)]
+        place = (
+            f"{Path(frames[-1].filename).relative_to(package)}:{frames[-1].name}" if frames else "outside the package"
+        )
+        return f"{type(error).__name__} in {place}: {str(error)[:200]!r}"
+    return None
+
+
+def hunt(
+    inputs: st.SearchStrategy[Input], attempt: Callable[[Input], None], number: int, first: int, count: int
+) -> tuple[int, dict[str, Input]]:
+    """Try `count` inputs, and keep one for each fault.
+
+    Args:
+        number: the seed.
+        first: how many inputs of this seed are left out, a multiple of `CHUNK`.
+
+    Returns:
+        How many inputs were tried, and for each fault (the kind of error and its place) an input.
+    """
+    tried, found = 0, dict[str, Any]()
+    for start in range(first, first + count, CHUNK):
+
+        @seed(f"{number} {start}")
+        @settings(
+            max_examples=min(CHUNK, first + count - start), phases=[Phase.generate], database=None, deadline=None,
+            suppress_health_check=list(HealthCheck), report_multiple_bugs=False,
+        )  # fmt: skip
+        @given(inputs)
+        def chunk(each: Any) -> None:
+            nonlocal tried
+            tried += 1
+            what = fault_of(attempt, each)
+            if what is not None:
+                found.setdefault(what.partition(": ")[0], (what, each))
+
+        chunk()
+    return tried, dict(found.values())
