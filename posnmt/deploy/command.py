@@ -108,8 +108,8 @@ def translate_elsewhere(
     """
     if len(folders) > 1:
         raise UserError("CTranslate2 translates with one model, and several are an ensemble", None, NO_TORCH)
-    found = elsewhere(engine, folders[0], checkpoint, search, interpolate, prefix is not None)
-    return translate_lines(found.load, found.model, found.decode, source, output, nbest, form, resume, prefix)
+    chosen = elsewhere(engine, folders[0], checkpoint, search, interpolate, prefix is not None)
+    return translate_lines(chosen.load, chosen.model, chosen.decode, source, output, nbest, form, resume, prefix)
 
 
 class Elsewhere(NamedTuple):

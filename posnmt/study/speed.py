@@ -105,7 +105,7 @@ def _decoding(racer: Racer, lines: Sequence[str]) -> float:
     began = time.perf_counter()
     translations = translator.translate(lines, decode, scored=False)
     _synchronise(translator.device)
-    return sum(each.source_length for each in translations) / (time.perf_counter() - began)
+    return sum(len(each.source) for each in translations) / (time.perf_counter() - began)
 
 
 def _synchronise(device: Any) -> None:
