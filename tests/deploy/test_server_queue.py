@@ -51,14 +51,16 @@ def test_a_line_longer_than_a_batch_is_one_by_itself():
     waiting, long, short = queue(), job(2, length=3000), job(1)
     waiting.add(long)
     waiting.add(short)
-    assert [taken(waiting.take()) for _ in range(3)] == [{long: 1}, {long: 1}, {short: 1}]
+    waiting.close()
+    assert [taken(batch) for batch in iter(waiting.take, None)] == [{long: 1}, {long: 1}, {short: 1}]
 
 
 def test_lines_that_are_searched_otherwise_are_not_in_one_batch():
     waiting, one, other = queue(), job(1, nbest=1), job(1, nbest=2)
     waiting.add(one)
     waiting.add(other)
-    assert [taken(waiting.take()) for _ in range(2)] == [{one: 1}, {other: 1}]
+    waiting.close()  # so that a third batch is None, and is not waited for
+    assert [taken(batch) for batch in iter(waiting.take, None)] == [{one: 1}, {other: 1}]
 
 
 def test_a_full_queue_refuses_and_takes_again_what_leaves():
