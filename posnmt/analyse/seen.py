@@ -78,19 +78,19 @@ class Watch:
 
     def __init__(self, sources: Sequence[str]) -> None:
         self._sources = [_digest(line) for line in sources if line.strip()]
-        self._wanted, self._seen = set(self._sources), set[bytes]()
+        self._wanted, self._passed = set(self._sources), set[bytes]()
 
     def passing(self, lines: Iterable[str]) -> Iterator[str]:
         """The lines themselves."""
         for line in lines:
             if (digest := _digest(line)) in self._wanted:
-                self._seen.add(digest)
+                self._passed.add(digest)
             yield line
 
     @property
     def seen(self) -> Seen:
         """What was found."""
-        return Seen(len(self._sources), sum(digest in self._seen for digest in self._sources), None)
+        return Seen(len(self._sources), sum(digest in self._passed for digest in self._sources), None)
 
 
 def _digest(line: str) -> bytes:

@@ -159,8 +159,12 @@ class TrainedModel:
         pieces = self._searching.text.target.subwords.pieces
         return [
             [
-                Hypothesis(text, each.log_probability, each.score, each.ended, [pieces[token] for token in each.tokens])
-                for text, each in zip(translation.texts, translation.hypotheses, strict=False)
+                Hypothesis(
+                    text, each.log_probability, each.score, each.ended, again, [pieces[token] for token in each.tokens]
+                )
+                for text, each, again in zip(
+                    translation.texts, translation.hypotheses, translation.repetitive, strict=False
+                )
             ]
             for translation in self._search(lines, nbest, options, prefixes, scored=True)
         ]

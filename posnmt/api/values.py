@@ -23,6 +23,7 @@ class Hypothesis:
         log_probability: its natural logarithm, `</s>` included, as `TrainedModel.score` computes it.
         score: log_probability / (number of subwords + 1)^length_penalty, by which hypotheses are ranked.
         ended: False where the limit of the length ended it, not the model.
+        repetitive: whether it repeats itself, as the source does not (docs/translate.md).
         subwords: of the translation, `▁` for a blank.
     """
 
@@ -30,6 +31,7 @@ class Hypothesis:
     log_probability: float
     score: float
     ended: bool
+    repetitive: bool
     subwords: list[str]
 
 
