@@ -87,9 +87,9 @@ def run(
     try:
         report(study_plan, out, say)
     except UserError as error:
-        if not summary.failed:
+        if not summary.failed and not only:
             raise
-        say(error.line())  # its cause, the failed step, has been reported
+        say(error.line())  # its cause, a failed step, has been reported; or no analysis was asked for
     return summary
 
 
