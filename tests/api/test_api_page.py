@@ -13,6 +13,7 @@ import posnmt
 PAGE = Path(__file__).parents[2] / "docs" / "api.md"
 
 
+@pytest.mark.slow
 def test_examples_run(trained, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

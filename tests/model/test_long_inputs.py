@@ -15,7 +15,7 @@ from posnmt.model.transformer import Transformer
 from posnmt.position.seam import LayerPosition, LayerPositions
 from tiny import build, settings, tokens
 
-LENGTH = 256
+LENGTH = 128
 HEADS = 2
 TRANSFORMERS = [
     system for system in SYSTEMS if issubclass(architecture(settings(system=system).architecture), Transformer)

@@ -20,6 +20,7 @@ from posnmt.testing import check_scheme
 from tiny import settings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCHEMES)
 def test_a_registered_scheme(name):
     """One layer each: test_every_model in test_seam.py has several."""

@@ -304,6 +304,7 @@ def demonstrated(out, run):
     assert "is not overwritten" in error
 
 
+@pytest.mark.slow
 def test_demo_does_the_main_job_on_a_small_corpus(tmp_path, monkeypatch):
     small = partial(posnmt.demo.artificial, train=1500, dev=20, test=40)
     monkeypatch.setattr("posnmt.demo.artificial", small)

@@ -130,6 +130,7 @@ def test_a_study_that_is_killed_goes_on_without_doing_anything_twice(killed: Stu
     assert done(killed.out) == again
 
 
+@pytest.mark.slow
 def test_a_step_that_fails_is_said_and_the_others_go_on(killed: Study, tmp_path: Path) -> None:
     out = killed.copied(tmp_path, "translate", "analyse", "results.sqlite", "report.html")
     systems = {**RECIPE["systems"], "learned": {"system": "learned", "model": {"max_length": 5}}}

@@ -148,6 +148,7 @@ def test_every_state_on_disk_goes_on(config, undisturbed, tmp_path):
         assert goes_on(config, state, tmp_path) == undisturbed, state
 
 
+@pytest.mark.slow
 def test_states_with_files_that_were_being_written_go_on(config, undisturbed, tmp_path):
     """What was written after the newest checkpoint may be torn; what it counts on is on the disk before it."""
     with recorded(tmp_path / "run", tmp_path / "copies") as states:
@@ -158,6 +159,7 @@ def test_states_with_files_that_were_being_written_go_on(config, undisturbed, tm
         assert goes_on(config, state, tmp_path, cut=True)["weights"] == undisturbed["weights"], state
 
 
+@pytest.mark.slow
 def test_a_signal_during_evaluation_and_then_a_kill(config, undisturbed, tmp_path, monkeypatch):
     original = loop.evaluate
 

@@ -26,6 +26,8 @@ from posnmt.train import loop, update
 from posnmt.train.device import make_fabric
 from posnmt.train.gradients import Whole
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 CLIP = 0.3

@@ -121,6 +121,7 @@ def test_a_step_is_given_its_share_of_the_machine(study):
     assert "use --executor slurm" in summary.failed["nodes"]
 
 
+@pytest.mark.slow
 def test_several_gpus_are_a_process_each(study):
     study.step("ranks", "ranks", resources=Resources(gpus=2))
     summary = runner._Runner(study.graph, study.out, two_cores(), *quiet(study)).run()
