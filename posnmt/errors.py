@@ -68,11 +68,16 @@ def _printable(text: str) -> str:
 
 def quoted(value: Any) -> str:
     """A value as messages show it: as Python writes it, and not longer than a line or two."""
-    try:
-        text = repr(value)
-    except ValueError:  # Python writes no number of so many digits
-        return "a number of thousands of digits"
+    text = repr(value)
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that there is not enough memory, of PyTorch too, whose CPU side has no class of its own."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    signs = ("can't allocate memory", "not enough memory", "std::bad_alloc", "Cannot allocate memory")
+    return isinstance(error, RuntimeError | OSError) and any(words in str(error) for words in signs)
 
 
 def raise_all(faults: list[UserError]) -> None:

@@ -249,7 +249,7 @@ def claimed(folder: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            if [path.name for path in folder.iterdir()] == [LOCK]:  # the run was not created
+            if is_unfinished(folder):  # the run was not created
                 shutil.rmtree(folder, ignore_errors=True)  # Windows keeps the lock file, which is open
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from posnmt.errors import UserError
+from posnmt.errors import UserError, is_out_of_memory
 
 COMMAND = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -31,6 +31,16 @@ def loading() -> Iterator[None]:
         gc.enable()
 
 
+LESS_MEMORY = {
+    "translate": "lower --batch or --beam, or split the longest lines",
+    "score": "split the longest lines",
+    "analyse": "lower --processes, --examples or --samples",
+    "prepare": "lower subword.sample, or OMP_NUM_THREADS",
+    "study": "lower --jobs",
+}
+"""What makes a command need less memory."""
+
+
 class Group(click.Group):
     """The command group: user errors are printed as `error: …` with status 2, and an interruption exits with 130."""
 
@@ -48,18 +58,28 @@ class Group(click.Group):
             )
             print(f"error: {error.format_message().rstrip('.')}{advice}", file=sys.stderr)
             sys.exit(2)
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            print(f"error: the memory is too small; {self._needs_less()}", file=sys.stderr)
+            sys.exit(2)
         except OSError as error:  # a folder that may not be written, a full disk
             if error.errno is None or error.strerror is None:
                 raise
             place = f" ({error.filename})" if error.filename else ""
-            print(
-                f"error: {error.strerror}{place}; check the path, its permissions and the free space", file=sys.stderr
-            )
+            todo = "check the path, its permissions and the free space, and repeat the command"
+            print(f"error: {error.strerror}{place}; {todo}", file=sys.stderr)
             sys.exit(2)
         except (KeyboardInterrupt, click.Abort):
             print("interrupted", file=sys.stderr)
             sys.exit(130)
         sys.exit(0)
+
+    @staticmethod
+    def _needs_less() -> str:
+        """What the user can do where the memory is too small."""
+        named = next((LESS_MEMORY[each] for each in sys.argv[1:] if each in LESS_MEMORY), "close other programs")
+        return f"{named}, or run it on a machine with more; what was complete before is kept"
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """The arguments, which are UTF-8 like everything that posnmt reads.

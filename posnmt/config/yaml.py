@@ -17,6 +17,9 @@ from posnmt.errors import UserError, existing_file, nearest, quoted, raise_all
 MOST_BYTES = 2**22
 """The largest file that is read: reading YAML takes a second for 100 kB."""
 
+MOST_BITS = 1024
+"""The largest whole number: Python refuses to write down those of thousands of digits."""
+
 MOST_VALUES = 100_000
 """The most values of a file, each alias counted as what it stands for: ten lines of aliases can stand for billions."""
 
@@ -67,7 +70,10 @@ class _Loader(yaml.SafeLoader):
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """The value of a node."""
         try:
-            return super().construct_object(node, deep)
+            value = super().construct_object(node, deep)
+            if isinstance(value, int) and value.bit_length() > MOST_BITS:
+                raise OverflowError("it is too large")
+            return value
         except (yaml.YAMLError, RecursionError):
             raise
         except Exception as error:  # impossible dates, numbers of thousands of digits, an empty !!int

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,22 @@ def save_model(model: nn.Module, path: Path, about: dict[str, Any]) -> None:
 def save_tensors(tensors: dict[str, Tensor], path: Path, about: dict[str, Any]) -> None:
     """Write tensors to a safetensors file, atomically."""
     with replacing(path) as partial:
-        save_file(tensors, partial, metadata={key: json.dumps(value) for key, value in about.items()})
+        write_tensors(tensors, partial, {key: json.dumps(value) for key, value in about.items()})
+
+
+def write_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
+    """Write tensors to a safetensors file.
+
+    Raises:
+        OSError: the file cannot be written; safetensors has an error of its own, which holds the number in its text.
+    """
+    try:
+        save_file(tensors, path, metadata=metadata)
+    except SafetensorError as error:
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from None
 
 
 def load_model(model: nn.Module, path: Path) -> dict[str, Any]:

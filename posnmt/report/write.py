@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posnmt.errors import UserError, raise_all
+from posnmt.files import PARTIAL
 
 if TYPE_CHECKING:
     from posnmt.analyse.analyse import Analysis
@@ -58,10 +61,24 @@ def write(analysis: Analysis, out: Path, examples: int | None = None) -> None:
     for name, drawing in drawings.items():
         files[f"figures/{name}.svg"] = drawing.svg.encode("utf-8")
         files[f"figures/{name}.pdf"] = drawing.pdf
+    new = not out.exists()
     try:
-        for folder in ("figures", "tables"):
-            (out / folder).mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            (out / name).write_bytes(content)
+        _write(files, out)
     except OSError as error:
-        raise UserError(f"the results cannot be written: {error.strerror}", out, "choose another --out") from None
+        if new:
+            shutil.rmtree(out, ignore_errors=True)
+        what, todo = f"the results cannot be written: {error.strerror}", "free disk space, or choose another --out"
+        raise UserError(what, out, todo) from None
+
+
+def _write(files: dict[str, bytes], out: Path) -> None:
+    """Write all files of a folder, and then put them in their places, so that a full disk changes no earlier ones."""
+    for folder in ("figures", "tables"):
+        (out / folder).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".", suffix=PARTIAL, dir=out) as building:
+        for folder in ("figures", "tables"):
+            Path(building, folder).mkdir()
+        for name, content in files.items():
+            Path(building, name).write_bytes(content)
+        for name in files:
+            Path(building, name).replace(out / name)

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from posnmt.errors import UserError
 from posnmt.files import PARTIAL, commit_folder, sha256_of
 from posnmt.model.slices import full_tensor, slice_like
-from posnmt.model.weights import load_model, save_model
+from posnmt.model.weights import load_model, save_model, write_tensors
 from posnmt.run import checkpoints_in, step_and_version
 
 MODEL, OPTIMIZER, STATE, SUMS = "model.safetensors", "optimizer.safetensors", "state.json", "SHA256SUMS"
@@ -65,12 +65,16 @@ class Checkpoints:
         building = self.folder / f".{name}{PARTIAL}"
         shutil.rmtree(building, ignore_errors=True)
         building.mkdir(parents=True)
-        save_model(model, building / MODEL, about)
-        save_file(moments, building / OPTIMIZER)
-        (building / STATE).write_text(json.dumps({**state, "format": FORMAT}, indent=1), encoding="utf-8")
-        sums = "".join(f"{sha256_of(building / each)}  {each}\n" for each in (MODEL, OPTIMIZER, STATE))
-        (building / SUMS).write_text(sums, encoding="utf-8")
-        commit_folder(building, self.folder / name)
+        try:
+            save_model(model, building / MODEL, about)
+            write_tensors(moments, building / OPTIMIZER)
+            (building / STATE).write_text(json.dumps({**state, "format": FORMAT}, indent=1), encoding="utf-8")
+            sums = "".join(f"{sha256_of(building / each)}  {each}\n" for each in (MODEL, OPTIMIZER, STATE))
+            (building / SUMS).write_text(sums, encoding="utf-8")
+            commit_folder(building, self.folder / name)
+        except BaseException:
+            shutil.rmtree(building, ignore_errors=True)  # on a full disk, it would take what others need
+            raise
         return self.folder / name
 
     def prune(self) -> None:

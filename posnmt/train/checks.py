@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from posnmt.config.schema import Config, Train
-from posnmt.errors import UserError
+from posnmt.errors import UserError, is_out_of_memory
 from posnmt.progress import Display
 from posnmt.train.evaluate import bleu
 
@@ -65,7 +64,7 @@ def try_largest_batch(updater: Updater, settings: Train, epoch: int = 0) -> str 
     try:
         updater.rehearse(numbers)
     except (MemoryError, RuntimeError) as error:
-        if not _is_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         raise UserError(
             f"the memory is too small for the largest batch of {tried}",
@@ -85,12 +84,6 @@ def largest_batch(plan: BatchPlan, epoch: int = 0) -> tuple[NDArray[np.int64], i
 
     numbers = max(plan.epoch(epoch), key=padded)
     return numbers, padded(numbers)
-
-
-def _is_of_memory(error: Exception) -> bool:
-    """Whether an error says that there is not enough memory; on a CPU, PyTorch has no class of its own for it."""
-    named = isinstance(error, (MemoryError, torch.OutOfMemoryError))
-    return named or any(words in str(error) for words in ("can't allocate memory", "not enough memory"))
 
 
 def check_all(config: Config, store: Store, display: Display) -> None:

@@ -37,6 +37,7 @@ from posnmt.train.checks import check_before, try_largest_batch
 from posnmt.train.device import make_fabric
 from posnmt.train.doubts import doubts
 from posnmt.train.evaluate import describe, evaluate, selection_score
+from posnmt.train.kept import saying_what_is_kept
 from posnmt.train.loss import TrainingLoss
 from posnmt.train.non_finite import are_finite, refuse
 from posnmt.train.progress import Progress, Window
@@ -86,7 +87,7 @@ def train(
         display.say(sentence)
     if not fabric.is_global_zero:
         return _train(config, out, resume, fabric, store, display, about or {})
-    with claimed(out):
+    with claimed(out), saying_what_is_kept(out):
         _admitted(out, config, resume)  # again: another training may have run there in between
         return _train(config, out, resume, fabric, store, display, about or {})
 

@@ -3,7 +3,7 @@
     python tests/fuzz/fuzz.py parsers --count 1000000
     python tests/fuzz/fuzz.py commands --count 20000
 
-Each input has at most 30 seconds and 2 GB. One input of each fault is kept in tests/fuzz/cases, which `make test`
+Each input has at most 60 seconds and 2 GB. One input of each fault is kept in tests/fuzz/cases, which `make test`
 tries from then on; the status is then 1. `--seed` gives other inputs; `--first` leaves out as many inputs of every
 parser, and `--only` names parsers: so an interrupted search, which prints what it has done, is continued.
 """

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import posnmt
 
 CHUNK = 500
-SECONDS = 30
+SECONDS = 60
 """The longest that one input may take, on a machine that does other things as well."""
 GIGABYTES = 2
 """The memory that inputs may take beside what the process takes before them."""
