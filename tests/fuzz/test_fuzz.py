@@ -40,7 +40,11 @@ def test_damaged_files(tmp_path: Path) -> None:
     assert "800 inputs of 16 parsers" in searched("parsers", "--count", 800, "--seed", 11, "--cases", tmp_path)
 
 
-def test_a_search_finds_errors_hangs_and_memory_and_depends_on_its_seed_alone() -> None:
+def test_odd_commands(tmp_path: Path) -> None:
+    assert "20 commands, 0 faults" in searched("commands", "--count", 20, "--seed", 3, "--cases", tmp_path)
+
+
+def test_a_search_finds_errors_and_depends_on_its_seed_alone() -> None:
     seen: list[int] = []
 
     def attempt(number: int) -> None:
