@@ -130,7 +130,7 @@ def test_a_study_has_every_kind_of_step_and_its_report(killed: Study) -> None:
     for name in ("training_speed", "decoding_speed"):
         assert len(speeds[0][name]) == 9
         assert min(speeds[0][name]) > 0
-    assert "below the floor: transformer has" in page
+    assert "Below the floor: transformer has" in page
     status, _ = process("study", "status", "--out", killed.out)
     assert {line.split()[0] for line in status.strip().split("\n")} == {"done"}
 

@@ -13,6 +13,7 @@ from posnmt.config.schema import Decode
 from posnmt.data.batch import pad
 from posnmt.data.subword import BOS, EOS, PAD
 from posnmt.errors import UserError
+from posnmt.translate.bounds import Bounds
 from posnmt.translate.search import search
 from posnmt.translate.translator import Translator, score_subwords, translate_subwords
 from tiny import MODELS, VOCABULARY, build, tokens
@@ -88,7 +89,7 @@ def test_a_wide_beam_is_exhaustive(length_penalty):
     scores = score_subwords([model], [source] * len(outputs), outputs, 4096, CPU)
     ranked = sorted(zip(scores, outputs, strict=True), key=lambda pair: -pair[0] / (len(pair[1]) + 1) ** length_penalty)
     row, lengths = pad([source], after=EOS)
-    [found] = search([model], row, lengths, [2], beam=len(outputs), length_penalty=length_penalty)
+    [found] = search([model], row, lengths, [Bounds(2)], beam=len(outputs), length_penalty=length_penalty)
     assert len(found) == len(outputs)
     assert [h.tokens for h in found[:20]] == [output for _, output in ranked[:20]]
 
