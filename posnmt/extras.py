@@ -1,4 +1,4 @@
-"""Packages that a part of posnmt needs and translating does not: the extras `train` and `analyse` of the package."""
+"""Packages that a part of posnmt needs and translating does not: the extras `train`, `analyse` and `serve`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,14 @@ EXTRAS = {
         "tensorboardX": "tensorboardX",
     },
     "analyse": {"jinja2": "jinja2", "matplotlib": "matplotlib", "sacrebleu": "sacrebleu"},
+    "serve": {
+        "fastapi": "fastapi",
+        "fastapi-offline": "fastapi_offline",
+        "jinja2": "jinja2",
+        "prometheus-client": "prometheus_client",
+        "python-multipart": "python_multipart",
+        "uvicorn": "uvicorn",
+    },
 }
 """Extra -> package, as in pyproject.toml -> the module that it has."""
 

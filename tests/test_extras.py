@@ -85,6 +85,7 @@ def test_analysing_needs_its_extra_alone(corpus):
         ("jinja2", "all", "study run choose --scale smoke --out OUT"),
         ("tensorboardX", "all", "study plan choose --scale smoke --out OUT"),
         ("matplotlib", "analyse", "study report --out OUT"),
+        ("uvicorn", "serve", "serve OUT"),
         ("sacrebleu", "train", "data fetch sacrebleu:wmt20 --pair en-de --cache OUT"),
     ],
 )

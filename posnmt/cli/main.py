@@ -232,6 +232,11 @@ def train(
     help="longest output = ratio x source + extra, in subwords",
 )
 @click.option("--max-extra", type=click.IntRange(min=0), help="see --max-ratio")
+@click.option(
+    "--max-source",
+    type=click.IntRange(min=1),
+    help="refuse lines of more subwords, whose time grows with the square of their length; default: the run's config",
+)
 @click.option("--min-length", type=click.IntRange(min=0), help="shortest output in subwords; default: the run's config")
 @click.option(
     "--sample", is_flag=True, help="draw translations at random from the model's probabilities instead of searching"

@@ -8,10 +8,7 @@ from typing import Any
 import click
 
 from posnmt.cli.group import COMMAND, loading
-from posnmt.errors import UserError
-
-MODULES = ("fastapi", "fastapi_offline", "prometheus_client", "python_multipart", "starlette", "uvicorn")
-"""Packages of the extra `serve`."""
+from posnmt.extras import requires
 
 
 @click.command(context_settings=COMMAND)
@@ -140,15 +137,10 @@ def serve(
     \b
     Example: posnmt serve runs/mine --port 5000
     """
+    requires("serve")
     with loading():
-        try:
-            from posnmt.deploy.server.command import serve as run
-            from posnmt.deploy.server.settings import Settings
-        except ImportError as error:
-            if (error.name or "").split(".")[0] not in MODULES:
-                raise
-            what = f"the server's packages are not installed here: {error.name} is missing"
-            raise UserError(what, None, 'install them: pip install "posnmt[serve]"') from None
+        from posnmt.deploy.server.command import serve as run
+        from posnmt.deploy.server.settings import Settings
 
     search = {name: value for name, value in (("beam", beam), ("precision", precision)) if value is not None}
     settings = Settings(**limits)

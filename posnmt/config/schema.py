@@ -384,6 +384,9 @@ class Decode(Section):
     length_penalty: float = Field(1.0, ge=0, description="a: hypotheses rank by log-probability / length^a")
     max_ratio: float = Field(2.0, gt=0, description="longest output = max_ratio x source length + max_extra, subwords")
     max_extra: int = Field(50, ge=0, description="see max_ratio; outputs that reach the limit are counted and reported")
+    max_source: Positive | None = Field(
+        None, description="refuse input lines of more subwords; none: translate any line"
+    )
     min_length: int = Field(0, ge=0, description="shortest output in subwords, as far as max_ratio allows it")
     sampling: Sampling | None = Field(None, description="draw translations instead of searching for the most probable")
     mbr: int = Field(

@@ -157,6 +157,7 @@ class Translator:
             UserError: a line too long for a finite position table.
         """
         encoded = self.text.source.encode(list(lines))
+        refuse_longer(encoded, decode.max_source, first_line, name)
         self._refuse_too_long(encoded, first_line, name)
         beginnings = self.text.target.encode(list(prefixes))
         self._refuse_too_long(beginnings, first_line, "the prefixes", target=True)
@@ -264,16 +265,30 @@ def refuse_too_long(
     Raises:
         UserError: a line that does not fit with one more symbol.
     """
-    if longest is None:
-        return
-    over = [number for number, ids in enumerate(encoded) if len(ids) + 1 > longest]
+    if longest is not None:
+        what = f"this model's position table ends at {longest - 1}"
+        _refuse_above(encoded, longest - 1, first_line, name, what, todo)
+
+
+def refuse_longer(encoded: Sequence[Sequence[int]], longest: int | None, first_line: int, name: str) -> None:
+    """Check that no line has more subwords than the user allows; the arguments are those of `refuse_too_long`.
+
+    Raises:
+        UserError: a line has more.
+    """
+    if longest is not None:
+        what = f"decode.max_source allows {longest:,}"
+        _refuse_above(encoded, longest, first_line, name, what, "split the line, or raise --max-source")
+
+
+def _refuse_above(
+    encoded: Sequence[Sequence[int]], most: int, first_line: int, name: str, what: str, todo: str
+) -> None:
+    over = [number for number, ids in enumerate(encoded) if len(ids) > most]
     if over:
-        raise UserError(
-            f"{len(encoded[over[0]])} subwords, but this model's position table ends at {longest - 1}"
-            f" (and {len(over) - 1} more such lines)",
-            f"{name}:{first_line + over[0]}",
-            todo,
-        )
+        more = f" (and {len(over) - 1:,} more such lines)" if len(over) > 1 else ""
+        place = f"{name}:{first_line + over[0]}"
+        raise UserError(f"{len(encoded[over[0]])} subwords, but {what}{more}", place, todo)
 
 
 def output_limit(decode: Decode, source: int, longest: int | None) -> int:

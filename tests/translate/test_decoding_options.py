@@ -9,6 +9,7 @@ import pytest
 import corpus
 import posnmt
 from commands import refused, run
+from posnmt.data import portions
 from posnmt.errors import UserError
 
 
@@ -62,7 +63,9 @@ def test_candidates_are_ranked_by_their_similarity(trained, source):
     assert any(best != candidates[:1] for candidates, best in zip(drawn, chosen, strict=True))
 
 
-def test_a_prefix_for_each_line(trained, source, tmp_path):
+def test_a_prefix_for_each_line(trained, source, tmp_path, monkeypatch):
+    monkeypatch.setattr(portions, "FIRST", 3)
+    monkeypatch.setattr(portions, "LARGEST", 4)
     free, _ = run("translate", trained / "run", "--input", source)
     begun = [line.split()[:2] if number % 2 else [] for number, line in enumerate(texts_of(trained, "target"))]
     begun.insert(5, [])  # of the empty line
@@ -103,6 +106,11 @@ def test_the_python_api_has_them(trained, source, lines):
         (("--temperature", "2"), "add --sample"),
         (("--nbest", "3", "--beam", "2"), "the beam keeps 2"),
         (("--mbr", "2", "--nbest", "3", "--beam", "4"), "3 translations are wanted of 2 candidates"),
+        (("--max-source", "3"), "15 subwords, but decode.max_source allows 3 (and 11 more such lines)"),
+        (
+            ("--max-source", "3", "--engine", "ctranslate2"),
+            "15 subwords, but decode.max_source allows 3 (and 11 more such lines)",
+        ),
         (("--engine", "ctranslate2", "--sample"), "sampling: not available with CTranslate2"),
         (("--engine", "ctranslate2", "--min-length", "3"), "a shortest length: not available with CTranslate2"),
     ],

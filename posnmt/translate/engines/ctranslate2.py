@@ -24,7 +24,7 @@ from posnmt.errors import UserError
 from posnmt.parallel.cores import cores
 from posnmt.translate.search import Hypothesis
 from posnmt.translate.translations import Translation, as_text
-from posnmt.translate.translator import output_limit, refuse_too_long
+from posnmt.translate.translator import output_limit, refuse_longer, refuse_too_long
 
 COMPUTE_TYPES = {"fp32": "float32", "int8": "int8"}
 """posnmt's name of a precision → CTranslate2's."""
@@ -90,6 +90,7 @@ class CTranslate2Engine:
         """
         refuse_settings(decode, len(prefixes) > 0)
         encoded = self.text.source.encode(list(lines))
+        refuse_longer(encoded, decode.max_source, first_line, name)
         refuse_too_long(encoded, self.longest[0], first_line, name, TOO_LONG)
         places = [number for number, ids in enumerate(encoded) if ids]
         searched = self._hypotheses([encoded[n] for n in places], decode, scored or decode.mbr > 0)
