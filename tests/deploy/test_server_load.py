@@ -122,6 +122,7 @@ def test_what_is_not_finished_in_the_time_of_grace_is_given_up(slow):
         assert "Traceback" not in server.err
 
 
+@pytest.mark.slow
 def test_ctranslate2_serves_the_same_behind_a_proxy():
     pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed (extra ctranslate2)")
     line = "uns mebu zabi"

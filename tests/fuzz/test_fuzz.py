@@ -37,7 +37,7 @@ def searched(*arguments: object) -> str:
 
 
 def test_damaged_files(tmp_path: Path) -> None:
-    assert "800 inputs of 16 parsers" in searched("parsers", "--count", 800, "--seed", 11, "--cases", tmp_path)
+    assert "320 inputs of 16 parsers" in searched("parsers", "--count", 320, "--seed", 11, "--cases", tmp_path)
 
 
 def test_odd_commands(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ def staged(folder: Path, *words: str) -> tuple[int, dict[str, Any]]:
     return status, json.loads(out.read_text())
 
 
+@pytest.mark.slow
 def test_a_stage_that_fails_or_is_cut_off_does_not_lose_the_others(tmp_path: Path) -> None:
     """Without a GPU the training stage refuses; the run is cut off, and what was found before it stays."""
     status, found = staged(tmp_path, "--stages", "training", "--limit", "60")

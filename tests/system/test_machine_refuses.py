@@ -116,6 +116,7 @@ def test_a_training_on_a_full_disk_keeps_a_checkpoint_and_goes_on_with_the_same_
         subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_be_begun_leaves_no_folder(made: Path, tmp_path: Path) -> None:
     line = line_of(small_files(1000), "train", made / "config.yaml", "--out", tmp_path / "run")
     assert "training stopped: File too large; no checkpoint was written yet" in line
@@ -123,6 +124,7 @@ def test_a_run_that_cannot_be_begun_leaves_no_folder(made: Path, tmp_path: Path)
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["--output", "standard"])
 def test_a_device_that_is_full(output: str, made: Path) -> None:
     command = [
@@ -161,6 +163,7 @@ def closed(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRITING)
 def test_a_folder_that_may_not_be_written(name: str, made: Path, closed: Path) -> None:
     arguments = [str(each).format(made=made, out=closed / "out") for each in WRITING[name]]
@@ -169,6 +172,7 @@ def test_a_folder_that_may_not_be_written(name: str, made: Path, closed: Path) -
     assert str(closed) in line
 
 
+@pytest.mark.slow
 def test_training_where_the_memory_is_too_small(made: Path, tmp_path: Path) -> None:
     settings = ["--set", "model.feed_forward=200000000", "--set", "train.dev_bleu=false"]
     line = line_of(little_memory, "train", made / "config.yaml", "--out", tmp_path / "run", *settings)

@@ -146,6 +146,7 @@ def test_asking_creates_nothing(file, environment):
     assert file.parent.stat().st_mtime_ns == before  # also not for a moment
 
 
+@pytest.mark.slow
 def test_every_module_is_imported_without_fcntl(tmp_path, poor):
     count, fcntl = said(IMPORT_ALL, tmp_path, poor).split()
     assert int(count) > 200
