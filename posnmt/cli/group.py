@@ -58,6 +58,9 @@ class Group(click.Group):
             )
             print(f"error: {error.format_message().rstrip('.')}{advice}", file=sys.stderr)
             sys.exit(2)
+        except (KeyboardInterrupt, click.Abort):  # Abort is a RuntimeError
+            print("interrupted", file=sys.stderr)
+            sys.exit(130)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -70,9 +73,6 @@ class Group(click.Group):
             todo = "check the path, its permissions and the free space, and repeat the command"
             print(f"error: {error.strerror}{place}; {todo}", file=sys.stderr)
             sys.exit(2)
-        except (KeyboardInterrupt, click.Abort):
-            print("interrupted", file=sys.stderr)
-            sys.exit(130)
         sys.exit(0)
 
     @staticmethod

@@ -204,7 +204,10 @@ def test_what_is_no_transformer_has_states_and_no_attention(with_schemes):
         (lambda model: model.translate(["a\0"]), "NUL"),
         (lambda model: model.translate(["\ud800"]), "surrogate"),
         (lambda model: model.translate(["a"], beam=0), "beam: input should be greater than 0, got 0"),
-        (lambda model: model.hypotheses(["a"], nbest=3, beam=2), "from 1 to 2 translations"),
+        (
+            lambda model: model.hypotheses(["a"], nbest=3, beam=2),
+            "3 translations of a line are wanted, and the beam keeps 2",
+        ),
         (lambda model: model.score(["ab"]), r"\(source, target\) \(pairs\[0\]\)"),
         (lambda model: model.score([("a", 1)]), r"targets\[0\]"),
         (lambda model: model.encode(["a"], batch=0), "1 or more"),

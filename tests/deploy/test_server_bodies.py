@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 from posnmt.deploy.server.bodies import DISCARDED, Bodies
 from posnmt.deploy.server.metrics import Metrics
@@ -36,6 +37,12 @@ class Exchange:
         return self.status
 
 
+def in_a_loop(coroutine):
+    """What a coroutine returns, run in a thread: tests with a browser leave an event loop in theirs."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
+
+
 def bodies(app):
     return Bodies(app, LIMITS, Metrics(), frozenset(["/translate"]))
 
@@ -54,24 +61,24 @@ def app_that(waits=0.0):
 
 def test_a_body_in_parts_is_whole():
     app, seen = app_that()
-    assert asyncio.run(Exchange(bodies(app), [b"a" * 50, b"", b"b."]).run()) == 200
+    assert in_a_loop(Exchange(bodies(app), [b"a" * 50, b"", b"b."]).run()) == 200
     assert seen == [b"a" * 50 + b"b."]
 
 
 def test_a_body_above_the_limit_is_read_to_its_end_and_discarded():
     app, seen = app_that()
     exchange = Exchange(bodies(app), [b"a" * 40] * 20 + [b"."])
-    assert asyncio.run(exchange.run()) == 413
+    assert in_a_loop(exchange.run()) == 413
     assert (exchange.parts, seen) == ([], [])
     endless = Exchange(bodies(app), [b"a" * 100] * 1000)
-    assert asyncio.run(endless.run()) == 413
+    assert in_a_loop(endless.run()) == 413
     assert endless.read == DISCARDED * 100 + 100
 
 
 def test_a_slow_body_and_a_client_that_goes_away():
     app, seen = app_that()
-    assert asyncio.run(Exchange(bodies(app), [b"a"]).run()) == 408
-    assert asyncio.run(Exchange(bodies(app), [b"a", None]).run()) is None
+    assert in_a_loop(Exchange(bodies(app), [b"a"]).run()) == 408
+    assert in_a_loop(Exchange(bodies(app), [b"a", None]).run()) is None
     assert seen == []
 
 
@@ -83,15 +90,15 @@ def test_bodies_at_a_time_are_bounded_together():
         first = [Exchange(shared, [b"a" * 89 + b"."]).run() for _ in range(3)]
         return await asyncio.gather(*first), await Exchange(shared, [b"a" * 89 + b"."]).run()
 
-    assert asyncio.run(several()) == ([200, 503, 503], 200)
+    assert in_a_loop(several()) == ([200, 503, 503], 200)
 
 
 def test_answers_are_counted_by_known_paths():
     app, _ = app_that()
     shared = bodies(app)
-    asyncio.run(Exchange(shared, [b"."]).run())
-    asyncio.run(Exchange(shared, [b"."], "/else").run())
-    asyncio.run(Exchange(shared, [b"x" * 101, b"."]).run())
+    in_a_loop(Exchange(shared, [b"."]).run())
+    in_a_loop(Exchange(shared, [b"."], "/else").run())
+    in_a_loop(Exchange(shared, [b"x" * 101, b"."]).run())
     value = shared.metrics.registry.get_sample_value
     assert value("posnmt_requests_total", {"path": "/translate", "status": "200"}) == 1
     assert value("posnmt_requests_total", {"path": "other", "status": "200"}) == 1

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import deepl
 import pytest
+import torch
 from libretranslatepy import LibreTranslateAPI
 
 from commands import run
@@ -288,5 +289,5 @@ def test_the_page_of_the_interface_loads_nothing_from_the_network(served):
 
 def test_it_says_what_it_serves(served):
     assert served.url.startswith("http://127.0.0.1:")
-    assert "mine: en to de, PyTorch\ntable: ru to de, PyTorch\n" in served.err
+    assert f"mine: en to de, PyTorch {torch.__version__}\ntable: ru to de, PyTorch {torch.__version__}\n" in served.err
     assert "warning" not in served.err.lower()

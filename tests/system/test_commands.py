@@ -158,7 +158,7 @@ def test_what_translate_and_score_refuse(trained, tmp_path):
     assert "does not exist" in refused("translate", trained / "relative", "--input", tmp_path / "absent")[0]
     assert "is a folder" in refused("translate", trained / "relative", "--input", tmp_path)[0]
     assert (
-        "more translations than the beam"
+        "9 translations of a line are wanted, and the beam keeps 2"
         in refused("translate", trained / "relative", "--input", source, "--nbest", 9)[0]
     )
     bad = tmp_path / "bad"
