@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import sys
 import time
 
 import deepl
@@ -115,13 +114,3 @@ def test_what_cannot_be_served(tmp_path):
     assert "two models are called 'learned'" in refused("serve", LEARNED, LEARNED, "--port", 0)[0]
     assert "does not exist" in refused("serve", LEARNED, "--keys", tmp_path / "keys", "--port", 0)[0]
     assert "does not translate in int8" in refused("serve", LEARNED, "--precision", "int8", "--port", 0)[0]
-
-
-@pytest.mark.parametrize("package", ["fastapi", "uvicorn", "prometheus_client", "python_multipart"])
-def test_without_its_packages_the_way_to_them_is_named(package, monkeypatch):
-    for name in [name for name in sys.modules if name.startswith("posnmt.deploy.server")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, package, None)
-    [line] = refused("serve", LEARNED, "--port", 0)
-    assert f"{package} is missing" in line
-    assert line.endswith('install them: pip install "posnmt[serve]"')
