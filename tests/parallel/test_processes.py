@@ -72,6 +72,8 @@ def test_what_a_task_prints_is_not_taken_for_a_result() -> None:
 def test_an_interrupt_ends_the_processes() -> None:
     """As with Ctrl-C in a script without a guard around its main part."""
     script = (
+        # a process inherits that Ctrl-C is ignored, as in a shell's background job
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from posnmt.parallel.processes import ordered_map\n"
         'piece = \'(__import__("time").sleep({}), __import__("os").getpid())[1]\'\n'
         "pieces = (piece.format(3600 * (number > 1)) for number in range(9))\n"
