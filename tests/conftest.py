@@ -18,7 +18,8 @@ settings.load_profile("untimed")
 
 
 FIRST = tuple(
-    f"tests/{name}" for name in ("system/", "train/test_sharding", "train/test_resume", "train/test_crash", "workflow/")
+    f"tests/{name}"
+    for name in ("slow/", "system/", "train/test_sharding", "train/test_resume", "train/test_crash", "workflow/")
 )
 """Files that take longest: begun first, so that no process is left with one of them at the end."""
 
