@@ -192,6 +192,24 @@ def report(recipe: str | None, scale: str | None, out: Path) -> None:
         sys.exit(1)
 
 
+@study.command(context_settings=COMMAND)
+@_FOLDER
+@click.option("--to", type=click.Path(path_type=Path), required=True, help="the folder of the copy")
+def publish(out: Path, to: Path) -> None:
+    """Copy what is finished for others, without weights, corpora and paths of this machine; prints the copy's README.
+
+    The copy has the report without sentences, all results as CSV, the recipe, and of each training its configuration,
+    its record and its translations. While the study goes on, the same command renews the copy.
+
+    \b
+    Example: posnmt study publish --out study --to results/neishi2019
+    """
+    requires("analyse")
+    from posnmt.study.publish import publish as write_copy
+
+    click.echo(str(write_copy(_load_plan(None, None, out), out, to)))
+
+
 def _load_plan(recipe: str | None, scale: str | None, out: Path) -> Plan:
     """The plan of the study in a folder; if the recipe or the scale is specified, it must match."""
     from posnmt.study.study import load_plan

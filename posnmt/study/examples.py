@@ -38,6 +38,8 @@ class Example:
 
 def examples(results: StudyResults, figure: Figure, wanted: Panel) -> tuple[list[Example], str]:
     """The sentences of a panel with two systems, and its legend, which also says why if there are none."""
+    if results.published:
+        return [], "Not shown: a published study holds no sentences of its corpora."
     analysis, measure = results.recipe.analyses[wanted.analysis], MEASURES[figure.measure].title
     assert wanted.systems is not None  # checked when the recipe was read
     first, second = (results.variant(name, wanted.analysis) for name in wanted.systems)

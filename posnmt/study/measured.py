@@ -48,6 +48,7 @@ class StudyResults:
         recommendation: None if the recipe does not ask for one.
         texts: test -> the folder of its text, with `source` and `target`.
         translations: system, training, seed and test -> the folder of the translation, with `output`.
+        published: whether the page is a copy for others, without texts and without links into the study's folder.
     """
 
     recipe: Recipe
@@ -64,6 +65,7 @@ class StudyResults:
     recommendation: Recommendation | None = None
     texts: dict[str, Path] = field(default_factory=dict)
     translations: dict[tuple[str, str, int, str], Path] = field(default_factory=dict)
+    published: bool = False
 
     @cached_property
     def measured(self) -> dict[str, Measured]:

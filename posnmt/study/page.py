@@ -123,14 +123,14 @@ def _signed(difference: float | None) -> str:
 
 
 def _analyses(results: StudyResults, out: Path) -> list[dict[str, Any]]:
-    """Title of every analysis, and the link to its report or why it is missing."""
+    """Title of every analysis, and the link to its report, or why it is missing; neither in a published study."""
     return [
         {
             "title": results.recipe.title_of(name, results.scale),
             "link": quote(os.path.relpath(results.analyses[name] / "report.html", out).replace(os.sep, "/"))
-            if name in results.analyses
+            if name in results.analyses and not results.published
             else None,
-            "missing": results.missing.get(name, "it was not made"),
+            "missing": None if name in results.analyses else results.missing.get(name, "it was not made"),
         }
         for name in results.recipe.analyses
     ]

@@ -203,6 +203,19 @@ def report(study_plan: Plan, out: Path, say: Say = lambda message: None) -> Path
     Raises:
         UserError: no analysis is finished.
     """
+    results = results_of(study_plan, out, say)
+    database.write(out, study_plan.recipe.recipe, study_plan.scale, results.runs, results.analyses)
+    say("drawing")
+    render(results, out)
+    return out / "report.html"
+
+
+def results_of(study_plan: Plan, out: Path, say: Say = lambda message: None) -> StudyResults:
+    """All that the report of a study's finished and unaltered steps shows.
+
+    Raises:
+        UserError: no analysis is finished.
+    """
     graph, missing = with_analyses(study_plan, out)
     folders = {name: graph.folder(out, name) for name in finished(graph, out)}
     altered_steps = altered(study_plan, out)
@@ -226,7 +239,7 @@ def report(study_plan: Plan, out: Path, say: Say = lambda message: None) -> Path
     wanted = study_plan.recipe.recommend
     advice = None if wanted is None else recommend(study_plan.recipe, wanted, of_analyses, study_plan.scale, speeds)
     runs = [_run(graph, out, each, folders) for each in study_plan.runs]
-    results = StudyResults(
+    return StudyResults(
         recipe=study_plan.recipe,
         scale=study_plan.scale,
         runs=runs,
@@ -247,10 +260,6 @@ def report(study_plan: Plan, out: Path, say: Say = lambda message: None) -> Path
         },
         cost=sum(run["seconds"] or 0.0 for run in runs),
     )
-    database.write(out, study_plan.recipe.recipe, study_plan.scale, runs, ready)
-    say("drawing")
-    render(results, out)
-    return out / "report.html"
 
 
 def _rules(study_plan: Plan, speeds: Mapping[speed.Variant, speed.Speeds] | None) -> Rules:

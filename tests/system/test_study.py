@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import re
 import shutil
@@ -188,6 +189,55 @@ def test_the_report_leaves_out_what_was_changed_by_hand_and_says_so(killed: Stud
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "analyse/by-length was altered" in page
     assert values(out, "select distinct test_condition from results where measure = 'chrf'") == [("all",)]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_published_study_has_results_and_outputs_but_no_texts_weights_or_places(
+    killed: Study, tmp_path: Path
+) -> None:
+    to = tmp_path / "copy"
+    assert run("study", "publish", "--out", killed.out, "--to", to)[0] == f"{to / 'README.md'}\n"
+    copy = contents(to)
+    assert b"1 of 1 trainings are finished" in copy["README.md"]
+    folder = "runs/transformer.reordered.1"
+    for packed, name in (("swapped.xz", "output"), ("swapped-0.5.xz", "output-0.5")):
+        [output] = killed.out.glob(f"steps/translate/*/{name}")
+        assert lzma.decompress(copy[f"{folder}/{packed}"]) == output.read_bytes()
+    [record] = killed.out.glob("steps/train/*/run/record.json")
+    assert json.loads(copy[f"{folder}/record.json"])["seconds"] == json.loads(record.read_text())["seconds"]
+    [[rows]] = values(killed.out, "select count(*) from results")
+    assert copy["results.csv"].count(b"\n") == rows + 1
+    texts = b"\n".join(content for name, content in copy.items() if not name.endswith((".xz", ".pdf")))
+    assert b"Scores" in texts
+    for place in (killed.out, Path.cwd()):
+        assert str(place).encode() not in texts
+    [source] = killed.out.glob("steps/join/*/source")
+    for line in source.read_bytes().split():
+        assert b" " + line + b" " not in copy["report.html"]
+    assert not [name for name in copy if name.endswith((".safetensors", ".model", ".sqlite", ".npz"))]
+    again = load(str(to / "recipe.yaml"))
+    assert again.hash == load(str(killed.words[2])).hash
+    run("study", "publish", "--out", killed.out, "--to", to)
+    assert contents(to) == copy
+
+
+def test_an_unfinished_study_is_published_as_such(killed: Study, tmp_path: Path) -> None:
+    out, to = killed.copied(tmp_path, "analyse", "translate"), tmp_path / "copy"
+    run("study", "publish", "--out", out, "--to", to)
+    assert "report" not in (to / "README.md").read_text()
+    assert {path.name for path in (to / "runs" / "transformer.reordered.1").iterdir()} == {"config.yaml", "record.json"}
+    _, told = run("study", "publish", "--out", out, "--to", out / "copy", status=2)
+    assert "cannot be inside the study" in told
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    _, told = run("study", "publish", "--out", out, "--to", tmp_path / "mine", status=2)
+    assert "holds no copy of this study" in told
+    shutil.rmtree(out / "steps" / "train")
+    _, told = run("study", "publish", "--out", out, "--to", tmp_path / "new", status=2)
+    assert "nothing to publish" in told
 
 
 def test_folders_and_recipes_that_do_not_fit(tmp_path: Path) -> None:

@@ -1,0 +1,144 @@
+"""A copy of a study for others: report, figures and outputs, without weights, corpora and paths of this machine."""
+
+from __future__ import annotations
+
+import lzma
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from posnmt.errors import UserError
+from posnmt.files import PARTIAL, load_json, read_json, write_json, write_text
+from posnmt.progress import duration
+from posnmt.report.grid import csv_text
+from posnmt.study import database
+from posnmt.study.page import render
+from posnmt.study.plan import Plan, PlannedRun
+from posnmt.study.study import finished, results_of, with_analyses
+
+MARK = "published.json"
+TEXTS = {".html", ".csv", ".tex", ".yaml", ".json", ".md"}
+Paths = Mapping[str, str]
+
+
+def publish(study_plan: Plan, out: Path, to: Path) -> Path:
+    """Write or renew the published copy of a study; the same study gives the same bytes.
+
+    README.md                   what it is, how far it is, and the command that repeats it
+    recipe.yaml                 the whole recipe
+    report.html, tables/, figures/   as in the study, without sentences; once an analysis is finished
+    results.csv, runs.csv       the tables of results.sqlite
+    runs/SYSTEM.TRAINING.SEED/  of each finished training config.yaml and record.json, and TEST.xz of each translation
+
+    Args:
+        study_plan: of the study.
+        out: the study's folder.
+        to: the folder of the copy: new, empty, or an earlier copy of this study.
+
+    Raises:
+        UserError: `to` holds something else, or nothing of the study is finished.
+    """
+    _check(study_plan, out, to)
+    graph, _ = with_analyses(study_plan, out)
+    done = {name: graph.folder(out, name) for name in finished(graph, out)}
+    trained = [each for each in study_plan.runs if each.train in done]
+    if not trained:
+        raise UserError("no training of this study is finished, so there is nothing to publish", out, "run it first")
+    to.mkdir(parents=True, exist_ok=True)
+    write_json(to / MARK, {"format": 1, "recipe": study_plan.recipe.recipe, "scale": study_plan.scale})
+    tree = study_plan.recipe.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    write_text(to / "recipe.yaml", yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=100))
+    if any(name.startswith("analyse/") for name in done):
+        _write_report(study_plan, out, to)
+    for run in trained:
+        _write_run(run, done, to / "runs" / f"{run.system}.{run.training}.{run.seed}")
+    write_text(to / "README.md", "\n".join(_readme(study_plan, done, to)) + "\n")
+    _name_places(to, {str(place): name for place, name in _places(study_plan, out)})
+    return to / "README.md"
+
+
+def _check(study_plan: Plan, out: Path, to: Path) -> None:
+    """Refuse a folder that is not this study's copy."""
+    another = "choose another --to"
+    if to.exists() and not to.is_dir():
+        raise UserError("the folder of the copy is a file", to, another)
+    if to.resolve() == out.resolve() or out.resolve() in to.resolve().parents:
+        raise UserError("the copy cannot be inside the study", to, another)
+    if to.is_dir() and any(to.iterdir()):
+        mark = read_json(to / MARK)
+        if mark is None or mark.get("recipe") != study_plan.recipe.recipe or mark.get("scale") != study_plan.scale:
+            raise UserError("the folder is not empty, and holds no copy of this study", to, another)
+
+
+def _write_report(study_plan: Plan, out: Path, to: Path) -> None:
+    """The page with its tables and figures, and all results as CSV."""
+    results = replace(results_of(study_plan, out), published=True)
+    render(results, to)
+    base = database.write(to, study_plan.recipe.recipe, study_plan.scale, results.runs, results.analyses)
+    for name, columns in database.TABLES.items():
+        rows = database.read(to, f"SELECT * FROM {name}")  # noqa: S608
+        write_text(to / f"{name}.csv", csv_text([list(columns), *([*row.values()] for row in rows)]))
+    base.unlink()
+
+
+def _write_run(run: PlannedRun, done: Mapping[str, Path], to: Path) -> None:
+    """One training's configuration and record, and its translations."""
+    folder = done[run.train] / "run"
+    to.mkdir(parents=True, exist_ok=True)
+    write_text(to / "config.yaml", (folder / "config.yaml").read_text(encoding="utf-8"))
+    record: dict[str, Any] = load_json(folder / "record.json", dict[str, Any], "the record of a run", "train it again")
+    write_json(to / "record.json", {name: value for name, value in record.items() if name != "command"})
+    for test, step in run.translations.items():
+        for output in sorted(done[step].glob("output*")) if step in done else ():
+            packed = to / f"{test}{output.name.removeprefix('output')}.xz"
+            content = output.read_bytes()
+            if not packed.exists() or lzma.decompress(packed.read_bytes()) != content:
+                packed.write_bytes(lzma.compress(content, preset=9))
+
+
+def _readme(study_plan: Plan, done: Mapping[str, Path], to: Path) -> Iterator[str]:
+    """The lines of README.md."""
+    recipe, trainings = study_plan.recipe, len(study_plan.runs)
+    ready = [done[run.train] / "run" / "record.json" for run in study_plan.runs if run.train in done]
+    seconds = sum((read_json(path) or {}).get("seconds") or 0.0 for path in ready)
+    command = ["posnmt", "study", "run", "recipe.yaml", "--scale", study_plan.scale, "--out", "study"]
+    command += [] if study_plan.data is None else ["--data", "data"]
+    rows = {
+        "[recipe.yaml](recipe.yaml)": "the recipe",
+        "[runs](runs)": "each training's configuration, record and translations, line by line as the test texts",
+    }
+    if (to / "report.html").exists():
+        rows["[report.html](report.html), tables, figures"] = "the report, its tables and figures, the verdicts"
+        rows["[results.csv](results.csv), [runs.csv](runs.csv)"] = "every measure of every output; every training"
+    yield f"# {recipe.title}: scale {study_plan.scale}"
+    yield ""
+    yield f"A study of posnmt. {len(ready)} of {trainings} trainings are finished; they took {duration(seconds)}."
+    if len(ready) < trainings:
+        yield "**It is not complete**: what the report says rests on what is finished."
+    yield from ["", "| | |", "|---|---|", *(f"| {name} | {what} |" for name, what in rows.items()), ""]
+    yield f"To repeat it: `{shlex.join(command)}`."
+    yield "In the files `STUDY` is the study's folder and `DATA` that of the corpora."
+
+
+def _places(study_plan: Plan, out: Path) -> Iterator[tuple[Path, str]]:
+    """Folders of this machine that the files may name, inner ones first, and what stands in their place."""
+    yield out.resolve(), "STUDY"
+    if study_plan.data is not None:
+        yield study_plan.data.resolve(), "DATA"
+        yield study_plan.data.absolute(), "DATA"
+    yield Path.cwd(), "."
+
+
+def _name_places(to: Path, places: Paths) -> None:
+    """Replace the folders of this machine in the texts of the copy."""
+    for path in sorted(to.rglob("*")):
+        if path.suffix in TEXTS and not path.name.endswith(PARTIAL):
+            text = path.read_text(encoding="utf-8")
+            for place, name in places.items():
+                text = text.replace(place, name)
+            if text != path.read_text(encoding="utf-8"):
+                write_text(path, text)
