@@ -166,7 +166,9 @@ class SchemeChoice(BaseModel):
     """One position scheme by name, with its options; the registry of schemes checks them."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
-    scheme: str = Field(description="name of the scheme: see `posnmt systems --parts`")
+    scheme: str = Field(
+        description="name of the scheme: see `posnmt systems --parts`; or a class outside posnmt, module:Class"
+    )
 
     @property
     def options(self) -> dict[str, Any]:

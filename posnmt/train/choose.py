@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posnmt import defaults
+from posnmt import defaults, plugins
 from posnmt.config.schema import Config
 from posnmt.config.yaml import Lines, merge, override
 from posnmt.data.prepare import input_files, prepare
@@ -62,7 +62,8 @@ class Written:
         Raises:
             UserError: every fault at once, each with its line.
         """
-        return from_tree(defaults.with_settings(self.tree, chosen), self.path, self.lines)
+        with plugins.allowing():  # somebody wrote it for this training
+            return from_tree(defaults.with_settings(self.tree, chosen), self.path, self.lines)
 
 
 @dataclass(frozen=True)
