@@ -93,20 +93,24 @@ def is_class(name: str) -> bool:
 
 def allow(names: Iterable[str]) -> None:
     """Allow classes in this process and in those that it starts."""
-    allowed = {*os.environ.get(VARIABLE, "").split(), *(name for name in names if is_class(name))}
-    if allowed:
-        os.environ[VARIABLE] = " ".join(sorted(allowed))
+    if added := {*names}:
+        os.environ[VARIABLE] = " ".join(sorted({*os.environ.get(VARIABLE, "").split(), *added}))
 
 
 def admit(names: Iterable[str], where: str | Path | None = None) -> None:
     """Allow the classes among the names, where the context allows them; nothing is imported.
 
     Raises:
-        UserError: some are not allowed.
+        UserError: some are not allowed, or do not have the form `module:Class`.
     """
+    classes = {name for name in names if is_class(name)}
+    for name in classes:
+        module, _, attribute = name.partition(":")
+        if not all(word.isidentifier() for word in (*module.split("."), *attribute.split("."))):
+            raise UserError(f"{name!r} does not name a class", where, "write module:Class, such as my_package:Mine")
     if _allowing.get():
-        allow(names)
-    strange = sorted({name for name in names if is_class(name)} - {*os.environ.get(VARIABLE, "").split()})
+        allow(classes)
+    strange = sorted(classes - {*os.environ.get(VARIABLE, "").split()})
     if strange:
         raise UserError(
             f"{', '.join(strange)} would run code from outside posnmt, and no installed package offers it by a name",
@@ -226,9 +230,6 @@ def _find(kind: str, name: str) -> Origin:
     """Where a part is."""
     if is_class(name):
         admit([name])
-        module, _, attribute = name.partition(":")
-        if not all(word.isidentifier() for word in (*module.split("."), *attribute.split("."))):
-            raise UserError(f"{name!r} does not name a class", None, "write module:Class, such as my_package.mine:Mine")
         return Origin(kind, name, name)
     offered = [each for each in installed(kind) if each.name == name]
     if not offered:
@@ -260,7 +261,8 @@ def _imported(part: Origin) -> Any:
         raise _blamed(error, part) from error
     for word in attribute.split(".") if attribute else []:
         if not hasattr(value, word):
-            raise UserError(f"{module} has no {attribute}", getattr(value, "__file__", module), "correct the name")
+            what = f"the {part.kind} {part.name} is not there: {module} has no {attribute}"
+            raise UserError(what, getattr(value, "__file__", module), "correct the name")
         value = getattr(value, word)
     return value
 

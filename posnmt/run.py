@@ -3,7 +3,7 @@
 config.yaml          the resolved configuration
 record.json          provenance, data, longest training sentences, reason of the end
 text/                tokenisation and subword models
-metrics.jsonl        training and dev figures, also in tensorboard/
+metrics.jsonl        training and dev figures; tensorboard/, wandb/ and loggers.json are those of `train.loggers`
 checkpoints/         the newest checkpoints, for resuming and averaging
 model.safetensors    the final model: the best by dev, or the average of the last checkpoints if that is better
 best.safetensors, average.safetensors
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 LOCK = ".lock"
 """The lock file of the process that trains in a run folder."""
 
-MAY_CHANGE = {"steps", "epochs", "minutes", "patience", "log_every", "shard", "non_finite"}
+MAY_CHANGE = {"steps", "epochs", "minutes", "patience", "log_every", "loggers", "shard", "non_finite"}
 """Settings of `train` that a resumed run may change: its end, its logs, its sharding, and its response to NaN."""
 
 LOCATIONS = ("data.root", "data.store", "data.train", "data.dev", "subword.text")

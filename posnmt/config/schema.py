@@ -350,6 +350,11 @@ class Train(Section):
         "is better on dev",
     )
     log_every: Positive = Field(50, description="updates between two lines of metrics.jsonl")
+    loggers: list[Literal["tensorboard", "wandb"]] = Field(
+        ["tensorboard"],
+        description="programs that get the numbers of metrics.jsonl: tensorboard (files in the run folder), wandb "
+        "(Weights & Biases: extra wandb); one that fails gives a warning and changes nothing",
+    )
 
     @model_validator(mode="after")
     def _some_end(self) -> Train:

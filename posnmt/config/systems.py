@@ -266,16 +266,16 @@ def named(name: str) -> System:
     return plugins.load("system", name, _as_system)
 
 
-def _as_system(found: Any) -> System:
+def _as_system(offered: Any) -> System:
     """The system that a package offers, as a dictionary with the attributes of `System`.
 
     Raises:
         TypeError: it is none.
     """
-    if isinstance(found, System):
-        return found
-    if not isinstance(found, dict) or {*map(type, (found.get("summary"), found.get("source")))} != {str}:
+    if isinstance(offered, System):
+        return offered
+    if not isinstance(offered, dict) or {*map(type, (offered.get("summary"), offered.get("source")))} != {str}:
         raise TypeError("a dictionary with summary, source and model is needed")
-    if not isinstance(found.get("model"), dict):
+    if not isinstance(offered.get("model"), dict):
         raise TypeError("its model is no dictionary")
-    return System(**found)
+    return System(**offered)

@@ -65,7 +65,7 @@ def scheme_class(name: str) -> type[Scheme]:
     return scheme
 
 
-def _as_scheme(found: Any) -> type[Scheme]:
+def _as_scheme(offered: Any) -> type[Scheme]:
     """The class that a package offers as a scheme.
 
     Raises:
@@ -73,11 +73,11 @@ def _as_scheme(found: Any) -> type[Scheme]:
     """
     from posnmt.position.seam import Options, Scheme
 
-    if not (isinstance(found, type) and issubclass(found, Scheme)):
-        raise TypeError(f"{quoted(found)} is no subclass of posnmt.position.Scheme")
-    if not (isinstance(found.Settings, type) and issubclass(found.Settings, Options)):
+    if not (isinstance(offered, type) and issubclass(offered, Scheme)):
+        raise TypeError(f"{quoted(offered)} is no subclass of posnmt.position.Scheme")
+    if not (isinstance(offered.Settings, type) and issubclass(offered.Settings, Options)):
         raise TypeError("its Settings are no subclass of posnmt.position.Options")
-    return found
+    return offered
 
 
 def build(choice: SchemeChoice, stack: Stack) -> Scheme:
@@ -103,7 +103,8 @@ def create(name: str, stack: Stack, **options: Any) -> Scheme:
         UserError: no scheme has this name, an unknown option, a value out of its range, or a stack that the scheme
             cannot serve; all at once.
     """
-    plugins.allow([name])
+    with plugins.allowing():  # the program names it
+        plugins.admit([name])
     choice = SchemeChoice.model_validate({"scheme": name, **options})
     raise_all([UserError(fault) for _, fault in check([choice], stack)])
     return build(choice, stack)

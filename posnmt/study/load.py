@@ -71,13 +71,13 @@ def recipe_file(name: str) -> Path:
     )
 
 
-def _as_recipe(found: Any) -> Path:
+def _as_recipe(offered: Any) -> Path:
     """The file that a package offers as a recipe.
 
     Raises:
         TypeError: it is none.
     """
-    path = Path(str(found))
+    path = Path(str(offered))
     if not path.is_file():
         raise TypeError(f"{path} is no file")
     return path

@@ -21,6 +21,7 @@ from posnmt.data.prepare import input_files, prepare
 from posnmt.data.survey import language_of, survey
 from posnmt.resolve import from_tree, read
 from posnmt.run import LOCATIONS, Run
+from posnmt.train.loggers import require_loggers
 
 if TYPE_CHECKING:
     from posnmt.data.store import Store
@@ -121,6 +122,7 @@ def for_training(written: Written, say: Say) -> Completed:
     text = for_preparing(written, say)
     if "format" in written.tree:
         return text
+    require_loggers(text.config.train)
     store = prepare(text.config, report=say)
     split = store.split("train")
     pairs, median = len(split), float(np.median(split.source_lengths))

@@ -38,6 +38,7 @@ from posnmt.train.device import make_fabric
 from posnmt.train.doubts import doubts
 from posnmt.train.evaluate import describe, evaluate, selection_score
 from posnmt.train.kept import saying_what_is_kept
+from posnmt.train.loggers import require_loggers
 from posnmt.train.loss import TrainingLoss
 from posnmt.train.non_finite import are_finite, refuse
 from posnmt.train.progress import Progress, Window
@@ -80,6 +81,7 @@ def train(
         display.say(f"the run in {out} was stopped before its first update; starting it")
         resume = False
     config, begun = _admitted(out, config, resume)
+    require_loggers(config.train)
     fabric = make_fabric(config.train)
     display.hush(not fabric.is_global_zero)
     store = _prepared(config, fabric, display, begun)
@@ -187,8 +189,13 @@ class Training:
 
     def open_metrics(self) -> None:
         """Open the metrics in the first process, without the lines of updates after this one."""
-        first = self.fabric.is_global_zero
-        self.metrics = Metrics(self.run.folder, self.progress.step, self.progress.metrics) if first else None
+        self.metrics = None
+        if self.fabric.is_global_zero:
+            self.metrics = Metrics(self.run.folder, self.config, self.warn, self.progress.step, self.progress.metrics)
+
+    def warn(self, message: str) -> None:
+        """Show a warning."""
+        self.display.say(f"warning: {message}")
 
     def update(self) -> None:
         """Make the next update, and evaluate where it is time to."""
