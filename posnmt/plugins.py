@@ -196,13 +196,13 @@ def origin(kind: str, name: str) -> Origin | None:
     """Where a part comes from that was loaded, with the digest of its source; None for posnmt's own."""
     if (kind, name) not in _loaded:
         return None
-    found, part = _loaded[kind, name]
-    if found.distribution is None:
-        found = _with_distribution(found)
-    module = part.__module__ if isinstance(part, type) else found.target.partition(":")[0]
+    noted, part = _loaded[kind, name]
+    if noted.distribution is None:
+        noted = _with_distribution(noted)
+    module = part.__module__ if isinstance(part, type) else noted.target.partition(":")[0]
     file = getattr(sys.modules.get(module), "__file__", None)
     digest = hashlib.sha256(Path(file).read_bytes()).hexdigest() if file and Path(file).is_file() else None
-    return Origin(kind, name, found.target, found.distribution, found.version, digest)
+    return Origin(kind, name, noted.target, noted.distribution, noted.version, digest)
 
 
 def _entry_points(kind: str) -> list[EntryPoint]:
