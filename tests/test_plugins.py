@@ -9,9 +9,11 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import yaml
+from recipe_case import SMALL, written
 
 import corpus
 from commands import refused, run
@@ -23,6 +25,7 @@ from posnmt.errors import UserError
 from posnmt.position import Stack, create
 from posnmt.position.registry import scheme_class
 from posnmt.run import Run
+from posnmt.study.load import load as load_recipe
 from posnmt.study.load import recipe_file
 
 PAGE = Path(__file__).parents[1] / "docs" / "plugins.md"
@@ -33,9 +36,10 @@ STACK = Stack(d_model=8, heads=2, layers=1, causal=False, max_length=9)
 def fresh(monkeypatch):
     """No part is loaded and no class allowed, before and after."""
     monkeypatch.setattr(plugins, "_loaded", {})
-    monkeypatch.delenv(plugins.VARIABLE, raising=False)
     modules = {*sys.modules}
-    yield
+    with patch.dict(os.environ):
+        os.environ.pop(plugins.VARIABLE, None)
+        yield
     for name in {*sys.modules} - modules:
         if not name.startswith("posnmt") and "mine" in name:
             del sys.modules[name]
@@ -329,3 +333,37 @@ def test_the_parts_of_a_package_are_listed_with_their_origin(tmp_path, monkeypat
     assert "scheme nearness (pos-nearness 1.0):" in run("systems", "--parts")[0]
     assert "encoder      2 layers, nearness\n" in run("systems", "near", "--size", "tiny")[0]
     assert re.search(r"near-study .*\n.*near_study\.yaml   \(pos-nearness 1\.0\)", run("study", "list")[0])
+
+
+def test_a_recipe_may_name_classes_and_its_steps_inherit_the_permission(site, tmp_path):
+    (site / "mine_h.py").write_text(SCHEME)
+    system = {"system": "none", "model": {"encoder": {"position": [{"scheme": "mine_h:Mine"}]}}}
+    path = written(tmp_path, {**SMALL, "systems": {**SMALL["systems"], "relative": system}})
+    load_recipe(path)
+    step = "import posnmt.plugins; posnmt.plugins.admit(['mine_h:Mine'])"
+    assert subprocess.run([sys.executable, "-c", step], check=False).returncode == 0
+    os.environ.pop(plugins.VARIABLE)
+    done = subprocess.run([sys.executable, "-c", step], check=False, capture_output=True, text=True)
+    assert "mine_h:Mine would run code" in done.stderr
+
+
+def test_a_new_scheme_works_as_it_is(tmp_path, monkeypatch):
+    out, err = run("new", "scheme", "gaussian", "--out", tmp_path)
+    assert out.splitlines() == [str(tmp_path / "gaussian.py"), str(tmp_path / "test_gaussian.py")]
+    assert "python " + str(tmp_path / "test_gaussian.py") in err
+    page = (PAGE.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## A position scheme, whole")[1]
+    assert [text for _, kind, text in blocks(page) if kind == "python"] == [(tmp_path / "gaussian.py").read_text()]
+    environment = {**os.environ, "PYTHONPATH": str(PAGE.parents[1])}
+    command = [sys.executable, tmp_path / "test_gaussian.py"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert (done.stdout, done.stderr) == ("Gaussian holds\n", "")
+    assert refused("new", "scheme", "gaussian", "--out", tmp_path) == [
+        f"error: the file exists already and is not overwritten ({tmp_path / 'gaussian.py'});"
+        " choose another name or --out"
+    ]
+
+
+@pytest.mark.parametrize("name", ["random", "scheme", "A", "1a", "a.b", "class"])
+def test_a_name_that_a_new_scheme_cannot_have(name, tmp_path):
+    assert len(refused("new", "scheme", name, "--out", tmp_path / "new")) == 1
+    assert not (tmp_path / "new").exists()
