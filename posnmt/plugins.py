@@ -213,8 +213,8 @@ def _entry_points(kind: str) -> list[EntryPoint]:
 
 def _of_entry_point(point: EntryPoint) -> Origin:
     kind = next(kind for kind, group in GROUPS.items() if group == point.group)
-    dist = point.dist
-    return Origin(kind, point.name, point.value, dist.name if dist else None, dist.version if dist else None)
+    target, dist = f"{point.module}:{point.attr}", point.dist
+    return Origin(kind, point.name, target, dist.name if dist else None, dist.version if dist else None)
 
 
 def _with_distribution(part: Origin) -> Origin:
