@@ -99,7 +99,10 @@ def test_the_distribution_of_a_class_is_found(site):
         ("class Mine: pass\n", r"is no scheme: .* is no subclass of posnmt\.position\.Scheme \(mine_c:Mine\)"),
         (SCHEME.replace("class Settings(Options)", "class Settings"), r"is no scheme: its Settings are no subclass"),
         ("", r"mine_c has no Mine \(.*mine_c\.py\)"),
-        (SCHEME.replace(INIT, INIT + "        {}['x']  # here\n"), r"raised KeyError: 'x' \(.*mine_c\.py:HERE\)"),
+        (
+            SCHEME.replace(INIT, INIT + "        helper()\n") + "\n\ndef helper():\n    {}['x']  # here\n",
+            r"raised KeyError: 'x' \(.*mine_c\.py:HERE\)",
+        ),
         (SCHEME.replace("self, stack, settings", "self, stack"), r"raised TypeError: .*__init__.* \(mine_c:Mine\)"),
         (
             SCHEME + "\n    @classmethod\n    def refuses(cls, *arguments):\n        return 1 / 0  # here\n",
