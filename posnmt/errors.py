@@ -31,9 +31,13 @@ class UserError(Exception):
 
     def line(self) -> str:
         """The fault as one line: `what (where); what to do`."""
-        place = f" ({self.where})" if self.where else ""
         advice = f"; {self.todo}" if self.todo else ""
-        return _printable(f"{self.what}{place}{advice}".replace("\n", " "))
+        return _printable(f"{self.placed}{advice}".replace("\n", " "))
+
+    @property
+    def placed(self) -> str:
+        """What is wrong, and where: the fault without what to do."""
+        return f"{self.what} ({self.where})" if self.where else self.what
 
     @property
     def lines(self) -> list[str]:

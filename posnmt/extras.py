@@ -1,4 +1,4 @@
-"""Packages that a part of posnmt needs and translating does not: the extras `train`, `analyse` and `serve`."""
+"""Packages that a part of posnmt needs and translating does not: the extras `train`, `analyse`, `serve` and `wandb`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ EXTRAS = {
         "tensorboardX": "tensorboardX",
     },
     "analyse": {"jinja2": "jinja2", "matplotlib": "matplotlib", "sacrebleu": "sacrebleu"},
+    "wandb": {"wandb": "wandb"},
     "serve": {
         "fastapi": "fastapi",
         "fastapi-offline": "fastapi_offline",

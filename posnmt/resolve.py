@@ -13,9 +13,10 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from posnmt import plugins
 from posnmt.config.formats import FORMAT, as_meant, unreadable
 from posnmt.config.schema import Config
-from posnmt.config.systems import SIZES, named
+from posnmt.config.systems import SIZES, SYSTEMS, named
 from posnmt.config.yaml import Lines, expand, faults, merge, override, place, read_yaml
 from posnmt.errors import UserError, raise_all
 
@@ -32,7 +33,8 @@ def load(path: str | Path, overrides: Sequence[str] = (), unnumbered: int = FORM
             that an earlier posnmt may have written.
 
     Raises:
-        UserError: every fault of the file and of the overrides at once, each with its line.
+        UserError: every fault of the file and of the overrides at once, each with its line; a class by `module:Class`
+            that is not allowed (`posnmt.plugins`).
     """
     tree, lines = read(path, overrides)
     return from_tree(tree, Path(path), lines, unnumbered)
@@ -69,6 +71,7 @@ def from_tree(
     except ValidationError as error:
         raise_all(faults(error, Config, path, lines or {}))
         raise AssertionError from error  # raise_all raised: a ValidationError holds at least one problem
+    plugins.admit(_schemes(config), path)
     raise_all(_model_faults(config, path, lines or {}))
     base = Path() if path is None else path.parent
     root = base / expand(config.data.root, "data.root" if path is None else f"{path}: data.root")
@@ -116,7 +119,7 @@ def _with_defaults_of_names(tree: dict[str, Any], path: Path | None, lines: Line
             system = named(name)
         except UserError as error:
             raise UserError(
-                f"model.system: {error.what}", place(("model", "system"), path, lines), error.todo
+                f"model.system: {error.placed}", place(("model", "system"), path, lines), error.todo
             ) from None
         merged = merge(merged, system.over(merged))
     for side in _ABLATED.get(str(model.get("without")), ()):
@@ -140,6 +143,26 @@ def _why_not_without(side: str, named: dict[str, Any], model: dict[str, Any]) ->
         what = f"model.without: {model['system']} has no order information in its {side} that could be left out"
         return what, "leave model.without out"
     return None
+
+
+def _schemes(config: Config) -> list[str]:
+    """The names of the position schemes of both sides."""
+    return [choice.scheme for side in (config.model.encoder, config.model.decoder) for choice in side.position]
+
+
+def origins(config: Config) -> list[plugins.Origin]:
+    """Where the parts of a checked configuration come from that are not posnmt's own, each once."""
+    system = [] if config.model.system is None else [("system", config.model.system)]
+    parts = dict.fromkeys([*system, *(("scheme", name) for name in _schemes(config))])
+    return [origin for kind, name in parts if (origin := plugins.origin(kind, name)) is not None]
+
+
+def clashes(config: Config) -> list[str]:
+    """A sentence for each part of posnmt that a configuration names and an installed package has as well."""
+    from posnmt.position.registry import SCHEMES
+
+    named = {"scheme": {*_schemes(config)} & {*SCHEMES}, "system": {str(config.model.system)} & {*SYSTEMS}}
+    return [sentence for kind, own in named.items() for sentence in plugins.clashes(kind, own)]
 
 
 def _model_faults(config: Config, path: Path | None, lines: Lines) -> list[UserError]:

@@ -3,7 +3,7 @@
 config.yaml          the resolved configuration
 record.json          provenance, data, longest training sentences, reason of the end
 text/                tokenisation and subword models
-metrics.jsonl        training and dev figures, also in tensorboard/
+metrics.jsonl        training and dev figures; tensorboard/, wandb/ and loggers.json are those of `train.loggers`
 checkpoints/         the newest checkpoints, for resuming and averaging
 model.safetensors    the final model: the best by dev, or the average of the last checkpoints if that is better
 best.safetensors, average.safetensors
@@ -16,17 +16,20 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+from posnmt import plugins
 from posnmt.config.formats import OLDEST
 from posnmt.config.schema import Config
 from posnmt.errors import UserError
-from posnmt.files import PARTIAL, load_json, locked, write_json, write_text
-from posnmt.resolve import dump, load
+from posnmt.files import PARTIAL, load_json, locked, read_json, write_json, write_text
+from posnmt.progress import warn
+from posnmt.resolve import dump, load, origins
 
 if TYPE_CHECKING:
     from posnmt.data.text import TextPipeline
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
 LOCK = ".lock"
 """The lock file of the process that trains in a run folder."""
 
-MAY_CHANGE = {"steps", "epochs", "minutes", "patience", "log_every", "shard", "non_finite"}
+MAY_CHANGE = {"steps", "epochs", "minutes", "patience", "log_every", "loggers", "shard", "non_finite"}
 """Settings of `train` that a resumed run may change: its end, its logs, its sharding, and its response to NaN."""
 
 LOCATIONS = ("data.root", "data.store", "data.train", "data.dev", "subword.text")
@@ -44,6 +47,21 @@ LOCATIONS = ("data.root", "data.store", "data.train", "data.dev", "subword.text"
 
 RESTORE = "copy it again from its origin"
 """What to do about a damaged file of a run folder."""
+
+
+Plain = Annotated[str, Field(pattern=r"^[\w.+!-]+$", max_length=100)]
+"""The name or the version of a distribution."""
+
+
+class Part(TypedDict):
+    """A part from outside posnmt, as it was at the training; see `posnmt.plugins.Origin`."""
+
+    kind: str
+    name: str
+    target: str
+    distribution: Plain | None
+    version: Plain | None
+    sha256: str | None
 
 
 class Spread(TypedDict):
@@ -61,17 +79,27 @@ class Run:
     config: Config
 
     @classmethod
-    def open(cls, folder: str | Path) -> Run:
-        """The run in a folder.
+    def open(cls, folder: str | Path, allow_plugins: bool = False) -> Run:
+        """The run in a folder; a part from outside posnmt that has changed since its training is warned of.
+
+        Args:
+            allow_plugins: import the classes that its configuration names by `module:Class`.
 
         Raises:
-            UserError: no such folder, or not a run folder.
+            UserError: no such folder, or not a run folder; a part of it is not installed, cannot be imported, or is a
+                class that is not allowed.
         """
         folder = Path(folder)
         if not (folder / "config.yaml").exists():
             what = "is not a run folder: it has no config.yaml" if folder.is_dir() else "no such run folder"
             raise UserError(what, folder, "name a folder made by `posnmt train`")
-        return cls(folder, load(folder / "config.yaml", unnumbered=OLDEST))
+        recorded = _recorded_parts(folder)
+        _refuse_missing(recorded, folder)
+        with plugins.allowing(allow_plugins):
+            config = load(folder / "config.yaml", unnumbered=OLDEST)
+        for change in _changes(recorded, origins(config)):
+            _warn_once(f"{change} ({folder})")
+        return cls(folder, config)
 
     @classmethod
     def create(cls, folder: Path, config: Config, text: TextPipeline, record: dict[str, Any]) -> Run:
@@ -150,6 +178,63 @@ def read_record(folder: Path) -> dict[str, Any]:
     """
     record: dict[str, Any] = load_json(folder / "record.json", dict[str, Any], "the run's record", RESTORE)
     return record
+
+
+def _recorded_parts(folder: Path) -> list[Part]:
+    """The parts from outside posnmt that a run was trained with; none where it has no readable record.
+
+    Raises:
+        UserError: the record is damaged there.
+    """
+    parts = (read_json(folder / "record.json") or {}).get("plugins", [])
+    try:
+        return TypeAdapter(list[Part]).validate_python(parts)
+    except ValidationError:
+        raise UserError("the run's record is damaged: plugins", folder / "record.json", RESTORE) from None
+
+
+def _refuse_missing(parts: list[Part], folder: Path) -> None:
+    """Check that the parts of a run are installed, classes by `module:Class` aside.
+
+    Raises:
+        UserError: one is not; the message says which package has it.
+    """
+    from posnmt.config.systems import SYSTEMS
+    from posnmt.position.registry import SCHEMES
+
+    known = {"system": {*SYSTEMS}, "scheme": {*SCHEMES}}
+    for part in parts:
+        kind, name = part["kind"], part["name"]
+        if plugins.is_class(name) or kind not in known or name in known[kind] or name in plugins.names(kind):
+            continue
+        package = part["distribution"]
+        what = f"the run needs the {kind} {name!r} " + (
+            f"of {package} {part['version']}, which is not installed"
+            if package
+            else f"({part['target']}), which its program registered in posnmt.position.SCHEMES"
+        )
+        todo = f'pip install "{package}=={part["version"]}"' if package else "register it before the run is opened"
+        raise UserError(what, folder, todo)
+
+
+def _changes(recorded: list[Part], parts: list[plugins.Origin]) -> Iterator[str]:
+    """A sentence for each part that is not as it was at the training."""
+    before = {(part["kind"], part["name"]): part for part in recorded}
+    for part in parts:
+        old = before.get((part.kind, part.name))
+        if old is None:
+            continue
+        if (old["distribution"], old["version"]) != (part.distribution, part.version):
+            was = f"{old['distribution']} {old['version']}" if old["distribution"] else old["target"]
+            yield f"the {part.kind} {part.name} was {was} at the training and is {part.shown} here"
+        elif old["sha256"] != part.sha256:
+            yield f"the source of the {part.kind} {part.name}, {part.target}, has changed since the training"
+
+
+@cache
+def _warn_once(message: str) -> None:
+    """Print a warning at the first time that it is due in this process."""
+    warn(message)
 
 
 def checkpoints_in(folder: Path) -> list[Path]:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 
 FLOORS = (
     {"posnmt", "errors", "processor", "runtime"},
-    {"extras", "files", "interrupt", "parallel", "progress", "randomness"},
+    {"extras", "files", "interrupt", "parallel", "plugins", "progress", "randomness"},
     {"callable", "config", "dropout", "workflow"},
     {"data", "metrics", "position"},
     {"conditions", "model"},

@@ -38,6 +38,7 @@ def load(
     precision: Literal["fp32", "bf16"] | None = None,
     cuda_graphs: bool | None = None,
     device: str | None = None,
+    allow_plugins: bool = False,
 ) -> TrainedModel:
     """A trained model, or several as an ensemble.
 
@@ -50,6 +51,7 @@ def load(
             attention are always computed in fp32.
         cuda_graphs: on a GPU, record the decoder's steps and replay them; default: as in the run's config.
         device: of PyTorch, such as `cpu` or `cuda:1`; default: a GPU if there is one.
+        allow_plugins: import the classes that a run's config names by `module:Class`; only for runs that you trust.
 
     Raises:
         UserError: no run folder, no such checkpoint, runs with different vocabularies, or positions that cannot be
@@ -61,7 +63,7 @@ def load(
     refuse_unknown(checkpoint, CHECKPOINTS, "checkpoint")
     if interpolate is not None and not interpolate > 0:
         raise UserError(f"positions are divided by a number above 0; got {interpolate}", "interpolate")
-    opened = [run if isinstance(run, Run) else Run.open(run) for run in listed]
+    opened = [run if isinstance(run, Run) else Run.open(run, allow_plugins) for run in listed]
     settings = {"precision": precision, "cuda_graphs": cuda_graphs}
     decode = _with_options(opened[0].config.decode, settings)
     return TrainedModel(opened, decode, checkpoint, interpolate, _device(device))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from posnmt import plugins
 from posnmt.config.schema import Config
 from posnmt.errors import UserError
 from posnmt.progress import Display
@@ -27,6 +28,7 @@ def train(
     minutes: float | None = None,
     settings: Mapping[str, Any] | Sequence[str] = (),
     resume: bool = False,
+    allow_plugins: bool = False,
     show_progress: bool = True,
 ) -> Run:
     """Train a model into a run folder; text that is not prepared yet is prepared first.
@@ -46,6 +48,7 @@ def train(
         minutes: how long to train.
         settings: settings that win over all others: dotted key -> value, as `{"train.epochs": 5}`, or `key=value`.
         resume: go on with the run in `out` as if it had never stopped.
+        allow_plugins: with `resume`, import the classes that the run's config names by `module:Class`.
         show_progress: on standard error, with all that is chosen and all warnings.
 
     Returns:
@@ -74,7 +77,7 @@ def train(
         "minutes": minutes,
     }
     written = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
-    with Display(quiet=not show_progress) as display:
+    with Display(quiet=not show_progress) as display, plugins.allowing(allow_plugins):
         return train_command(tree, written, _settings(settings), Path(out), resume, display)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from posnmt.cli.group import COMMAND
+from posnmt.cli.group import COMMAND, allow_plugins
 from posnmt.errors import UserError, raise_all
 from posnmt.extras import requires
 from posnmt.parallel.cores import cores
@@ -125,6 +125,7 @@ from posnmt.parallel.cores import cores
     metavar="all|N|none",
     help="sentences in the report's example browser; N: evenly spaced",
 )
+@allow_plugins
 def analyse(
     source: Path,
     references: tuple[Path, ...],

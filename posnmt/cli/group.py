@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from posnmt import plugins
 from posnmt.errors import UserError, is_out_of_memory
 
 COMMAND = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -31,6 +32,32 @@ def loading() -> Iterator[None]:
         gc.enable()
 
 
+@contextmanager
+def _faults_of_plugins() -> Iterator[None]:
+    """A context that turns an exception in a part from outside posnmt into a UserError with its line."""
+    try:
+        yield
+    except Exception as error:
+        fault = None if is_out_of_memory(error) else plugins.fault(error)
+        if fault is None:
+            raise
+        raise fault from error
+
+
+def _allow(context: click.Context, option: click.Parameter, allowed: bool) -> None:
+    context.with_resource(plugins.allowing(allowed))
+
+
+allow_plugins = click.option(
+    "--allow-plugins",
+    is_flag=True,
+    expose_value=False,
+    callback=_allow,
+    help="import the classes that a run's config names by module:Class (only for a run that you trust)",
+)
+"""The option of commands that open a run."""
+
+
 LESS_MEMORY = {
     "translate": "lower --batch or --beam, or split the longest lines",
     "score": "split the longest lines",
@@ -47,7 +74,8 @@ class Group(click.Group):
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run a command, and convert user errors into exit statuses."""
         try:
-            super().main(*args, **{**kwargs, "standalone_mode": False})
+            with _faults_of_plugins():
+                super().main(*args, **{**kwargs, "standalone_mode": False})
         except UserError as error:
             for line in error.lines:
                 print(f"error: {line}", file=sys.stderr)

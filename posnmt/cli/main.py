@@ -18,7 +18,8 @@ from posnmt import __version__
 from posnmt.cli.analyse import analyse
 from posnmt.cli.condition import condition
 from posnmt.cli.data import data
-from posnmt.cli.group import COMMAND, Group, loading
+from posnmt.cli.group import COMMAND, Group, allow_plugins, loading
+from posnmt.cli.new import new
 from posnmt.cli.serve import serve
 from posnmt.cli.study import study
 from posnmt.extras import requires
@@ -74,7 +75,7 @@ def demo(out: Path, updates: int, seed: int) -> None:
 @click.option("--parts", is_flag=True, help="instead: the position schemes and architectures that compose systems")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def systems(system: str | None, vocabulary: int, size: str, parts: bool, as_json: bool) -> None:
-    """List the named systems; with SYSTEM, show its parts, source and parameter count.
+    """List the named systems, those of installed packages too; with SYSTEM, show its parts, source and parameter count.
 
     Train one by its name, `model.system: NAME`, and optionally without its position information on one or both sides,
     `model.without: encoder`. To compose others from their parts, see --parts.
@@ -82,8 +83,6 @@ def systems(system: str | None, vocabulary: int, size: str, parts: bool, as_json
     \b
     Example: posnmt systems relative --vocabulary 16004
     """
-    from posnmt.config.systems import RECOMMENDED, SYSTEMS
-
     if system is not None:
         from posnmt.cli.systems import describe
 
@@ -97,12 +96,10 @@ def systems(system: str | None, vocabulary: int, size: str, parts: bool, as_json
         shown = all_parts()
         text = "\n".join(_part(part) for part in shown)
     else:
-        names = [*RECOMMENDED, *(name for name in SYSTEMS if name not in RECOMMENDED)]
-        shown = {name: {"summary": SYSTEMS[name].summary, "source": SYSTEMS[name].source} for name in names}
-        width = max(map(len, SYSTEMS))
-        lines = [f"  {name:{width}}  {SYSTEMS[name].summary} ({SYSTEMS[name].source})" for name in names]
-        first, others = lines[: len(RECOMMENDED)], lines[len(RECOMMENDED) :]
-        text = "\n".join(["to begin with (docs/systems.md says why):", *first, "", "others:", *others])
+        from posnmt.cli.listing import all_systems, as_text
+
+        shown = all_systems()
+        text = as_text(shown)
     click.echo(json.dumps(shown) if as_json else text)
 
 
@@ -111,7 +108,8 @@ def _part(part: dict[str, Any]) -> str:
     options = [
         f"    {name}: {json.dumps(option['default'])}  {option['about']}" for name, option in part["options"].items()
     ]
-    return "\n".join([f"{part['kind']} {part['name']}: {part['about']}", *options])
+    origin = "" if part["origin"] == "posnmt" else f" ({part['origin']})"
+    return "\n".join([f"{part['kind']} {part['name']}{origin}: {part['about']}", *options])
 
 
 @main.command(context_settings=COMMAND)
@@ -167,6 +165,7 @@ def prepare(config: Path, out: Path | None, settings: tuple[str, ...], check: bo
 )
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="a setting that wins over CONFIG")
 @click.option("--resume", is_flag=True, help="continue the run in --out as if it had never stopped")
+@allow_plugins
 @click.option("--schema", is_flag=True, help="print the JSON Schema of a config (for editors) and stop")
 def train(
     config: Path | None, out: Path | None, settings: tuple[str, ...], resume: bool, schema: bool, **files: Any
@@ -292,6 +291,7 @@ def train(
     help="the program that translates; auto: CTranslate2 in fp32 if it can express the run; default: torch, and"
     " ctranslate2 for an exported model",
 )
+@allow_plugins
 def translate(
     runs: tuple[Path, ...],
     source: Path | None,
@@ -377,6 +377,7 @@ def _with_sampling(search: dict[str, Any]) -> dict[str, Any]:
     show_default=True,
     help="ctranslate2: of the weights; those in fp32 can still be used as int8",
 )
+@allow_plugins
 def export(run: Path, kind: str, out: Path, checkpoint: str, positions: int, precision: str) -> None:
     """Write a run's model for another program, check that it computes the same there, and print the folder's path.
 
@@ -407,6 +408,7 @@ def export(run: Path, kind: str, out: Path, checkpoint: str, positions: int, pre
     metavar="FACTOR",
     help="divide positions by FACTOR, for texts that much longer than the training texts (rope, xpos, sinusoidal)",
 )
+@allow_plugins
 def score(run: Path, source: Path, target: Path, checkpoint: str, interpolate: float | None) -> None:
     """Print the natural log-probability of each target line given its source line, by the full forward pass.
 
@@ -422,5 +424,6 @@ def score(run: Path, source: Path, target: Path, checkpoint: str, interpolate: f
 main.add_command(analyse)
 main.add_command(condition)
 main.add_command(data)
+main.add_command(new)
 main.add_command(serve)
 main.add_command(study)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from posnmt.cli.group import COMMAND, loading
+from posnmt.cli.group import COMMAND, allow_plugins, loading
 from posnmt.extras import requires
 
 
@@ -116,6 +116,7 @@ from posnmt.extras import requires
 @click.option(
     "--checkpoint", type=click.Choice(["model", "best", "average", "last"]), default="model", show_default=True
 )
+@allow_plugins
 def serve(
     models: tuple[str, ...],
     host: str,

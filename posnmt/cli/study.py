@@ -23,7 +23,8 @@ SCALES = click.Choice(["smoke", "small", "paper"])
 def study() -> None:
     """Train and compare many systems with one command, and write a report: a paper's experiments, or your own.
 
-    RECIPE is neishi2019, rosendahl2019, rosendahl2019-zhen, chen2019a, chen2019b, choose, or a file of your own.
+    RECIPE is neishi2019, rosendahl2019, rosendahl2019-zhen, chen2019a, chen2019b, choose, one of an installed
+    package, or a file of your own.
 
     \b
     Example: posnmt study run neishi2019 --scale smoke --out study
@@ -46,16 +47,20 @@ def _options(command: Any) -> Any:
 
 @study.command("list", context_settings=COMMAND)
 def recipes() -> None:
-    """List the recipes that come with posnmt, with their paths: copy one to make your own.
+    """List the recipes that come with posnmt and with installed packages, with their paths: copy one to make your own.
 
     \b
     Example: posnmt study list
     """
-    from posnmt.study.load import load, shipped
+    from posnmt.plugins import usable
+    from posnmt.progress import warn
+    from posnmt.study.load import load, recipe_file, shipped
 
-    for name, path in shipped().items():
-        recipe = load(name, check_configs=False)
-        click.echo(f"{name:14} {recipe.title} ({', '.join(recipe.scales)})\n{'':14} {path}")
+    files = {name: (path, "") for name, path in shipped().items()}
+    files |= {each.name: (path, f"   ({each.shown})") for each, path in usable("recipe", files, recipe_file, warn)}
+    for name, (path, origin) in files.items():
+        recipe = load(str(path), check_configs=False)
+        click.echo(f"{name:14} {recipe.title} ({', '.join(recipe.scales)})\n{'':14} {path}{origin}")
 
 
 @study.command(context_settings=COMMAND)

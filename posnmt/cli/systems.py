@@ -7,7 +7,9 @@ from typing import Any
 
 from posnmt.config.systems import named
 from posnmt.model.registry import ARCHITECTURES, architecture, count_parameters
+from posnmt.plugins import usable
 from posnmt.position.registry import SCHEMES, scheme_class
+from posnmt.progress import warn
 from posnmt.resolve import from_tree
 
 
@@ -34,20 +36,22 @@ def describe(name: str, vocabulary: int, size: str) -> dict[str, Any]:
 
 
 def parts() -> list[dict[str, Any]]:
-    """Description and options of every position scheme and architecture."""
-    kinds: list[tuple[str, str, Any]] = [("scheme", name, scheme_class(name)) for name in SCHEMES]
-    kinds += [("architecture", name, architecture(name)) for name in ARCHITECTURES]
+    """Description, origin and options of every position scheme and architecture; warns of schemes that fail."""
+    kinds: list[tuple[str, str, str, Any]] = [("scheme", name, "posnmt", scheme_class(name)) for name in SCHEMES]
+    kinds += [("scheme", each.name, each.shown, part) for each, part in usable("scheme", SCHEMES, scheme_class, warn)]
+    kinds += [("architecture", name, "posnmt", architecture(name)) for name in ARCHITECTURES]
     return [
         {
             "kind": kind,
             "name": name,
+            "origin": origin,
             "about": " ".join(str(inspect.getdoc(part)).split("\n\n")[0].split()),
             "options": {
                 option: {"default": field.default, "about": field.description}
                 for option, field in part.Settings.model_fields.items()
             },
         }
-        for kind, name, part in kinds
+        for kind, name, origin, part in kinds
     ]
 
 

@@ -166,7 +166,9 @@ class SchemeChoice(BaseModel):
     """One position scheme by name, with its options; the registry of schemes checks them."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
-    scheme: str = Field(description="name of the scheme: see `posnmt systems --parts`")
+    scheme: str = Field(
+        description="name of the scheme: see `posnmt systems --parts`; or a class outside posnmt, module:Class"
+    )
 
     @property
     def options(self) -> dict[str, Any]:
@@ -348,6 +350,11 @@ class Train(Section):
         "is better on dev",
     )
     log_every: Positive = Field(50, description="updates between two lines of metrics.jsonl")
+    loggers: list[Literal["tensorboard", "wandb"]] = Field(
+        ["tensorboard"],
+        description="programs that get the numbers of metrics.jsonl: tensorboard (files in the run folder), wandb "
+        "(Weights & Biases: extra wandb); one that fails gives a warning and changes nothing",
+    )
 
     @model_validator(mode="after")
     def _some_end(self) -> Train:

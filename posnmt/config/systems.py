@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from posnmt import plugins
 from posnmt.errors import refuse_unknown
 
 SIZES: dict[str, dict[str, Any]] = {
@@ -254,10 +255,27 @@ SYSTEMS: dict[str, System] = {
 
 
 def named(name: str) -> System:
-    """A system by its id.
+    """A system by its id: posnmt's own, or of an installed package.
 
     Raises:
-        UserError: no system has this id; names the nearest.
+        UserError: no system has this id; names the nearest. That of a package cannot be imported, or is none.
     """
-    refuse_unknown(name, SYSTEMS, "system")
-    return SYSTEMS[name]
+    if name in SYSTEMS:
+        return SYSTEMS[name]
+    refuse_unknown(name, [*SYSTEMS, *plugins.names("system")], "system")
+    return plugins.load("system", name, _as_system)
+
+
+def _as_system(offered: Any) -> System:
+    """The system that a package offers, as a dictionary with the attributes of `System`.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if isinstance(offered, System):
+        return offered
+    if not isinstance(offered, dict) or {*map(type, (offered.get("summary"), offered.get("source")))} != {str}:
+        raise TypeError("a dictionary with summary, source and model is needed")
+    if not isinstance(offered.get("model"), dict):
+        raise TypeError("its model is no dictionary")
+    return System(**offered)

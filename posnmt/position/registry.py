@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from pydantic import ValidationError
 
+from posnmt import plugins
 from posnmt.config.schema import SchemeChoice
-from posnmt.errors import UserError, nearest, raise_all, refuse_unknown
+from posnmt.errors import UserError, nearest, quoted, raise_all, refuse_unknown
 
 if TYPE_CHECKING:
     from posnmt.position.seam import Options, Scheme, Stack
@@ -40,29 +41,54 @@ SCHEMES: dict[str, str | type[Scheme]] = {
 """Scheme name → module and class inside posnmt.position, or the class itself.
 
 A class takes (stack, settings) and defines `Settings`. A program that imports posnmt adds its own scheme with
-`SCHEMES["mine"] = Mine`; `posnmt.testing.check_scheme(Mine)` tests it.
+`SCHEMES["mine"] = Mine`; installed packages and `module:Class` add theirs by `posnmt.plugins`.
+`posnmt.testing.check_scheme(Mine)` tests one.
 """
 
 
 def scheme_class(name: str) -> type[Scheme]:
-    """The class of a registered scheme.
+    """The class of a scheme: registered, of an installed package, or a class by `module:Class`.
 
     Raises:
-        UserError: no scheme has this name.
+        UserError: no scheme has this name, or `posnmt.plugins.load` refuses it.
     """
-    refuse_unknown(name, SCHEMES, "position scheme")
+    if name not in SCHEMES:
+        if not plugins.is_class(name):
+            refuse_unknown(name, [*SCHEMES, *plugins.names("scheme")], "position scheme")
+        return plugins.load("scheme", name, _as_scheme)
     entry = SCHEMES[name]
     if not isinstance(entry, str):
+        plugins.remember("scheme", name, entry)
         return entry
     module, attribute = entry.split(":")
     scheme: type[Scheme] = getattr(importlib.import_module(f"posnmt.position.{module}"), attribute)
     return scheme
 
 
+def _as_scheme(offered: Any) -> type[Scheme]:
+    """The class that a package offers as a scheme.
+
+    Raises:
+        TypeError: it is none.
+    """
+    from posnmt.position.seam import Options, Scheme
+
+    if not (isinstance(offered, type) and issubclass(offered, Scheme)):
+        raise TypeError(f"{quoted(offered)} is no subclass of posnmt.position.Scheme")
+    if not (isinstance(offered.Settings, type) and issubclass(offered.Settings, Options)):
+        raise TypeError("its Settings are no subclass of posnmt.position.Options")
+    return offered
+
+
 def build(choice: SchemeChoice, stack: Stack) -> Scheme:
-    """A scheme for a stack, from its configuration."""
+    """A scheme for a stack, from its configuration.
+
+    Raises:
+        UserError: the constructor of a scheme from outside posnmt raised an exception.
+    """
     scheme = scheme_class(choice.scheme)
-    built: Scheme = scheme(stack, scheme.Settings.model_validate(choice.options))  # type: ignore[call-arg]
+    with plugins.blaming("scheme", choice.scheme):
+        built: Scheme = scheme(stack, scheme.Settings.model_validate(choice.options))  # type: ignore[call-arg]
     return built
 
 
@@ -70,13 +96,15 @@ def create(name: str, stack: Stack, **options: Any) -> Scheme:
     """A registered scheme for a stack, for use in a model of one's own (docs/api.md).
 
     Args:
-        name: of `SCHEMES`, such as `rope`.
+        name: of `SCHEMES`, such as `rope`, of an installed package, or `module:Class`.
         options: of the scheme; `posnmt systems --parts` lists them.
 
     Raises:
         UserError: no scheme has this name, an unknown option, a value out of its range, or a stack that the scheme
             cannot serve; all at once.
     """
+    with plugins.allowing():  # the program names it
+        plugins.admit([name])
     choice = SchemeChoice.model_validate({"scheme": name, **options})
     raise_all([UserError(fault) for _, fault in check([choice], stack)])
     return build(choice, stack)
@@ -90,14 +118,16 @@ def check(choices: list[SchemeChoice], stack: Stack) -> list[tuple[int | None, s
         try:
             kind = scheme_class(choice.scheme)
             settings: Options = kind.Settings.model_validate(choice.options)
+            others = {*names} - {choice.scheme}
+            with plugins.blaming("scheme", choice.scheme):
+                refusals = kind.refuses(stack, settings, others)
         except UserError as error:
             faults.append((index, error.line()))
             continue
         except ValidationError as error:
             faults.extend((index, option_fault(choice.scheme, kind.Settings, problem)) for problem in error.errors())
             continue
-        others = {*names} - {choice.scheme}
-        faults.extend((index, f"{choice.scheme} {fault}") for fault in kind.refuses(stack, settings, others))
+        faults.extend((index, f"{choice.scheme} {fault}") for fault in refusals)
     faults.extend(_rotating_twice(choices, stack, {index for index, _ in faults}))
     faults.extend((None, f"{name} is listed twice") for name in sorted(set(names)) if names.count(name) > 1)
     return faults

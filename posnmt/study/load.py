@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from posnmt import plugins
 from posnmt.config.segmenters import requires, word_tokeniser
 from posnmt.config.yaml import Lines, faults, merge, override, place, read_yaml
 from posnmt.errors import UserError, UserErrors, nearest, raise_all
@@ -26,23 +27,15 @@ def load(name: str, overrides: tuple[str, ...] = (), check_configs: bool = True)
     """Load and check a recipe.
 
     Args:
-        name: of a recipe that comes with the package, such as `neishi2019`, or the path of a YAML file.
+        name: of a recipe that comes with posnmt, such as `neishi2019`, or with an installed package; or the path of a
+            YAML file.
         overrides: `key.key=value`, which replace settings of the file.
         check_configs: whether to check the configuration of every training, too, which imports PyTorch.
 
     Raises:
         UserError: the recipe has faults: all at once, with their lines.
     """
-    known = shipped()
-    path = known.get(name) or Path(name)
-    if not path.exists():
-        near = nearest(name, known)
-        hint = f"did you mean {near!r}? " if near else ""
-        raise UserError(
-            f"no recipe is called {name!r}",
-            None,
-            f"{hint}those that come with posnmt: {', '.join(known)}; or name a file",
-        )
+    path = recipe_file(name)
     tree, lines = read_yaml(path, "recipe", "a recipe is a YAML mapping: recipe, title, pair, scales, systems ...")
     for setting in overrides:
         tree = override(tree, setting)
@@ -55,6 +48,39 @@ def load(name: str, overrides: tuple[str, ...] = (), check_configs: bool = True)
     if check_configs:
         raise_all(list(_config_faults(recipe, path, lines)))  # needs names that are known
     return recipe
+
+
+def recipe_file(name: str) -> Path:
+    """The file of a recipe: one that comes with posnmt or with an installed package, or any other.
+
+    Raises:
+        UserError: there is none.
+    """
+    known = shipped()
+    if (path := known.get(name) or Path(name)).exists():
+        return path
+    offered = plugins.names("recipe")
+    if name in offered:
+        return plugins.load("recipe", name, _as_recipe)
+    near = nearest(name, [*known, *offered])
+    hint = f"did you mean {near!r}? " if near else ""
+    raise UserError(
+        f"no recipe is called {name!r}",
+        None,
+        f"{hint}those that are installed: {', '.join([*known, *offered])}; or name a file",
+    )
+
+
+def _as_recipe(offered: Any) -> Path:
+    """The file that a package offers as a recipe.
+
+    Raises:
+        TypeError: it is none.
+    """
+    path = Path(str(offered))
+    if not path.is_file():
+        raise TypeError(f"{path} is no file")
+    return path
 
 
 def _measurable(recipe: Recipe, analysis: Analysis) -> str | None:
@@ -84,7 +110,8 @@ def _config_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserErr
 
     def refused(keys: tuple[str, ...], tree: Callable[[], dict[str, Any]]) -> list[UserError]:
         try:
-            from_tree(merge({"data": corpora}, tree()))
+            with plugins.allowing():  # the steps inherit what is allowed here
+                from_tree(merge({"data": corpora}, tree()))
         except UserError as error:
             single = error.faults if isinstance(error, UserErrors) else [error]
             return [UserError(f"{'.'.join(keys)}: {each.what}", place(keys, path, lines), each.todo) for each in single]
@@ -142,7 +169,7 @@ def name_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]
         try:
             named(system.system)
         except UserError as error:
-            yield UserError(f"systems.{name}: {error.what}", place(("systems", name), path, lines), error.todo)
+            yield UserError(f"systems.{name}: {error.placed}", place(("systems", name), path, lines), error.todo)
     for test_name, test in recipe.tests.items():
         for scale, setting in recipe.scales.items():
             corpora = setting.names()

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posnmt import defaults
+from posnmt import defaults, plugins
 from posnmt.config.schema import Config
 from posnmt.config.yaml import Lines, merge, override
 from posnmt.data.prepare import input_files, prepare
 from posnmt.data.survey import language_of, survey
 from posnmt.resolve import from_tree, read
 from posnmt.run import LOCATIONS, Run
+from posnmt.train.loggers import require_loggers
 
 if TYPE_CHECKING:
     from posnmt.data.store import Store
@@ -62,7 +63,8 @@ class Written:
         Raises:
             UserError: every fault at once, each with its line.
         """
-        return from_tree(defaults.with_settings(self.tree, chosen), self.path, self.lines)
+        with plugins.allowing():  # somebody wrote it for this training
+            return from_tree(defaults.with_settings(self.tree, chosen), self.path, self.lines)
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,7 @@ def for_training(written: Written, say: Say) -> Completed:
     text = for_preparing(written, say)
     if "format" in written.tree:
         return text
+    require_loggers(text.config.train)
     store = prepare(text.config, report=say)
     split = store.split("train")
     pairs, median = len(split), float(np.median(split.source_lengths))

@@ -30,7 +30,7 @@ from posnmt.model.base import TranslationModel
 from posnmt.model.weights import average, load_model, save_model, save_tensors
 from posnmt.processor import multiplies_bf16
 from posnmt.progress import Display, duration
-from posnmt.resolve import resumed
+from posnmt.resolve import clashes, origins, resumed
 from posnmt.run import Run, claimed, is_unfinished, refuse_existing, refuse_other_config, refuse_other_text
 from posnmt.train.checkpoint import MODEL, Checkpoints, load_checkpoint, optimizer_tensors
 from posnmt.train.checks import check_before, try_largest_batch
@@ -38,6 +38,7 @@ from posnmt.train.device import make_fabric
 from posnmt.train.doubts import doubts
 from posnmt.train.evaluate import describe, evaluate, selection_score
 from posnmt.train.kept import saying_what_is_kept
+from posnmt.train.loggers import require_loggers
 from posnmt.train.loss import TrainingLoss
 from posnmt.train.non_finite import are_finite, refuse
 from posnmt.train.progress import Progress, Window
@@ -80,10 +81,11 @@ def train(
         display.say(f"the run in {out} was stopped before its first update; starting it")
         resume = False
     config, begun = _admitted(out, config, resume)
+    require_loggers(config.train)
     fabric = make_fabric(config.train)
     display.hush(not fabric.is_global_zero)
     store = _prepared(config, fabric, display, begun)
-    for sentence in (*dropped(store), *(f"warning: {sign}" for sign in warnings(store, config))):
+    for sentence in (*dropped(store), *(f"warning: {sign}" for sign in (*clashes(config), *warnings(store, config)))):
         display.say(sentence)
     if not fabric.is_global_zero:
         return _train(config, out, resume, fabric, store, display, about or {})
@@ -187,8 +189,13 @@ class Training:
 
     def open_metrics(self) -> None:
         """Open the metrics in the first process, without the lines of updates after this one."""
-        first = self.fabric.is_global_zero
-        self.metrics = Metrics(self.run.folder, self.progress.step, self.progress.metrics) if first else None
+        self.metrics = None
+        if self.fabric.is_global_zero:
+            self.metrics = Metrics(self.run.folder, self.config, self.warn, self.progress.step, self.progress.metrics)
+
+    def warn(self, message: str) -> None:
+        """Show a warning."""
+        self.display.say(f"warning: {message}")
 
     def update(self) -> None:
         """Make the next update, and evaluate where it is time to."""
@@ -404,7 +411,9 @@ def _first_record(config: Config, store: Store, corpus: Corpus, parameters: int)
     """The record of a new run."""
     lengths = {"source": corpus.source_lengths, "target": corpus.target_lengths}
     spread = {side: {"shortest": int(each.min()), "longest": int(each.max())} for side, each in lengths.items()}
-    return {**provenance(config.train.seed, store.manifest["key"], parameters), "training_lengths": spread}
+    record = {**provenance(config.train.seed, store.manifest["key"], parameters), "training_lengths": spread}
+    parts = [origin.as_json() for origin in origins(config)]
+    return {**record, "plugins": parts} if parts else record
 
 
 def _refuse_too_long(model: TranslationModel, corpora: dict[str, Corpus]) -> None:

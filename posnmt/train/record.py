@@ -7,7 +7,9 @@ import math
 import platform
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,10 @@ from typing import Any
 import torch
 
 import posnmt
+from posnmt.config.schema import Config
 from posnmt.files import sync, write_text
 from posnmt.processor import processor
+from posnmt.train.loggers import LOGGERS, Guarded
 
 
 def provenance(seed: int, data_key: str, parameters: int) -> dict[str, Any]:
@@ -51,10 +55,12 @@ def _commit() -> str | None:
 
 
 class Metrics:
-    """Metrics as JSONL and for TensorBoard, in a run folder.
+    """Metrics as JSONL in a run folder, and for the loggers of `train.loggers`.
 
     Args:
         folder: the run folder.
+        config: of the run.
+        warn: is given a warning when a logger fails.
         resumed_at: step that the run resumes from; later lines are removed.
         count: number of lines at that step; None if unknown: all lines up to the step are kept.
 
@@ -63,33 +69,42 @@ class Metrics:
         lost: lines before that step that are damaged or missing.
     """
 
-    def __init__(self, folder: Path, resumed_at: int = 0, count: int | None = 0) -> None:
-        from tensorboardX import SummaryWriter
-
+    def __init__(
+        self, folder: Path, config: Config, warn: Callable[[str], None], resumed_at: int = 0, count: int | None = 0
+    ) -> None:
         self.path = folder / "metrics.jsonl"
         lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines() if self.path.exists() else []
         kept = [line for line in lines[:count] if _step(line) <= resumed_at]
         self.count = len(kept)
         self.lost = 0 if count is None else count - len(kept)
         write_text(self.path, "".join(line + "\n" for line in kept))
-        self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=resumed_at + 1 if resumed_at else None)
+        tree = config.model_dump(mode="json")
+        self._loggers = [
+            Guarded(name, partial(LOGGERS[name], folder, resumed_at, tree), warn)
+            for name in dict.fromkeys(config.train.loggers)
+        ]
 
     def write(self, kind: str, step: int, values: dict[str, Any]) -> None:
-        """Append one line {kind, step, ...values}; numbers are also written to TensorBoard as kind/name."""
+        """Append one line {kind, step, ...values}; loggers get the numbers, as kind/name."""
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"kind": kind, "step": step, **values}) + "\n")
         self.count += 1
-        for name, value in values.items():
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                self._board.add_scalar(f"{kind}/{name}", value, step)
+        numbers = {
+            f"{kind}/{name}": float(value)
+            for name, value in values.items()
+            if isinstance(value, int | float) and not isinstance(value, bool)
+        }
+        for logger in self._loggers:
+            logger.log(step, numbers)
 
     def sync(self) -> None:
         """Wait until the lines are on the disk."""
         sync(self.path)
 
     def close(self) -> None:
-        """Flush and close TensorBoard's file."""
-        self._board.close()
+        """Close the loggers."""
+        for logger in self._loggers:
+            logger.close()
 
 
 def _step(line: str) -> float:

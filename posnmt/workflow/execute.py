@@ -22,6 +22,7 @@ from types import FrameType
 from typing import Any
 
 import posnmt
+from posnmt import plugins
 from posnmt.errors import UserError
 from posnmt.files import read_json, replacing, write_json
 from posnmt.interrupt import Interrupted
@@ -143,6 +144,7 @@ class _Progress:
 
 def _failed(folder: Path, error: Exception) -> int:
     """Write an error to the log and to failed.json; return the exit status."""
+    error = plugins.fault(error) or error
     status, lines = FAULT, [f"{type(error).__name__}: {error}"]
     if is_disk_full(error):
         status, lines = DISK_FULL, [disk_full(folder)]

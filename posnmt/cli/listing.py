@@ -1,0 +1,39 @@
+"""`posnmt systems`: the list of the named systems. It imports no PyTorch, unless a package's system does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from posnmt.config.systems import RECOMMENDED, SYSTEMS, named
+from posnmt.plugins import usable
+from posnmt.progress import warn
+
+
+def all_systems() -> dict[str, dict[str, str]]:
+    """Name -> summary, source and origin of each system; first those to begin with, last those of installed packages.
+
+    Warns of systems that cannot be used.
+    """
+    names = [*RECOMMENDED, *(name for name in SYSTEMS if name not in RECOMMENDED)]
+    systems = {name: ("posnmt", SYSTEMS[name]) for name in names}
+    systems |= {each.name: (each.shown, system) for each, system in usable("system", SYSTEMS, named, warn)}
+    return {
+        name: {"summary": system.summary, "source": system.source, "origin": origin}
+        for name, (origin, system) in systems.items()
+    }
+
+
+def as_text(systems: dict[str, dict[str, str]]) -> str:
+    """The list as people read it."""
+    width = max(map(len, systems))
+
+    def lines(names: list[str]) -> Iterator[str]:
+        for name in names:
+            about = systems[name]
+            origin = "" if about["origin"] == "posnmt" else f"; {about['origin']}"
+            yield f"  {name:{width}}  {about['summary']} ({about['source']}{origin})"
+
+    others = [name for name in SYSTEMS if name not in RECOMMENDED]
+    text = ["to begin with (docs/systems.md says why):", *lines([*RECOMMENDED]), "", "others:", *lines(others)]
+    foreign = [name for name in systems if name not in SYSTEMS]
+    return "\n".join([*text, "", "of installed packages:", *lines(foreign)] if foreign else text)
