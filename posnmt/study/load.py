@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from posnmt.config.segmenters import requires, word_tokeniser
 from posnmt.config.yaml import Lines, faults, merge, override, place, read_yaml
 from posnmt.errors import UserError, UserErrors, nearest, raise_all
+from posnmt.study.points import MARK, expanded, origins
 from posnmt.study.recipe import Analysis, Recipe, Scale, Training, at
 
 
@@ -51,10 +52,28 @@ def load(name: str, overrides: tuple[str, ...] = (), check_configs: bool = True)
     except ValidationError as error:
         raise_all(faults(error, Recipe, path, lines))
         raise AssertionError from error  # raise_all raised: a ValidationError holds at least one problem
+    raise_all(list(_reserved(recipe, path, lines)))
+    recipe = expanded(recipe)
     raise_all(list(name_faults(recipe, path, lines)))
     if check_configs:
         raise_all(list(_config_faults(recipe, path, lines)))  # needs names that are known
     return recipe
+
+
+def _reserved(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]:
+    """The faults of names that a sweep could make as well, and of two settings of one name in the sweeps."""
+    for kind, names in (("systems", recipe.systems), ("trainings", recipe.trainings)):
+        for name in names:
+            if MARK in name:
+                what = f"{kind}.{name}: {MARK} marks the points of a sweep"
+                yield UserError(what, place((kind, name), path, lines), "choose another name")
+    settings: dict[str, str] = {}
+    for sweep_name, sweep in recipe.sweep.items():
+        for name, dimension in sweep.grid.items():
+            if (other := settings.setdefault(name, dimension.of)) != dimension.of:
+                keys = ("sweep", sweep_name, "grid", name)
+                what = f"{'.'.join(keys)}: {name} is {other} in another sweep, and {dimension.of} in this one"
+                yield UserError(what, place(keys, path, lines), "choose another name")
 
 
 def _measurable(recipe: Recipe, analysis: Analysis) -> str | None:
@@ -81,8 +100,10 @@ def _config_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserErr
     from posnmt.study.trainings import text_config, train_config
 
     corpora = {name: {"source": "-", "target": "-"} for name in ("train", "dev")}
+    made_from = origins(recipe)
 
     def refused(keys: tuple[str, ...], tree: Callable[[], dict[str, Any]]) -> list[UserError]:
+        keys = made_from.get(keys[:2], keys)
         try:
             from_tree(merge({"data": corpora}, tree()))
         except UserError as error:
@@ -153,6 +174,9 @@ def name_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]
                     yield UserError(
                         what, place(("tests", test_name), path, lines), f"there are {', '.join(sorted(corpora))}"
                     )
+    for name, sweep in recipe.sweep.items():
+        for kind in ("systems", "trainings", "analyses"):
+            yield from unknown(kind, getattr(sweep, kind), "sweep", name, kind)
     for number, runs in enumerate(recipe.runs):
         for kind in ("systems", "trainings", "tests"):
             yield from unknown(kind, getattr(runs, kind), "runs", str(number), kind)
@@ -164,6 +188,11 @@ def name_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]
             yield UserError(f"analyses.{name}: {fault}", place(("analyses", name), path, lines))
     if recipe.recommend is not None:
         yield from unknown("analyses", recipe.recommend.analyses, "recommend", "analyses")
+    for number, figure in enumerate(recipe.figures):
+        if figure.sweep is not None and figure.sweep not in recipe.sweep:
+            keys = ("figures", str(number), "sweep")
+            what = f"{'.'.join(keys)}: sweep has no {figure.sweep!r}"
+            yield UserError(what, place(keys, path, lines), f"there are {', '.join(recipe.sweep) or 'none'}")
     for key in ("tables", "figures", "claims"):
         for number, item in enumerate(getattr(recipe, key)):
             yield from unknown("analyses", item.analyses(), key, str(number))
