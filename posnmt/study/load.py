@@ -103,11 +103,14 @@ def _config_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserErr
     made_from = origins(recipe)
 
     def refused(keys: tuple[str, ...], tree: Callable[[], dict[str, Any]]) -> list[UserError]:
-        keys = made_from.get(keys[:2], keys)
+        of_sweep = made_from.get(keys[:2])
+        keys = of_sweep or keys
         try:
             from_tree(merge({"data": corpora}, tree()))
         except UserError as error:
             single = error.faults if isinstance(error, UserErrors) else [error]
+            if of_sweep:  # a value that is wrong in the encoder is wrong in the decoder as well
+                single = single[:1]
             return [UserError(f"{'.'.join(keys)}: {each.what}", place(keys, path, lines), each.todo) for each in single]
         return []
 

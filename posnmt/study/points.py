@@ -169,9 +169,9 @@ def _figures(recipe: Recipe, name: str, analyses: list[str], number: int) -> Ite
         )
 
 
-def origins(recipe: Recipe) -> dict[tuple[str, str], tuple[str, ...]]:
+def origins(recipe: Recipe) -> dict[tuple[str, ...], tuple[str, ...]]:
     """(`systems` or `trainings`, name of a point's) -> the keys of what it is made from, for messages."""
-    found = {}
+    found: dict[tuple[str, ...], tuple[str, ...]] = {}
     for name, sweep in recipe.sweep.items():
         for scale in recipe.scales:
             for point in points(recipe, sweep, scale):
