@@ -94,12 +94,15 @@ def plan(
 
 @study.command(context_settings=COMMAND)
 @_options
-@click.option("--executor", type=click.Choice(["local", "slurm", "submitit-local"]), default="local", show_default=True)
+@click.option(
+    "--executor", type=click.Choice(["local", "slurm", "submitit-local", "dask"]), default="local", show_default=True
+)
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
-    help="maximum number of steps at a time; default: as many as cores or GPUs allow; on Slurm 50 jobs",
+    help="maximum number of steps at a time; default: as many as cores or GPUs allow; Slurm 50, Dask one a thread",
 )
+@click.option("--scheduler", metavar="ADDRESS", help="of Dask, for --executor dask: for example tcp://host:8786")
 @click.option("--jobs-per-gpu", type=click.IntRange(min=1), default=1, show_default=True, help="steps that share a GPU")
 @click.option("--only", multiple=True, metavar="PATTERN", help="only steps like train/relative/*, and what they need")
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="stop after so long; run again to go on")
@@ -110,6 +113,7 @@ def run(
     out: Path,
     settings: tuple[str, ...],
     executor: str,
+    scheduler: str | None,
     jobs: int | None,
     jobs_per_gpu: int,
     only: tuple[str, ...],
@@ -139,6 +143,7 @@ def run(
             only,
             minutes,
             jobs_per_gpu,
+            scheduler,
         )
     if (out / "report.html").exists():
         click.echo(str(out / "report.html"))
