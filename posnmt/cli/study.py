@@ -40,6 +40,13 @@ def _options(command: Any) -> Any:
         click.option(
             "--set", "settings", multiple=True, metavar="KEY=VALUE", help="a setting that wins over the recipe"
         ),
+        click.option(
+            "--sweep",
+            "sweeps",
+            multiple=True,
+            metavar="KEY=VALUES",
+            help="vary a setting, as relative.distance=2,4,8, in all systems of the recipe that have it",
+        ),
     )
     return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
 
@@ -72,6 +79,7 @@ def plan(
     data: Path | None,
     out: Path,
     settings: tuple[str, ...],
+    sweeps: tuple[str, ...],
     calibrate: bool,
     speed: float | None,
 ) -> None:
@@ -88,7 +96,7 @@ def plan(
     from posnmt.study.study import versions
 
     with Display() as display:
-        study_plan = make_plan(load(recipe, settings), scale, data, *versions(out))  # type: ignore[arg-type]
+        study_plan = make_plan(load(recipe, settings, sweeps=sweeps), scale, data, *versions(out))  # type: ignore[arg-type]
         print_plan(study_plan, out, calibrate, display, speed)
 
 
@@ -112,6 +120,7 @@ def run(
     data: Path | None,
     out: Path,
     settings: tuple[str, ...],
+    sweeps: tuple[str, ...],
     executor: str,
     scheduler: str | None,
     jobs: int | None,
@@ -133,7 +142,7 @@ def run(
 
     with Display() as display:
         summary = run_study(
-            load(recipe, settings),
+            load(recipe, settings, sweeps=sweeps),
             scale,  # type: ignore[arg-type]
             data,
             out,

@@ -15,6 +15,10 @@ from posnmt.config.yaml import Lines, faults, merge, override, place, read_yaml
 from posnmt.errors import UserError, UserErrors, nearest, raise_all
 from posnmt.study.points import MARK, expanded, origins
 from posnmt.study.recipe import Analysis, Recipe, Scale, Training, at
+from posnmt.study.sweep import grid_of
+
+GIVEN = "given"
+"""The name of the sweep that a command line gives."""
 
 
 def shipped() -> dict[str, Path]:
@@ -23,13 +27,16 @@ def shipped() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
-def load(name: str, overrides: tuple[str, ...] = (), check_configs: bool = True) -> Recipe:
+def load(
+    name: str, overrides: tuple[str, ...] = (), check_configs: bool = True, sweeps: tuple[str, ...] = ()
+) -> Recipe:
     """Load and check a recipe.
 
     Args:
         name: of a recipe that comes with the package, such as `neishi2019`, or the path of a YAML file.
         overrides: `key.key=value`, which replace settings of the file.
         check_configs: whether to check the configuration of every training, too, which imports PyTorch.
+        sweeps: `section.setting=value,value`, the grid of a further sweep.
 
     Raises:
         UserError: the recipe has faults: all at once, with their lines.
@@ -47,6 +54,8 @@ def load(name: str, overrides: tuple[str, ...] = (), check_configs: bool = True)
     tree, lines = read_yaml(path, "recipe", "a recipe is a YAML mapping: recipe, title, pair, scales, systems ...")
     for setting in overrides:
         tree = override(tree, setting)
+    if sweeps:
+        tree = merge(tree, {"sweep": {GIVEN: {"grid": grid_of(sweeps)}}})
     try:
         recipe = Recipe.model_validate(tree)
     except ValidationError as error:
@@ -178,6 +187,9 @@ def name_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]
                         what, place(("tests", test_name), path, lines), f"there are {', '.join(sorted(corpora))}"
                     )
     for name, sweep in recipe.sweep.items():
+        if not sweep.systems:
+            what = f"sweep.{name}: no system of `runs` has all position schemes of the grid"
+            yield UserError(what, place(("sweep", name), path, lines), "name its `systems`, or other settings")
         for kind in ("systems", "trainings", "analyses"):
             yield from unknown(kind, getattr(sweep, kind), "sweep", name, kind)
     for number, runs in enumerate(recipe.runs):

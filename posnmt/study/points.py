@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, get_args
 
+from posnmt.config.systems import SYSTEMS
 from posnmt.config.yaml import merge
 from posnmt.study.layout import Figure, Panel
 from posnmt.study.recipe import Recipe, Runs, Scale, System, Training
@@ -79,6 +80,7 @@ def expanded(recipe: Recipe) -> Recipe:
     """The recipe with the points of its sweeps among its systems, trainings, runs and analyses, and with a figure of
     every sweep that has none, for each measure of its analyses.
     """
+    recipe = recipe.model_copy(update={"sweep": {name: _whole(recipe, sweep) for name, sweep in recipe.sweep.items()}})
     systems, trainings, runs = dict(recipe.systems), dict(recipe.trainings), list(recipe.runs)
     analyses, figures = dict(recipe.analyses), list(recipe.figures)
     for name, sweep in recipe.sweep.items():
@@ -113,6 +115,22 @@ def expanded(recipe: Recipe) -> Recipe:
             figures += _figures(recipe, name, measured, max(numbers, default=0) + 1)
     update = {"systems": systems, "trainings": trainings, "runs": runs, "analyses": analyses, "figures": figures}
     return recipe.model_copy(update=update)
+
+
+def _whole(recipe: Recipe, sweep: Sweep) -> Sweep:
+    """A sweep with its systems and analyses, where it names none."""
+    schemes = {dimension.of.split(".")[0] for dimension in sweep.grid.values() if not dimension.of_text} - {*OF_SYSTEM}
+    run = dict.fromkeys(system for runs in recipe.runs for system in runs.systems if system in recipe.systems)
+    systems = [name for name in run if schemes <= _schemes(recipe.systems[name].system)]
+    return sweep.model_copy(
+        update={"systems": sweep.systems or systems, "analyses": sweep.analyses or list(recipe.analyses)}
+    )
+
+
+def _schemes(system: str) -> set[str]:
+    """The position schemes of a named system; none of one that does not exist."""
+    parts = SYSTEMS[system].model if system in SYSTEMS else {}
+    return {each["scheme"] for side in ("encoder", "decoder") for each in parts.get(side, {}).get("position", [])}
 
 
 def _system(base: System, name: str, sweep: Sweep, values: Values) -> System:

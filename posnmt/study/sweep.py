@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any, get_args
 
 from pydantic import Field, field_validator, model_validator
 
 from posnmt.config.yaml import Section
-from posnmt.errors import quoted
+from posnmt.errors import UserError, quoted
 from posnmt.study.claims import Scale
 
 Value = bool | int | float | str
@@ -53,9 +54,9 @@ class Dimension(Section):
 class Sweep(Section):
     """Systems and trainings with every combination of the values of some settings, measured together."""
 
-    systems: list[str] = Field(min_length=1)
+    systems: list[str] = Field([], description="default: those of `runs` that have the position schemes of the grid")
     trainings: list[str] = Field([], description="default: the first of the recipe")
-    analyses: list[str] = Field(min_length=1, description="where the points are measured, on the tests of these")
+    analyses: list[str] = Field([], description="where the points are measured, on the tests of these; default: all")
     grid: dict[Annotated[str, Field(pattern=r"^[\w-]+$")], Dimension] = Field(
         min_length=1, description="name -> setting and values; the first is the axis of figures"
     )
@@ -75,7 +76,7 @@ class Sweep(Section):
     def size(self, scale: Scale) -> int:
         """The number of points at a scale."""
         sizes = [len(dimension.values.get(scale, [])) for dimension in self.grid.values()]
-        return math.prod([len(self.systems), len(self.trainings) or 1, *sizes])
+        return math.prod([len(self.systems) or 1, len(self.trainings) or 1, *sizes])
 
     def formula(self, scale: Scale) -> str:
         """How the number of points at a scale comes about, in words."""
@@ -83,6 +84,29 @@ class Sweep(Section):
         several = [f"{count} {kind}" for count, kind in factors if count > 1]
         of_grid = [f"{len(dimension.values.get(scale, []))} of {name}" for name, dimension in self.grid.items()]
         return " x ".join([*several, *of_grid])
+
+
+def grid_of(written: Sequence[str]) -> dict[str, Any]:
+    """The grid of `setting=value,value` of a command line, as in a recipe.
+
+    Raises:
+        UserError: one of them has another form.
+    """
+    grid: dict[str, Any] = {}
+    for each in written:
+        setting, sign, values = each.partition("=")
+        if not sign or "." not in setting:
+            example = "for example --sweep relative.distance=2,4,8"
+            raise UserError(f"a sweep is written section.setting=value,value; got {quoted(each)}", "--sweep", example)
+        name = setting.rpartition(".")[2]
+        name = setting.replace(".", "-") if name in grid else name
+        grid[name] = {"of": setting, "values": [_word(value) for value in values.split(",") if value]}
+    return grid
+
+
+def _word(text: str) -> Value:
+    """A value of a command line: `true` and `false` are what they are in YAML."""
+    return {"true": True, "false": False}.get(text, text)
 
 
 def _values(written: Any) -> list[Value]:

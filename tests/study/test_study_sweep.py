@@ -10,6 +10,7 @@ import pytest
 import yaml
 from recipe_case import SMALL, faults_of, written
 
+from posnmt.errors import UserError
 from posnmt.study.figures import _is_geometric, plates
 from posnmt.study.load import load, name_faults
 from posnmt.study.measured import Measured, StudyResults
@@ -267,6 +268,39 @@ def test_each_measure_of_the_analyses_has_a_figure(tmp_path: Path) -> None:
     assert [(each.figure, each.measure, each.sweep) for each in recipe.figures] == [
         (1, "bleu", "clips"), (2, "chrf", "clips"), (3, "ter", "clips"),
     ]  # fmt: skip
+
+
+def test_a_sweep_on_the_command_line_varies_the_systems_that_have_the_setting(tmp_path: Path) -> None:
+    path = written(tmp_path, SMALL)
+    recipe = load(path, sweeps=("relative.distance=2,4", "relative.values=true,false"))
+    points = [f"relative@distance={clip},values={word}/all" for clip in (2, 4) for word in ("true", "false")]
+    assert variants(recipe) == ["transformer/all", "relative/all", *points]
+    found = config(recipe, "smoke", points[3])["model"]["decoder"]["position"]
+    assert found == [{"scheme": "relative", "distance": 4, "values": False}]
+    assert [figure.measure for figure in recipe.figures] == ["bleu", "chrf", "ter"]
+    both = load(path, sweeps=("data.max_length=20,30",))
+    assert variants(both)[2:] == [
+        f"{system}/all@max_length={cap}" for system in ("transformer", "relative") for cap in (20, 30)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("distance=2,4", "a sweep is written section.setting=value,value; got 'distance=2,4'"),
+        ("relative.distance", "a sweep is written section.setting=value,value; got 'relative.distance'"),
+        ("relative.distance=", "sweep.given.grid.distance.values: there are no values"),
+        ("relative.distance=2,4,2", "sweep.given.grid.distance.values: 2 is there twice"),
+        ("relative.distanse=2,4", "relative has no option 'distanse'; did you mean 'distance'?"),
+        ("rope.base=2,4", "sweep.given: no system of `runs` has all position schemes of the grid"),
+        ("train.stepz=2,4", "sweep.given.grid.stepz: unknown key train.stepz"),
+    ],
+)
+def test_a_faulty_sweep_on_the_command_line_is_one_line(tmp_path: Path, given: str, message: str) -> None:
+    with pytest.raises(UserError) as raised:
+        load(written(tmp_path, SMALL), sweeps=(given,))
+    [line] = raised.value.lines
+    assert message in line
 
 
 @pytest.mark.parametrize(
