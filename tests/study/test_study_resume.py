@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from dask_case import DaskCluster
 from training_case import StopAt
 
 import corpus
+from dask_case import DaskCluster
 from posnmt.data.text import TextPipeline
 from posnmt.interrupt import Interrupted
 from posnmt.study import steps
