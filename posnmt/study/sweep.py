@@ -65,6 +65,13 @@ class Sweep(Section):
     most: Positive = Field(MOST_POINTS, description="number of points that it may have")
 
     @model_validator(mode="after")
+    def _varies_each_once(self) -> Sweep:
+        settings = [dimension.of for dimension in self.grid.values()]
+        if twice := [setting for number, setting in enumerate(settings) if setting in settings[:number]]:
+            raise ValueError(f"two dimensions of its grid vary {twice[0]}")
+        return self
+
+    @model_validator(mode="after")
     def _not_too_large(self) -> Sweep:
         for scale in get_args(Scale):
             if (points := self.size(scale)) > self.most:

@@ -7,6 +7,7 @@ steps' folders, and its locks.
 
 from __future__ import annotations
 
+import logging
 import time
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,8 @@ class Dask:
         except (OSError, ValueError) as error:
             why = f"no Dask scheduler answers at {address}: {error}"
             raise UserError(why, "--scheduler", "start one with `dask scheduler`, or check the address") from None
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what matters is said here, in a line
+        self._address = address
         self._stop = Event(f"posnmt-stop-{uuid4().hex}", client=self._client)
         self._jobs, self._active = jobs, 0
         self._backoff = Backoff(first=1.0, longest=60.0)
@@ -108,9 +111,9 @@ class Dask:
         if time.monotonic() - self._asked >= QUERY_INTERVAL:
             self._asked = time.monotonic()
             try:
-                self._workers = self._client.scheduler_info(n_workers=-1)["workers"]
-            except (OSError, RuntimeError):
-                self._workers = {}
+                self._workers = self._client.scheduler_info(n_workers=-1).get("workers", {})
+            except (OSError, RuntimeError, ValueError):
+                self._workers = {}  # the client looks for its scheduler again
         return self._workers
 
     def start(self, out: Path, folder: Path, key: str, resources: Resources) -> Job:
@@ -118,7 +121,11 @@ class Dask:
 
         Raises:
             TemporaryRefusal: there are no workers, or none with so many GPUs.
+            UserError: the scheduler has ended.
         """
+        if self._client.status == "closed":
+            todo = "start one, and run the study again"
+            raise UserError(f"the Dask scheduler at {self._address} has ended", "--scheduler", todo)
         gpus = [worker["resources"].get("GPU", 0) for worker in self._known_workers().values()]
         if max(gpus, default=-1) < resources.gpus:
             lacking = f"worker that was started with --resources GPU={resources.gpus}" if gpus else "worker"

@@ -162,6 +162,7 @@ def test_points_stand_in_claims_tables_and_runs(tmp_path: Path) -> None:
         ({"seed": {"of": "train.seed", "values": [1, 2]}}, {}, "train.seed is varied by `seeds`"),
         ({"clip": {**CLIP, "values": list(range(1, 102))}}, {}, "it has 101 points at scale smoke (101 of clip); "
          "`most: 101` allows them"),
+        ({"clip": CLIP, "distance": CLIP}, {}, "sweep.clips: two dimensions of its grid vary relative.distance"),
         ({"clip": CLIP}, {"systems": ["relativ"]}, "sweep.clips.systems: systems has no 'relativ'"),
         ({"clip": CLIP}, {"analyses": ["tset"]}, "sweep.clips.analyses: analyses has no 'tset'"),
         ({"clip": CLIP}, {"trainings": ["most"]}, "sweep.clips.trainings: trainings has no 'most'"),

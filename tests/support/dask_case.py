@@ -36,6 +36,10 @@ class DaskCluster:
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self._file.parent,
         )  # fmt: skip
 
+    def end_scheduler(self) -> None:
+        """Kill the scheduler alone."""
+        self._started[0].kill()
+
     def close(self) -> None:
         """End everything."""
         for process in reversed(self._started):

@@ -141,6 +141,26 @@ def test_steps_wait_for_gpus(study, cluster):
     assert study.states() == {"gpu": "waiting"}
 
 
+@pytest.mark.slow
+def test_a_scheduler_that_ends(study, tmp_path):
+    """Its running steps go on, and the others are not begun."""
+    own = DaskCluster(tmp_path, workers=1)
+    try:
+        study.long_step()
+        study.step("after", "given", needs={"it": "long"})
+        runner = study.in_a_process("dask", scheduler=own.address)
+        wait_for(lambda: "piece long" in study.written())
+        own.end_scheduler()
+        study.release()
+        log = runner.communicate()[0].decode()
+    finally:
+        own.close()
+    assert runner.returncode == 0, log
+    assert f"failed  after: the Dask scheduler at {own.address} has ended (--scheduler); start one" in log
+    assert study.states() == {"long": "done", "after": "failed"}
+    assert study.written().count("begun long") == 1
+
+
 def test_a_scheduler_that_is_not_there(study, monkeypatch):
     monkeypatch.setattr(dask_cluster, "CONNECT", 1.0)
     study.step("one")
