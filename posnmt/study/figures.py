@@ -181,9 +181,9 @@ class _Part:
         if ends is None:
             return None
         bins = self.measured.results["bins"]
-        found = [number for number, each in enumerate(bins) if [each["first"], each["last"]] == ends]
-        if found:
-            return found[0]
+        numbers = [number for number, each in enumerate(bins) if [each["first"], each["last"]] == ends]
+        if numbers:
+            return numbers[0]
         asked = "-".join("" if end is None else str(end) for end in ends)
         return f"{asked} is not a bin of the analysis, which has {', '.join(each['label'] for each in bins)}"
 

@@ -109,10 +109,10 @@ def _config_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserErr
     from posnmt.study.trainings import text_config, train_config
 
     corpora = {name: {"source": "-", "target": "-"} for name in ("train", "dev")}
-    made_from = origins(recipe)
+    sources = origins(recipe)
 
     def refused(keys: tuple[str, ...], tree: Callable[[], dict[str, Any]]) -> list[UserError]:
-        of_sweep = made_from.get(keys[:2])
+        of_sweep = sources.get(keys[:2])
         keys = of_sweep or keys
         try:
             from_tree(merge({"data": corpora}, tree()))

@@ -189,15 +189,15 @@ def _figures(recipe: Recipe, name: str, analyses: list[str], number: int) -> Ite
 
 def origins(recipe: Recipe) -> dict[tuple[str, ...], tuple[str, ...]]:
     """(`systems` or `trainings`, name of a point's) -> the keys of what it is made from, for messages."""
-    found: dict[tuple[str, ...], tuple[str, ...]] = {}
+    sources: dict[tuple[str, ...], tuple[str, ...]] = {}
     for name, sweep in recipe.sweep.items():
         for scale in recipe.scales:
             for point in points(recipe, sweep, scale):
                 for kind, each, of_text in (("systems", point.system, False), ("trainings", point.training, True)):
                     dimensions = list(_part(sweep, point.values, of_text))
                     if dimensions:
-                        found[kind, each] = ("sweep", name, "grid", *(dimensions if len(dimensions) == 1 else ()))
-    return found
+                        sources[kind, each] = ("sweep", name, "grid", *(dimensions if len(dimensions) == 1 else ()))
+    return sources
 
 
 def curves(recipe: Recipe, name: str, scale: Scale) -> tuple[dict[str, dict[str, float]], list[str] | None]:
