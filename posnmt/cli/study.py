@@ -23,8 +23,8 @@ SCALES = click.Choice(["smoke", "small", "paper"])
 def study() -> None:
     """Train and compare many systems with one command, and write a report: a paper's experiments, or your own.
 
-    RECIPE is neishi2019, rosendahl2019, rosendahl2019-zhen, chen2019a, chen2019b, choose, one of an installed
-    package, or a file of your own.
+    RECIPE is neishi2019, rosendahl2019, rosendahl2019-zhen, chen2019a, chen2019b, clip-by-cap, choose, one of an
+    installed package, or a file of your own.
 
     \b
     Example: posnmt study run neishi2019 --scale smoke --out study
@@ -40,6 +40,13 @@ def _options(command: Any) -> Any:
         click.option("--out", type=click.Path(path_type=Path), required=True, help="the study's folder"),
         click.option(
             "--set", "settings", multiple=True, metavar="KEY=VALUE", help="a setting that wins over the recipe"
+        ),
+        click.option(
+            "--sweep",
+            "sweeps",
+            multiple=True,
+            metavar="KEY=VALUES",
+            help="vary a setting, as relative.distance=2,4,8, in all systems of the recipe that have it",
         ),
     )
     return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
@@ -77,6 +84,7 @@ def plan(
     data: Path | None,
     out: Path,
     settings: tuple[str, ...],
+    sweeps: tuple[str, ...],
     calibrate: bool,
     speed: float | None,
 ) -> None:
@@ -93,18 +101,21 @@ def plan(
     from posnmt.study.study import versions
 
     with Display() as display:
-        study_plan = make_plan(load(recipe, settings), scale, data, *versions(out))  # type: ignore[arg-type]
+        study_plan = make_plan(load(recipe, settings, sweeps=sweeps), scale, data, *versions(out))  # type: ignore[arg-type]
         print_plan(study_plan, out, calibrate, display, speed)
 
 
 @study.command(context_settings=COMMAND)
 @_options
-@click.option("--executor", type=click.Choice(["local", "slurm", "submitit-local"]), default="local", show_default=True)
+@click.option(
+    "--executor", type=click.Choice(["local", "slurm", "submitit-local", "dask"]), default="local", show_default=True
+)
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
-    help="maximum number of steps at a time; default: as many as cores or GPUs allow; on Slurm 50 jobs",
+    help="maximum number of steps at a time; default: as many as cores or GPUs allow; Slurm 50, Dask one a thread",
 )
+@click.option("--scheduler", metavar="ADDRESS", help="of Dask, for --executor dask: for example tcp://host:8786")
 @click.option("--jobs-per-gpu", type=click.IntRange(min=1), default=1, show_default=True, help="steps that share a GPU")
 @click.option("--only", multiple=True, metavar="PATTERN", help="only steps like train/relative/*, and what they need")
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="stop after so long; run again to go on")
@@ -114,7 +125,9 @@ def run(
     data: Path | None,
     out: Path,
     settings: tuple[str, ...],
+    sweeps: tuple[str, ...],
     executor: str,
+    scheduler: str | None,
     jobs: int | None,
     jobs_per_gpu: int,
     only: tuple[str, ...],
@@ -134,7 +147,7 @@ def run(
 
     with Display() as display:
         summary = run_study(
-            load(recipe, settings),
+            load(recipe, settings, sweeps=sweeps),
             scale,  # type: ignore[arg-type]
             data,
             out,
@@ -144,6 +157,7 @@ def run(
             only,
             minutes,
             jobs_per_gpu,
+            scheduler,
         )
     if (out / "report.html").exists():
         click.echo(str(out / "report.html"))

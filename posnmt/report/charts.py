@@ -80,6 +80,7 @@ class Chart:
         panels: of lines, one below the other; else small multiples with the same axes.
         kind: `lines`; `histogram`, of the reference and one system a panel; `whiskers`, of one system a panel.
         places: coordinates of the positions; None: equally spaced.
+        logarithmic: whether the axis of the places is.
         counts: heading, and the number of sentences or words at each position; drawn below the labels if it is `n`.
         training: for each position, whether its lengths occur in training; None: unknown.
         width: of the classes of a histogram, which start at `places`.
@@ -93,6 +94,7 @@ class Chart:
     panels: Sequence[Panel]
     kind: Literal["lines", "histogram", "whiskers"] = "lines"
     places: Sequence[float] | None = None
+    logarithmic: bool = False
     counts: tuple[str, Sequence[int]] | None = None
     training: Sequence[str | None] | None = None
     width: int = 1

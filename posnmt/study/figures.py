@@ -6,8 +6,10 @@ the lowest to the highest seed; with a single seed, the band is its 95 % interva
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from posnmt.analyse.bins import Bin, TrainedLengths, mark
@@ -28,6 +30,7 @@ from posnmt.study.examples import Example, examples
 from posnmt.study.layout import Figure, words_at
 from posnmt.study.layout import Panel as Wanted
 from posnmt.study.measured import Measured, StudyResults, Variant
+from posnmt.study.points import curves
 
 # Maximum number of length classes in a figure of corpora.
 MOST_CLASSES = 12
@@ -141,7 +144,7 @@ class _Part:
     def variants(self) -> list[Variant]:
         """The systems that the panel should show; a system without a training has those of the analysis."""
         analysis = self.results.recipe.analyses[self.wanted.analysis]
-        of_line = [system for line in self.figure.lines.values() for system in line]
+        of_line = [system for line in self.swept()[0].values() for system in line]
         every = [
             variant
             for variant, tests in self.results.recipe.variants(self.results.scale).items()
@@ -156,6 +159,33 @@ class _Part:
                 of_system = [variant for variant in every if variant[0] == text]
                 chosen += of_system or [self.results.variant(text, self.wanted.analysis)]
         return chosen or every
+
+    def swept(self) -> tuple[dict[str, dict[str, float]], list[str] | None]:
+        """The lines of a figure of kind `sweep`, and the labels of places that are no numbers."""
+        if self.figure.sweep is None:
+            return self.figure.lines, None
+        return curves(self.results.recipe, self.figure.sweep, self.results.scale)
+
+    @property
+    def axis(self) -> str:
+        """What the numbers of a figure of kind `sweep` are."""
+        if self.figure.axis is not None or self.figure.sweep is None:
+            return self.figure.axis or ""
+        first = next(iter(self.results.recipe.sweep[self.figure.sweep].grid.values()))
+        return first.label or first.of
+
+    def bin(self) -> int | str | None:
+        """The number of the bin that the panel asks for, or that there is none in words; None: all lengths."""
+        wanted = self.wanted.lengths
+        ends = wanted.get(self.results.scale) if isinstance(wanted, dict) else wanted
+        if ends is None:
+            return None
+        bins = self.measured.results["bins"]
+        numbers = [number for number, each in enumerate(bins) if [each["first"], each["last"]] == ends]
+        if numbers:
+            return numbers[0]
+        asked = "-".join("" if end is None else str(end) for end in ends)
+        return f"{asked} is not a bin of the analysis, which has {', '.join(each['label'] for each in bins)}"
 
     def is_measured(self) -> bool:
         """Whether the analysis has the figure's measure."""
@@ -213,17 +243,13 @@ def _seen_by_all(part: _Part) -> list[str | None]:
 
 def _length_distribution(part: _Part) -> Chart | str:
     """The distribution of output lengths for the sources of one bin (Neishi and Yoshinaga 2019, Figure 5)."""
-    lengths = part.wanted.lengths
-    ends = lengths.get(part.results.scale) if isinstance(lengths, dict) else lengths
-    bins = part.measured.results["bins"]
-    chosen = [number for number, each in enumerate(bins) if [each["first"], each["last"]] == ends]
-    if not chosen:
-        asked = "-".join("" if end is None else str(end) for end in ends or ())
-        return f"{asked or 'none'} is not a bin of the analysis, which has {', '.join(each['label'] for each in bins)}"
-    label = bins[chosen[0]]["label"]
-    if part.measured.results["length_distributions"][chosen[0]] is None:
+    chosen = part.bin()
+    if not isinstance(chosen, int):
+        return chosen or "the panel names no `lengths`"
+    label = part.measured.results["bins"][chosen]["label"]
+    if part.measured.results["length_distributions"][chosen] is None:
         return f"no source has {label} {part.unit}"
-    chart = distribution_chart(part.measured.results, part.lines(), chosen[0])
+    chart = distribution_chart(part.measured.results, part.lines(), chosen)
     return part.chart(chart, f"output lengths for sources of {label} {part.unit}")
 
 
@@ -236,30 +262,48 @@ def _swap(part: _Part) -> Chart | str:
 
 
 def _sweep(part: _Part) -> Chart | str:
-    """A measure over a hyperparameter of the systems (Chen et al. 2019b, Figure 2)."""
-    measure = part.figure.measure
-    places = sorted({number for line in part.figure.lines.values() for number in line.values()})
-    curves = []
-    for label, systems in part.figure.lines.items():
+    """A measure over a setting of the systems or of their texts (Chen et al. 2019b, Figure 2)."""
+    measure, chosen = part.figure.measure, part.bin()
+    if isinstance(chosen, str):
+        return chosen
+    lines, words = part.swept()
+    places = sorted({number for line in lines.values() for number in line.values()})
+    drawn = []
+    for label, systems in lines.items():
         at = {number: part.results.variant(system, part.wanted.analysis) for system, number in systems.items()}
         points = [
-            (list(part.measured.values(at[place], measure).values()), part.measured.interval(at[place], measure))
+            (
+                list(part.measured.values(at[place], measure, chosen).values()),
+                part.measured.interval(at[place], measure, chosen),
+            )
             if place in at
             else ([], None)
             for place in places
         ]
         if any(values for values, _ in points):
-            curves.append(curve_through(label, part.number(label), points))
-    if not curves:
+            drawn.append(curve_through(label, part.number(label), points))
+    if not drawn:
         return f"the analysis {part.wanted.analysis} has none of its systems"
+    by = part.axis or "the number that the systems differ in"
+    lengths = "" if chosen is None else f", sources of {part.measured.results['bins'][chosen]['label']} {part.unit}"
     return Chart(
         name=part.name,
-        title=f"{part.title}: {part.measure.title} by {part.figure.axis or 'the number that the systems differ in'}",
-        axis=part.figure.axis or "",
-        labels=[f"{place:g}" for place in places],
-        panels=[Panel(part.measure, curves)],
-        places=places,
+        title=f"{part.title}: {part.measure.title} by {by}{lengths}",
+        axis=part.axis,
+        labels=words or [f"{place:g}" for place in places],
+        panels=[Panel(part.measure, drawn)],
+        places=None if words else places,
+        logarithmic=words is None and _is_geometric(places),
     )
+
+
+def _is_geometric(places: Sequence[float]) -> bool:
+    """Whether places are spaced more evenly on a logarithmic axis than on a linear one: 2, 4, 8, but not 2, 4, 6."""
+    if len(places) < 3 or places[0] <= 0:
+        return False
+    steps = [(second - first, second / first) for first, second in pairwise(places)]
+    differences, factors = zip(*steps, strict=True)
+    return max(map(math.log, factors)) / min(map(math.log, factors)) < max(differences) / min(differences)
 
 
 def _corpus_lengths(results: StudyResults, name: str) -> Chart:

@@ -135,7 +135,9 @@ class Panel(Section):
     title: str | None = None
     systems: list[str] | None = Field(None, description="default: all of the analysis")
     lengths: list[int | None] | dict[Scale, list[int | None]] | None = Field(
-        None, description="of `length-distribution`: first and last source length of a bin of the analysis"
+        None,
+        description="of `length-distribution` and `sweep`: first and last source length of a bin of the analysis; of "
+        "`sweep` default: all",
     )
 
 
@@ -143,7 +145,8 @@ class Figure(Section):
     """A figure of one or more panels.
 
     `length-curve`: a measure over source length. `length-distribution`: output lengths for the sources of one bin.
-    `swap`: a measure over the share of swapped words. `sweep`: a measure over a hyperparameter of the systems.
+    `swap`: a measure over the share of swapped words. `sweep`: a measure over a hyperparameter of the systems, with
+    `lines`, or over the first dimension of a `sweep` of the recipe.
     `corpus-lengths`: the source lengths of the training and test texts. `examples`: sentences with the translations of
     the two systems of a panel, chosen by their scores.
     """
@@ -154,6 +157,7 @@ class Figure(Section):
     measure: OutputMeasure = "bleu"
     panels: list[Panel] = Field([])
     lines: dict[str, dict[str, float]] = Field({}, description="of `sweep`: line -> system -> the number it stands at")
+    sweep: str | None = Field(None, description="of `sweep`, instead of `lines`: a sweep of the recipe")
     axis: str | None = Field(None, description="of `sweep`: what the number is")
     published: str | None = Field(None, description="what the paper's figure shows, in words")
 
@@ -161,8 +165,10 @@ class Figure(Section):
     def _complete(self) -> Figure:
         if not self.panels and self.kind != "corpus-lengths":
             raise ValueError(f"a figure of kind {self.kind} needs panels")
-        if (self.kind == "sweep") != bool(self.lines):
-            raise ValueError("`lines` belong to a figure of kind sweep, which needs them")
+        if [bool(self.lines), self.sweep is not None].count(True) != (self.kind == "sweep"):
+            raise ValueError(
+                "a figure of kind sweep needs `lines`, or the name of a `sweep`; no other figure has these"
+            )
         if self.kind == "examples":
             if any(len(panel.systems or []) != 2 for panel in self.panels):
                 raise ValueError("a panel of a figure of kind examples needs two systems")

@@ -14,7 +14,12 @@ from posnmt import plugins
 from posnmt.config.segmenters import requires, word_tokeniser
 from posnmt.config.yaml import Lines, faults, merge, override, place, read_yaml
 from posnmt.errors import UserError, UserErrors, nearest, raise_all
+from posnmt.study.points import MARK, expanded, origins
 from posnmt.study.recipe import Analysis, Recipe, Scale, Training, at
+from posnmt.study.sweep import grid_of
+
+GIVEN = "given"
+"""The name of the sweep that a command line gives."""
 
 
 def shipped() -> dict[str, Path]:
@@ -23,7 +28,9 @@ def shipped() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
-def load(name: str, overrides: tuple[str, ...] = (), check_configs: bool = True) -> Recipe:
+def load(
+    name: str, overrides: tuple[str, ...] = (), check_configs: bool = True, sweeps: tuple[str, ...] = ()
+) -> Recipe:
     """Load and check a recipe.
 
     Args:
@@ -31,6 +38,7 @@ def load(name: str, overrides: tuple[str, ...] = (), check_configs: bool = True)
             YAML file.
         overrides: `key.key=value`, which replace settings of the file.
         check_configs: whether to check the configuration of every training, too, which imports PyTorch.
+        sweeps: `section.setting=value,value`, the grid of a further sweep.
 
     Raises:
         UserError: the recipe has faults: all at once, with their lines.
@@ -39,11 +47,15 @@ def load(name: str, overrides: tuple[str, ...] = (), check_configs: bool = True)
     tree, lines = read_yaml(path, "recipe", "a recipe is a YAML mapping: recipe, title, pair, scales, systems ...")
     for setting in overrides:
         tree = override(tree, setting)
+    if sweeps:
+        tree = merge(tree, {"sweep": {GIVEN: {"grid": grid_of(sweeps)}}})
     try:
         recipe = Recipe.model_validate(tree)
     except ValidationError as error:
         raise_all(faults(error, Recipe, path, lines))
         raise AssertionError from error  # raise_all raised: a ValidationError holds at least one problem
+    raise_all(list(_reserved(recipe, path, lines)))
+    recipe = expanded(recipe)
     raise_all(list(name_faults(recipe, path, lines)))
     if check_configs:
         raise_all(list(_config_faults(recipe, path, lines)))  # needs names that are known
@@ -83,6 +95,22 @@ def _as_recipe(offered: Any) -> Path:
     return path
 
 
+def _reserved(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]:
+    """The faults of names that a sweep could make as well, and of two settings of one name in the sweeps."""
+    for kind, names in (("systems", recipe.systems), ("trainings", recipe.trainings)):
+        for name in names:
+            if MARK in name:
+                what = f"{kind}.{name}: {MARK} marks the points of a sweep"
+                yield UserError(what, place((kind, name), path, lines), "choose another name")
+    settings: dict[str, str] = {}
+    for sweep_name, sweep in recipe.sweep.items():
+        for name, dimension in sweep.grid.items():
+            if (other := settings.setdefault(name, dimension.of)) != dimension.of:
+                keys = ("sweep", sweep_name, "grid", name)
+                what = f"{'.'.join(keys)}: {name} is {other} in another sweep, and {dimension.of} in this one"
+                yield UserError(what, place(keys, path, lines), "choose another name")
+
+
 def _measurable(recipe: Recipe, analysis: Analysis) -> str | None:
     """Why an analysis is not possible with its settings; None if it is."""
     if analysis.text == "words":
@@ -107,13 +135,18 @@ def _config_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserErr
     from posnmt.study.trainings import text_config, train_config
 
     corpora = {name: {"source": "-", "target": "-"} for name in ("train", "dev")}
+    sources = origins(recipe)
 
     def refused(keys: tuple[str, ...], tree: Callable[[], dict[str, Any]]) -> list[UserError]:
+        of_sweep = sources.get(keys[:2])
+        keys = of_sweep or keys
         try:
             with plugins.allowing():  # the steps inherit what is allowed here
                 from_tree(merge({"data": corpora}, tree()))
         except UserError as error:
             single = error.faults if isinstance(error, UserErrors) else [error]
+            if of_sweep:  # a value that is wrong in the encoder is wrong in the decoder as well
+                single = single[:1]
             return [UserError(f"{'.'.join(keys)}: {each.what}", place(keys, path, lines), each.todo) for each in single]
         return []
 
@@ -180,6 +213,12 @@ def name_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]
                     yield UserError(
                         what, place(("tests", test_name), path, lines), f"there are {', '.join(sorted(corpora))}"
                     )
+    for name, sweep in recipe.sweep.items():
+        if not sweep.systems:
+            what = f"sweep.{name}: no system of `runs` has all position schemes of the grid"
+            yield UserError(what, place(("sweep", name), path, lines), "name its `systems`, or other settings")
+        for kind in ("systems", "trainings", "analyses"):
+            yield from unknown(kind, getattr(sweep, kind), "sweep", name, kind)
     for number, runs in enumerate(recipe.runs):
         for kind in ("systems", "trainings", "tests"):
             yield from unknown(kind, getattr(runs, kind), "runs", str(number), kind)
@@ -191,6 +230,11 @@ def name_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]
             yield UserError(f"analyses.{name}: {fault}", place(("analyses", name), path, lines))
     if recipe.recommend is not None:
         yield from unknown("analyses", recipe.recommend.analyses, "recommend", "analyses")
+    for number, figure in enumerate(recipe.figures):
+        if figure.sweep is not None and figure.sweep not in recipe.sweep:
+            keys = ("figures", str(number), "sweep")
+            what = f"{'.'.join(keys)}: sweep has no {figure.sweep!r}"
+            yield UserError(what, place(keys, path, lines), f"there are {', '.join(recipe.sweep) or 'none'}")
     for key in ("tables", "figures", "claims"):
         for number, item in enumerate(getattr(recipe, key)):
             yield from unknown("analyses", item.analyses(), key, str(number))

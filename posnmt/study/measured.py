@@ -189,12 +189,12 @@ class Measured:
         """The indices of the outputs of a system, one for each seed."""
         return list(self.places.get(variant, {}).values())
 
-    def interval(self, variant: Variant, measure: str) -> list[float] | None:
+    def interval(self, variant: Variant, measure: str, bin_number: int | None = None) -> list[float] | None:
         """The 95 % interval over sentences of a single seed; None with several seeds, or without intervals."""
         outputs = self.outputs(variant)
-        if len(outputs) != 1:
+        intervals = self.results["systems"][outputs[0]]["intervals"] if len(outputs) == 1 else None
+        if intervals is None:
             return None
-        interval: list[float] | None = (self.results["systems"][outputs[0]]["intervals"] or {"overall": {}})[
-            "overall"
-        ].get(measure)
+        of_part = intervals["overall"] if bin_number is None else intervals["bins"][bin_number]
+        interval: list[float] | None = of_part.get(measure)
         return interval

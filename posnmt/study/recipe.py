@@ -21,6 +21,7 @@ from posnmt.errors import UserError
 from posnmt.study.claims import Claim, Scale
 from posnmt.study.layout import Figure, Table, Words, words_at
 from posnmt.study.resources import ByKind
+from posnmt.study.sweep import Sweep
 
 SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")
 Value = TypeVar("Value")
@@ -28,6 +29,8 @@ Positive = Annotated[int, Field(gt=0)]
 Share = Annotated[float, Field(gt=0, le=1)]
 NAME = r"^[\w.+-]+$"
 Name = Annotated[str, Field(pattern=NAME)]
+# With the values of a sweep: posnmt.study.points.
+PointName = Annotated[str, Field(pattern=r"^[\w.+-]+(@[\w.,=-]+)?$")]
 # The texts of the built-in language pair: see posnmt.corpora.artificial.pairs.command.
 ARTIFICIAL = ("train", "dev", "test", "test-long")
 
@@ -205,10 +208,11 @@ class Recipe(Section):
     )
     pair: Pair
     scales: dict[Scale, Setting]
-    systems: dict[Name, System]
-    trainings: dict[Name, Training] = Field({"all": Training()})
+    systems: dict[PointName, System]
+    trainings: dict[PointName, Training] = Field({"all": Training()})
     tests: dict[Name, Test]
-    runs: list[Runs]
+    runs: list[Runs] = Field([])
+    sweep: dict[Name, Sweep] = Field({}, description="grids of settings; their points are further runs")
     analyses: dict[Name, Analysis]
     tables: list[Table] = Field([])
     figures: list[Figure] = Field([])

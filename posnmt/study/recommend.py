@@ -40,8 +40,10 @@ def recommend(
     if missing:
         return Recommendation("There is no recommendation.", [f"the analysis {name} was not made" for name in missing])
     first = evidence[wanted.analyses[0]]
-    systems = list(dict.fromkeys(output.system for output in first.outputs))
     training = next(iter(recipe.trainings))
+    systems = list(dict.fromkeys(output.system for output in first.outputs if output.training == training))
+    if not systems:
+        return Recommendation("There is no recommendation.", [f"no system was trained on {training}"])
     scores = {system: mean(_scores(first, system, training, wanted.measure)) for system in systems}
     best = (min if wanted.measure == "ter" else max)(systems, key=scores.__getitem__)
     pairs = len(systems) * (len(systems) - 1) // 2 * len(wanted.analyses)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -12,6 +12,7 @@ from rich.table import Table
 from posnmt.progress import Display
 from posnmt.study.calibrate import Cost, Estimate, by_kind, costs, total
 from posnmt.study.plan import KINDS, Plan, analyses
+from posnmt.study.points import points
 from posnmt.study.power import Power, of_recipe
 from posnmt.study.study import finished
 from posnmt.study.wording import amount, asked, percent
@@ -46,6 +47,8 @@ def print_plan(
     console.print(_steps(kinds, done, step_costs))
     console.print(_trainings(study_plan, step_costs))
     recipe = study_plan.recipe
+    for line in _sweeps(study_plan, step_costs):
+        console.print(line, highlight=False)
     console.print(f"{recipe.title}, scale {study_plan.scale}: {len(study_plan.runs)} trainings.", highlight=False)
     if estimated:
         how = "as timed here" if tokens_per_second is None else f"at {tokens_per_second:,.0f} target tokens a second"
@@ -99,6 +102,19 @@ def _trainings(study_plan: Plan, step_costs: Mapping[str, Cost]) -> Table:
         cost = (f"{each[0].tokens / 1e6:,.2f}", _cost(total(each))[0]) if each else ()
         table.add_row(system, training, str(len(steps)), *cost)
     return table
+
+
+def _sweeps(study_plan: Plan, step_costs: Mapping[str, Cost]) -> Iterator[str]:
+    """A line for each sweep: its points, trainings and hours."""
+    recipe, scale = study_plan.recipe, study_plan.scale
+    for name, sweep in recipe.sweep.items():
+        variants = {(point.system, point.training) for point in points(recipe, sweep, scale)}
+        trainings = [run.train for run in study_plan.runs if (run.system, run.training) in variants]
+        hours = f", {_cost(total([step_costs[each] for each in trainings]))[0]} hours" if step_costs else ""
+        yield (
+            f"Sweep {name}: {len(variants)} points ({sweep.formula(scale)}), {len(trainings)} trainings with all "
+            f"seeds{hours}."
+        )
 
 
 def _powers(study_plan: Plan, powers: Sequence[Power]) -> Table:

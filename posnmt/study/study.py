@@ -58,18 +58,20 @@ def run(
     only: Sequence[str] = (),
     minutes: float | None = None,
     per_gpu: int = 1,
+    scheduler: str | None = None,
 ) -> runner.Summary:
     """Run all unfinished steps, then write the report of all finished ones.
 
     Args:
         recipe, scale, data: see `plan`.
         out: the study's folder.
-        executor: `local`, `slurm` or `submitit-local`.
+        executor: `local`, `slurm`, `submitit-local` or `dask`.
         jobs: maximum number of steps at a time; None: the executor's default.
         say: called with progress lines.
         only: patterns of step names; steps that match none, and that none needs that does, are left for later.
         minutes: to stop after, as on a signal; None: no limit.
         per_gpu: number of steps that share a GPU of this machine.
+        scheduler: the address of Dask's, for `dask`.
 
     Raises:
         UserError: the folder is that of another study, files are missing, or a pattern matches no step.
@@ -79,7 +81,9 @@ def run(
     study_plan = plan(recipe, scale, data, *versions(out))
     runner.open_study(out, recipe.recipe, recipe.hash)
     save_request(study_plan, out)
-    where: dict[str, Any] = {"executor": executor, "jobs": jobs, "say": say, "until": until, "per_gpu": per_gpu}
+    where: dict[str, Any] = {
+        "executor": executor, "jobs": jobs, "say": say, "until": until, "per_gpu": per_gpu, "scheduler": scheduler,
+    }  # fmt: skip
     first = runner.run(Graph(chosen(study_plan.steps, only), KINDS), out, **where)
     graph, _ = with_analyses(study_plan, out)
     second = runner.run(graph if not only else _finished_alone(graph, out), out, **where, retry=False)

@@ -208,6 +208,9 @@ class Cluster:
         self._active -= 1
         (folder / JOB).unlink(missing_ok=True)
 
+    def close(self) -> None:
+        """Nothing is held."""
+
     def _job(self, folder: Path, number: str) -> Job:
         assert self._queue is not None
         return _SlurmJob(folder, number, self._queue)

@@ -19,7 +19,7 @@ from posnmt.workflow.folder import LOG, RUNNING
 from posnmt.workflow.kind import Resources
 from posnmt.workflow.lock import holder, now
 
-NAMES = ("local", "slurm", "submitit-local")
+NAMES = ("local", "slurm", "submitit-local", "dask")
 
 
 class Job(Protocol):
@@ -58,6 +58,9 @@ class Executor(Protocol):
 
     def ended(self, folder: Path) -> None:
         """Release the resources of a step that ended."""
+
+    def close(self) -> None:
+        """Release what the executor holds itself."""
 
 
 UNKNOWN = -1000
@@ -154,13 +157,14 @@ class Running:
         return stop_step(self._folder)
 
 
-class _Child:
+class Child:
     """A step that this process started."""
 
     def __init__(self, folder: Path, process: subprocess.Popen[bytes]) -> None:
         self._folder, self._process = folder, process
 
     def poll(self) -> int | None:
+        """None while it runs, then its exit status."""
         status = self._process.poll()
         if status is not None and hasattr(os, "killpg"):
             # Subprocesses that survive a killed step must not write into the next attempt.
@@ -169,6 +173,7 @@ class _Child:
         return status
 
     def stop(self) -> bool:
+        """Ask it to save its state."""
         return stop_step(self._folder, self._process.pid)
 
 
@@ -216,7 +221,7 @@ class Local:
         """Start the process of a step."""
         mine = self._free()[: resources.gpus]
         environment = {"CUDA_VISIBLE_DEVICES": ",".join(mine)}
-        child = _Child(folder, launch(command(out, key, resources), folder, resources.cores, environment))
+        child = Child(folder, launch(command(out, key, resources), folder, resources.cores, environment))
         self._taken[folder] = resources.cores, mine
         return child
 
@@ -231,6 +236,9 @@ class Local:
     def ended(self, folder: Path) -> None:
         """Release the cores and GPUs of a step."""
         self._taken.pop(folder, None)
+
+    def close(self) -> None:
+        """Nothing is held."""
 
     def _free(self) -> list[str]:
         """The GPUs that are free, each as often as another step may use it; the least used ones first."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from posnmt.parallel.cores import available_cores
 from posnmt.progress import duration
 from posnmt.workflow import status
 from posnmt.workflow.cluster import Cluster
+from posnmt.workflow.dask_cluster import Dask
 from posnmt.workflow.execute import DISK_FULL, STOPPED, disk_full, is_disk_full, record_failure
 from posnmt.workflow.executors import NAMES, UNKNOWN, Executor, Job, Local, gpus
 from posnmt.workflow.folder import DONE, FAILED, PROGRESS, STEP, alteration
@@ -100,6 +102,7 @@ def run(
     estimates: Mapping[str, float] | None = None,
     until: float | None = None,
     per_gpu: int = 1,
+    scheduler: str | None = None,
 ) -> Summary:
     """Run the steps that are not finished.
 
@@ -109,20 +112,26 @@ def run(
     Args:
         graph: all steps.
         out: the study's folder.
-        executor: `local`, `slurm` or `submitit-local`.
+        executor: `local`, `slurm`, `submitit-local` or `dask`.
         jobs: maximum number of steps at a time; None: the executor's default.
         say: called with progress lines.
         retry: whether to run steps again that failed in an earlier run.
         estimates: step -> expected seconds, for the remaining time.
         until: the time (`time.monotonic`) to stop at, as on a signal; None: no limit.
         per_gpu: number of steps of this machine that share a GPU.
+        scheduler: the address of Dask's, for `dask`.
 
     Raises:
         UserError: another runner uses the folder, the executor cannot be used, or the disk is full.
         KeyboardInterrupt: a signal or the end of the time stopped the run; all state is saved.
     """
-    with _only_runner(out), StopSignal() as stop, status.Board(graph, say, estimates) as board:
-        return _Runner(graph, out, _executor(executor, out, jobs, per_gpu), board, stop, retry, until).run()
+    with (
+        _only_runner(out),
+        closing(_executor(executor, out, jobs, per_gpu, scheduler)) as chosen,
+        StopSignal() as stop,
+        status.Board(graph, say, estimates) as board,
+    ):
+        return _Runner(graph, out, chosen, board, stop, retry, until).run()
 
 
 def _only_runner(out: Path) -> Lock:
@@ -141,7 +150,7 @@ def _only_runner(out: Path) -> Lock:
         raise
 
 
-def _executor(name: str, out: Path, jobs: int | None, per_gpu: int) -> Executor:
+def _executor(name: str, out: Path, jobs: int | None, per_gpu: int, scheduler: str | None) -> Executor:
     """The executor with a name.
 
     Raises:
@@ -150,6 +159,8 @@ def _executor(name: str, out: Path, jobs: int | None, per_gpu: int) -> Executor:
     refuse_unknown(name, NAMES, "executor")
     if name == "local":
         return Local(available_cores(), gpus(), jobs, per_gpu)
+    if name == "dask":
+        return Dask(scheduler, jobs)
     return Cluster(out, name.removeprefix("submitit-"), jobs)
 
 
@@ -176,7 +187,7 @@ class _Runner:
         self._twins: dict[str, str] = {}
         self._finished: list[str] = []
         self._announced = False
-        self._postponed = False
+        self._postponed: set[str] = set()  # steps that the executor may accept later
 
     def run(self) -> Summary:
         """Run until all steps are done, no step can start, a signal arrives, or the time is over."""
@@ -307,7 +318,7 @@ class _Runner:
         folder, key = self._graph.folder(self._out, name), self._graph.key(name)
         step = self._graph.steps[name]
         if self._postponed and (folder / DONE).exists():  # finished by a job of an earlier run while squeue was down
-            self._postponed = False
+            self._postponed.discard(name)
             self._states[name] = status.own_state(self._graph, self._out, name)
             return
         try:
@@ -317,16 +328,16 @@ class _Runner:
             self._write_step(name, folder, resources)
             job = self._executor.start(self._out, folder, key, resources)
         except TemporaryRefusal as refusal:  # `has_capacity` is False until the next attempt
-            self._postponed = True
+            self._postponed.add(name)
             self._board.say(f"waiting {name}: {refusal}")
             return
         except (UserError, OSError) as error:
             message = disk_full(folder) if is_disk_full(error) else str(error)
-            self._postponed = False
+            self._postponed.discard(name)
             self._states[name] = self._fail(name, folder, None, message, isinstance(error, UserError))
             self._report_problem(self._states[name])
             return
-        self._postponed = False
+        self._postponed.discard(name)
         self._running[name] = folder, job
         self._states[name] = State(name, "running")
         self._board.say(f"started {name}")

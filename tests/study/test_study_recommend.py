@@ -1,5 +1,7 @@
 """Which system a study recommends, on evidence whose scores and speeds are given."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from study_report_case import made_recipe
@@ -67,6 +69,18 @@ def test_where_nothing_is_better_that_is_what_is_said():
     assert answer.sentence == (
         "Undecided: no system is better than another by more than chance. +Relative_PE & <more> decodes fastest."
     )
+
+
+def test_only_systems_of_the_first_training_are_recommended():
+    """Points of a sweep over the text are trained on other texts."""
+    counts = evidence("ter", {"transformer": 1, "relative": 5})
+    others = [replace(each, training="short") if each.system == "relative" else each for each in counts.outputs]
+    wanted = Recommend(analyses=["test"], measure="ter")
+    found = recommend(made_recipe(), wanted, {"test": replace(counts, outputs=others)}, "smoke")
+    assert "Relative" not in " ".join([found.sentence, *found.evidence])
+    others = [replace(each, training="short") for each in counts.outputs]
+    found = recommend(made_recipe(), wanted, {"test": replace(counts, outputs=others)}, "smoke")
+    assert found.sentence == "There is no recommendation."
 
 
 def test_speeds_that_were_measured_in_turn_win_over_those_of_each_translation():

@@ -275,9 +275,10 @@ def test_the_same_results_give_the_same_bytes(study, report, tmp_path):
 
 
 @pytest.mark.parametrize("name", sorted(shipped()))
-@pytest.mark.parametrize("scale", ["smoke", "paper"])
-def test_every_shipped_recipe_is_reported_before_anything_is_measured(name, scale, tmp_path):
+@pytest.mark.parametrize("place", [0, -1])
+def test_every_shipped_recipe_is_reported_before_anything_is_measured(name, place, tmp_path):
     recipe = load(name)
+    scale = list(recipe.scales)[place]  # the smallest and the largest
     missing = dict.fromkeys(recipe.analyses, "nothing was made yet")
     render(StudyResults(recipe=recipe, scale=scale, runs=[], analyses={}, missing=missing), tmp_path)
     page = Page((tmp_path / "report.html").read_text())

@@ -40,7 +40,7 @@ def test_a_scale_says_what_steps_ask_for(tmp_path):
     assert asked["artificial"] == asked["prepare"] == Resources(1, 0, 2, 30, 1, "cpu")
 
 
-@pytest.mark.parametrize("name", list(shipped()))
+@pytest.mark.parametrize("name", [name for name in shipped() if "paper" in load(name, check_configs=False).scales])
 def test_the_paper_scale_trains_on_a_gpu(name, data):
     asked = resources_of(name, scale="paper", data=data)
     assert asked.pop("train") == Resources(cores=8, gpus=1, memory_gib=32, minutes=24 * 60)
@@ -239,12 +239,14 @@ class Refusing(Local):
 
 
 def test_a_study_waits_for_an_executor_that_refuses(tmp_path, monkeypatch):
-    """Nothing runs meanwhile, and yet the run does not end."""
+    """Nothing runs meanwhile, and another step fails for good, and yet the run does not end."""
     monkeypatch.setenv("PYTHONPATH", str(TESTS))
-    monkeypatch.setattr(runner, "_executor", lambda name, out, jobs, per_gpu: Refusing(3))
+    monkeypatch.setattr(runner, "_executor", lambda *arguments: Refusing(3))
     study = Study(tmp_path)
     study.step("one")
+    study.step("nodes", resources=Resources(nodes=2))
     study.step("after", needs={"it": "one"})
     summary = study.run()
     assert summary.finished == ["one", "after"]
+    assert list(summary.failed) == ["nodes"]
     assert study.lines.count("waiting one: too many jobs") == 3

@@ -9,6 +9,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -20,10 +21,13 @@ import yaml
 from training_case import StopAt
 
 import corpus
+from dask_case import DaskCluster
 from posnmt.data.text import TextPipeline
 from posnmt.interrupt import Interrupted
 from posnmt.study import steps
 from posnmt.workflow.kind import Context, Resources
+from posnmt.workflow.lock import holder
+from study_case import wait_for
 
 ROOT = Path(__file__).parents[2]
 EVERY, STEPS = 12, 48
@@ -62,8 +66,8 @@ RUN_DISTURBED = [
 UNDER_WAY = ("train", "translate", "analyse")
 
 
-def run(out, cwd, disturb=None):
-    """`posnmt study run`; its exit status and what it said."""
+def start(out, cwd, *more, disturb=None):
+    """`posnmt study run`, running."""
     path = f"{ROOT}{os.pathsep}{ROOT}/tests/support"
     environment = {
         **os.environ,
@@ -72,11 +76,23 @@ def run(out, cwd, disturb=None):
         **({"DISTURB": disturb} if disturb else {}),
     }
     words = ["study", "run", str(out.parent / "recipe.yaml"), "--scale", "smoke", "--out", os.path.relpath(out, cwd)]
-    done = subprocess.run(
-        [*(RUN_DISTURBED if disturb else RUN), *words], cwd=cwd, env=environment, stdin=subprocess.DEVNULL,
+    return subprocess.Popen(
+        [*(RUN_DISTURBED if disturb else RUN), *words, *more], cwd=cwd, env=environment, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
-    return done.returncode, done.stdout
+
+
+def run(out, cwd, disturb=None):
+    """`posnmt study run`; its exit status and what it said."""
+    done = start(out, cwd, disturb=disturb)
+    said = done.communicate()[0]
+    return done.returncode, said
+
+
+def copied(undisturbed, out):
+    """The folder of a study that is ready to train, in a folder with its recipe."""
+    shutil.copy(undisturbed.parent / "recipe.yaml", out.parent)
+    shutil.copytree(undisturbed, out, ignore=lambda folder, names: [n for n in names if n in UNDER_WAY])
 
 
 @pytest.fixture(scope="module")
@@ -137,8 +153,7 @@ def test_a_study_stopped_while_it_trains_ends_like_an_undisturbed_one(undisturbe
     """Each attempt is made from another working directory, and the study's folder is moved once."""
     out = tmp_path / "first" / "study"
     out.parent.mkdir()
-    shutil.copy(undisturbed.parent / "recipe.yaml", out.parent)
-    shutil.copytree(undisturbed, out, ignore=lambda folder, names: [n for n in names if n in UNDER_WAY])
+    copied(undisturbed, out)
     for number, (disturb, status, checkpoint) in enumerate(moments(seed=17)):
         ended, log = run(out, [tmp_path, Path("/"), out][number % 3], disturb)
         assert ended == status, f"{disturb}: {log}"
@@ -148,6 +163,11 @@ def test_a_study_stopped_while_it_trains_ends_like_an_undisturbed_one(undisturbe
             out = (tmp_path / "first").rename(tmp_path / "second") / "study"
     status, log = run(out, tmp_path)
     assert status == 0, log
+    assert_same(out, undisturbed)
+
+
+def assert_same(out, undisturbed):
+    """What two studies trained, translated and measured is the same."""
     assert metrics(out) == metrics(undisturbed)
     for name in ("model", "best", "average"):
         file = f"{name}.safetensors"
@@ -159,6 +179,28 @@ def test_a_study_stopped_while_it_trains_ends_like_an_undisturbed_one(undisturbe
     tables = [(each / "tables" / "table-1.csv").read_bytes() for each in (out, undisturbed)]
     assert tables[0] == tables[1]
     assert not checkpoints(out)
+
+
+@pytest.mark.slow
+def test_a_study_on_dask_whose_worker_is_killed_while_it_trains_ends_like_an_undisturbed_one(undisturbed, tmp_path):
+    psutil = pytest.importorskip("psutil")
+    pytest.importorskip("distributed")
+    out = tmp_path / "study"
+    copied(undisturbed, out)
+    (tmp_path / "dask").mkdir()
+    cluster = DaskCluster(tmp_path / "dask", workers=2)
+    try:
+        running = start(out, tmp_path, "--executor", "dask", "--scheduler", cluster.address)
+        wait_for(lambda: (out / "steps" / "train").exists() and checkpoints(out))
+        process = holder(run_folder(out).parent / "running.json")["process"]
+        os.kill(psutil.Process(process).ppid(), signal.SIGKILL)
+        os.kill(process, signal.SIGKILL)
+        log = running.communicate()[0]
+    finally:
+        cluster.close()
+    assert running.returncode == 0, log
+    assert (run_folder(out).parent / "log.txt").read_text().count("--- ") == 2
+    assert_same(out, undisturbed)
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,8 @@ from posnmt.workflow import runner
 from posnmt.workflow.graph import Graph, Step
 steps = [Step(**step) for step in json.loads(sys.argv[2])]
 try:
-    graph, executor = Graph(steps, "study_kinds:KINDS"), sys.argv[3] if len(sys.argv) > 3 else "local"
-    runner.run(graph, Path(sys.argv[1]), executor, jobs=2, say=lambda line: print(line, flush=True))
+    graph, where = Graph(steps, "study_kinds:KINDS"), json.loads(sys.argv[3]) if len(sys.argv) > 3 else {}
+    runner.run(graph, Path(sys.argv[1]), jobs=2, say=lambda line: print(line, flush=True), **where)
 except KeyboardInterrupt:
     sys.exit(130)
 """
@@ -78,12 +78,13 @@ class Study:
     def written(self):
         return self.list.read_text().splitlines() if self.list.exists() else []
 
-    def in_a_process(self, executor="local"):
+    def in_a_process(self, executor="local", **where):
         """A runner of its own, that can be killed."""
         steps = [{"name": s.name, "kind": s.kind, "settings": s.settings, "needs": s.needs} for s in self.steps]
+        where = {"executor": executor, **where}
         return subprocess.Popen(
-            [sys.executable, "-c", RUN_IT, str(self.out), json.dumps(steps), executor], stdout=subprocess.PIPE,
-            env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+            [sys.executable, "-c", RUN_IT, str(self.out), json.dumps(steps), json.dumps(where)],
+            stdout=subprocess.PIPE, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
         )  # fmt: skip
 
     def process_of(self, name):

@@ -98,9 +98,15 @@ def label(axes: Axes, chart: Chart, number: int, places: list[float]) -> None:
     every = step(labels, canvas.panel_width(chart))
     shown = range((len(labels) - 1) % every, len(labels), every)
     low = canvas.lowest(chart, number)
+    if chart.logarithmic:
+        axes.set_xscale("log")
+        axes.minorticks_off()
+        margin = (places[-1] / places[0]) ** 0.05
+        axes.set_xlim(places[0] / margin, places[-1] * margin)
+    else:
+        margin = 0.5 if chart.places is None else 0.05 * (places[-1] - places[0]) or 0.5
+        axes.set_xlim(places[0] - margin, places[-1] + margin)
     axes.set_xticks([places[each] for each in shown], [labels[each] if low else "" for each in shown])
-    margin = 0.5 if chart.places is None else 0.05 * (places[-1] - places[0]) or 0.5
-    axes.set_xlim(places[0] - margin, places[-1] + margin)
     if (neutral := chart.panels[number].measure.neutral) is not None:
         axes.axhline(neutral, color=COLOURS["muted"], linewidth=0.8, zorder=2)
 
