@@ -25,6 +25,7 @@ def train(
     source_language: str | None = None,
     target_language: str | None = None,
     minutes: float | None = None,
+    init: str | Path | Run | None = None,
     settings: Mapping[str, Any] | Sequence[str] = (),
     resume: bool = False,
     show_progress: bool = True,
@@ -44,6 +45,7 @@ def train(
         dev_source, dev_target: text to measure on during training; default: pairs drawn from the training text.
         source_language, target_language: codes such as `de`; default: what the name of the file ends in.
         minutes: how long to train.
+        init: a trained run, or its folder, whose weights and subwords the training starts from.
         settings: settings that win over all others: dotted key -> value, as `{"train.epochs": 5}`, or `key=value`.
         resume: go on with the run in `out` as if it had never stopped.
         show_progress: on standard error, with all that is chosen and all warnings.
@@ -72,6 +74,7 @@ def train(
         "source_language": source_language,
         "target_language": target_language,
         "minutes": minutes,
+        "init": init.folder if isinstance(init, Run) else init,
     }
     written = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
     with Display(quiet=not show_progress) as display:

@@ -162,6 +162,7 @@ def prepare(config: Path, out: Path | None, settings: tuple[str, ...], check: bo
 @click.option("--source-language", metavar="CODE", help="default: what the name of the file ends in, as train.en")
 @click.option("--target-language", metavar="CODE")
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="how long to train; see also --set")
+@click.option("--init", metavar="RUN", help="start from the weights and the subwords of a trained run")
 @click.option(
     "--out", type=click.Path(path_type=Path), help="run folder; default: runs/NAME for NAME.yaml, or runs/mine"
 )
@@ -182,6 +183,7 @@ def train(
     \b
     Example: posnmt train --source train.en --target train.de --minutes 40 --out runs/mine
     Example: posnmt train configs/multi30k-en-de.yaml --out runs/multi30k --set model.system=relative
+    Example: posnmt train --init runs/mine --source new.en --target new.de --minutes 10 --out runs/new
     """
     if schema:
         from posnmt.resolve import json_schema

@@ -148,6 +148,11 @@ class Subword(Section):
         description="instead of learning: the text/ folder of a run or a store, whose tokenisation and subwords are "
         "used; languages, tokenisation and shared must agree with it, the keys below are ignored",
     )
+    pieces: Literal["kept", "extended"] = Field(
+        "kept",
+        description="of text; extended: characters of the training text that it lacks, as far as character_coverage "
+        "goes, are added as entries of their own, and no other text is split in another way",
+    )
     shared: bool = Field(True, description="one vocabulary for both sides, or one each")
     type: Literal["bpe", "unigram"] = Field("bpe", description="SentencePiece's algorithm")
     vocabulary: Positive = Field(8000, description="entries of each vocabulary, the 4 special symbols not counted")
@@ -288,6 +293,16 @@ class Train(Section):
     """The training run."""
 
     seed: int = Field(1, ge=0, lt=2**63, description="of weights, batches and dropout")
+    init: str | None = Field(
+        None,
+        description="the folder of a run whose trained weights this training starts from, relative to data.root; "
+        "settings of the text, and the model, that are left out are the run's",
+    )
+    freeze: list[str] = Field(
+        [],
+        description="parts whose weights stay as they are: encoder, decoder, embeddings, position, output, "
+        "encoder.layers.0, and patterns such as decoder.layers.*.cross",
+    )
     steps: Positive | None = Field(None, description="stop after this many updates")
     epochs: Positive | None = Field(None, description="stop after this many passes over the corpus")
     minutes: float | None = Field(None, gt=0, description="stop after this many minutes of training, resumes included")
@@ -359,6 +374,8 @@ class Train(Section):
     def _shards_alone(self) -> Train:
         if self.shard and self.compile:
             raise ValueError("compile and shard cannot be combined: set one of them to false")
+        if self.shard and self.freeze:
+            raise ValueError("freeze needs unsharded weights: leave it out, or set shard: false")
         if self.shard and self.optimizer == "muon":
             raise ValueError("muon needs unsharded matrices: set optimizer: adam, or shard: false")
         return self
@@ -432,4 +449,6 @@ class Config(Section):
                 "train.patience and the plateau schedule need a dev corpus: "
                 "add data.dev or data.held_out, or leave them out"
             )
+        if self.subword.pieces == "extended" and self.subword.text is None:
+            raise ValueError("subword.pieces: extended needs the subwords to extend: set subword.text or train.init")
         return self

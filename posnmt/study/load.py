@@ -84,7 +84,10 @@ def _config_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserErr
 
     def refused(keys: tuple[str, ...], tree: Callable[[], dict[str, Any]]) -> list[UserError]:
         try:
-            from_tree(merge({"data": corpora}, tree()))
+            config = from_tree(merge({"data": corpora}, tree()))
+            if config.train.init is not None:
+                what = "train.init: the trainings of a study start anew, so that its folder needs no other run"
+                raise UserError(what, None, "leave it out, and continue from a run of the study with `posnmt train`")
         except UserError as error:
             single = error.faults if isinstance(error, UserErrors) else [error]
             return [UserError(f"{'.'.join(keys)}: {each.what}", place(keys, path, lines), each.todo) for each in single]
