@@ -19,6 +19,7 @@ from posnmt.cli.analyse import analyse
 from posnmt.cli.condition import condition
 from posnmt.cli.data import data
 from posnmt.cli.group import COMMAND, Group, loading
+from posnmt.cli.positions import chosen_positions, positions_option
 from posnmt.cli.serve import serve
 from posnmt.cli.study import study
 from posnmt.extras import requires
@@ -282,11 +283,12 @@ def train(
 @click.option(
     "--checkpoint", type=click.Choice(["model", "best", "average", "last"]), default="model", show_default=True
 )
+@positions_option
 @click.option(
     "--interpolate",
     type=click.FloatRange(min=0, min_open=True),
     metavar="FACTOR",
-    help="divide positions by FACTOR, for texts that much longer than the training texts (rope, xpos, sinusoidal)",
+    help="the same as --positions interpolate=FACTOR",
 )
 @click.option(
     "--engine",
@@ -304,6 +306,7 @@ def translate(
     form: str,
     checkpoint: str,
     interpolate: float | None,
+    positions: tuple[str, ...],
     engine: str | None,
     prefix: Path | None,
     **search: Any,
@@ -324,14 +327,16 @@ def translate(
 
     refuse_output(output, [source, prefix] if prefix else [source], force, resume)
     chosen = {key: value for key, value in _with_sampling(search).items() if value is not None}
+    if changes := chosen_positions(positions, interpolate):
+        chosen["positions"] = changes
     engine = choose_engine(engine, runs, chosen.get("precision"))
     if engine == "torch":
-        translate_file(runs, source, output, nbest, form, checkpoint, chosen, interpolate, resume, prefix)
+        translate_file(runs, source, output, nbest, form, checkpoint, chosen, resume, prefix)
         return
     with loading():
         from posnmt.deploy.command import translate_elsewhere
 
-    translate_elsewhere(engine, runs, source, output, nbest, form, checkpoint, chosen, interpolate, resume, prefix)
+    translate_elsewhere(engine, runs, source, output, nbest, form, checkpoint, chosen, resume, prefix)
 
 
 def _with_sampling(search: dict[str, Any]) -> dict[str, Any]:
@@ -403,13 +408,16 @@ def export(run: Path, kind: str, out: Path, checkpoint: str, positions: int, pre
 @click.option(
     "--checkpoint", type=click.Choice(["model", "best", "average", "last"]), default="model", show_default=True
 )
+@positions_option
 @click.option(
     "--interpolate",
     type=click.FloatRange(min=0, min_open=True),
     metavar="FACTOR",
-    help="divide positions by FACTOR, for texts that much longer than the training texts (rope, xpos, sinusoidal)",
+    help="the same as --positions interpolate=FACTOR",
 )
-def score(run: Path, source: Path, target: Path, checkpoint: str, interpolate: float | None) -> None:
+def score(
+    run: Path, source: Path, target: Path, checkpoint: str, interpolate: float | None, positions: tuple[str, ...]
+) -> None:
     """Print the natural log-probability of each target line given its source line, by the full forward pass.
 
     \b
@@ -418,7 +426,7 @@ def score(run: Path, source: Path, target: Path, checkpoint: str, interpolate: f
     with loading():
         from posnmt.translate.command import score_files
 
-    score_files(run, source, target, checkpoint, interpolate)
+    score_files(run, source, target, checkpoint, chosen_positions(positions, interpolate))
 
 
 main.add_command(analyse)

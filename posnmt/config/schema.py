@@ -394,6 +394,43 @@ class Sampling(Section):
     )
 
 
+class Positions(Section):
+    """Changes of positions at inference, for texts longer than those of training; none by default."""
+
+    interpolate: float | None = Field(
+        None, gt=0, description="divide positions by this factor: sinusoids, rope, xpos, shape, cape, randomised"
+    )
+    ntk: float | None = Field(
+        None, ge=1, description="rope, xpos: a larger base, which divides the lowest frequency by this factor"
+    )
+    yarn: float | None = Field(
+        None, ge=1, description="rope: divide by this factor the frequencies that turn seldom within the trained length"
+    )
+    clip: Positive | None = Field(
+        None, description="largest distance; longer ones count as this one: rope, xpos, biases by distance"
+    )
+    group: Positive | None = Field(
+        None, description="with clip, for rope and xpos: longer distances grow by 1 for so many tokens"
+    )
+    temperature: Literal["log"] | None = Field(
+        None, description="log: multiply self-attention's logits by log n / log L for n > L tokens, L the trained length"
+    )
+
+    @model_validator(mode="after")
+    def _one_scaling(self) -> Positions:
+        chosen = [name for name in ("interpolate", "ntk", "yarn") if getattr(self, name) is not None]
+        if len(chosen) > 1:
+            raise ValueError(f"{' and '.join(chosen)} both scale positions: choose one of them")
+        if self.group is not None and self.clip is None:
+            raise ValueError("group needs clip, the distance up to which tokens are counted one by one")
+        return self
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything is changed."""
+        return any(value is not None for _, value in self)
+
+
 class Decode(Section):
     """Settings of search."""
 
@@ -405,6 +442,9 @@ class Decode(Section):
         None, description="refuse input lines of more subwords; none: translate any line"
     )
     min_length: int = Field(0, ge=0, description="shortest output in subwords, as far as max_ratio allows it")
+    positions: Positions = Field(
+        Positions(), description="changes of positions for long texts, in `translate` and `score`, not on dev"
+    )
     sampling: Sampling | None = Field(None, description="draw translations instead of searching for the most probable")
     mbr: int = Field(
         0,

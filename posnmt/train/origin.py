@@ -9,6 +9,7 @@ from typing import Any
 from posnmt.config.systems import SIZES
 from posnmt.config.yaml import expand, merge
 from posnmt.defaults import is_set
+from posnmt.position.registry import scheme_class
 from posnmt.run import Run
 
 _TEXT = ("source_language", "target_language", "tokenise", "truecase")
@@ -44,7 +45,10 @@ def with_origin(tree: dict[str, Any], base: Path) -> dict[str, Any]:
 def _model(begun: dict[str, Any], tree: dict[str, Any]) -> dict[str, Any]:
     """The `model` section of the run, without what a configuration replaces by a name."""
     left_out: set[str] = set()
-    sides = {side: dict(begun[side]) for side in ("encoder", "decoder")}
+    sides = {
+        side: {**begun[side], "position": [_whole(choice) for choice in begun[side]["position"]]}
+        for side in ("encoder", "decoder")
+    }
     if is_set(tree, "model.system") or is_set(tree, "model.architecture"):
         left_out |= {"system", "without", "architecture", "options"}
     elif any(is_set(tree, key) for key in _POSITIONS):
@@ -58,3 +62,10 @@ def _model(begun: dict[str, Any], tree: dict[str, Any]) -> dict[str, Any]:
         for side in sides.values():
             side.pop("layers", None)
     return {**{key: value for key, value in begun.items() if key not in left_out}, **sides}
+
+
+def _whole(choice: dict[str, Any]) -> dict[str, Any]:
+    """A scheme with the clipping distance that it has, which would be chosen by the new text if it were left out."""
+    options = {key: value for key, value in choice.items() if key != "scheme"}
+    settings = scheme_class(choice["scheme"]).Settings.model_validate(options).model_dump()
+    return {**choice, **{key: settings[key] for key in ("distance",) if key in settings}}
