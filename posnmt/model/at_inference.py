@@ -13,7 +13,7 @@ from posnmt.errors import UserError
 from posnmt.model.base import TranslationModel
 from posnmt.model.ordered import OrderedTranslator
 from posnmt.model.transformer import Transformer
-from posnmt.position.seam import Scheme
+from posnmt.position.seam import Scheme, rotates
 
 _SERVED = {
     "ntk": "rotations: rope and xpos",
@@ -55,12 +55,11 @@ def change_positions(
     if positions.ntk is not None:
         _check("ntk", [scheme.ntk(positions.ntk) for schemes in stacks for scheme in schemes], model, folder)
     if positions.yarn is not None:
-        done = [
-            scheme.yarn(positions.yarn, length)
-            for schemes, length in zip(stacks, lengths, strict=False)
-            for scheme in schemes
-        ]
-        _check("yarn", done, model, folder)
+        done = []
+        for schemes, length in zip(stacks, lengths, strict=False):
+            rotating = [scheme for scheme in schemes if rotates(scheme, 1)]
+            done += [scheme.yarn(positions.yarn, length) for scheme in rotating]
+        _check("yarn", [bool(done) and all(done)], model, folder)  # not one side of two
     if positions.clip is not None:
         done = [scheme.clip(positions.clip, positions.group) for schemes in stacks for scheme in schemes]
         _check("clip" if positions.group is None else "group", done, model, folder)
