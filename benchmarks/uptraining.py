@@ -1,12 +1,12 @@
 """How much of the length problem a short further training mends, with other positions, and with which rate.
 
-    python benchmarks/uptraining.py --out FOLDER [--steps 300] [--more 60] [--seed 1]
+    python benchmarks/uptraining.py --out FOLDER [--steps 800] [--more 80] [--seed 1]
 
-Makes the artificial language pair (up to 14 words in training, up to 42 in the test set), trains a model with sinusoids
-on it (`--steps` updates), and continues from it (`--more` updates each): with other positions on the same text, with the
-same positions on pairs of joined sentences, and with several rates on other text. All trainings have the same updates
-and batches, so the load of the machine does not matter. A run that is there is not made again, so the command can be
-stopped and given again.
+Makes the artificial language pair with a small dictionary (3 to 10 words in training, up to 30 in the test set), trains
+a model with sinusoids on it (`--steps` updates), and continues from it (`--more` updates each): with other positions
+on the same text, with positions as they are or relative ones on text with joined pairs, and with several rates on text with
+longer sentences. All trainings have the same batches, and those that continue have the same updates, so the load of the
+machine does not matter. A run that is there is not made again, so the command can be stopped and given again.
 """
 
 from __future__ import annotations
@@ -25,8 +25,15 @@ from posnmt.train.evaluate import bleu
 from posnmt.train.loop import train
 from posnmt.translate.translator import Translator
 
-EDGES = [15, 20, 30]
-MODEL = {"d_model": 128, "feed_forward": 256, "heads": 4, "encoder": {"layers": 2}, "decoder": {"layers": 2}}
+EDGES = [11, 15, 20]
+MODEL = {
+    "d_model": 64,
+    "feed_forward": 128,
+    "heads": 4,
+    "dropout": 0.1,
+    "encoder": {"layers": 2},
+    "decoder": {"layers": 2},
+}
 FOUND = {"batch": 1024, "dev_bleu": False, "best_by": "perplexity", "average": 1}
 CONTINUED: dict[str, dict[str, Any]] = {
     "transformer": {},
@@ -37,6 +44,8 @@ CONTINUED: dict[str, dict[str, Any]] = {
     "relative, joined pairs": {"model": {"system": "relative"}, "train": {"concatenate": 1.0}},
 }
 """Name -> settings of a training that continues."""
+LEXICON = 100
+"""Stems of the dictionary."""
 RATES = [2e-3, 1e-3, 5e-4, 2e-4]
 """Peak rates that are tried; 2e-3 is that of a new training."""
 
@@ -45,16 +54,18 @@ def main() -> None:
     """Train what is missing, translate the test set, print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--more", type=int, default=60)
+    parser.add_argument("--steps", type=int, default=800)
+    parser.add_argument("--more", type=int, default=80)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     short, other = arguments.out / "corpus", arguments.out / "other"
     if not short.exists():
-        artificial(short, train=20_000, test=400, max_length=14, test_max_length=42, seed=1)
-    if not other.exists():  # another sample, with longer sentences
-        artificial(other, train=5_000, test=400, min_length=10, max_length=24, test_max_length=24, seed=2)
-    base = {"model": {"system": "transformer", **MODEL}, "subword": {"vocabulary": 1000}}
+        artificial(short, train=20_000, test=300, max_length=10, test_max_length=30, lexicon=LEXICON, seed=1)
+    if not other.exists():  # longer sentences
+        artificial(
+            other, train=5_000, test=300, min_length=8, max_length=18, test_max_length=18, lexicon=LEXICON, seed=1
+        )
+    base = {"model": {"system": "transformer", **MODEL}, "subword": {"vocabulary": 300}}
     with Display() as display:
 
         def run(name: str, corpus: Path, steps: int, tree: dict[str, Any]) -> Run:
@@ -80,7 +91,7 @@ def main() -> None:
         for name, tree in CONTINUED.items():
             more = run(name, short, arguments.more, {**tree, "train": {**tree.get("train", {}), **init}})
             print(f"| {name} | {more.config.train.learning_rate:g} | {_by_length(more, short)} |", flush=True)
-        print("\n| rate, other text | dev perplexity | BLEU, other test | BLEU, first test up to 14 words |")
+        print("\n| rate, other text | dev perplexity | BLEU, other test | BLEU, first test up to 10 words |")
         print("|---|---|---|---|")
         print(f"| none | | {_whole(start, other)} | {_by_length(start, short).split(' | ')[0]} |", flush=True)
         for rate in RATES:
@@ -95,7 +106,9 @@ def _labels() -> list[str]:
 
 def _translated(run: Run, corpus: Path) -> tuple[list[str], list[str], list[str]]:
     """Sources, references and translations of a test set."""
-    sources, references = ((corpus / f"test.{side}").read_text().splitlines() for side in ("source", "target"))
+    sources, references = (
+        (corpus / f"test.{side}").read_text(encoding="utf-8").splitlines() for side in ("source", "target")
+    )
     path = run.folder / f"{corpus.name}.output"
     if not path.exists():
         found = Translator.load([run]).translate(sources, Decode(beam=1, max_ratio=3.0))

@@ -413,7 +413,8 @@ class Positions(Section):
         None, description="with clip, for rope and xpos: longer distances grow by 1 for so many tokens"
     )
     temperature: Literal["log"] | None = Field(
-        None, description="log: multiply self-attention's logits by log n / log L for n > L tokens, L the trained length"
+        None,
+        description="log: multiply self-attention's logits by log n / log L for n > L tokens, L the trained length",
     )
 
     @model_validator(mode="after")

@@ -1,9 +1,9 @@
 """Entries for characters that a SentencePiece model lacks, without any other change of how text is split.
 
 BPE merges nothing with a character outside the vocabulary, and every segmentation of the unigram model passes through
-it. So an entry for it, which no longer entry contains, changes how this character is read and nothing else. Longer new entries would not be sound: those of BPE are merges, whose ranks among the old ones are
-not known from new text alone, and those of the unigram model compete with the old entries for the text that these were
-trained on.
+it. So an entry for it, which no longer entry contains, changes how this character is read and nothing else. Longer new
+entries would not be sound: those of BPE are merges, whose ranks among the old ones are not known from new text alone,
+and those of the unigram model compete with the old entries for the text that these were trained on.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from posnmt.data.subword import Subwords
 from posnmt.errors import UserError
@@ -27,8 +28,9 @@ def extended(subwords: Subwords, texts: Iterable[str], coverage: float, folder: 
     Raises:
         UserError: the model splits text neither by BPE nor by the unigram model, or has bytes for unknown characters.
     """
-    from sentencepiece import sentencepiece_model_pb2 as proto
+    from sentencepiece import sentencepiece_model_pb2
 
+    proto: Any = sentencepiece_model_pb2  # its classes are made when it is imported
     model = proto.ModelProto.FromString(subwords.model)
     kinds = proto.TrainerSpec.ModelType
     if model.trainer_spec.byte_fallback or model.trainer_spec.model_type not in (kinds.BPE, kinds.UNIGRAM):

@@ -108,9 +108,7 @@ def _extended(
     """
     coverage, folder = config.subword.character_coverage, text_folder(config)
     sides = text.source, text.target
-    texts = [
-        _tokenised(side.words, [pair[index] for pair in pairs], processes) for index, side in enumerate(sides)
-    ]
+    texts = [_tokenised(side.words, [pair[index] for pair in pairs], processes) for index, side in enumerate(sides)]
     if text.shared:
         subwords = [extended(text.source.subwords, [*texts[0], *texts[1]], coverage, folder)] * 2
     else:

@@ -51,7 +51,9 @@ def export(
         raise UserError("the weights for Transformers are fp32", "--precision", "leave it out")
     run = Run.open(folder)
     if run.config.decode.positions.changed:
-        what = "decode.positions of this run changes positions at inference, and an exported model has those of training"
+        what = (
+            "decode.positions of this run changes positions at inference, and an exported model has those of training"
+        )
         raise UserError(what, folder / "config.yaml", "leave it out there, and give it to `posnmt translate`")
     with new_folder(out) as building:
         model, text = run.model(checkpoint), run.text()

@@ -48,7 +48,9 @@ def change_positions(
         )
     if trained is None and (positions.yarn is not None or positions.temperature is not None):
         name = "yarn" if positions.yarn is not None else "temperature"
-        what = f"decode.positions.{name} needs the lengths of the training sentences, which the run's record does not have"
+        what = (
+            f"decode.positions.{name} needs the lengths of the training sentences, which the run's record does not have"
+        )
         raise UserError(what, folder, "train again, or choose another change")
     lengths = trained or (0, 0)
     stacks = list(_stacks(model))

@@ -293,7 +293,7 @@ class Scheme(nn.Module):
         return False
 
     def clip(self, reach: int, group: int | None = None) -> bool:
-        """Let distances beyond `reach` count as `reach`, at inference; False if the scheme has none that can be clipped.
+        """Let distances beyond `reach` count as `reach`, at inference; False if the scheme has none to clip.
 
         Views may be replaced, so the views of a stack must be joined again.
 

@@ -77,9 +77,7 @@ def continue_from(model: TranslationModel, config: Config, text: TextPipeline) -
     weights = begun.weights()
     tensors, about = read_tensors(weights)
     before = begun.text()
-    grown = {
-        (old.size, new.size) for old, new in ((before.source, text.source), (before.target, text.target))
-    }
+    grown = {(old.size, new.size) for old, new in ((before.source, text.source), (before.target, text.target))}
     names = dict(_origins(model, begun.config.model))
     new = []
     for name, parameter in model.named_parameters():
@@ -111,7 +109,10 @@ def described(taken: dict[str, Any]) -> Iterator[str]:
     total, updates = taken["copied"] + len(taken["new"]), taken["updates"]
     trained = "" if updates is None else f", trained with {updates:,} updates"
     yield f"continuing from {taken['path']}{trained}: {taken['copied']} of {total} tensors are copied"
-    for what, names in (("new, as at a start", taken["new"]), ("left out, as the model has no such", taken["left_out"])):
+    for what, names in (
+        ("new, as at a start", taken["new"]),
+        ("left out, as the model has no such", taken["left_out"]),
+    ):
         if names:
             yield f"{what}: {', '.join(_grouped(names))}"
 
@@ -129,13 +130,13 @@ def _grouped(names: Sequence[str]) -> list[str]:
 def _origins(model: TranslationModel, begun: Model) -> Iterator[tuple[str, str | None]]:
     """For the name of each parameter, the name of the same one in a run; None: it belongs to a scheme of its own."""
     for name, _ in model.named_parameters():
-        found = re.match(r"(source|target)\.schemes\.(\d+)\.", name)
-        if found is None:
+        scheme = re.match(r"(source|target)\.schemes\.(\d+)\.", name)
+        if scheme is None:
             yield name, name
             continue
-        side = _SIDES[found[1]]
-        place = _place(_choices(model.config, side)[int(found[2])], _choices(begun, side))
-        yield name, None if place is None else f"{found[1]}.schemes.{place}.{name[found.end() :]}"
+        side = _SIDES[scheme[1]]
+        place = _place(_choices(model.config, side)[int(scheme[2])], _choices(begun, side))
+        yield name, None if place is None else f"{scheme[1]}.schemes.{place}.{name[scheme.end() :]}"
 
 
 def _choices(model: Model, side: str) -> list[SchemeChoice]:

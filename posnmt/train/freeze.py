@@ -47,8 +47,8 @@ def freeze(model: TranslationModel, patterns: Sequence[str]) -> None:
 def public_name(name: str) -> str:
     """The name of a parameter by part: `embeddings`, `position`, `encoder.layers`, `decoder.layers` or its own."""
     for beginning, names in _PUBLIC:
-        if found := re.match(beginning, name):
-            return names[found[1]] + name[found.end() :]
+        if part := re.match(beginning, name):
+            return names[part[1]] + name[part.end() :]
     return name
 
 

@@ -247,7 +247,11 @@ def test_which_schemes_have_which_change():
         ("relative", {"ntk": 2}, "ntk changes rotations: rope and xpos; this model has relative"),
         ("xpos", {"yarn": 2}, "yarn changes the rotation of rope; this model has rope, xpos"),
         ("relative", {"clip": 2}, "this model has relative"),
-        ("alibi", {"clip": 2, "group": 2}, "group changes the distances of rotations: rope and xpos; this model has alibi"),
+        (
+            "alibi",
+            {"clip": 2, "group": 2},
+            "group changes the distances of rotations: rope and xpos; this model has alibi",
+        ),
         ("none", {"clip": 2}, "this model has no position scheme"),
         ("rnn-nmt", {"temperature": "log"}, "this model has the architecture rnn-nmt"),
         ("relative", {"interpolate": 2}, "no position scheme of this run can be interpolated"),

@@ -46,7 +46,10 @@ def test_data_and_a_run_are_enough(trained, tmp_path):
 
 def test_other_positions_and_frozen_parts(trained, tmp_path):
     files = ["--source", trained / "corpus" / "dev.source", "--target", trained / "corpus" / "dev.target"]
-    store, changes = f"data.store={tmp_path / 'stores'}", ["model.system=relative", "train.freeze=[encoder, embeddings]"]
+    store, changes = (
+        f"data.store={tmp_path / 'stores'}",
+        ["model.system=relative", "train.freeze=[encoder, embeddings]"],
+    )
     settings = [each for setting in (store, *changes) for each in ("--set", setting)]
     _, err = run("train", "--init", trained / "rope", *files, *FEW, *settings, "--out", tmp_path / "new")
     assert "new, as at a start: source.schemes.0 (2 tensors), target.schemes.0 (2 tensors)" in err
@@ -75,7 +78,10 @@ def test_resumed_by_the_same_command_and_by_none(trained, tmp_path):
     [
         (["--init", "nowhere"], "no such run folder"),
         (["--init", "{run}", "--set", "model.d_model=32"], "d_model was 64, is 32"),
-        (["--init", "{run}", "--source-language", "xx"], "data.source_language is 'xx', but subword.text was made with"),
+        (
+            ["--init", "{run}", "--source-language", "xx"],
+            "data.source_language is 'xx', but subword.text was made with",
+        ),
         (["--set", "train.freeze=[encodr]", *FEW], "did you mean 'encoder'?"),
         (["--set", "subword.pieces=extended", *FEW], "subword.pieces: extended needs the subwords to extend"),
     ],
@@ -133,7 +139,9 @@ def test_positions_of_a_configuration(trained, tmp_path):
 def test_interpolate_is_the_same_option(trained):
     source = trained / "corpus" / "test.source"
     one, _ = run("translate", trained / "rope", "--input", source, "--interpolate", 2, "--format", "jsonl")
-    other, _ = run("translate", trained / "rope", "--input", source, "--positions", "interpolate=2", "--format", "jsonl")
+    other, _ = run(
+        "translate", trained / "rope", "--input", source, "--positions", "interpolate=2", "--format", "jsonl"
+    )
     assert one == other
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from training_case import StopAt, assert_same, losses, weights
 
 import corpus
@@ -55,13 +57,8 @@ def settings(run, files, tmp_path, *more):
 
 
 def at_start(folder):
-    return {**weights_of_step(folder, 0)}
-
-
-def weights_of_step(folder, step):
-    from safetensors.torch import load_file
-
-    return load_file(folder / "checkpoints" / f"step-{step:08}" / "model.safetensors")
+    """The weights before the first update."""
+    return load_file(folder / "checkpoints" / "step-00000000" / "model.safetensors")
 
 
 def test_without_an_update_it_is_the_run(begun, files, tmp_path):
@@ -90,7 +87,7 @@ def test_other_positions_start_anew_and_the_rest_is_copied(begun, files, tmp_pat
     run = train(config, tmp_path / "run")
     fresh = train(config.model_copy(update={"train": config.train.model_copy(update={"init": None, "non_finite":
         "back-off"})}), tmp_path / "fresh")  # fmt: skip
-    got, before, drawn = at_start(run.folder), weights(begun.folder, "model"), weights_of_step(fresh.folder, 0)
+    got, before, drawn = at_start(run.folder), weights(begun.folder, "model"), at_start(fresh.folder)
     own = [name for name in got if ".schemes." in name]
     assert sorted(run.record["init"]["new"]) == sorted(own)
     assert_same({name: got[name] for name in own}, {name: drawn[name] for name in own})
@@ -162,8 +159,7 @@ def test_characters_that_are_new_get_rows_and_no_other_text_changes(config_path,
 def test_rare_new_characters_remain_unknown(begun, files, tmp_path):
     rare = {side: str(tmp_path / f"rare.{side}") for side in files}
     for side, path in rare.items():
-        text = open(files[side], encoding="utf-8").read()
-        open(path, "w", encoding="utf-8").write(text + "я\n")
+        Path(path).write_text(Path(files[side]).read_text(encoding="utf-8") + "я\n", encoding="utf-8")
     changes = ["subword.pieces=extended", "subword.character_coverage=0.999"]
     run = train(settings(begun, rare, tmp_path, *changes), tmp_path / "run")
     assert run.text().source.subwords.pieces[-1] == "ж"
@@ -205,7 +201,7 @@ FROZEN = {
 def test_frozen_parts_keep_every_bit_and_have_no_state(config_path, tmp_path, optimizer, patterns, beginnings):
     changes = [*SHORT, *FROZEN[optimizer], f"train.freeze={json.dumps(patterns)}", "train.non_finite=back-off"]
     run = train(load(config_path, [*changes, "train.schedule.warmup=1"]), tmp_path / "run")
-    before, after = weights_of_step(run.folder, 0), weights(run.folder)
+    before, after = at_start(run.folder), weights(run.folder)
     fixed = {name for name in before if name.startswith(beginnings)}
     if beginnings == ("",):
         fixed.discard("output.bias")
@@ -213,10 +209,8 @@ def test_frozen_parts_keep_every_bit_and_have_no_state(config_path, tmp_path, op
         fixed = {name for name in before if "norm" in name or name == "output.bias"}
     assert set(run.record["frozen"]) == fixed
     assert {name for name in before if torch.equal(before[name], after[name])} == fixed
-    moments = [file for file in run.folder.glob("checkpoints/*3/optimizer.safetensors")]
-    from safetensors.torch import load_file
-
-    assert {name.rpartition("/")[0] for name in load_file(moments[0])} == set(before) - fixed
+    [moments] = run.folder.glob("checkpoints/*3/optimizer.safetensors")
+    assert {name.rpartition("/")[0] for name in load_file(moments)} == set(before) - fixed
 
 
 @pytest.mark.parametrize(
