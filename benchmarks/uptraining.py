@@ -1,10 +1,10 @@
 """How much of the length problem a short further training mends, with other positions, and with which rate.
 
-    python benchmarks/uptraining.py --out FOLDER [--steps 800] [--more 80] [--seed 1]
+    python benchmarks/uptraining.py --out FOLDER [--steps 800] [--more 80] [--seed 1] [--only NAME ...]
 
 Makes the artificial language pair with a small dictionary (3 to 10 words in training, up to 30 in the test set), trains
-a model with sinusoids on it (`--steps` updates), and continues from it (`--more` updates each): with other positions
-on the same text, with positions as they are or relative ones on text with joined pairs, and with several rates on text with
+a model with sinusoids on it (`--steps` updates), and continues from it (`--more` updates each): with other positions on
+the same text, with sinusoids and relative positions on text with joined pairs, and with several rates on text with
 longer sentences. All trainings have the same batches, and those that continue have the same updates, so the load of the
 machine does not matter. A run that is there is not made again, so the command can be stopped and given again.
 """
@@ -57,6 +57,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=800)
     parser.add_argument("--more", type=int, default=80)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", nargs="*", choices=CONTINUED, metavar="NAME", help="these, and no rates")
     arguments = parser.parse_args()
     short, other = arguments.out / "corpus", arguments.out / "other"
     if not short.exists():
@@ -88,9 +89,12 @@ def main() -> None:
         print(f"| {arguments.more} more updates | rate | " + " | ".join(_labels()) + " |", flush=True)
         print("|---" * (len(_labels()) + 2) + "|")
         print(f"| none | | {_by_length(start, short)} |", flush=True)
-        for name, tree in CONTINUED.items():
+        for name in arguments.only or CONTINUED:
+            tree = CONTINUED[name]
             more = run(name, short, arguments.more, {**tree, "train": {**tree.get("train", {}), **init}})
             print(f"| {name} | {more.config.train.learning_rate:g} | {_by_length(more, short)} |", flush=True)
+        if arguments.only:
+            return
         print("\n| rate, other text | dev perplexity | BLEU, other test | BLEU, first test up to 10 words |")
         print("|---|---|---|---|")
         print(f"| none | | {_whole(start, other)} | {_by_length(start, short).split(' | ')[0]} |", flush=True)

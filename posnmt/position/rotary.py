@@ -149,8 +149,8 @@ class ClippedRotation(LayerPosition):
         """Positions of queries [Tq] and keys [Tk] that are far from each other, and what the later side has more."""
         if self.group is None:
             return torch.zeros_like(span.queries), torch.zeros_like(span.keys), self.reach_of_tokens
-        grouped = (each.div(self.group, rounding_mode="floor") for each in (span.queries, span.keys))
-        return *grouped, self.reach_of_tokens - self.reach_of_tokens // self.group
+        queries, keys = span.queries // self.group, span.keys // self.group
+        return queries, keys, self.reach_of_tokens - self.reach_of_tokens // self.group
 
     def _product(self, q: Tensor, k: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
         """Products of the queries and keys, rotated to these positions."""
