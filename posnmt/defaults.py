@@ -21,6 +21,9 @@ Settings = dict[str, Any]
 AUTO = "auto"
 """A value that asks for the choice, as leaving the setting out does."""
 
+CONTINUED = 0.5
+"""The peak rate of a training that continues from a run, relative to that of a new one."""
+
 BUDGETS = ("train.steps", "train.epochs", "train.minutes")
 
 _SYSTEM = ("model.system", "model.architecture", "model.encoder.position", "model.decoder.position")
@@ -163,6 +166,8 @@ def for_updates(tree: Tree, config: Config, pairs: int) -> Settings:
     if config.train.schedule.type not in ("noam", "plateau"):
         optimizer = config.train.optimizer if is_set(tree, "train.optimizer") else settings["train.optimizer"]
         peak = 1e-3 * min(1.0, math.sqrt(256 / config.model.d_model))
+        if is_set(tree, "train.init"):
+            peak *= CONTINUED
         settings["train.learning_rate"] = round(peak * (2 if optimizer == "muon" else 1), 6)
     return _left_out(tree, settings)
 
@@ -178,7 +183,10 @@ def for_budget(tree: Tree, config: Config, updates: int) -> Settings:
     settings: Settings = {"train.evaluate_every": every, "train.log_every": min(50, every)}
     settings["train.average"] = 3 if evaluations >= 9 else 1
     if config.train.schedule.type not in ("noam", "plateau"):
-        settings["train.schedule.warmup"] = updates // 5 if updates < 1500 else max(300, min(4000, updates // 25))
+        if is_set(tree, "train.init"):  # the weights are no longer random
+            settings["train.schedule.warmup"] = min(4000, updates // 20)
+        else:
+            settings["train.schedule.warmup"] = updates // 5 if updates < 1500 else max(300, min(4000, updates // 25))
     if config.train.schedule.type in ("constant", "inverse-square-root"):
         settings["train.schedule.cooldown"] = 0.3 if updates < 1000 else 0.6
     return _left_out(tree, settings)

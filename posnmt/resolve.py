@@ -59,8 +59,8 @@ def from_tree(
 ) -> Config:
     """The configuration in a nested dictionary, checked; `path` and `lines` locate its keys for messages.
 
-    `unnumbered` is as for `load`. `data.root` becomes absolute, so that the configuration does not depend on the
-    working directory or on the place of its file.
+    `unnumbered` is as for `load`. `data.root` and `train.init` become absolute, so that the configuration does not
+    depend on the working directory or on the place of its file.
     """
     if unnumbered != FORMAT:
         tree = {"format": unnumbered, **tree}
@@ -76,7 +76,10 @@ def from_tree(
     base = Path() if path is None else path.parent
     root = base / expand(config.data.root, "data.root" if path is None else f"{path}: data.root")
     data = config.data.model_copy(update={"root": str(root.resolve())})
-    return config.model_copy(update={"data": data})
+    train = config.train
+    if train.init is not None:
+        train = train.model_copy(update={"init": str((root / expand(train.init, "train.init")).resolve())})
+    return config.model_copy(update={"data": data, "train": train})
 
 
 def with_names(model: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ config.yaml          the resolved configuration
 record.json          provenance, data, longest training sentences, reason of the end
 text/                tokenisation and subword models
 metrics.jsonl        training and dev figures; tensorboard/, wandb/ and loggers.json are those of `train.loggers`
+text-before/         the subwords that `subword.pieces: extended` extended, if it did
 checkpoints/         the newest checkpoints, for resuming and averaging
 model.safetensors    the final model: the best by dev, or the average of the last checkpoints if that is better
 best.safetensors, average.safetensors
@@ -34,6 +35,9 @@ from posnmt.resolve import dump, load, origins
 if TYPE_CHECKING:
     from posnmt.data.text import TextPipeline
     from posnmt.model.base import TranslationModel
+
+BEFORE = "text-before"
+"""The text pipeline of the run that this one continues from, if this one has an extended vocabulary."""
 
 LOCK = ".lock"
 """The lock file of the process that trains in a run folder."""
@@ -102,11 +106,20 @@ class Run:
         return cls(folder, config)
 
     @classmethod
-    def create(cls, folder: Path, config: Config, text: TextPipeline, record: dict[str, Any]) -> Run:
-        """Create a new run folder, which `refuse_existing` has checked."""
+    def create(
+        cls, folder: Path, config: Config, text: TextPipeline, record: dict[str, Any], before: Path | None = None
+    ) -> Run:
+        """Create a new run folder, which `refuse_existing` has checked.
+
+        Args:
+            before: the folder of a text pipeline that `text` extends.
+        """
         folder.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(folder / "text", ignore_errors=True)
+        for name in ("text", BEFORE):
+            shutil.rmtree(folder / name, ignore_errors=True)
         text.save(folder / "text")
+        if before is not None:
+            shutil.copytree(before, folder / BEFORE)
         run = cls(folder, config)
         run.write_record(record)
         write_text(folder / "config.yaml", dump(config))
@@ -131,6 +144,18 @@ class Run:
             raise UserError(
                 "the run's record is damaged: training_lengths", self.folder / "record.json", RESTORE
             ) from None
+
+    def with_own_text(self, config: Config) -> Config:
+        """A configuration for going on with this run, with its own copy of the text pipeline that it began with.
+
+        A run that continues from another one does not need that one's folder any more.
+        """
+        if config.train.init is None:
+            return config
+        before = self.folder / BEFORE
+        folder = before if before.is_dir() else self.folder / "text"
+        subword = config.subword.model_copy(update={"text": str(folder.resolve())})
+        return config.model_copy(update={"subword": subword})
 
     def write_record(self, record: dict[str, Any]) -> None:
         """Replace the record."""
@@ -257,7 +282,7 @@ def is_unfinished(folder: Path) -> bool:
     if not folder.is_dir():
         return False
     names = {path.name for path in folder.iterdir()}
-    return names <= {LOCK, "text", "record.json", f"record.json{PARTIAL}", f"config.yaml{PARTIAL}"} and (
+    return names <= {LOCK, "text", BEFORE, "record.json", f"record.json{PARTIAL}", f"config.yaml{PARTIAL}"} and (
         not names or LOCK in names
     )
 

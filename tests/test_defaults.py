@@ -120,6 +120,14 @@ def test_a_schedule_by_the_number_of_updates(updates, warmup, cooldown):
     assert "train.schedule.cooldown" not in defaults.for_budget({}, config({"schedule": {"type": "cosine"}}), updates)
 
 
+@pytest.mark.parametrize(("updates", "warmup"), [(10, 0), (520, 26), (5000, 250), (100_000, 4000)])
+def test_a_training_that_continues_has_a_lower_peak_and_a_shorter_warm_up(updates, warmup):
+    tree = {"train": {"init": "runs/mine"}}
+    assert defaults.for_budget(tree, config({}), updates)["train.schedule.warmup"] == warmup
+    new = defaults.for_updates({}, config({}), 9000)["train.learning_rate"]
+    assert defaults.for_updates(tree, config({}), 9000)["train.learning_rate"] == defaults.CONTINUED * new < new
+
+
 def test_few_minutes_have_few_evaluations():
     chosen = defaults.for_budget({}, config({"minutes": 1.5}), 300)
     assert (chosen["train.evaluate_every"], chosen["train.average"]) == (100, 1)

@@ -35,6 +35,7 @@ def load(
     *,
     checkpoint: Literal["model", "best", "average", "last"] = "model",
     interpolate: float | None = None,
+    positions: Mapping[str, Any] | None = None,
     precision: Literal["fp32", "bf16"] | None = None,
     cuda_graphs: bool | None = None,
     device: str | None = None,
@@ -47,6 +48,8 @@ def load(
             mean of the models' probabilities.
         checkpoint: `model` (what training chose), `best`, `average` or `last`.
         interpolate: divide positions by this factor, for texts that much longer than the training texts.
+        positions: changes of positions for long texts, as `decode.positions` has them: `{"clip": 16}`; default: as in
+            the run's config.
         precision: of matrix products in translation; default: as in the run's config. Scores, encoder states and
             attention are always computed in fp32.
         cuda_graphs: on a GPU, record the decoder's steps and replay them; default: as in the run's config.
@@ -54,8 +57,8 @@ def load(
         allow_plugins: import the classes that a run's config names by `module:Class`; only for runs that you trust.
 
     Raises:
-        UserError: no run folder, no such checkpoint, runs with different vocabularies, or positions that cannot be
-            interpolated.
+        UserError: no run folder, no such checkpoint, runs with different vocabularies, or a change that means nothing
+            for the positions of a model.
     """
     listed = [runs] if isinstance(runs, str | Path | Run) else list(runs)
     if not listed:
@@ -64,9 +67,15 @@ def load(
     if interpolate is not None and not interpolate > 0:
         raise UserError(f"positions are divided by a number above 0; got {interpolate}", "interpolate")
     opened = [run if isinstance(run, Run) else Run.open(run, allow_plugins) for run in listed]
-    settings = {"precision": precision, "cuda_graphs": cuda_graphs}
+    if interpolate is not None:
+        positions = {**(positions or {}), "interpolate": interpolate}
+    settings = {
+        "precision": precision,
+        "cuda_graphs": cuda_graphs,
+        "positions": None if positions is None else dict(positions),
+    }
     decode = _with_options(opened[0].config.decode, settings)
-    return TrainedModel(opened, decode, checkpoint, interpolate, _device(device))
+    return TrainedModel(opened, decode, checkpoint, _device(device))
 
 
 class TrainedModel:
@@ -83,11 +92,10 @@ class TrainedModel:
         runs: Sequence[Run],
         decode: Decode,
         checkpoint: str = "model",
-        interpolate: float | None = None,
         device: torch.device | None = None,
     ) -> None:
         self.runs = list(runs)
-        self._decode, self._checkpoint, self._interpolate, self._device = decode, checkpoint, interpolate, device
+        self._decode, self._checkpoint, self._device = decode, checkpoint, device
         self._searching = self._translator(decode.precision, decode.cuda_graphs)
         self._exact = self._searching if decode.precision == "fp32" else None
 
@@ -278,7 +286,7 @@ class TrainedModel:
 
     def _translator(self, precision: str, cuda_graphs: bool = False) -> Translator:
         return Translator.load(
-            self.runs, self._checkpoint, self._interpolate, self._device, precision=precision, cuda_graphs=cuda_graphs
+            self.runs, self._checkpoint, self._decode.positions, self._device, precision, cuda_graphs
         )
 
     def _exactly(self) -> Translator:

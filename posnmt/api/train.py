@@ -26,6 +26,7 @@ def train(
     source_language: str | None = None,
     target_language: str | None = None,
     minutes: float | None = None,
+    init: str | Path | Run | None = None,
     settings: Mapping[str, Any] | Sequence[str] = (),
     resume: bool = False,
     allow_plugins: bool = False,
@@ -46,6 +47,7 @@ def train(
         dev_source, dev_target: text to measure on during training; default: pairs drawn from the training text.
         source_language, target_language: codes such as `de`; default: what the name of the file ends in.
         minutes: how long to train.
+        init: a trained run, or its folder, whose weights and subwords the training starts from.
         settings: settings that win over all others: dotted key -> value, as `{"train.epochs": 5}`, or `key=value`.
         resume: go on with the run in `out` as if it had never stopped.
         allow_plugins: with `resume`, import the classes that the run's config names by `module:Class`.
@@ -75,6 +77,7 @@ def train(
         "source_language": source_language,
         "target_language": target_language,
         "minutes": minutes,
+        "init": init.folder if isinstance(init, Run) else init,
     }
     written = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
     with Display(quiet=not show_progress) as display, plugins.allowing(allow_plugins):

@@ -20,6 +20,7 @@ from posnmt.cli.condition import condition
 from posnmt.cli.data import data
 from posnmt.cli.group import COMMAND, Group, allow_plugins, loading
 from posnmt.cli.new import new
+from posnmt.cli.positions import chosen_positions, positions_option
 from posnmt.cli.serve import serve
 from posnmt.cli.study import study
 from posnmt.extras import requires
@@ -160,6 +161,7 @@ def prepare(config: Path, out: Path | None, settings: tuple[str, ...], check: bo
 @click.option("--source-language", metavar="CODE", help="default: what the name of the file ends in, as train.en")
 @click.option("--target-language", metavar="CODE")
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="how long to train; see also --set")
+@click.option("--init", metavar="RUN", help="start from the weights and the subwords of a trained run")
 @click.option(
     "--out", type=click.Path(path_type=Path), help="run folder; default: runs/NAME for NAME.yaml, or runs/mine"
 )
@@ -181,6 +183,7 @@ def train(
     \b
     Example: posnmt train --source train.en --target train.de --minutes 40 --out runs/mine
     Example: posnmt train configs/multi30k-en-de.yaml --out runs/multi30k --set model.system=relative
+    Example: posnmt train --init runs/mine --source new.en --target new.de --minutes 10 --out runs/new
     """
     if schema:
         from posnmt.resolve import json_schema
@@ -279,11 +282,12 @@ def train(
 @click.option(
     "--checkpoint", type=click.Choice(["model", "best", "average", "last"]), default="model", show_default=True
 )
+@positions_option
 @click.option(
     "--interpolate",
     type=click.FloatRange(min=0, min_open=True),
     metavar="FACTOR",
-    help="divide positions by FACTOR, for texts that much longer than the training texts (rope, xpos, sinusoidal)",
+    help="the same as --positions interpolate=FACTOR",
 )
 @click.option(
     "--engine",
@@ -302,6 +306,7 @@ def translate(
     form: str,
     checkpoint: str,
     interpolate: float | None,
+    positions: tuple[str, ...],
     engine: str | None,
     prefix: Path | None,
     **search: Any,
@@ -322,14 +327,16 @@ def translate(
 
     refuse_output(output, [source, prefix] if prefix else [source], force, resume)
     chosen = {key: value for key, value in _with_sampling(search).items() if value is not None}
+    if changes := chosen_positions(positions, interpolate):
+        chosen["positions"] = changes
     engine = choose_engine(engine, runs, chosen.get("precision"))
     if engine == "torch":
-        translate_file(runs, source, output, nbest, form, checkpoint, chosen, interpolate, resume, prefix)
+        translate_file(runs, source, output, nbest, form, checkpoint, chosen, resume, prefix)
         return
     with loading():
         from posnmt.deploy.command import translate_elsewhere
 
-    translate_elsewhere(engine, runs, source, output, nbest, form, checkpoint, chosen, interpolate, resume, prefix)
+    translate_elsewhere(engine, runs, source, output, nbest, form, checkpoint, chosen, resume, prefix)
 
 
 def _with_sampling(search: dict[str, Any]) -> dict[str, Any]:
@@ -402,14 +409,17 @@ def export(run: Path, kind: str, out: Path, checkpoint: str, positions: int, pre
 @click.option(
     "--checkpoint", type=click.Choice(["model", "best", "average", "last"]), default="model", show_default=True
 )
+@positions_option
 @click.option(
     "--interpolate",
     type=click.FloatRange(min=0, min_open=True),
     metavar="FACTOR",
-    help="divide positions by FACTOR, for texts that much longer than the training texts (rope, xpos, sinusoidal)",
+    help="the same as --positions interpolate=FACTOR",
 )
 @allow_plugins
-def score(run: Path, source: Path, target: Path, checkpoint: str, interpolate: float | None) -> None:
+def score(
+    run: Path, source: Path, target: Path, checkpoint: str, interpolate: float | None, positions: tuple[str, ...]
+) -> None:
     """Print the natural log-probability of each target line given its source line, by the full forward pass.
 
     \b
@@ -418,7 +428,7 @@ def score(run: Path, source: Path, target: Path, checkpoint: str, interpolate: f
     with loading():
         from posnmt.translate.command import score_files
 
-    score_files(run, source, target, checkpoint, interpolate)
+    score_files(run, source, target, checkpoint, chosen_positions(positions, interpolate))
 
 
 main.add_command(analyse)

@@ -148,6 +148,11 @@ class Subword(Section):
         description="instead of learning: the text/ folder of a run or a store, whose tokenisation and subwords are "
         "used; languages, tokenisation and shared must agree with it, the keys below are ignored",
     )
+    pieces: Literal["kept", "extended"] = Field(
+        "kept",
+        description="of text; extended: characters of the training text that it lacks, as far as character_coverage "
+        "goes, are added as entries of their own, and no other text is split in another way",
+    )
     shared: bool = Field(True, description="one vocabulary for both sides, or one each")
     type: Literal["bpe", "unigram"] = Field("bpe", description="SentencePiece's algorithm")
     vocabulary: Positive = Field(8000, description="entries of each vocabulary, the 4 special symbols not counted")
@@ -290,6 +295,16 @@ class Train(Section):
     """The training run."""
 
     seed: int = Field(1, ge=0, lt=2**63, description="of weights, batches and dropout")
+    init: str | None = Field(
+        None,
+        description="the folder of a run whose trained weights this training starts from, relative to data.root; "
+        "settings of the text, and the model, that are left out are the run's",
+    )
+    freeze: list[str] = Field(
+        [],
+        description="parts whose weights stay as they are: encoder, decoder, embeddings, position, output, "
+        "encoder.layers.0, and patterns such as decoder.layers.*.cross",
+    )
     steps: Positive | None = Field(None, description="stop after this many updates")
     epochs: Positive | None = Field(None, description="stop after this many passes over the corpus")
     minutes: float | None = Field(None, gt=0, description="stop after this many minutes of training, resumes included")
@@ -366,6 +381,8 @@ class Train(Section):
     def _shards_alone(self) -> Train:
         if self.shard and self.compile:
             raise ValueError("compile and shard cannot be combined: set one of them to false")
+        if self.shard and self.freeze:
+            raise ValueError("freeze needs unsharded weights: leave it out, or set shard: false")
         if self.shard and self.optimizer == "muon":
             raise ValueError("muon needs unsharded matrices: set optimizer: adam, or shard: false")
         return self
@@ -384,6 +401,44 @@ class Sampling(Section):
     )
 
 
+class Positions(Section):
+    """Changes of positions at inference, for texts longer than those of training; none by default."""
+
+    interpolate: float | None = Field(
+        None, gt=0, description="divide positions by this factor: sinusoids, rope, xpos, shape, cape, randomised"
+    )
+    ntk: float | None = Field(
+        None, ge=1, description="rope, xpos: a larger base, which divides the lowest frequency by this factor"
+    )
+    yarn: float | None = Field(
+        None, ge=1, description="rope: divide by this factor the frequencies that turn seldom within the trained length"
+    )
+    clip: Positive | None = Field(
+        None, description="largest distance; longer ones count as this one: rope, xpos, biases by distance"
+    )
+    group: Positive | None = Field(
+        None, description="with clip, for rope and xpos: longer distances grow by 1 for so many tokens"
+    )
+    temperature: Literal["log"] | None = Field(
+        None,
+        description="log: multiply self-attention's logits by log n / log L for n > L tokens, L the trained length",
+    )
+
+    @model_validator(mode="after")
+    def _one_scaling(self) -> Positions:
+        chosen = [name for name in ("interpolate", "ntk", "yarn") if getattr(self, name) is not None]
+        if len(chosen) > 1:
+            raise ValueError(f"{' and '.join(chosen)} both scale positions: choose one of them")
+        if self.group is not None and self.clip is None:
+            raise ValueError("group needs clip, the distance up to which tokens are counted one by one")
+        return self
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything is changed."""
+        return any(value is not None for _, value in self)
+
+
 class Decode(Section):
     """Settings of search."""
 
@@ -395,6 +450,9 @@ class Decode(Section):
         None, description="refuse input lines of more subwords; none: translate any line"
     )
     min_length: int = Field(0, ge=0, description="shortest output in subwords, as far as max_ratio allows it")
+    positions: Positions = Field(
+        Positions(), description="changes of positions for long texts, in `translate` and `score`, not on dev"
+    )
     sampling: Sampling | None = Field(None, description="draw translations instead of searching for the most probable")
     mbr: int = Field(
         0,
@@ -439,4 +497,6 @@ class Config(Section):
                 "train.patience and the plateau schedule need a dev corpus: "
                 "add data.dev or data.held_out, or leave them out"
             )
+        if self.subword.pieces == "extended" and self.subword.text is None:
+            raise ValueError("subword.pieces: extended needs the subwords to extend: set subword.text or train.init")
         return self

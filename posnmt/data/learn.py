@@ -12,6 +12,7 @@ from posnmt.config.schema import Config
 from posnmt.config.yaml import expand
 from posnmt.data.corpus import BYTE_ORDER_MARK, CHUNK, Chunk, Findings, TextFile, read_chunks
 from posnmt.data.encode import CountForms
+from posnmt.data.extend import extended
 from posnmt.data.subword import Reservoir, Subwords
 from posnmt.data.text import SideText, TextPipeline
 from posnmt.data.tokenise import TruecaseLearner, Words
@@ -75,6 +76,8 @@ def learn(config: Config, files: Files, processes: int, say: Report) -> Learned:
     held = frozenset(held_out.items)
     if pipeline is not None:
         say(f"taking tokenisation and subwords from {text_folder(config)}")
+        if settings.pieces == "extended":
+            pipeline = _extended(pipeline, sample.items, config, processes, say)
         return Learned(pipeline, findings, held)
     for words, learner in zip(truecased, learners, strict=False):
         if words is not None:
@@ -93,6 +96,27 @@ def learn(config: Config, files: Files, processes: int, say: Report) -> Learned:
             faults.append(fault)
     raise_all(faults)
     return Learned(TextPipeline(*learned), findings, held)
+
+
+def _extended(
+    text: TextPipeline, pairs: list[tuple[str, str]], config: Config, processes: int, say: Report
+) -> TextPipeline:
+    """A pipeline with entries for the characters of some pairs that it lacks.
+
+    Raises:
+        UserError: the subwords cannot be extended.
+    """
+    coverage, folder = config.subword.character_coverage, text_folder(config)
+    sides = text.source, text.target
+    texts = [_tokenised(side.words, [pair[index] for pair in pairs], processes) for index, side in enumerate(sides)]
+    if text.shared:
+        subwords = [extended(text.source.subwords, [*texts[0], *texts[1]], coverage, folder)] * 2
+    else:
+        subwords = [extended(side.subwords, own, coverage, folder) for side, own in zip(sides, texts, strict=True)]
+    added = [len(new) - len(side.subwords) for new, side in zip(subwords, sides, strict=True)]
+    shown = f"{added[0]:,}" if text.shared else f"{added[0]:,} source and {added[1]:,} target"
+    say(f"the vocabulary is extended by {shown} characters")
+    return TextPipeline(*(SideText(side.words, new) for side, new in zip(sides, subwords, strict=True)))
 
 
 def text_folder(config: Config) -> Path:

@@ -222,8 +222,11 @@ def _settings(config: Config) -> dict[str, Any]:
     if config.data.held_out is not None:
         data["held_out"] = config.data.held_out
     if config.subword.text is not None:
-        return {"data": data, "subword": {"text": text_hash(text_folder(config))}}
-    return {"data": data, "subword": config.subword.model_dump(mode="json", exclude={"text"})}
+        subword: dict[str, Any] = {"text": text_hash(text_folder(config))}
+        if config.subword.pieces == "extended":
+            subword |= config.subword.model_dump(mode="json", include={"pieces", "character_coverage", "sample"})
+        return {"data": data, "subword": subword}
+    return {"data": data, "subword": config.subword.model_dump(mode="json", exclude={"text", "pieces"})}
 
 
 def _hashes(files: Files, say: Report) -> dict[TextFile, str]:

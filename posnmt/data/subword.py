@@ -122,6 +122,14 @@ class Subwords:
         across = any(_BLANK in piece[1:] for piece in self.pieces)
         return ranked and not across and self._processor.piece_to_id(_BLANK) != UNK
 
+    def normalised(self, text: str) -> str:
+        """The text as it is split, with SentencePiece's symbol for a blank."""
+        return str(self._processor.normalize(text))
+
+    def lacks(self, character: str) -> bool:
+        """Whether a character is outside the vocabulary."""
+        return bool(self._processor.piece_to_id(character) == UNK) and character != _RESERVED
+
     def split(self, texts: Sequence[str]) -> list[list[str]]:
         """The pieces of each text in SentencePiece's form; unknown pieces as their own characters."""
         return self._processor.encode(list(texts), out_type=str, num_threads=-1) if texts else []

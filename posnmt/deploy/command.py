@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from posnmt.config.schema import Decode
+from posnmt.config.schema import Decode, Positions
 from posnmt.data.text import TextPipeline
 from posnmt.deploy.card import card
 from posnmt.deploy.ctranslate2 import package, write
@@ -50,6 +50,11 @@ def export(
     if kind == "huggingface" and precision != "fp32":
         raise UserError("the weights for Transformers are fp32", "--precision", "leave it out")
     run = Run.open(folder)
+    if run.config.decode.positions.changed:
+        what = (
+            "decode.positions of this run changes positions at inference, and an exported model has those of training"
+        )
+        raise UserError(what, folder / "config.yaml", "leave it out there, and give it to `posnmt translate`")
     with new_folder(out) as building:
         model, text = run.model(checkpoint), run.text()
         longest: tuple[int | None, int | None] = model.longest_source, model.longest_target
@@ -90,7 +95,6 @@ def translate_elsewhere(
     form: str,
     checkpoint: str,
     search: dict[str, Any],
-    interpolate: float | None = None,
     resume: bool = False,
     prefix: Path | None = None,
 ) -> Work:
@@ -108,7 +112,7 @@ def translate_elsewhere(
     """
     if len(folders) > 1:
         raise UserError("CTranslate2 translates with one model, and several are an ensemble", None, NO_TORCH)
-    chosen = elsewhere(engine, folders[0], checkpoint, search, interpolate, prefix is not None)
+    chosen = elsewhere(engine, folders[0], checkpoint, search, prefix is not None)
     return translate_lines(chosen.load, chosen.model, chosen.decode, source, output, nbest, form, resume, prefix)
 
 
@@ -131,7 +135,6 @@ def elsewhere(
     folder: Path,
     checkpoint: str,
     search: dict[str, Any],
-    interpolate: float | None = None,
     prefixed: bool = False,
 ) -> Elsewhere:
     """The model of a folder for CTranslate2; see `translate_elsewhere`.
@@ -148,38 +151,39 @@ def elsewhere(
         raise UserError("--engine auto does not round to int8", None, "add --engine ctranslate2")
     load: Callable[[], Engine]
     if is_exported(folder):
-        decode, load = _exported(folder, checkpoint, precision, interpolate)
+        decode, load = _exported(folder, checkpoint, precision, settings)
         identify = partial(sha256_of, folder / MANIFEST)
     else:
         run = Run.open(folder)
         decode = run.config.decode
+        positions = Decode.model_validate({**decode.model_dump(), **settings}).positions
 
         def load() -> Engine:
             try:
                 refuse_settings(decode, prefixed)
-                return _converted(run, checkpoint, precision or "fp32", interpolate)
+                return _converted(run, checkpoint, precision or "fp32", positions)
             except UserError as error:
                 if engine != "auto":
                     raise
                 print(f"note: translated by PyTorch: {error.line()}", file=sys.stderr)
-                return Translator.load([run], checkpoint, interpolate)
+                return Translator.load([run], checkpoint, positions)
 
         identify = partial(fingerprint, run, checkpoint)
 
     def model() -> dict[str, Any]:
-        return {"models": [identify()], "interpolate": interpolate, "products": precision}
+        return {"models": [identify()], "products": precision}
 
     decode = Decode.model_validate({**decode.model_dump(), **settings})
     return Elsewhere(decode, load, model)
 
 
 def _exported(
-    folder: Path, checkpoint: str, precision: str | None, interpolate: float | None
+    folder: Path, checkpoint: str, precision: str | None, search: dict[str, Any]
 ) -> tuple[Decode, Callable[[], Engine]]:
     """The run's settings of search, and the engine, of an exported model."""
     manifest, text = open_folder(folder, "ctranslate2")
-    if interpolate is not None:
-        raise UserError("an exported model has the positions of its training", folder, "interpolate with the run")
+    if "positions" in search:
+        raise UserError("an exported model has the positions of its training", folder, "change those of the run")
     if checkpoint not in ("model", manifest.checkpoint):
         what = f"this is checkpoint {manifest.checkpoint} of the run, not {checkpoint}"
         raise UserError(what, folder, "export the other one, or leave --checkpoint out")
@@ -190,11 +194,13 @@ def _exported(
     return manifest.decode, lambda: CTranslate2Engine(folder, text, limits, precision or manifest.precision)
 
 
-def _converted(run: Run, checkpoint: str, precision: str, interpolate: float | None) -> CTranslate2Engine:
+def _converted(run: Run, checkpoint: str, precision: str, positions: Positions) -> CTranslate2Engine:
     """The engine for a run, converted into a folder that is removed when it is loaded."""
+    if positions.temperature is not None:
+        raise UserError("CTranslate2 has no temperature of attention", "decode.positions.temperature", NO_TORCH)
     text = run.text()
     with tempfile.TemporaryDirectory(prefix="posnmt-") as place:
-        engine, _ = _write_verified(trained_model(run, checkpoint, interpolate), text, Path(place), POSITIONS)
+        engine, _ = _write_verified(trained_model(run, checkpoint, positions), text, Path(place), POSITIONS)
         return engine if precision == "fp32" else CTranslate2Engine(Path(place), text, engine.longest, precision)
 
 

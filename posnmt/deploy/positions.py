@@ -32,6 +32,7 @@ from posnmt.position.seam import (
     Span,
     is_offset_bias,
     join,
+    table_of,
 )
 
 HIDDEN = -1e4
@@ -132,7 +133,7 @@ def _by_offset(views: Sequence[LayerPosition], heads: int, span: Span) -> Tensor
     """[H,W] the sum of the views' biases and masks."""
     total = torch.zeros(heads, len(span.diagonals))
     for view in views:
-        table, allowed = view.by_offset(span), view.allows(span)
+        table, allowed = table_of(view, span), view.allows(span)
         if table is not None:
             total = total + table.float()
         if allowed is not None:
@@ -143,7 +144,9 @@ def _by_offset(views: Sequence[LayerPosition], heads: int, span: Span) -> Tensor
 def _reach(view: LayerPosition) -> int | None:
     """The distance from which on a bias is constant; None if it is not, or that is not known."""
     if isinstance(view, BucketBias):
-        return view.distance
+        return view.distance if view.reach is None else min(view.reach, view.distance)
+    if view.reach is not None:
+        return view.reach
     return 1 if type(view) is DirectionalHeads else None
 
 

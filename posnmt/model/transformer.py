@@ -18,7 +18,7 @@ from posnmt.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residua
 from posnmt.model.ordered import OrderedTranslator
 from posnmt.model.start import start_of
 from posnmt.model.state import DecoderState, LayerCache, padding_mask
-from posnmt.position.seam import Span, join
+from posnmt.position.seam import Span, Temperature, join
 
 
 class Transformer(OrderedTranslator):
@@ -50,8 +50,17 @@ class Transformer(OrderedTranslator):
         self.encoder_norm, self.decoder_norm = reading.last_norm(), writing.last_norm()
         self.output = output_projection(config, self.target.table)
         self.attach_schemes()
-        self.encoder_views = join(self.source.position_schemes(), config.encoder.layers)
-        self.decoder_views = join(self.target.position_schemes(), config.decoder.layers)
+        self.join_positions()
+
+    def join_positions(self, trained: tuple[int, int] | None = None) -> None:
+        """Join the views of the position schemes, which may have changed, at inference.
+
+        Args:
+            trained: tokens of the longest source and target of training, for `Temperature`; None: logits stay.
+        """
+        reading, writing = (None, None) if trained is None else (Temperature(n, i > 0) for i, n in enumerate(trained))
+        self.encoder_views = join(self.source.position_schemes(), self.config.encoder.layers, reading)
+        self.decoder_views = join(self.target.position_schemes(), self.config.decoder.layers, writing)
 
     def build_feed_forward(self, config: Model, causal: bool) -> nn.Module:
         """The feed-forward layer of one encoder or decoder layer; an override has the same signature of `forward`."""

@@ -45,11 +45,11 @@ def write_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, st
         raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from None
 
 
-def load_model(model: nn.Module, path: Path) -> dict[str, Any]:
-    """Read the weights of a model, or of this process's slice of it, from a file; return the metadata of its header.
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors in a safetensors file by name, and the metadata of its header.
 
     Raises:
-        UserError: no such file, not safetensors, or weights of another model (names or shapes differ).
+        UserError: no such file, or not safetensors.
     """
     if not path.exists():
         raise UserError("no such checkpoint", path, "train the model first, or name another checkpoint")
@@ -59,6 +59,16 @@ def load_model(model: nn.Module, path: Path) -> dict[str, Any]:
             about = {key: json.loads(value) for key, value in (file.metadata() or {}).items()}
     except (SafetensorError, ValueError, RecursionError) as error:
         raise UserError(f"not a readable safetensors file: {error}", path, "copy it again from its origin") from None
+    return tensors, about
+
+
+def load_model(model: nn.Module, path: Path) -> dict[str, Any]:
+    """Read the weights of a model, or of this process's slice of it, from a file; return the metadata of its header.
+
+    Raises:
+        UserError: no such file, not safetensors, or weights of another model (names or shapes differ).
+    """
+    tensors, about = read_tensors(path)
     parameters = dict(model.named_parameters())
     faults = [f"{name} is missing" for name in parameters if name not in tensors]
     faults += [f"{name} is not in this model" for name in tensors if name not in parameters]

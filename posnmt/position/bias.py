@@ -87,6 +87,11 @@ class BareDistance(Scheme):
             ]
         return []
 
+    def clip(self, reach: int, group: int | None = None) -> bool:
+        """Let the bias be constant beyond `reach`; there are no groups."""
+        self.view.reach = reach
+        return group is None
+
     def layer(self, index: int) -> LayerPosition:
         """The bias, the same in every layer."""
         return self.view
@@ -275,6 +280,11 @@ class T5Bias(Scheme):
                 f"got {settings.distance}"
             ]
         return []
+
+    def clip(self, reach: int, group: int | None = None) -> bool:
+        """Let the bias be constant beyond `reach`; there are no groups."""
+        self.view.reach = reach
+        return group is None
 
     def layer(self, index: int) -> LayerPosition:
         """The bias, the same in every layer."""

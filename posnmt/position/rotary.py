@@ -5,6 +5,7 @@ Shapes: B rows, T tokens, H heads, D width of a head.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from typing import Any
 
@@ -29,19 +30,26 @@ class Rotation(LayerPosition):
     def rotate(self, q: Tensor, k: Tensor, span: Span) -> tuple[Tensor, Tensor]:
         """[B,H,T,D] each."""
         if self not in span.shared:
-            positions = span.queries.to(torch.float64)[:, None] / self.factor
-            places = torch.arange(0, self.width, 2, device=span.device, dtype=torch.float64) / self.width
-            wide = torch.promote_types(q.dtype, torch.float32)
-            turns = self.turns(positions, places).to(wide)
-            # torch.compile does not support complex numbers
-            span.shared[self] = turns if torch.compiler.is_compiling() else torch.complex(*turns.unbind(1))
+            span.shared[self] = self.turned(span.queries, q.dtype)
         of_queries, of_keys = span.shared[self]
-        return _rotated(q, of_queries), _rotated(k, of_keys)
+        return rotated(q, of_queries), rotated(k, of_keys)
+
+    def turned(self, positions: Tensor, kind: torch.dtype) -> Tensor:
+        """For queries and for keys at positions [T], what `rotated` takes, for vectors of a type."""
+        places = torch.arange(0, self.width, 2, device=positions.device, dtype=torch.float64) / self.width
+        turns = self.turns(positions.to(torch.float64)[:, None] / self.factor, places)
+        turns = turns.to(torch.promote_types(kind, torch.float32))
+        # torch.compile does not support complex numbers
+        return turns if torch.compiler.is_compiling() else torch.complex(*turns.unbind(1))
 
     def turns(self, positions: Tensor, places: Tensor) -> Tensor:
         """[2,2,T,D/2]: for queries and for keys, cosines and sines, from positions [T,1] and places 2n/D [D/2]."""
-        angles = positions * self.base**-places
+        angles = positions * self.rates(places)
         return torch.stack([angles.cos(), angles.sin()]).expand(2, -1, -1, -1)
+
+    def rates(self, places: Tensor) -> Tensor:
+        """[D/2] the angle between two tokens, for each pair of features."""
+        return self.base**-places
 
 
 class DecayingRotation(Rotation):
@@ -68,6 +76,86 @@ class DecayingRotation(Rotation):
         """[2,2,T,D/2]: for queries and for keys, cosines and sines with their scales."""
         scales = ((places + 0.4) / 1.4) ** (positions / SCALE_BASE)
         return super().turns(positions, places) * torch.stack([scales, 1 / scales])[:, None]
+
+
+class PartlyInterpolatedRotation(Rotation):
+    """YaRN (Peng et al. 2023, section 3): frequencies divided by s as far as they turn seldom in the trained length L.
+
+    `r = L theta / (2 pi)` is the number of turns; `theta' = (1 - g) theta / s + g theta`, g = 0 for r < 1, 1 for r > 32
+    and linear between (eq. 17-20; alpha and beta as published). Queries and keys are multiplied by `0.1 ln s + 1`, so
+    logits by its square (eq. 22).
+
+    Args:
+        rotation: whose frequencies are divided.
+        scale: s.
+        trained: L, in tokens.
+    """
+
+    def __init__(self, rotation: Rotation, scale: float, trained: int) -> None:
+        super().__init__(rotation.width, rotation.base)
+        self.scale, self.trained = scale, trained
+
+    def turns(self, positions: Tensor, places: Tensor) -> Tensor:
+        """[2,2,T,D/2]: for queries and for keys, cosines and sines times `0.1 ln s + 1`."""
+        return super().turns(positions, places) * (0.1 * math.log(self.scale) + 1)
+
+    def rates(self, places: Tensor) -> Tensor:
+        """[D/2]."""
+        rates = super().rates(places)
+        kept = ((self.trained * rates / (2 * math.pi) - SELDOM) / (OFTEN - SELDOM)).clamp(0, 1)
+        return rates * (1 - (1 - kept) * (1 - 1 / self.scale))
+
+
+SELDOM, OFTEN = 1, 32
+"""Turns in the trained length: YaRN divides the frequencies of pairs with fewer fully, those of pairs with more not."""
+
+
+class ClippedRotation(LayerPosition):
+    """A rotation whose distances are clipped to a reach w: `q_i R(clip(j - i, -w, w)) k_j`.
+
+    The distances up to w are those of training; a longer one counts as w (ReRoPE: Su 2023, "Rectified Rotary Position
+    Embeddings"). With groups of G tokens, a longer one counts as w - w // G plus the distance of the groups of the two
+    tokens, `|i // G - j // G|` (SelfExtend: Jin et al. 2024, section 3.2). Both were published for decoders; to the
+    right of a query an encoder has the mirror image.
+
+    The product of unrotated queries and keys, which attention adds, is subtracted, so that one product of rotated
+    queries and keys for near keys and one for each side of far keys remain.
+
+    Args:
+        rotation: of the distances.
+        reach: w.
+        group: G; None: far distances do not grow.
+        causal: no keys to the right are seen.
+    """
+
+    def __init__(self, rotation: Rotation, reach: int, group: int | None, causal: bool) -> None:
+        super().__init__()
+        self.rotation, self.reach_of_tokens, self.group, self.causal = rotation, reach, group, causal
+
+    def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
+        """[B,H,Tq,Tk] from the scaled queries [B,H,Tq,D] and all keys [B,H,Tk,D], neither of them rotated."""
+        distances, reach = span.offsets, self.reach_of_tokens
+        products = self._product(q, k, span.queries, span.keys)
+        if span.end > reach + 1:
+            queries, keys, shift = self._far(span)
+            left = self._product(q, k, queries + shift, keys)
+            products = torch.where(distances < -reach, left, products)
+            if not self.causal:
+                right = self._product(q, k, queries, keys + shift)
+                products = torch.where(distances > reach, right, products)
+        return products - q @ k.transpose(-1, -2)
+
+    def _far(self, span: Span) -> tuple[Tensor, Tensor, int]:
+        """Positions of queries [Tq] and keys [Tk] that are far from each other, and what the later side has more."""
+        if self.group is None:
+            return torch.zeros_like(span.queries), torch.zeros_like(span.keys), self.reach_of_tokens
+        queries, keys = span.queries // self.group, span.keys // self.group
+        return queries, keys, self.reach_of_tokens - self.reach_of_tokens // self.group
+
+    def _product(self, q: Tensor, k: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
+        """Products of the queries and keys, rotated to these positions."""
+        of_queries, of_keys = self.rotation.turned(queries, q.dtype)[0], self.rotation.turned(keys, k.dtype)[1]
+        return rotated(q, of_queries) @ rotated(k, of_keys).transpose(-1, -2)
 
 
 SCALE_BASE = 512
@@ -100,7 +188,9 @@ class Rope(Scheme):
 
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__()
-        self.view = self.view_class(stack.d_head, settings.base)
+        self.causal = stack.causal
+        self.rotation = self.view_class(stack.d_head, settings.base)
+        self.view: LayerPosition = self.rotation
 
     @classmethod
     def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
@@ -111,7 +201,30 @@ class Rope(Scheme):
 
     def interpolate(self, factor: float) -> bool:
         """Divide every position by `factor` from now on."""
-        self.view.factor = factor
+        self.rotation.factor = factor
+        return True
+
+    def ntk(self, factor: float) -> bool:
+        """Multiply the base by `factor^(D / (D - 2))`, which divides the lowest frequency by `factor`, from now on.
+
+        The highest frequency stays, so that neighbours keep their distances ("NTK-aware scaled RoPE", bloc97 2023; Peng
+        et al. 2023, eq. 13-16). A head of two features has one frequency, which is divided.
+        """
+        width = self.rotation.width
+        if width > 2:
+            self.rotation.base *= factor ** (width / (width - 2))
+        else:
+            self.rotation.factor *= factor
+        return True
+
+    def yarn(self, factor: float, trained: int) -> bool:
+        """Divide frequencies by parts from now on: see `PartlyInterpolatedRotation`."""
+        self.view = self.rotation = PartlyInterpolatedRotation(self.rotation, factor, trained)
+        return True
+
+    def clip(self, reach: int, group: int | None = None) -> bool:
+        """Clip distances from now on: see `ClippedRotation`. Scaling comes first."""
+        self.view = ClippedRotation(self.rotation, reach, group, self.causal)
         return True
 
     def layer(self, index: int) -> LayerPosition:
@@ -143,8 +256,12 @@ class Xpos(Rope):
         self.longest = longest_xpos(factor)
         return super().interpolate(factor)
 
+    def yarn(self, factor: float, trained: int) -> bool:
+        """False: YaRN is for RoPE."""
+        return False
 
-def _rotated(x: Tensor, turns: Tensor) -> Tensor:
+
+def rotated(x: Tensor, turns: Tensor) -> Tensor:
     """[B,H,T,D] rotated pair by pair, in float32 or wider.
 
     Args:

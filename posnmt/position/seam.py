@@ -16,6 +16,7 @@ Shapes: B rows, T tokens, Tq queries, Tk keys, H heads, D width of a head, d mod
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -24,7 +25,7 @@ import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
-from posnmt.position.diagonal import toeplitz
+from posnmt.position.diagonal import clipped, toeplitz
 
 Carry = Any
 """The state of a recurrent scheme between two calls: None, a tensor with rows first, or a tuple of tensors."""
@@ -126,7 +127,7 @@ class Span:
         """[..,W] the `by_offset` of a view that defines one, computed once for these tokens."""
         table = self.tables.get(view)
         if table is None:
-            table = view.by_offset(self)
+            table = table_of(view, self)
             if table is None:
                 raise ValueError(f"{type(view).__name__}.by_offset returned None; an override must return a table")
             self.tables[view] = table
@@ -151,9 +152,11 @@ class LayerPosition(nn.Module):
     Attributes:
         reads_keys: whether `logits` depends on the values of the keys. If False, it may read only their shape and type,
             and the unrotated keys need not be cached where another view rotates them.
+        reach: the largest distance in `by_offset`'s table; longer ones have the values of this one. None: no limit.
     """
 
     reads_keys: bool = True
+    reach: int | None = None
 
     def reads(self) -> Tensor | None:
         """[H, d] bool: the input features that each head may project; None means all."""
@@ -211,6 +214,41 @@ class LayerPosition(nn.Module):
         return after
 
 
+def table_of(view: LayerPosition, span: Span) -> Tensor | None:
+    """The `by_offset` of a view, with distances clipped to its `reach`."""
+    if view.reach is None:
+        return view.by_offset(span)
+    near = view.by_offset(Span(0, view.reach + 1, span.device))
+    return None if near is None else clipped(near, 1 - span.start - span.length, span.length + span.end - 1)
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """Attention that does not become flatter as a text becomes longer: logits times `max(1, log n / log L)`.
+
+    n is the number of tokens that a query may see: of its sentence in an encoder, up to itself in a decoder. L is that
+    number for the longest sentence of training, so sentences within the trained lengths do not change. Chiang & Cholak
+    (2022, section 5.3) scale by log n in training; the ratio for a model trained without it is Su's (2021, "log-n").
+
+    Attributes:
+        trained: L.
+        causal: of a decoder.
+    """
+
+    trained: int
+    causal: bool
+
+    def of(self, span: Span) -> Tensor:
+        """float64 factors that broadcast to [B,H,Tq,Tk]."""
+        if self.causal:
+            tokens = span.queries[:, None] + 1
+        elif span.lengths is not None:
+            tokens = span.lengths[:, None, None, None]
+        else:
+            tokens = torch.full((), span.end, device=span.device)
+        return (tokens.to(torch.float64).log() / math.log(max(2, self.trained))).clamp(min=1.0)
+
+
 class Scheme(nn.Module):
     """A position scheme for one stack; it owns all its parameters, whether layers share them or not.
 
@@ -242,6 +280,28 @@ class Scheme(nn.Module):
         """
         return False
 
+    def ntk(self, factor: float) -> bool:
+        """Rotate with a larger base from now on, at inference; False if the scheme does not rotate. See `Rope.ntk`."""
+        return False
+
+    def yarn(self, factor: float, trained: int) -> bool:
+        """Divide the frequencies of rotation by parts, at inference; False if the scheme does not rotate.
+
+        Args:
+            trained: tokens of the longest training sentence. See `Rope.yarn`.
+        """
+        return False
+
+    def clip(self, reach: int, group: int | None = None) -> bool:
+        """Let distances beyond `reach` count as `reach`, at inference; False if the scheme has none to clip.
+
+        Views may be replaced, so the views of a stack must be joined again.
+
+        Args:
+            group: let them grow by 1 for so many tokens instead; for rotations only.
+        """
+        return False
+
     def embed(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:
         """Word embeddings [B,T,d] with position information, and the new carry.
 
@@ -269,11 +329,15 @@ class LayeredScheme(Scheme):
 class LayerPositions:
     """The views that all schemes of a stack have of one layer, joined. Not a module: the schemes own the parameters.
 
+    Args:
+        temperature: of the layer's attention at inference; None: logits are as they are.
+
     Raises:
         ValueError: more than one view rotates; the check of a configuration reports this earlier.
     """
 
-    def __init__(self, views: Sequence[LayerPosition] = ()) -> None:
+    def __init__(self, views: Sequence[LayerPosition] = (), temperature: Temperature | None = None) -> None:
+        self.temperature = temperature
         self.rotating = [view for view in views if _overrides(view, "rotate")]
         self.biasing = [view for view in views if _overrides(view, "logits") or _overrides(view, "by_offset")]
         self.adding = [view for view in views if _overrides(view, "values")]
@@ -286,7 +350,7 @@ class LayerPositions:
     @property
     def reads_unrotated(self) -> bool:
         """Whether logit terms need queries other than those of the product."""
-        return bool(self.rotating and self.biasing)
+        return bool((self.rotating or self.temperature is not None) and self.biasing)
 
     @property
     def reads_unrotated_keys(self) -> bool:
@@ -300,7 +364,9 @@ class LayerPositions:
 
     def tables(self, span: Span) -> dict[LayerPosition, Tensor]:
         """View -> table by offset, for the views that define one."""
-        tables = {view: view.by_offset(span) for view in self.biasing}
+        if self.temperature is not None:
+            return {}  # it multiplies the terms of each query by a number of its own
+        tables = {view: table_of(view, span) for view in self.biasing}
         return {view: table for view, table in tables.items() if table is not None}
 
     def trained(self) -> list[nn.Parameter]:
@@ -317,11 +383,12 @@ class LayerPositions:
         """Queries and keys for their product."""
         for view in self.rotating:
             q, k = view.rotate(q, k, span)
-        return q, k
+        return (q if self.temperature is None else q * self.temperature.of(span).to(q.dtype)), k
 
     def logits(self, q: Tensor, k: Tensor, span: Span, excluded: Collection[LayerPosition] = ()) -> Tensor | None:
         """The sum of the views' logit terms, except those of the excluded views."""
-        return _joined([view.logits(q, k, span) for view in self.biasing if view not in excluded], torch.add)
+        terms = _joined([view.logits(q, k, span) for view in self.biasing if view not in excluded], torch.add)
+        return terms if terms is None or self.temperature is None else terms * self.temperature.of(span).to(q.dtype)
 
     def values(self, weights: Tensor, span: Span) -> Tensor | None:
         """The sum of the views' value terms."""
@@ -346,10 +413,10 @@ class LayerPositions:
         return after
 
 
-def join(schemes: Sequence[Scheme], layers: int) -> list[LayerPositions]:
+def join(schemes: Sequence[Scheme], layers: int, temperature: Temperature | None = None) -> list[LayerPositions]:
     """One joined view for each of `layers` layers."""
     views = [[scheme.layer(index) for scheme in schemes] for index in range(layers)]
-    return [LayerPositions([view for view in row if view is not None]) for row in views]
+    return [LayerPositions([view for view in row if view is not None], temperature) for row in views]
 
 
 def rotates(scheme: Scheme, layers: int) -> bool:

@@ -71,6 +71,13 @@ class TransformerXL(LayeredScheme):
         nn.init.normal_(self.biases, std=0.02)
         self.layers = nn.ModuleList(DistanceProjection(stack, self.biases) for _ in range(stack.layers))
 
+    def clip(self, reach: int, group: int | None = None) -> bool:
+        """Clip the distances of R; there are no groups."""
+        for view in self.layers:
+            assert isinstance(view, LayerPosition)
+            view.reach = reach
+        return group is None
+
     @classmethod
     def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
         """An odd width: sines and cosines are paired."""

@@ -142,7 +142,10 @@ def _config_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserErr
         keys = of_sweep or keys
         try:
             with plugins.allowing():  # the steps inherit what is allowed here
-                from_tree(merge({"data": corpora}, tree()))
+                config = from_tree(merge({"data": corpora}, tree()))
+            if config.train.init is not None:
+                what = "train.init: the trainings of a study start anew, so that its folder needs no other run"
+                raise UserError(what, None, "leave it out, and continue from a run of the study with `posnmt train`")
         except UserError as error:
             single = error.faults if isinstance(error, UserErrors) else [error]
             if of_sweep:  # a value that is wrong in the encoder is wrong in the decoder as well

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from posnmt.data.survey import language_of, survey
 from posnmt.resolve import from_tree, read
 from posnmt.run import LOCATIONS, Run
 from posnmt.train.loggers import require_loggers
+from posnmt.train.origin import with_origin
 
 if TYPE_CHECKING:
     from posnmt.data.store import Store
@@ -56,6 +57,14 @@ class Written:
         for setting in settings:
             tree = override(tree, setting)
         return cls(_without_autos(tree))
+
+    def continued(self) -> Written:
+        """The configuration with what it takes from the run of `train.init`, if it names one.
+
+        Raises:
+            UserError: it names no run folder.
+        """
+        return replace(self, tree=with_origin(self.tree, Path() if self.path is None else self.path.parent))
 
     def config(self, chosen: defaults.Settings) -> Config:
         """The whole configuration, checked, with what was chosen in it.
@@ -97,6 +106,7 @@ def for_preparing(written: Written, say: Say) -> Completed:
     """
     if "format" in written.tree:
         return Completed(written.config({}), {})
+    written = written.continued()
     # faults of the configuration are reported before its corpus is read; what will be chosen stands in for itself
     budget = {} if _has_budget(written) else {"train.epochs": 1}
     dev = (
@@ -123,6 +133,7 @@ def for_training(written: Written, say: Say) -> Completed:
     if "format" in written.tree:
         return text
     require_loggers(text.config.train)
+    written = written.continued()
     store = prepare(text.config, report=say)
     split = store.split("train")
     pairs, median = len(split), float(np.median(split.source_lengths))

@@ -21,6 +21,7 @@ _KEYS = {
     "source_language": "data.source_language",
     "target_language": "data.target_language",
     "minutes": "train.minutes",
+    "init": "train.init",
 }
 """Option -> setting."""
 
@@ -47,6 +48,8 @@ def train_command(
         UserError: every fault of configuration and text.
         Interrupted: a signal to stop; the state is saved.
     """
+    if options.get("init") is not None:
+        options = {**options, "init": str(Path(options["init"]).resolve())}  # not relative to data.root
     written = _written(config, {key: value for key, value in options.items() if value is not None}, settings, resume)
     if resume and not is_unfinished(out):
         return train(for_resuming(written, Run.open(out)), out, resume=True, display=display)

@@ -21,6 +21,7 @@ from lightning_fabric import Fabric
 from numpy.typing import NDArray
 
 from posnmt.config.schema import Config
+from posnmt.data.learn import text_folder
 from posnmt.data.prepare import dropped, prepare
 from posnmt.data.suspicions import warnings
 from posnmt.errors import UserError
@@ -34,6 +35,7 @@ from posnmt.resolve import clashes, origins, resumed
 from posnmt.run import Run, claimed, is_unfinished, refuse_existing, refuse_other_config, refuse_other_text
 from posnmt.train.checkpoint import MODEL, Checkpoints, load_checkpoint, optimizer_tensors
 from posnmt.train.checks import check_before, try_largest_batch
+from posnmt.train.continued import continue_from, described, refuse_other_model
 from posnmt.train.device import make_fabric
 from posnmt.train.doubts import doubts
 from posnmt.train.evaluate import describe, evaluate, selection_score
@@ -82,6 +84,10 @@ def train(
         resume = False
     config, begun = _admitted(out, config, resume)
     require_loggers(config.train)
+    if begun is None:
+        refuse_other_model(config)
+    else:
+        config = begun.with_own_text(config)
     fabric = make_fabric(config.train)
     display.hush(not fabric.is_global_zero)
     store = _prepared(config, fabric, display, begun)
@@ -121,9 +127,20 @@ def _train(
     progress = Progress()
     if newest is not None:
         progress = Progress.from_json(load_checkpoint(newest, model, updater.optimizer))
+    elif config.train.init is not None:
+        taken = continue_from(model, config, store.text)
+        about = {**about, "init": taken}
+        for sentence in described(taken):
+            display.say(sentence)
+    fixed = [name for name, parameter in model.named_parameters() if not parameter.requires_grad]
+    if fixed:
+        about = {**about, "frozen": fixed}
+        display.say(f"frozen: {len(fixed)} of {len(list(model.parameters()))} tensors")
     parameters = sum(parameter.numel() for parameter in model.parameters())
     if fabric.is_global_zero and not resume:
-        Run.create(out, config, store.text, {**_first_record(config, store, updater.corpus, parameters), **about})
+        before = text_folder(config) if config.train.init is not None and config.subword.pieces == "extended" else None
+        record = {**_first_record(config, store, updater.corpus, parameters), **about}
+        Run.create(out, config, store.text, record, before)
     fabric.barrier()
     run = Run.open(out)
     size = f"{parameters:,} parameters, {len(updater.corpus):,} pairs"
@@ -167,8 +184,10 @@ class Training:
             if self.metrics.lost:
                 self.display.say(f"warning: {self.metrics.lost} lines of {self.metrics.path} are damaged or missing")
             self.checkpoints.prune()  # removes what a killed process left
-        if self.config.train.non_finite == "back-off" and self.progress.saved < 0:
-            self.save(self.unsharded(), evaluated=False)  # so that there is always a checkpoint to go back to
+        settings = self.config.train
+        if (settings.non_finite == "back-off" or settings.init is not None) and self.progress.saved < 0:
+            # so that there is always a checkpoint to go back to, and the run of `train.init` is no longer needed
+            self.save(self.unsharded(), evaluated=False)
         self.perplexity: float | None = None  # on dev, as last measured
         self.clock = time.monotonic()
         while True:

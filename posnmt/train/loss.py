@@ -91,7 +91,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         wide = torch.float64 if weight.dtype == torch.float64 else torch.float32
         narrow = _compute_dtype(hidden)
         w, b = weight.to(narrow), bias.to(wide)
-        needs_gradients = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
+        needs_gradients = any(ctx.needs_input_grad[:3])
         rows = ROWS if hidden.device.type == "cpu" else CHUNK
         loss, likelihood = (hidden.new_zeros((), dtype=wide) for _ in range(2))
         states, from_even = hidden.sum(0, dtype=wide), even * weight.sum(0, dtype=wide)

@@ -51,7 +51,7 @@ class Muon(Optimizer):
         self, matrices: Iterable[Tensor], others: Iterable[Tensor], lr: float, factor: float, weight_decay: float,
         **adam: Any,
     ) -> None:  # fmt: skip
-        self.adam = AdamW(others, lr=lr, weight_decay=weight_decay, **adam)
+        self.adam = AdamW([{"params": list(others)}], lr=lr, weight_decay=weight_decay, **adam)
         groups = [*self.adam.param_groups, {"params": list(matrices)}]
         super().__init__(groups, {"lr": lr, "factor": factor, "weight_decay": weight_decay})
         self.adam.state = self.state  # shared, for checkpoints

@@ -13,14 +13,15 @@ from posnmt.train.muon import Muon
 
 
 def make_optimizer(model: TranslationModel, train: Train) -> Optimizer:
-    """A new optimizer for a model's parameters, or for this process's slices of them."""
+    """A new optimizer for a model's trained parameters, or for this process's slices of them; not for frozen ones."""
     adam: dict[str, Any] = {"betas": train.adam_betas, "eps": train.adam_epsilon, "fused": True}
     rate, decay = train.learning_rate, train.weight_decay
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if train.optimizer == "adam":
-        return AdamW(model.parameters(), lr=rate, weight_decay=decay, **adam)
-    chosen = matrices(model)
+        return AdamW(trained, lr=rate, weight_decay=decay, **adam)
+    chosen = [matrix for matrix in matrices(model) if matrix.requires_grad]
     known = set(map(id, chosen))
-    others = [parameter for parameter in model.parameters() if id(parameter) not in known]
+    others = [parameter for parameter in trained if id(parameter) not in known]
     return Muon(chosen, others, rate, train.muon_factor, decay, **adam)
 
 

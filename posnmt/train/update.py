@@ -19,6 +19,7 @@ from posnmt.data.concatenate import Concatenated
 from posnmt.model.base import TranslationModel
 from posnmt.model.registry import build_model
 from posnmt.model.slices import full_tensor
+from posnmt.train.freeze import freeze
 from posnmt.train.gradients import Gradients, InParts, Whole
 from posnmt.train.loss import TrainingLoss
 from posnmt.train.optimizer import make_optimizer
@@ -64,6 +65,7 @@ class Updater:
         settings = config.train
         torch.manual_seed(settings.seed)
         model = new_model(config, store, fabric)
+        freeze(model, settings.freeze)
         self.corpus = training_pairs(config, store)
         self.plan = batch_plan(config, self.corpus)
         self.loss_of = TrainingLoss(model, settings.label_smoothing)

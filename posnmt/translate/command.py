@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import posnmt
-from posnmt.config.schema import Decode
+from posnmt.config.schema import Decode, Positions
 from posnmt.data.arriving import arriving_lines
 from posnmt.data.corpus import Findings, TextFile, open_text, read_lines
 from posnmt.data.portions import portions
@@ -83,7 +83,6 @@ def translate_file(
     form: str,
     checkpoint: str,
     search: dict[str, Any],
-    interpolate: float | None = None,
     resume: bool = False,
     prefix: Path | None = None,
 ) -> Work:
@@ -95,8 +94,7 @@ def translate_file(
         nbest: translations of each line.
         form: `text` or `jsonl`.
         checkpoint: see `Run.weights`.
-        search: settings of `decode` that override the run's.
-        interpolate: divisor of positions; see `Scheme.interpolate`.
+        search: settings of `decode` that override the run's; `positions` as a whole.
         resume: go on with an output that was begun; see `posnmt.translate.output.opened`.
         prefix: a file with the beginning of each translation, a line for each line of `source`.
 
@@ -108,11 +106,11 @@ def translate_file(
 
     def load() -> Translator:
         return Translator.load(
-            runs, checkpoint, interpolate, precision=decode.precision, cuda_graphs=decode.cuda_graphs
+            runs, checkpoint, decode.positions, precision=decode.precision, cuda_graphs=decode.cuda_graphs
         )
 
     def model() -> dict[str, Any]:
-        return {"models": [fingerprint(run, checkpoint) for run in runs], "interpolate": interpolate}
+        return {"models": [fingerprint(run, checkpoint) for run in runs]}
 
     return translate_lines(load, model, decode, source, output, nbest, form, resume, prefix)
 
@@ -277,8 +275,13 @@ def _warnings(record: Record, decode: Decode) -> Iterator[str]:
         )
 
 
-def score_files(folder: Path, source: Path, target: Path, checkpoint: str, interpolate: float | None) -> None:
+def score_files(
+    folder: Path, source: Path, target: Path, checkpoint: str, positions: dict[str, Any] | None = None
+) -> None:
     """Print the log-probability of each pair of lines.
+
+    Args:
+        positions: changes of positions, in place of those of the run's configuration.
 
     Raises:
         UserError: faulty text, different line counts, or a line too long for a finite position table.
@@ -290,7 +293,8 @@ def score_files(folder: Path, source: Path, target: Path, checkpoint: str, inter
     if len(sources) != len(targets):
         findings.misaligned(files, [len(sources), len(targets)])
     findings.raise_all()
-    translator = Translator.load([run], checkpoint, interpolate)
+    chosen = None if positions is None else Positions.model_validate(positions)
+    translator = Translator.load([run], checkpoint, chosen)
     for value in translator.score(sources, targets, names=(str(source), str(target))):
         print(f"{value:.6f}")
 

@@ -14,10 +14,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from posnmt.config.schema import Decode
+from posnmt.config.schema import Decode, Positions
 from posnmt.data.batch import collate, fit, pad
 from posnmt.data.subword import EOS, PAD
 from posnmt.errors import UserError
+from posnmt.model.at_inference import change_positions
 from posnmt.parallel.threads import Workers
 from posnmt.processor import multiplies_bf16
 from posnmt.translate.bounds import Bounds
@@ -109,7 +110,7 @@ class Translator:
         cls,
         runs: Sequence[Run],
         checkpoint: str = "model",
-        interpolate: float | None = None,
+        positions: Positions | None = None,
         device: torch.device | None = None,
         precision: str = "fp32",
         cuda_graphs: bool = False,
@@ -118,11 +119,11 @@ class Translator:
 
         Args:
             checkpoint: see `Run.weights`.
-            interpolate: divisor of positions, None or 1 for the positions of training; see `Scheme.interpolate`.
+            positions: changes of positions; None: those of the first run's configuration.
             precision, cuda_graphs: see `Translator`.
 
         Raises:
-            UserError: runs whose subword models differ, or a model whose positions cannot be interpolated.
+            UserError: runs whose subword models differ, or a change that means nothing for a model's positions.
         """
         for run in runs[1:]:
             if run.text_hash() != runs[0].text_hash():
@@ -131,7 +132,8 @@ class Translator:
                     run.folder,
                     "train them from one prepared store",
                 )
-        models = [trained_model(run, checkpoint, interpolate) for run in runs]
+        positions = runs[0].config.decode.positions if positions is None else positions
+        models = [trained_model(run, checkpoint, positions) for run in runs]
         return cls(models, runs[0].text(), device, precision, cuda_graphs)
 
     def translate(
@@ -231,19 +233,15 @@ class Translator:
         refuse_too_long(encoded, min((limit for limit in limits if limit is not None), default=None), first_line, name)
 
 
-def trained_model(run: Run, checkpoint: str = "model", interpolate: float | None = None) -> TranslationModel:
-    """The model of a run, its positions divided by `interpolate`.
+def trained_model(run: Run, checkpoint: str, positions: Positions) -> TranslationModel:
+    """The model of a run, with changes of its positions.
 
     Raises:
-        UserError: the positions cannot be interpolated.
+        UserError: a change that means nothing for the model's positions.
     """
-    model = run.model(checkpoint)
-    if interpolate is not None and not model.interpolate(interpolate):
-        raise UserError(
-            "no position scheme of this run can be interpolated",
-            run.folder,
-            "leave --interpolate out; sinusoids, rope, xpos, shape, cape and randomised support it",
-        )
+    model, lengths = run.model(checkpoint), run.training_lengths
+    trained = (lengths["source"]["longest"] + 1, lengths["target"]["longest"] + 1) if lengths else None
+    change_positions(model, positions, trained, run.folder)
     return model
 
 

@@ -226,6 +226,8 @@ def test_faults_are_user_errors(model, call, message):
         ({"checkpoint": "newest"}, "no checkpoint is called 'newest'"),
         ({"interpolate": 0}, "above 0"),
         ({"interpolate": 2.0}, "can be interpolated"),
+        ({"positions": {"clips": 2}}, "unknown key positions.clips; did you mean 'clip'"),
+        ({"positions": {"clip": 2}}, "clip changes distances"),
         ({"precision": "fp8"}, "precision"),
         ({"device": "abacus"}, "no device 'abacus' here"),
         ({"device": "mps"}, "MPS has no float64"),

@@ -36,6 +36,12 @@ def test_words_that_cannot_be_told_apart_here_are_refused(tmp_path: Path, monkey
     load(name)
 
 
+def test_a_training_that_continues_from_a_run_is_refused(tmp_path: Path) -> None:
+    faults = faults_of(written(tmp_path, SMALL), "scales.smoke.config.train.init=runs/mine")
+    assert "train.init: the trainings of a study start anew" in faults
+    assert len(faults.splitlines()) == 1
+
+
 @pytest.mark.parametrize("name", list(shipped()))
 def test_shipped_recipes_plan_every_scale_with_systems_that_can_be_built(name: str, data: Path) -> None:
     recipe = load(name)

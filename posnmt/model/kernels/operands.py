@@ -53,7 +53,7 @@ class Attention(NamedTuple):
     def distance_vectors(self) -> DistanceVectors | None:
         """The vectors for clipped distances, if the views add these and nothing else, and mask no keys; else None."""
         adding = {*self.view.biasing, *self.view.adding}
-        if len(adding) != 1 or self.view.hiding:
+        if len(adding) != 1 or self.view.hiding or self.view.temperature is not None:
             return None
         view = adding.pop()
         return view.distance_vectors() if isinstance(view, ByDistanceVectors) else None

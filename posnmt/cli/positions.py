@@ -1,0 +1,50 @@
+"""The option `--positions` of commands that translate: changes of positions for long texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+positions_option = click.option(
+    "--positions",
+    multiple=True,
+    metavar="CHANGE=VALUE",
+    help="a change of positions for texts longer than those of training (docs/long.md): interpolate=2, ntk=2, yarn=2,"
+    " clip=16, group=4, temperature=log; repeated, or several with commas",
+)
+
+
+def chosen_positions(texts: Sequence[str], interpolate: float | None = None) -> dict[str, Any] | None:
+    """The setting `decode.positions`; None: none was given.
+
+    Args:
+        texts: values of the option.
+        interpolate: value of the older option `--interpolate`.
+
+    Raises:
+        UserError: no `CHANGE=VALUE`, an unknown change, or a value that it does not take.
+    """
+    if not texts and interpolate is None:
+        return None
+    from pydantic import ValidationError
+
+    from posnmt.config.schema import Decode, Positions
+    from posnmt.config.yaml import faults
+    from posnmt.errors import UserError, raise_all, refuse_unknown
+
+    chosen: dict[str, Any] = {} if interpolate is None else {"interpolate": interpolate}
+    for text in ",".join(texts).split(",") if texts else []:
+        name, given, value = (part.strip() for part in text.partition("="))
+        if not given:
+            raise UserError(f"a change of positions is CHANGE=VALUE; got {text!r}", "--positions", "such as clip=16")
+        refuse_unknown(name, Positions.model_fields, "change of positions")
+        if name in chosen:
+            raise UserError(f"{name} is given twice", "--positions", "leave one of them out")
+        chosen[name] = value
+    try:
+        return Decode.model_validate({"positions": chosen}).positions.model_dump()
+    except ValidationError as error:
+        raise_all(faults(error, Decode, None, {}))
+        raise AssertionError from error  # raise_all raised: a ValidationError holds at least one problem

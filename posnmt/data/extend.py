@@ -1,0 +1,52 @@
+"""Entries for characters that a SentencePiece model lacks, without any other change of how text is split.
+
+BPE merges nothing with a character outside the vocabulary, and every segmentation of the unigram model passes through
+it. So an entry for it, which no longer entry contains, changes how this character is read and nothing else. Longer new
+entries would not be sound: those of BPE are merges, whose ranks among the old ones are not known from new text alone,
+and those of the unigram model compete with the old entries for the text that these were trained on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from posnmt.data.subword import Subwords
+from posnmt.errors import UserError
+
+
+def extended(subwords: Subwords, texts: Iterable[str], coverage: float, folder: Path) -> Subwords:
+    """A model whose first entries are those of `subwords`, followed by characters of the texts that it lacks.
+
+    Args:
+        texts: tokenised.
+        coverage: the share of the characters that the extended model shall have; the rarest remain unknown.
+        folder: of the model, for messages.
+
+    Raises:
+        UserError: the model splits text neither by BPE nor by the unigram model, or has bytes for unknown characters.
+    """
+    from sentencepiece import sentencepiece_model_pb2
+
+    proto: Any = sentencepiece_model_pb2  # its classes are made when it is imported
+    model = proto.ModelProto.FromString(subwords.model)
+    kinds = proto.TrainerSpec.ModelType
+    if model.trainer_spec.byte_fallback or model.trainer_spec.model_type not in (kinds.BPE, kinds.UNIGRAM):
+        what = "only BPE and unigram models that have unknown characters can be extended"
+        raise UserError(what, folder, "leave subword.pieces out")
+    counts = Counter[str]()
+    for text in texts:
+        counts.update(subwords.normalised(text))
+    unknown = {character: count for character, count in counts.items() if subwords.lacks(character)}
+    allowed, lacking = (1 - coverage) * counts.total(), sum(unknown.values())
+    least = min(piece.score for piece in model.pieces)
+    for character, count in sorted(unknown.items(), key=lambda pair: (-pair[1], pair[0])):
+        if lacking <= allowed:
+            break
+        lacking -= count
+        least -= 1.0
+        model.pieces.add(piece=character, score=least, type=proto.ModelProto.SentencePiece.NORMAL)
+    model.trainer_spec.vocab_size = len(model.pieces)
+    return Subwords(model.SerializeToString())
