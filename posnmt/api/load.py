@@ -103,6 +103,7 @@ class TrainedModel:
         min_length: int | None = None,
         sampling: Mapping[str, Any] | None = None,
         mbr: int | None = None,
+        split: Literal["auto", "huge", "off"] | None = None,
         prefixes: Iterable[str] | None = None,
         batch: int | None = None,
     ) -> list[str]:
@@ -118,6 +119,8 @@ class TrainedModel:
             min_length: the shortest output in subwords.
             sampling: draw translations, with `temperature`, `top_k`, `top_p` and `seed` as `decode.sampling` has them.
             mbr: of so many translations take the one most similar to the others by chrF; 0: the most probable.
+            split: which lines are translated in parts, cut at ends of sentences and clauses: `auto`, those longer than
+                training sentences; `huge`, those of more than 4,096 subwords and 8 times as long; `off`, none.
             prefixes: the beginning of the translation of each line; None: all are free.
             batch: most padded source subwords x beam of a batch; affects speed only.
 
@@ -126,7 +129,7 @@ class TrainedModel:
         Raises:
             UserError: an option out of its range, a line that is none, or one too long for a finite position table.
         """
-        options = _options(beam, length_penalty, max_ratio, max_extra, min_length, sampling, mbr, batch)
+        options = _options(beam, length_penalty, max_ratio, max_extra, min_length, sampling, mbr, split, batch)
         return [translation.text for translation in self._search(lines, 1, options, prefixes, scored=False)]
 
     def hypotheses(
@@ -141,6 +144,7 @@ class TrainedModel:
         min_length: int | None = None,
         sampling: Mapping[str, Any] | None = None,
         mbr: int | None = None,
+        split: Literal["auto", "huge", "off"] | None = None,
         prefixes: Iterable[str] | None = None,
         batch: int | None = None,
     ) -> list[list[Hypothesis]]:
@@ -151,16 +155,23 @@ class TrainedModel:
         They are those of `posnmt translate --format jsonl` with the same options.
 
         Args:
-            nbest: hypotheses of each line, at most the beam or `mbr`; fewer where search ends with fewer.
+            nbest: hypotheses of each line, at most the beam or `mbr`; fewer where search ends with fewer, and one of a
+                line in parts.
 
         The other arguments and errors are those of `translate`.
         """
-        options = _options(beam, length_penalty, max_ratio, max_extra, min_length, sampling, mbr, batch)
+        options = _options(beam, length_penalty, max_ratio, max_extra, min_length, sampling, mbr, split, batch)
         pieces = self._searching.text.target.subwords.pieces
         return [
             [
                 Hypothesis(
-                    text, each.log_probability, each.score, each.ended, again, [pieces[token] for token in each.tokens]
+                    text,
+                    each.log_probability,
+                    each.score,
+                    each.ended,
+                    again,
+                    [pieces[token] for token in each.tokens],
+                    translation.parts,
                 )
                 for text, each, again in zip(
                     translation.texts, translation.hypotheses, translation.repetitive, strict=False
@@ -298,6 +309,7 @@ def _options(
     min_length: int | None,
     sampling: Mapping[str, Any] | None,
     mbr: int | None,
+    split: str | None,
     batch: int | None,
 ) -> dict[str, Any]:
     return {
@@ -308,6 +320,7 @@ def _options(
         "min_length": min_length,
         "sampling": None if sampling is None else dict(sampling),
         "mbr": mbr,
+        "split": split,
         "batch": batch,
     }
 

@@ -177,6 +177,8 @@ def translate_lines(
                 written += _shown(number, line, translation, nbest, form, pieces)
                 if translation.at_limit:
                     record.at_limit.add(number)
+                if translation.parts > 1:
+                    record.split.add(number)
                 if any(translation.repetitive[:1]):
                     record.repetitive.add(number)
             out.add("".join(written), len(group))
@@ -264,6 +266,11 @@ def _notes(translator: Engine, findings: Findings, file: TextFile) -> Iterator[s
 
 def _warnings(record: Record, decode: Decode) -> Iterator[str]:
     """Lines whose translations are doubtful."""
+    if record.split.count:
+        yield (
+            f"warning: {record.split.count:,} of {record.lines:,} lines were too long for one piece and were translated"
+            f" in parts, cut at ends of sentences, clauses or words; see --split (lines {record.split})"
+        )
     if record.at_limit.count:
         yield (
             f"warning: {record.at_limit.count:,} of {record.lines:,} lines reached the output limit of"
@@ -299,7 +306,13 @@ def _shown(number: int, line: str, translation: Translation, nbest: int, form: s
     """The output lines of one input line; `pieces` are the target subwords by id."""
     if form == "jsonl":
         hypotheses = hypothesis_records(translation, pieces)
-        yield json.dumps({"line": number, "source": line, "hypotheses": hypotheses}, ensure_ascii=False) + "\n"
+        yield (
+            json.dumps(
+                {"line": number, "source": line, "parts": translation.parts, "hypotheses": hypotheses},
+                ensure_ascii=False,
+            )
+            + "\n"
+        )
     elif nbest == 1:
         yield translation.text + "\n"
     else:

@@ -44,10 +44,16 @@ class HypothesisBody(BaseModel):
 
 
 class LineBody(BaseModel):
-    """A line with its hypotheses, best first; an empty line has none."""
+    """A line with its hypotheses, best first; an empty line has none.
+
+    Attributes:
+        parts: in which it was translated, one after the other: more than one for a line far longer than training
+            sentences.
+    """
 
     source: str
     source_subwords: int
+    parts: int
     hypotheses: list[HypothesisBody]
 
 
@@ -152,6 +158,7 @@ def _text(model: Model, text: Translated) -> dict[str, Any]:
         {
             "source": line,
             "source_subwords": len(translation.source),
+            "parts": translation.parts,
             "hypotheses": hypothesis_records(translation, pieces),
         }
         for line, translation in zip(text.lines, text.translations, strict=True)
