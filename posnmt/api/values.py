@@ -34,7 +34,7 @@ class Hypothesis:
     ended: bool
     repetitive: bool
     subwords: list[str]
-    parts: int = 1
+    parts: int
 
 
 @dataclass(frozen=True)

@@ -308,7 +308,7 @@ def _shown(number: int, line: str, translation: Translation, nbest: int, form: s
         hypotheses = hypothesis_records(translation, pieces)
         yield (
             json.dumps(
-                {"line": number, "source": line, "parts": translation.parts, "hypotheses": hypotheses},
+                {"line": number, "source": line, "hypotheses": hypotheses},
                 ensure_ascii=False,
             )
             + "\n"
@@ -330,6 +330,7 @@ def hypothesis_records(translation: Translation, pieces: list[str]) -> list[dict
             "ended": hypothesis.ended,
             "repetitive": repetitive,
             "subwords": [pieces[token] for token in hypothesis.tokens],
+            "parts": translation.parts,
         }
         for text, hypothesis, repetitive in zip(
             translation.texts, translation.hypotheses, translation.repetitive, strict=False

@@ -106,6 +106,8 @@ COMMANDS = [
     "demo --out {file:folder} --updates {few:0} --seed {seed:1}",
 ]  # fmt: skip
 REQUIRED = re.compile(r"--(out|source|target|reference|output|format|apply|share|max-length|scale) ")
+ALWAYS = ("--updates ",)
+"""Options that are never left out: without them a command works in earnest."""
 PART = re.compile(r"(--[\w-]+ )?(\w+:)?\{(\w+):([^}]*)\}|(--[\w-]+)|(\S+)")
 
 
@@ -244,7 +246,8 @@ def _filled(draw: st.DrawFn, command: str) -> list[str]:
             arguments.append(part[0])
             continue
         given = number in odd
-        if part[1] and not given and not (REQUIRED.match(part[1]) and draw(st.integers(0, 9))) and draw(st.booleans()):
+        kept = given or not part[1] or part[1] in ALWAYS
+        if not kept and not (REQUIRED.match(part[1]) and draw(st.integers(0, 9))) and draw(st.booleans()):
             continue
         value = draw(KINDS[part[3]]) if given else part[4]
         arguments += [*([part[1].strip()] if part[1] else []), (part[2] or "") + value]

@@ -78,17 +78,28 @@ def test_sentences_are_parts_before_clauses_are():
 def test_a_line_in_parts_is_the_translation_of_its_parts(trained, lines, longest, tmp_path):
     long = ". ".join(lines)
     (tmp_path / "input").write_text(f"{lines[0]}\n{long}\n\n{lines[1]}\n")
-    command = ("translate", trained / "run", "--input", tmp_path / "input", "--format", "jsonl", "--beam", "2")
+    command = (
+        "translate",
+        trained / "run",
+        "--input",
+        tmp_path / "input",
+        "--format",
+        "jsonl",
+        "--beam",
+        "2",
+        "--nbest",
+        "2",
+    )
     out, err = run(*command, "--split", "auto")
     rows = [json.loads(row) for row in out.splitlines()]
-    assert [row["parts"] > 1 for row in rows] == [False, True, False, False]
+    assert [[each["parts"] > 1 for each in row["hypotheses"]] for row in rows] == [[False] * 2, [True], [], [False] * 2]
     assert "warning: 1 of 4 lines were too long for one piece and were translated in parts" in err
     assert "(lines 2)" in err
 
     model = posnmt.load(trained / "run")
     text = model.runs[0].text().source
     pieces = cut(long, text.words.language, lambda texts: list(map(len, text.encode(texts))), longest)
-    assert len(pieces) == rows[1]["parts"] >= len(lines)
+    assert len(pieces) == rows[1]["hypotheses"][0]["parts"] >= len(lines)
     assert max(map(len, text.encode(pieces))) <= longest
     alone = model.hypotheses(pieces, beam=2)
     [joined] = rows[1]["hypotheses"]
@@ -103,7 +114,8 @@ def test_a_line_in_parts_is_the_translation_of_its_parts(trained, lines, longest
     [again] = model.hypotheses([long], beam=2, split="auto", nbest=2)
     assert (whole[0].parts, len(again), again[0].parts) == (1, 1, len(pieces))
     assert again[0].text == joined["text"] != whole[0].text
-    assert [json.loads(row)["parts"] for row in run(*command)[0].splitlines()] == [1] * 4, "long is not huge"
+    by_default = [json.loads(row)["hypotheses"] for row in run(*command)[0].splitlines()]
+    assert {each["parts"] for row in by_default for each in row} == {1}, "long is not huge"
 
 
 def test_samples_of_parts_differ_and_depend_on_the_line_alone(trained, lines, tmp_path):
@@ -138,10 +150,10 @@ def test_ctranslate2_has_the_same_parts(trained, lines, tmp_path):
         [json.loads(row) for row in run(*command, "--engine", engine)[0].splitlines()]
         for engine in ("torch", "ctranslate2")
     )
-    assert ours[1]["parts"] > 1
+    assert ours[1]["hypotheses"][0]["parts"] > 1
     for one, other in zip(ours, theirs, strict=True):
-        assert one["parts"] == other["parts"]
-        assert one["hypotheses"][0]["text"] == other["hypotheses"][0]["text"]
+        for key in ("parts", "text"):
+            assert one["hypotheses"][0][key] == other["hypotheses"][0][key]
 
 
 @pytest.mark.parametrize("blanks", [pytest.param(True, marks=pytest.mark.slow), False])
@@ -156,7 +168,7 @@ def test_a_hundred_thousand_characters_are_translated_in_bounded_time(trained, t
     after = resource.getrusage(resource.RUSAGE_SELF)
     rows = [json.loads(row) for row in (tmp_path / "out").read_text().splitlines()]
     assert [row["source"] for row in rows] == [words[0], line, words[1]]
-    assert rows[1]["parts"] > 1000
+    assert rows[1]["hypotheses"][0]["parts"] > 1000
     assert "(lines 2)" in err
     assert after.ru_utime - before.ru_utime < 120
     assert after.ru_maxrss - before.ru_maxrss < 300 * 1024

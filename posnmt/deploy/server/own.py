@@ -34,6 +34,8 @@ class HypothesisBody(BaseModel):
         score: log_probability / length^length_penalty, by which hypotheses rank.
         ended: false if the output limit ended it.
         subwords: of the output.
+        parts: in which the line was translated, one after the other: more than one if it is far longer than training
+            sentences.
     """
 
     text: str
@@ -41,19 +43,14 @@ class HypothesisBody(BaseModel):
     score: float
     ended: bool
     subwords: list[str]
+    parts: int
 
 
 class LineBody(BaseModel):
-    """A line with its hypotheses, best first; an empty line has none.
-
-    Attributes:
-        parts: in which it was translated, one after the other: more than one for a line far longer than training
-            sentences.
-    """
+    """A line with its hypotheses, best first; an empty line has none."""
 
     source: str
     source_subwords: int
-    parts: int
     hypotheses: list[HypothesisBody]
 
 
@@ -158,7 +155,6 @@ def _text(model: Model, text: Translated) -> dict[str, Any]:
         {
             "source": line,
             "source_subwords": len(translation.source),
-            "parts": translation.parts,
             "hypotheses": hypothesis_records(translation, pieces),
         }
         for line, translation in zip(text.lines, text.translations, strict=True)
