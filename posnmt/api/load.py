@@ -11,18 +11,17 @@ from typing import Any, Literal, cast
 
 import numpy as np
 import torch
-from pydantic import ValidationError
 from torch import Tensor
 
 from posnmt.api.values import AttentionMap, Attentions, DistanceBias, Encoding, Floats, Hypothesis
 from posnmt.config.schema import Decode
-from posnmt.config.yaml import faults
 from posnmt.data.lines import checked_lines
 from posnmt.data.portions import portions
 from posnmt.data.subword import BOS, EOS
-from posnmt.errors import UserError, raise_all, refuse_unknown
+from posnmt.errors import UserError, refuse_unknown
 from posnmt.run import Run
 from posnmt.translate.attention import Recorded, offset_bias
+from posnmt.translate.options import with_options
 from posnmt.translate.translations import Translation, refuse_too_many
 from posnmt.translate.translator import Translator
 
@@ -63,7 +62,7 @@ def load(
         raise UserError(f"positions are divided by a number above 0; got {interpolate}", "interpolate")
     opened = [run if isinstance(run, Run) else Run.open(run) for run in listed]
     settings = {"precision": precision, "cuda_graphs": cuda_graphs}
-    decode = _with_options(opened[0].config.decode, settings)
+    decode = with_options(opened[0].config.decode, settings)
     return TrainedModel(opened, decode, checkpoint, interpolate, _device(device))
 
 
@@ -269,7 +268,7 @@ class TrainedModel:
         scored: bool,
     ) -> Iterator[Translation]:
         """Translations, portion by portion as on the command line."""
-        decode = _with_options(self._decode, options)
+        decode = with_options(self._decode, options)
         if nbest < 1:
             raise UserError(f"at least one translation must be wanted; got {nbest}", "nbest")
         refuse_too_many(nbest, decode)
@@ -323,20 +322,6 @@ def _options(
         "split": split,
         "batch": batch,
     }
-
-
-def _with_options(decode: Decode, options: dict[str, Any]) -> Decode:
-    """Settings of search with those options that are not None.
-
-    Raises:
-        UserError: an option out of its range; all at once.
-    """
-    chosen = {key: value for key, value in options.items() if value is not None}
-    try:
-        return Decode.model_validate({**decode.model_dump(), **chosen})
-    except ValidationError as error:
-        raise_all(faults(error, Decode, None, {}))
-        raise AssertionError from error  # raise_all raised
 
 
 def _positive(number: int) -> int:

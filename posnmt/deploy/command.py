@@ -21,6 +21,7 @@ from posnmt.model.base import TranslationModel
 from posnmt.run import Run
 from posnmt.translate.command import Engine, Work, fingerprint, translate_lines
 from posnmt.translate.engines.ctranslate2 import CTranslate2Engine, refuse_settings
+from posnmt.translate.options import with_options
 from posnmt.translate.translator import Translator, longest_trained, trained_model
 
 POSITIONS = 8192
@@ -169,7 +170,7 @@ def elsewhere(
     def model() -> dict[str, Any]:
         return {"models": [identify()], "interpolate": interpolate, "products": precision}
 
-    decode = Decode.model_validate({**decode.model_dump(), **settings})
+    decode = with_options(decode, settings)
     return Elsewhere(decode, load, model)
 
 

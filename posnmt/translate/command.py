@@ -23,6 +23,7 @@ from posnmt.errors import UserError
 from posnmt.files import sha256_of
 from posnmt.progress import Display
 from posnmt.run import Run
+from posnmt.translate.options import with_options
 from posnmt.translate.output import Output, PartialOutput, Record, is_stream, opened
 from posnmt.translate.repetition import REPEATS
 from posnmt.translate.translations import Translation, refuse_too_many
@@ -104,7 +105,7 @@ def translate_file(
         UserError: see `translate_lines`, and no run folder.
     """
     runs = [Run.open(folder) for folder in folders]
-    decode = Decode.model_validate({**runs[0].config.decode.model_dump(), **search})
+    decode = with_options(runs[0].config.decode, search)
 
     def load() -> Translator:
         return Translator.load(
