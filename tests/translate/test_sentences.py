@@ -13,6 +13,7 @@ from posnmt.translate.sentences import sentences
         ("zh", "你好。我是学生。再见！", 3),
         ("xx", "One. Two.", 2),
         ("en", "Then\u2028J. Smith left.\u3000Who did?\x85\u2028A. B. did. ", 3),
+        ("en", "Yes, it is. Then A\u2028. It is not.", 3),
         ("en", "no end", 1),
         ("en", "", 0),
     ],
