@@ -1,4 +1,4 @@
-"""Packages that a part of posnmt needs and translating does not: the extras `train`, `analyse`, `serve` and `wandb`."""
+"""Packages that a part of posnmt needs and translating does not: its extras, by name."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ EXTRAS = {
         "python-multipart": "python_multipart",
         "uvicorn": "uvicorn",
     },
+    "documents": {"lxml": "lxml"},
 }
 """Extra -> package, as in pyproject.toml -> the module that it has."""
 

@@ -21,7 +21,8 @@ from posnmt.model.base import TranslationModel
 from posnmt.run import Run
 from posnmt.translate.command import Engine, Work, fingerprint, translate_lines
 from posnmt.translate.engines.ctranslate2 import CTranslate2Engine, refuse_settings
-from posnmt.translate.translator import Translator, trained_model
+from posnmt.translate.options import with_options
+from posnmt.translate.translator import Translator, longest_trained, trained_model
 
 POSITIONS = 8192
 """Entries of a position table that has no end of its own, where a run is converted for one call."""
@@ -173,7 +174,7 @@ def elsewhere(
     def model() -> dict[str, Any]:
         return {"models": [identify()], "products": precision}
 
-    decode = Decode.model_validate({**decode.model_dump(), **settings})
+    decode = with_options(decode, settings)
     return Elsewhere(decode, load, model)
 
 
@@ -191,17 +192,21 @@ def _exported(
         raise UserError("its weights are int8", folder, "export the run with --precision fp32, or leave it out here")
     package()
     limits = manifest.limits["source"], manifest.limits["target"]
-    return manifest.decode, lambda: CTranslate2Engine(folder, text, limits, precision or manifest.precision)
+    trained = manifest.training_lengths["source"]["longest"] if manifest.training_lengths else None
+    return manifest.decode, lambda: CTranslate2Engine(folder, text, limits, precision or manifest.precision, trained)
 
 
 def _converted(run: Run, checkpoint: str, precision: str, positions: Positions) -> CTranslate2Engine:
     """The engine for a run, converted into a folder that is removed when it is loaded."""
     if positions.temperature is not None:
         raise UserError("CTranslate2 has no temperature of attention", "decode.positions.temperature", NO_TORCH)
-    text = run.text()
+    text, trained = run.text(), longest_trained([run], positions)
     with tempfile.TemporaryDirectory(prefix="posnmt-") as place:
         engine, _ = _write_verified(trained_model(run, checkpoint, positions), text, Path(place), POSITIONS)
-        return engine if precision == "fp32" else CTranslate2Engine(Path(place), text, engine.longest, precision)
+        if precision != "fp32":
+            engine = CTranslate2Engine(Path(place), text, engine.longest, precision)
+        engine.trained = trained
+        return engine
 
 
 def _write_verified(

@@ -137,10 +137,11 @@ def _train(
         about = {**about, "frozen": fixed}
         display.say(f"frozen: {len(fixed)} of {len(list(model.parameters()))} tensors")
     parameters = sum(parameter.numel() for parameter in model.parameters())
+    tried = try_largest_batch(updater, config.train, progress.cursor.epoch)
     if fabric.is_global_zero and not resume:
         before = text_folder(config) if config.train.init is not None and config.subword.pieces == "extended" else None
-        record = {**_first_record(config, store, updater.corpus, parameters), **about}
-        Run.create(out, config, store.text, record, before)
+        record = {**_first_record(config, store, updater.corpus, parameters), "largest_batch": tried and asdict(tried)}
+        Run.create(out, config, store.text, {**record, **about}, before)
     fabric.barrier()
     run = Run.open(out)
     size = f"{parameters:,} parameters, {len(updater.corpus):,} pairs"
@@ -150,7 +151,8 @@ def _train(
             "warning: this processor has no bf16 instructions and emulates them; train.precision: auto is faster"
         )
     display.say(f"{size}, {place}" + (f", resuming after step {progress.step:,}" if resume else ""))
-    try_largest_batch(updater, config.train, progress.cursor.epoch)
+    if tried is not None:
+        display.say(f"the largest batch fits: {tried}")
     if not config.data.has_dev:
         display.say("there is no dev corpus to choose a checkpoint by, so the model is the last checkpoint")
     training = Training(fabric, config, run, store, updater, checkpoints, progress, display)
