@@ -1,4 +1,4 @@
-"""Packages that a part of posnmt needs and translating does not: the extras `train`, `analyse` and `serve`."""
+"""Packages that a part of posnmt needs and translating does not: its extras, by name."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ EXTRAS = {
         "python-multipart": "python_multipart",
         "uvicorn": "uvicorn",
     },
+    "documents": {"lxml": "lxml", "sentencex": "sentencex"},
 }
 """Extra -> package, as in pyproject.toml -> the module that it has."""
 
