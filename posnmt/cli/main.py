@@ -18,9 +18,10 @@ from posnmt import __version__
 from posnmt.cli.analyse import analyse
 from posnmt.cli.condition import condition
 from posnmt.cli.data import data
-from posnmt.cli.group import COMMAND, Group, loading
+from posnmt.cli.group import COMMAND, Group, language_pair, loading
 from posnmt.cli.serve import serve
 from posnmt.cli.study import study
+from posnmt.errors import UserError
 from posnmt.extras import requires
 from posnmt.runtime import ENVIRONMENT
 
@@ -287,6 +288,15 @@ def train(
     help="divide positions by FACTOR, for texts that much longer than the training texts (rope, xpos, sinusoidal)",
 )
 @click.option(
+    "--document",
+    type=click.Choice(["lines", "tmx", "xliff", "html", "srt", "vtt", "text", "wrapped"]),
+    help="format of --input and --output; text: each line is a paragraph; wrapped: blank lines separate paragraphs;"
+    " default: by the ending of --input, otherwise lines, one sentence each",
+)
+@click.option(
+    "--languages", metavar="SRC-TGT", help="of a document: source and target, such as en-de; default: as in the run"
+)
+@click.option(
     "--engine",
     type=click.Choice(["torch", "ctranslate2", "auto"]),
     help="the program that translates; auto: CTranslate2 in fp32 if it can express the run; default: torch, and"
@@ -304,6 +314,8 @@ def translate(
     interpolate: float | None,
     engine: str | None,
     prefix: Path | None,
+    document: str | None,
+    languages: str | None,
     **search: Any,
 ) -> None:
     """Translate text line by line, in order. Several RUNS are an ensemble; or one folder that `posnmt export` made.
@@ -312,10 +324,14 @@ def translate(
     text`. Lines may have any length; outputs that reach the output limit or repeat themselves are reported.
     A translation into a file that was interrupted or killed goes on with --resume.
 
+    A document (TMX, XLIFF, HTML, subtitles, paragraphs) becomes another one with the same structure; what stays
+    untranslated is counted and named.
+
     \b
     Example: posnmt translate runs/multi30k --input test.en --output test.de --beam 4
     """
     with loading():
+        from posnmt.deploy.documents.formats import format_of
         from posnmt.deploy.folder import choose_engine
         from posnmt.translate.command import translate_file
         from posnmt.translate.output import refuse_output
@@ -323,6 +339,15 @@ def translate(
     refuse_output(output, [source, prefix] if prefix else [source], force, resume)
     chosen = {key: value for key, value in _with_sampling(search).items() if value is not None}
     engine = choose_engine(engine, runs, chosen.get("precision"))
+    if kind := format_of(document, source):
+        with loading():
+            from posnmt.deploy.documents.command import choose, refuse_options, translate_document
+        refuse_options({"--nbest": nbest > 1, "--format": form != "text", "--prefix": prefix, "--resume": resume})
+        pair = None if languages is None else language_pair(languages, "--languages")
+        translate_document(choose(engine, runs, checkpoint, chosen, interpolate), kind, source, output, pair)
+        return
+    if languages is not None:
+        raise UserError("lines have no languages", "--languages", "name a --document format, or leave it out")
     if engine == "torch":
         translate_file(runs, source, output, nbest, form, checkpoint, chosen, interpolate, resume, prefix)
         return

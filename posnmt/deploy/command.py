@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from posnmt.config.schema import Decode
 from posnmt.data.text import TextPipeline
@@ -19,7 +19,7 @@ from posnmt.errors import UserError
 from posnmt.files import sha256_of, write_text
 from posnmt.model.base import TranslationModel
 from posnmt.run import Run
-from posnmt.translate.command import Engine, Work, fingerprint, translate_lines
+from posnmt.translate.command import Chosen, Engine, Work, fingerprint, translate_lines
 from posnmt.translate.engines.ctranslate2 import CTranslate2Engine, refuse_settings
 from posnmt.translate.translator import Translator, trained_model
 
@@ -106,24 +106,19 @@ def translate_elsewhere(
         UserError: see `translate_lines`; an ensemble; options that CTranslate2 or an exported model does not have; a
             model that it cannot express, or computes otherwise.
     """
-    if len(folders) > 1:
-        raise UserError("CTranslate2 translates with one model, and several are an ensemble", None, NO_TORCH)
+    refuse_ensemble(folders)
     chosen = elsewhere(engine, folders[0], checkpoint, search, interpolate, prefix is not None)
     return translate_lines(chosen.load, chosen.model, chosen.decode, source, output, nbest, form, resume, prefix)
 
 
-class Elsewhere(NamedTuple):
-    """A model outside PyTorch.
+def refuse_ensemble(folders: Sequence[Path]) -> None:
+    """Check that CTranslate2 is to translate with one model.
 
-    Attributes:
-        decode: settings of search.
-        load: loads the engine.
-        model: what identifies the model, as JSON has it.
+    Raises:
+        UserError: with several.
     """
-
-    decode: Decode
-    load: Callable[[], Engine]
-    model: Callable[[], dict[str, Any]]
+    if len(folders) > 1:
+        raise UserError("CTranslate2 translates with one model, and several are an ensemble", None, NO_TORCH)
 
 
 def elsewhere(
@@ -133,7 +128,7 @@ def elsewhere(
     search: dict[str, Any],
     interpolate: float | None = None,
     prefixed: bool = False,
-) -> Elsewhere:
+) -> Chosen:
     """The model of a folder for CTranslate2; see `translate_elsewhere`.
 
     Args:
@@ -170,7 +165,7 @@ def elsewhere(
         return {"models": [identify()], "interpolate": interpolate, "products": precision}
 
     decode = Decode.model_validate({**decode.model_dump(), **settings})
-    return Elsewhere(decode, load, model)
+    return Chosen(decode, load, model)
 
 
 def _exported(
