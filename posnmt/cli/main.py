@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -380,42 +381,55 @@ def _with_sampling(search: dict[str, Any]) -> dict[str, Any]:
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["ctranslate2", "huggingface"]),
+    type=click.Choice(["ctranslate2", "huggingface", "argos"]),
     required=True,
     help="the program that is to read it",
 )
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="a new folder")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="a new folder; argos: a file .argosmodel")
 @click.option(
     "--checkpoint", type=click.Choice(["model", "best", "average", "last"]), default="model", show_default=True
 )
+@click.option("--languages", metavar="SRC-TGT", help="argos: source and target, such as en-de; default: as in the run")
 @click.option(
     "--positions",
     type=click.IntRange(min=2),
     default=2048,
     show_default=True,
-    help="ctranslate2: tokens that a table of sinusoids, or of a bias that grows with the distance, is written for",
+    help="ctranslate2, argos: tokens that a table of sinusoids, or of a bias that grows with distance, is written for",
 )
 @click.option(
     "--precision",
     type=click.Choice(["fp32", "int8"]),
     default="fp32",
     show_default=True,
-    help="ctranslate2: of the weights; those in fp32 can still be used as int8",
+    help="ctranslate2, argos: of the weights; those in fp32 can still be used as int8",
 )
-def export(run: Path, kind: str, out: Path, checkpoint: str, positions: int, precision: str) -> None:
+def export(
+    run: Path, kind: str, out: Path, checkpoint: str, languages: str | None, positions: int, precision: str
+) -> None:
     """Write a run's model for another program, check that it computes the same there, and print the folder's path.
 
     `ctranslate2` is a folder for CTranslate2 (pip install "posnmt[ctranslate2]"): quick translation on CPUs and GPUs
     without PyTorch. `posnmt translate` reads it too. `huggingface` is a folder for Transformers (pip install
     "posnmt[huggingface]"), loaded by AutoModelForSeq2SeqLM and AutoTokenizer after `import posnmt.deploy.huggingface`.
+    `argos` is a package that Argos Translate installs, for runs with one SentencePiece vocabulary that CTranslate2 can
+    express.
 
     \b
     Example: posnmt export runs/multi30k --format ctranslate2 --out multi30k-ct2
     """
     with loading():
+        from posnmt.deploy.argos import export as write_argos
         from posnmt.deploy.command import export as write
 
-    write(run, kind, out, checkpoint, positions, precision, lambda line: click.echo(line, err=True))
+    say = partial(click.echo, err=True)
+    if kind == "argos":
+        pair = None if languages is None else language_pair(languages, "--languages")
+        write_argos(run, out, checkpoint, positions, precision, pair, say)
+    elif languages is not None:
+        raise UserError("only a package for Argos has languages of its own", "--languages", "leave it out")
+    else:
+        write(run, kind, out, checkpoint, positions, precision, say)
     click.echo(str(out))
 
 

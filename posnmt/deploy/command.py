@@ -54,7 +54,7 @@ def export(
         model, text = run.model(checkpoint), run.text()
         longest: tuple[int | None, int | None] = model.longest_source, model.longest_target
         if kind == "ctranslate2":
-            engine, verified = _write_verified(model, text, building, size)
+            engine, verified = write_verified(model, text, building, size)
             longest = engine.longest
             if precision != "fp32":
                 write(model, text, building, size, precision)
@@ -71,14 +71,19 @@ def export(
         if kind == "huggingface":
             write_text(building / "README.md", card(run, manifest))
         seal(building, manifest)
-    for side, limit in manifest.limits.items():
+    say_verified(manifest.limits, verified, say)
+    return manifest
+
+
+def say_verified(limits: dict[str, int | None], verified: dict[str, Any], say: Callable[[str], None]) -> None:
+    """Say how long texts may be, by side, and the figures of the check that a model computes the same."""
+    for side, limit in limits.items():
         what = "any length" if limit is None else f"at most {limit - 1:,} subwords; a longer line is an error"
         say(f"{side}: {what}")
     say(
         f"{verified['program']} agrees with posnmt on {verified['pairs']} random pairs: log-probabilities of a subword"
         f" differ by at most {verified['largest_difference']:g}"
     )
-    return manifest
 
 
 def translate_elsewhere(
@@ -189,11 +194,11 @@ def _converted(run: Run, checkpoint: str, precision: str, interpolate: float | N
     """The engine for a run, converted into a folder that is removed when it is loaded."""
     text = run.text()
     with tempfile.TemporaryDirectory(prefix="posnmt-") as place:
-        engine, _ = _write_verified(trained_model(run, checkpoint, interpolate), text, Path(place), POSITIONS)
+        engine, _ = write_verified(trained_model(run, checkpoint, interpolate), text, Path(place), POSITIONS)
         return engine if precision == "fp32" else CTranslate2Engine(Path(place), text, engine.longest, precision)
 
 
-def _write_verified(
+def write_verified(
     model: TranslationModel, text: TextPipeline, folder: Path, size: int
 ) -> tuple[CTranslate2Engine, dict[str, Any]]:
     """Write a CTranslate2 model in fp32; its engine, and the figures of the check that it computes the same."""
