@@ -1,4 +1,4 @@
-"""`posnmt export --format argos`. POSNMT_ARGOS_PYTHON names a Python with argostranslate, which is to install a package."""
+"""`posnmt export --format argos`. POSNMT_ARGOS_PYTHON: a Python with argostranslate, which is to install a package."""
 
 from __future__ import annotations
 
