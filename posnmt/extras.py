@@ -22,7 +22,7 @@ EXTRAS = {
         "python-multipart": "python_multipart",
         "uvicorn": "uvicorn",
     },
-    "documents": {"lxml": "lxml", "sentencex": "sentencex"},
+    "documents": {"lxml": "lxml"},
 }
 """Extra -> package, as in pyproject.toml -> the module that it has."""
 
