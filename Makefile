@@ -64,13 +64,14 @@ mutants: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants/mutants.py
 
 # Damaged files for every parser, and odd commands: each succeeds or gives one clear line. Hours: FUZZ_INPUTS and
-# FUZZ_COMMANDS take fewer, FUZZ_SEED other ones; tests/fuzz/fuzz.py says how to split and continue a search.
+# FUZZ_COMMANDS take fewer, FUZZ_SEED other ones. What is done is in the log, and is left out when a search goes on.
 FUZZ_INPUTS ?= 1000000
 FUZZ_COMMANDS ?= 20000
 FUZZ_SEED ?= 1
 fuzz: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/fuzz.py parsers --count $(FUZZ_INPUTS) --seed $(FUZZ_SEED)
-	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/fuzz.py commands --count $(FUZZ_COMMANDS) --seed $(FUZZ_SEED)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/fuzz.py parsers --count $(FUZZ_INPUTS) --seed $(FUZZ_SEED) --log build/fuzz.jsonl
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/fuzz.py commands --count $(FUZZ_COMMANDS) --seed $(FUZZ_SEED) --log build/fuzz.jsonl
+	$(BIN)/python tests/fuzz/fuzz.py counts --log build/fuzz.jsonl
 
 # Speed of every system against the sinusoidal one, as ratios in one run; on an idle machine.
 bench: $(READY)

@@ -11,18 +11,17 @@ from typing import Any, Literal, cast
 
 import numpy as np
 import torch
-from pydantic import ValidationError
 from torch import Tensor
 
 from posnmt.api.values import AttentionMap, Attentions, DistanceBias, Encoding, Floats, Hypothesis
 from posnmt.config.schema import Decode
-from posnmt.config.yaml import faults
 from posnmt.data.lines import checked_lines
 from posnmt.data.portions import portions
 from posnmt.data.subword import BOS, EOS
-from posnmt.errors import UserError, raise_all, refuse_unknown
+from posnmt.errors import UserError, refuse_unknown
 from posnmt.run import Run
 from posnmt.translate.attention import Recorded, offset_bias
+from posnmt.translate.options import with_options
 from posnmt.translate.translations import Translation, refuse_too_many
 from posnmt.translate.translator import Translator
 
@@ -63,7 +62,7 @@ def load(
         raise UserError(f"positions are divided by a number above 0; got {interpolate}", "interpolate")
     opened = [run if isinstance(run, Run) else Run.open(run) for run in listed]
     settings = {"precision": precision, "cuda_graphs": cuda_graphs}
-    decode = _with_options(opened[0].config.decode, settings)
+    decode = with_options(opened[0].config.decode, settings)
     return TrainedModel(opened, decode, checkpoint, interpolate, _device(device))
 
 
@@ -103,6 +102,7 @@ class TrainedModel:
         min_length: int | None = None,
         sampling: Mapping[str, Any] | None = None,
         mbr: int | None = None,
+        split: Literal["auto", "huge", "off"] | None = None,
         prefixes: Iterable[str] | None = None,
         batch: int | None = None,
     ) -> list[str]:
@@ -118,6 +118,8 @@ class TrainedModel:
             min_length: the shortest output in subwords.
             sampling: draw translations, with `temperature`, `top_k`, `top_p` and `seed` as `decode.sampling` has them.
             mbr: of so many translations take the one most similar to the others by chrF; 0: the most probable.
+            split: which lines are translated in parts, cut at ends of sentences and clauses: `auto`, those longer than
+                training sentences; `huge`, those of more than 4,096 subwords and 8 times as long; `off`, none.
             prefixes: the beginning of the translation of each line; None: all are free.
             batch: most padded source subwords x beam of a batch; affects speed only.
 
@@ -126,7 +128,7 @@ class TrainedModel:
         Raises:
             UserError: an option out of its range, a line that is none, or one too long for a finite position table.
         """
-        options = _options(beam, length_penalty, max_ratio, max_extra, min_length, sampling, mbr, batch)
+        options = _options(beam, length_penalty, max_ratio, max_extra, min_length, sampling, mbr, split, batch)
         return [translation.text for translation in self._search(lines, 1, options, prefixes, scored=False)]
 
     def hypotheses(
@@ -141,6 +143,7 @@ class TrainedModel:
         min_length: int | None = None,
         sampling: Mapping[str, Any] | None = None,
         mbr: int | None = None,
+        split: Literal["auto", "huge", "off"] | None = None,
         prefixes: Iterable[str] | None = None,
         batch: int | None = None,
     ) -> list[list[Hypothesis]]:
@@ -151,16 +154,23 @@ class TrainedModel:
         They are those of `posnmt translate --format jsonl` with the same options.
 
         Args:
-            nbest: hypotheses of each line, at most the beam or `mbr`; fewer where search ends with fewer.
+            nbest: hypotheses of each line, at most the beam or `mbr`; fewer where search ends with fewer, and one of a
+                line in parts.
 
         The other arguments and errors are those of `translate`.
         """
-        options = _options(beam, length_penalty, max_ratio, max_extra, min_length, sampling, mbr, batch)
+        options = _options(beam, length_penalty, max_ratio, max_extra, min_length, sampling, mbr, split, batch)
         pieces = self._searching.text.target.subwords.pieces
         return [
             [
                 Hypothesis(
-                    text, each.log_probability, each.score, each.ended, again, [pieces[token] for token in each.tokens]
+                    text,
+                    each.log_probability,
+                    each.score,
+                    each.ended,
+                    again,
+                    [pieces[token] for token in each.tokens],
+                    translation.parts,
                 )
                 for text, each, again in zip(
                     translation.texts, translation.hypotheses, translation.repetitive, strict=False
@@ -258,7 +268,7 @@ class TrainedModel:
         scored: bool,
     ) -> Iterator[Translation]:
         """Translations, portion by portion as on the command line."""
-        decode = _with_options(self._decode, options)
+        decode = with_options(self._decode, options)
         if nbest < 1:
             raise UserError(f"at least one translation must be wanted; got {nbest}", "nbest")
         refuse_too_many(nbest, decode)
@@ -298,6 +308,7 @@ def _options(
     min_length: int | None,
     sampling: Mapping[str, Any] | None,
     mbr: int | None,
+    split: str | None,
     batch: int | None,
 ) -> dict[str, Any]:
     return {
@@ -308,22 +319,9 @@ def _options(
         "min_length": min_length,
         "sampling": None if sampling is None else dict(sampling),
         "mbr": mbr,
+        "split": split,
         "batch": batch,
     }
-
-
-def _with_options(decode: Decode, options: dict[str, Any]) -> Decode:
-    """Settings of search with those options that are not None.
-
-    Raises:
-        UserError: an option out of its range; all at once.
-    """
-    chosen = {key: value for key, value in options.items() if value is not None}
-    try:
-        return Decode.model_validate({**decode.model_dump(), **chosen})
-    except ValidationError as error:
-        raise_all(faults(error, Decode, None, {}))
-        raise AssertionError from error  # raise_all raised
 
 
 def _positive(number: int) -> int:

@@ -25,6 +25,7 @@ class Hypothesis:
         ended: False where the limit of the length ended it, not the model.
         repetitive: whether it repeats itself, as the source does not (docs/translate.md).
         subwords: of the translation, `▁` for a blank.
+        parts: in which the line was translated, one after the other; see `TrainedModel.translate`.
     """
 
     text: str
@@ -33,6 +34,7 @@ class Hypothesis:
     ended: bool
     repetitive: bool
     subwords: list[str]
+    parts: int
 
 
 @dataclass(frozen=True)

@@ -239,6 +239,12 @@ def train(
     type=click.IntRange(min=1),
     help="refuse lines of more subwords, whose time grows with the square of their length; default: the run's config",
 )
+@click.option(
+    "--split",
+    type=click.Choice(["auto", "huge", "off"]),
+    help="translate lines in parts, cut at ends of sentences and clauses: those longer than training sentences (auto),"
+    " or of more than 4,096 subwords and 8 times as long (huge); default: the run's config",
+)
 @click.option("--min-length", type=click.IntRange(min=0), help="shortest output in subwords; default: the run's config")
 @click.option(
     "--sample", is_flag=True, help="draw translations at random from the model's probabilities instead of searching"

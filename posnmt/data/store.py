@@ -123,6 +123,15 @@ class Split:
             counts += np.bincount(ids[starts[0] : starts[-1]], minlength=size)
         return counts
 
+    def is_valid(self) -> bool:
+        """Whether texts are UTF-8, and every column is what Arrow allows."""
+        try:
+            for batch in self._batches:
+                batch.validate(full=True)
+        except pa.ArrowInvalid:
+            return False
+        return True
+
     def where(self, index: int) -> str:
         """The origin of a pair, for errors."""
         return f"line {self.lines[index]}"
@@ -223,7 +232,8 @@ class Store:
     def verify(self) -> None:
         """Check that every file is as it was written.
 
-        Stores that were prepared before files had digests are checked for ids that are not in the vocabulary.
+        Stores that were prepared before files had digests are checked for ids that are not in the vocabulary and for
+        texts that are none.
 
         Raises:
             UserError: the store is damaged; the files that are.
@@ -232,6 +242,9 @@ class Store:
         damaged = [name for name, digest in digests.items() if _digest(self.folder / name) != digest]
         sizes = self.text.source.size, self.text.target.size
         for name in self.splits if not digests else ():
+            if not self.split(name).is_valid():
+                damaged.append(f"{name}.arrow")
+                continue
             sides = zip(*self.split(name).record_batches(), strict=True)
             for size, side in zip(sizes, sides, strict=True):
                 if any(ids.max(initial=0) >= size or ids.min(initial=0) < 0 for ids, _ in side):

@@ -21,7 +21,8 @@ from posnmt.model.base import TranslationModel
 from posnmt.run import Run
 from posnmt.translate.command import Chosen, Engine, Work, fingerprint, translate_lines
 from posnmt.translate.engines.ctranslate2 import CTranslate2Engine, refuse_settings
-from posnmt.translate.translator import Translator, trained_model
+from posnmt.translate.options import with_options
+from posnmt.translate.translator import Translator, longest_trained, trained_model
 
 POSITIONS = 8192
 """Entries of a position table that has no end of its own, where a run is converted for one call."""
@@ -169,7 +170,7 @@ def elsewhere(
     def model() -> dict[str, Any]:
         return {"models": [identify()], "interpolate": interpolate, "products": precision}
 
-    decode = Decode.model_validate({**decode.model_dump(), **settings})
+    decode = with_options(decode, settings)
     return Chosen(decode, load, model)
 
 
@@ -187,15 +188,19 @@ def _exported(
         raise UserError("its weights are int8", folder, "export the run with --precision fp32, or leave it out here")
     package()
     limits = manifest.limits["source"], manifest.limits["target"]
-    return manifest.decode, lambda: CTranslate2Engine(folder, text, limits, precision or manifest.precision)
+    trained = manifest.training_lengths["source"]["longest"] if manifest.training_lengths else None
+    return manifest.decode, lambda: CTranslate2Engine(folder, text, limits, precision or manifest.precision, trained)
 
 
 def _converted(run: Run, checkpoint: str, precision: str, interpolate: float | None) -> CTranslate2Engine:
     """The engine for a run, converted into a folder that is removed when it is loaded."""
-    text = run.text()
+    text, trained = run.text(), longest_trained([run], interpolate)
     with tempfile.TemporaryDirectory(prefix="posnmt-") as place:
         engine, _ = write_verified(trained_model(run, checkpoint, interpolate), text, Path(place), POSITIONS)
-        return engine if precision == "fp32" else CTranslate2Engine(Path(place), text, engine.longest, precision)
+        if precision != "fp32":
+            engine = CTranslate2Engine(Path(place), text, engine.longest, precision)
+        engine.trained = trained
+        return engine
 
 
 def write_verified(

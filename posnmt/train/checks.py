@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,7 @@ from posnmt.config.schema import Config, Train
 from posnmt.errors import UserError, is_out_of_memory
 from posnmt.progress import Display
 from posnmt.train.evaluate import bleu
+from posnmt.train.memory import peak_memory
 
 if TYPE_CHECKING:
     from posnmt.data.batch import BatchPlan
@@ -45,7 +47,27 @@ def check_bleu(tokenizer: str) -> None:
         ) from None  # fmt: skip
 
 
-def try_largest_batch(updater: Updater, settings: Train, epoch: int = 0) -> str | None:
+@dataclass(frozen=True)
+class Tried:
+    """The largest batch, whose gradient was computed.
+
+    Attributes:
+        pairs: of sentences.
+        padded_tokens: of both sides, end symbols included.
+        bytes: the most memory that an update with it takes: measured, with the optimizer's moments where there are none
+            yet; None where the system does not tell.
+    """
+
+    pairs: int
+    padded_tokens: int
+    bytes: int | None
+
+    def __str__(self) -> str:
+        memory = "" if self.bytes is None else f", {self.bytes / 2**30:.2f} GiB of memory with the whole process"
+        return f"{self.pairs:,} pairs, {self.padded_tokens:,} padded tokens{memory}"
+
+
+def try_largest_batch(updater: Updater, settings: Train, epoch: int = 0) -> Tried | None:
     """Compute the gradient of the largest batch, and throw it away; not with `train.compile`, which takes minutes.
 
     Args:
@@ -60,19 +82,19 @@ def try_largest_batch(updater: Updater, settings: Train, epoch: int = 0) -> str 
     if settings.compile:
         return None
     numbers, tokens = largest_batch(updater.plan, epoch)
-    tried = f"{len(numbers):,} pairs, {tokens:,} padded tokens"
     try:
-        updater.rehearse(numbers)
+        with peak_memory(updater.device) as peak:
+            updater.rehearse(numbers)
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
         raise UserError(
-            f"the memory is too small for the largest batch of {tried}",
+            f"the memory is too small for the largest batch of {Tried(len(numbers), tokens, None)}",
             "train.batch",
             f"lower train.batch (now {settings.batch:,} {settings.batch_unit}) and raise train.accumulate, lower"
             " data.max_length, or choose a smaller model",
         ) from None
-    return tried
+    return Tried(len(numbers), tokens, None if peak.bytes is None else peak.bytes + updater.moments_to_come())
 
 
 def largest_batch(plan: BatchPlan, epoch: int = 0) -> tuple[NDArray[np.int64], int]:

@@ -120,8 +120,10 @@ def _train(
     if newest is not None:
         progress = Progress.from_json(load_checkpoint(newest, model, updater.optimizer))
     parameters = sum(parameter.numel() for parameter in model.parameters())
+    tried = try_largest_batch(updater, config.train, progress.cursor.epoch)
     if fabric.is_global_zero and not resume:
-        Run.create(out, config, store.text, {**_first_record(config, store, updater.corpus, parameters), **about})
+        record = _first_record(config, store, updater.corpus, parameters)
+        Run.create(out, config, store.text, {**record, "largest_batch": tried and asdict(tried), **about})
     fabric.barrier()
     run = Run.open(out)
     size = f"{parameters:,} parameters, {len(updater.corpus):,} pairs"
@@ -131,7 +133,8 @@ def _train(
             "warning: this processor has no bf16 instructions and emulates them; train.precision: auto is faster"
         )
     display.say(f"{size}, {place}" + (f", resuming after step {progress.step:,}" if resume else ""))
-    try_largest_batch(updater, config.train, progress.cursor.epoch)
+    if tried is not None:
+        display.say(f"the largest batch fits: {tried}")
     if not config.data.has_dev:
         display.say("there is no dev corpus to choose a checkpoint by, so the model is the last checkpoint")
     training = Training(fabric, config, run, store, updater, checkpoints, progress, display)

@@ -126,6 +126,17 @@ class Updater:
         self._gradients.add([self.corpus.pair(int(number)) for number in numbers], 1 / len(numbers), seed, True)
         self._wrapped_optimizer.zero_grad(set_to_none=True)
 
+    @property
+    def device(self) -> torch.device:
+        """Of this process."""
+        return self._fabric.device
+
+    def moments_to_come(self) -> int:
+        """Bytes that the first update adds: of two moments of each weight, unless the optimizer has them."""
+        if self.optimizer.state:
+            return 0
+        return 2 * sum(weight.numel() * weight.element_size() for weight in self.model.parameters())
+
     def close(self) -> None:
         """Let the threads that compute gradients go."""
         self._gradients.close()

@@ -23,6 +23,7 @@ from posnmt.errors import UserError
 from posnmt.files import sha256_of
 from posnmt.progress import Display
 from posnmt.run import Run
+from posnmt.translate.options import with_options
 from posnmt.translate.output import Output, PartialOutput, Record, is_stream, opened
 from posnmt.translate.repetition import REPEATS
 from posnmt.translate.translations import Translation, refuse_too_many
@@ -98,7 +99,7 @@ def choose_runs(
         UserError: no run folder.
     """
     runs = [Run.open(folder) for folder in folders]
-    decode = Decode.model_validate({**runs[0].config.decode.model_dump(), **search})
+    decode = with_options(runs[0].config.decode, search)
 
     def load() -> Translator:
         return Translator.load(
@@ -203,6 +204,8 @@ def translate_lines(
                 written += _shown(number, line, translation, nbest, form, pieces)
                 if translation.at_limit:
                     record.at_limit.add(number)
+                if translation.parts > 1:
+                    record.split.add(number)
                 if any(translation.repetitive[:1]):
                     record.repetitive.add(number)
             out.add("".join(written), len(group))
@@ -290,6 +293,11 @@ def _notes(translator: Engine, findings: Findings, file: TextFile) -> Iterator[s
 
 def _warnings(record: Record, decode: Decode) -> Iterator[str]:
     """Lines whose translations are doubtful."""
+    if record.split.count:
+        yield (
+            f"warning: {record.split.count:,} of {record.lines:,} lines were too long for one piece and were translated"
+            f" in parts, cut at ends of sentences, clauses or words; see --split (lines {record.split})"
+        )
     if record.at_limit.count:
         yield (
             f"warning: {record.at_limit.count:,} of {record.lines:,} lines reached the output limit of"
@@ -325,7 +333,13 @@ def _shown(number: int, line: str, translation: Translation, nbest: int, form: s
     """The output lines of one input line; `pieces` are the target subwords by id."""
     if form == "jsonl":
         hypotheses = hypothesis_records(translation, pieces)
-        yield json.dumps({"line": number, "source": line, "hypotheses": hypotheses}, ensure_ascii=False) + "\n"
+        yield (
+            json.dumps(
+                {"line": number, "source": line, "hypotheses": hypotheses},
+                ensure_ascii=False,
+            )
+            + "\n"
+        )
     elif nbest == 1:
         yield translation.text + "\n"
     else:
@@ -343,6 +357,7 @@ def hypothesis_records(translation: Translation, pieces: list[str]) -> list[dict
             "ended": hypothesis.ended,
             "repetitive": repetitive,
             "subwords": [pieces[token] for token in hypothesis.tokens],
+            "parts": translation.parts,
         }
         for text, hypothesis, repetitive in zip(
             translation.texts, translation.hypotheses, translation.repetitive, strict=False

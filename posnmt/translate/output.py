@@ -58,6 +58,7 @@ class Record(BaseModel):
         bytes, sha256: of their translations.
         at_limit: lines whose translation the output limit ended.
         repetitive: lines whose translation repeats itself.
+        split: lines that were translated in parts.
     """
 
     settings: dict[str, Any] = {}
@@ -66,6 +67,7 @@ class Record(BaseModel):
     sha256: str = hashlib.sha256().hexdigest()
     at_limit: Lines = Lines()
     repetitive: Lines = Lines()
+    split: Lines = Lines()
 
 
 class Output:

@@ -25,11 +25,13 @@ class Translation:
 
     Attributes:
         source: subwords of the line, without eos.
+        parts: in which the line was translated, one after the other; see `posnmt.translate.parts`.
     """
 
     texts: list[str]
     hypotheses: list[Hypothesis]
     source: Sequence[int]
+    parts: int = 1
 
     @property
     def text(self) -> str:

@@ -21,6 +21,7 @@ from posnmt.errors import UserError
 from posnmt.parallel.threads import Workers
 from posnmt.processor import multiplies_bf16
 from posnmt.translate.bounds import Bounds
+from posnmt.translate.parts import in_parts
 from posnmt.translate.sampling import sample
 from posnmt.translate.search import Hypothesis, search
 from posnmt.translate.translations import Translation, as_text
@@ -41,6 +42,7 @@ class Translator:
     Args:
         precision: of the products, `fp32` or `bf16`; a CPU without bf16 instructions computes in fp32.
         cuda_graphs: whether to record and replay the steps of search.
+        trained: subwords of the longest source sentence in training; None: not known.
 
     Attributes:
         name: of the program that computes, with its version.
@@ -58,7 +60,9 @@ class Translator:
         device: torch.device | None = None,
         precision: str = "fp32",
         cuda_graphs: bool = False,
+        trained: int | None = None,
     ) -> None:
+        self.trained = trained
         self.device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.models = [model.to(self.device).eval() for model in models]
         self.text = text
@@ -132,7 +136,7 @@ class Translator:
                     "train them from one prepared store",
                 )
         models = [trained_model(run, checkpoint, interpolate) for run in runs]
-        return cls(models, runs[0].text(), device, precision, cuda_graphs)
+        return cls(models, runs[0].text(), device, precision, cuda_graphs, longest_trained(runs, interpolate))
 
     def translate(
         self,
@@ -144,7 +148,7 @@ class Translator:
         scored: bool = True,
         prefixes: Sequence[str] = (),
     ) -> list[Translation]:
-        """Translate lines; one result for each, in order.
+        """Translate lines; one result for each, in order. Lines in parts (`decode.split`) have one translation each.
 
         Args:
             decode: beam, length penalty, limits, batch size; or how to sample.
@@ -154,19 +158,21 @@ class Translator:
             prefixes: for each line the beginning of its translation; none: all are free.
 
         Raises:
-            UserError: a line too long for a finite position table.
+            UserError: a line too long for a finite position table, or one in parts with a prefix.
         """
         encoded = self.text.source.encode(list(lines))
         refuse_longer(encoded, decode.max_source, first_line, name)
-        self._refuse_too_long(encoded, first_line, name)
+        parts = in_parts(lines, encoded, self.text.source, decode, self.trained)
+        self._refuse_too_long(parts.longest, first_line, name)
         beginnings = self.text.target.encode(list(prefixes))
         self._refuse_too_long(beginnings, first_line, "the prefixes", target=True)
-        wanted = Wanted(first_line, max(nbest, decode.mbr), beginnings)
+        beginnings = parts.prefixes(beginnings, first_line, name)
+        wanted = Wanted(parts.numbers(first_line), max(nbest, decode.mbr), beginnings)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.narrow):
             hypotheses = translate_subwords(
-                self.searched, encoded, decode, self.device, self.workers, scored or decode.mbr > 0, wanted
+                self.searched, parts.flat, decode, self.device, self.workers, scored or decode.mbr > 0, wanted
             )
-        return as_text(self.text, encoded, hypotheses, decode, nbest)
+        return parts.joined(as_text(self.text, parts.flat, hypotheses, decode, nbest), decode.length_penalty)
 
     def score(
         self,
@@ -247,7 +253,18 @@ def trained_model(run: Run, checkpoint: str = "model", interpolate: float | None
     return model
 
 
-SPLIT = "shorten or split the line, or use a system without a finite table, such as relative"
+def longest_trained(runs: Sequence[Run], interpolate: float | None = None) -> int | None:
+    """Subwords of the longest source sentence that all of some runs were trained on; None: not recorded.
+
+    Args:
+        interpolate: divisor of positions: so many times as many are as in training.
+    """
+    recorded = [run.training_lengths for run in runs if (run.folder / "record.json").exists()]
+    longest = [lengths["source"]["longest"] for lengths in recorded if "source" in lengths]
+    return int(min(longest) * max(1.0, interpolate or 1.0)) if longest else None
+
+
+SPLIT = "shorten or split the line, add --split auto, or use a system without a finite table, such as relative"
 """What to do about a line that is too long."""
 
 
@@ -334,7 +351,7 @@ def translate_subwords(
         if sampling is None:
             results = search(models, *batch, decode.beam, decode.length_penalty, scored)
         else:
-            lines = [wanted.first + number for number in numbers]
+            lines = [wanted.numbers[number] if wanted.numbers else number + 1 for number in numbers]
             results = sample(models, *batch, lines, wanted.count, sampling, decode.length_penalty)
         for number, hypotheses in zip(numbers, results, strict=True):
             translations[number] = hypotheses
@@ -348,12 +365,12 @@ class Wanted:
     """What is wanted of the translations of some sources.
 
     Attributes:
-        first: the number of the first source, which determines its samples.
+        numbers: of the sources, which determine their samples; none: from 1.
         count: samples of each source.
         prefixes: subwords with which each translation begins; none: all are free.
     """
 
-    first: int = 1
+    numbers: Sequence[int] = ()
     count: int = 1
     prefixes: Sequence[Sequence[int]] = ()
 

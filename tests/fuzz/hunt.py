@@ -1,6 +1,6 @@
 """Give a function many inputs, under limits of time and memory, and collect what it raises.
 
-Inputs come in chunks. A chunk depends on the seed and on its number alone, so that a hunt can be split and continued.
+Inputs come in parts. A part depends on the seed and on its place alone, so that a hunt can be split and continued.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import posnmt
 
 CHUNK = 500
+"""The most inputs of a part."""
 SECONDS = 60
 """The longest that one input may take, on a machine that does other things as well."""
 GIGABYTES = 2
@@ -31,15 +32,19 @@ class TooLong(BaseException):
     """An input takes more than `SECONDS`."""
 
 
+class Elsewhere(Exception):
+    """A fault in another process: its kind and place, and after a colon what it says."""
+
+
 @contextmanager
-def bounded_time(seconds: float = SECONDS) -> Iterator[None]:
-    """Raise `TooLong` in the block after some seconds."""
+def bounded_time() -> Iterator[None]:
+    """Raise `TooLong` in the block after `SECONDS`."""
 
     def late(*_: object) -> None:
         raise TooLong
 
     before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
     try:
         yield
     finally:
@@ -60,6 +65,8 @@ def fault_of(attempt: Callable[[Input], None], given_input: Input) -> str | None
             attempt(given_input)
     except (KeyboardInterrupt, GeneratorExit):
         raise
+    except Elsewhere as fault:
+        return str(fault)
     except BaseException as error:
         package = str(Path(posnmt.__file__).parent)
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(package)]
@@ -71,32 +78,30 @@ def fault_of(attempt: Callable[[Input], None], given_input: Input) -> str | None
 
 
 def hunt(
-    inputs: st.SearchStrategy[Input], attempt: Callable[[Input], None], number: int, first: int, count: int
+    inputs: st.SearchStrategy[Input], attempt: Callable[[Input], None], number: int, start: int, count: int
 ) -> tuple[int, dict[str, Input]]:
-    """Try `count` inputs, and keep one for each fault.
+    """Try the part of `count` inputs that begins at `start`, and keep one for each fault.
 
     Args:
-        number: the seed.
-        first: how many inputs of this seed are left out, a multiple of `CHUNK`.
+        number: the seed; with `start` it determines the inputs.
 
     Returns:
         How many inputs were tried, and for each fault (the kind of error and its place) an input.
     """
     tried, found = 0, dict[str, Any]()
-    for start in range(first, first + count, CHUNK):
 
-        @seed(f"{number} {start}")
-        @settings(
-            max_examples=min(CHUNK, first + count - start), phases=[Phase.generate], database=None, deadline=None,
-            suppress_health_check=list(HealthCheck), report_multiple_bugs=False,
-        )  # fmt: skip
-        @given(inputs)
-        def chunk(each: Any) -> None:
-            nonlocal tried
-            tried += 1
-            what = fault_of(attempt, each)
-            if what is not None:
-                found.setdefault(what.partition(": ")[0], (what, each))
+    @seed(f"{number} {start}")
+    @settings(
+        max_examples=count, phases=[Phase.generate], database=None, deadline=None,
+        suppress_health_check=list(HealthCheck), report_multiple_bugs=False,
+    )  # fmt: skip
+    @given(inputs)
+    def part(each: Any) -> None:
+        nonlocal tried
+        tried += 1
+        what = fault_of(attempt, each)
+        if what is not None:
+            found.setdefault(what.partition(": ")[0], (what, each))
 
-        chunk()
+    part()
     return tried, dict(found.values())

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +17,7 @@ from hypothesis import strategies as st
 
 import fuzz
 from hunt import fault_of, hunt
+from whole_commands import Commands
 
 CASES = sorted(path for path in fuzz.CASES.rglob("*") if path.is_file())
 
@@ -28,6 +34,13 @@ def test_inputs_that_failed_once(name: str) -> None:
         shutil.rmtree(folder)
 
 
+def test_commands_that_failed_once() -> None:
+    with Commands() as commands:
+        for path in CASES:
+            if path.is_relative_to(fuzz.CASES / "commands"):
+                assert fault_of(commands.attempt, json.loads(path.read_bytes())) is None, path
+
+
 def searched(*arguments: object) -> str:
     """What a search prints, in a process of its own, whose memory is bounded."""
     command = [sys.executable, str(Path(fuzz.__file__)), *map(str, arguments)]
@@ -41,7 +54,32 @@ def test_damaged_files(tmp_path: Path) -> None:
 
 
 def test_odd_commands(tmp_path: Path) -> None:
-    assert "20 commands, 0 faults" in searched("commands", "--count", 20, "--seed", 3, "--cases", tmp_path)
+    assert "20 commands, seed 3" in searched("commands", "--count", 20, "--seed", 3, "--cases", tmp_path)
+
+
+def test_a_command_that_fails_is_noticed(monkeypatch) -> None:
+    """Its process ends with a traceback, a signal, or a status that no command has."""
+    with Commands() as commands:
+        fault = partial(fault_of, commands.attempt, ["systems"])
+        assert fault() is None
+        monkeypatch.setattr("whole_commands.main", lambda: {}["a"])
+        assert fault() == "KeyError in outside the package: \"'a'\""
+        monkeypatch.setattr("whole_commands.main", partial(sys.exit, 3))
+        assert fault() == "status 3 of ['systems']: ''"
+        monkeypatch.setattr("whole_commands.main", lambda: os.kill(os.getpid(), signal.SIGKILL))
+        assert fault() == "status -9 of ['systems']: ''"
+        monkeypatch.setattr("whole_commands.main", partial(sys.exit, 2))
+        assert fault().startswith("no clear line")
+        monkeypatch.setattr("whole_commands.main", partial(time.sleep, 600))
+        monkeypatch.setattr("hunt.SECONDS", 1)
+        assert fault().startswith("TooLong")
+
+
+def test_a_log_leaves_out_what_is_done(tmp_path: Path) -> None:
+    words = ["parsers", "--only", "words", "text", "--seed", 2, "--log", tmp_path / "log"]
+    assert "20 inputs of 2 parsers" in searched(*words, "--count", 20)
+    assert "0 inputs of 2 parsers" in searched(*words, "--count", 20)
+    assert searched("counts", "--log", tmp_path / "log") == "20 inputs of parsers, 0 faults, seed 2\n"
 
 
 def test_a_search_finds_errors_and_depends_on_its_seed_alone() -> None:

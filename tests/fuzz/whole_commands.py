@@ -1,4 +1,4 @@
-"""Whole commands with odd options and files, through the function that `posnmt` calls.
+"""Whole commands with odd options and files, each a process of its own, which begins where the imports have ended.
 
 A command succeeds with status 0, or is refused with status 2 and lines that begin with `error: `. Its options come from
 those that make sense, one to three of them exchanged for odd ones; the files that it reads are small, and many are
@@ -9,19 +9,28 @@ from __future__ import annotations
 
 import gc
 import gzip
+import importlib
+import io
 import os
+import pkgutil
 import re
 import shutil
+import signal
 import socket
+import sys
 import tempfile
+import traceback
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+from typing import TextIO
 from unittest.mock import patch
 
 import yaml
-from click.testing import CliRunner
 from hypothesis import strategies as st
 
+import posnmt
+from hunt import Elsewhere, bound_memory
 from mutations import STRINGS, YAML_TEXTS
 from parsers import CONFIG, FROZEN, KEYS, RECIPE
 from posnmt.cli.main import main
@@ -97,6 +106,8 @@ COMMANDS = [
     "demo --out {file:folder} --updates {few:0} --seed {seed:1}",
 ]  # fmt: skip
 REQUIRED = re.compile(r"--(out|source|target|reference|output|format|apply|share|max-length|scale) ")
+ALWAYS = ("--updates ",)
+"""Options that are never left out: without them a command works in earnest."""
 PART = re.compile(r"(--[\w-]+ )?(\w+:)?\{(\w+):([^}]*)\}|(--[\w-]+)|(\S+)")
 
 
@@ -108,6 +119,7 @@ class Commands:
         self._before = Path.cwd()
         os.chdir(self.folder)
         _write(self.folder)
+        _import_all()
         environment = {"HOME": str(self.folder), "POSNMT_CACHE": str(self.folder / "cache")}
         self._patches = [
             patch.dict(os.environ, environment), patch.object(socket, "getaddrinfo", _no_network),
@@ -131,19 +143,95 @@ class Commands:
         return st.sampled_from(COMMANDS).flatmap(_filled)
 
     def attempt(self, arguments: list[str]) -> None:
-        """Run a command; an AssertionError if it ends otherwise than commands may."""
-        with patch.dict(os.environ):
-            done = CliRunner().invoke(main, arguments, input=TEXT.encode())
-        gc.unfreeze()
-        for place in [*self.folder.glob("out*"), *self.folder.glob("é*")]:
-            shutil.rmtree(place) if place.is_dir() and not place.is_symlink() else place.unlink()
-        if done.exception is not None and not isinstance(done.exception, SystemExit):
-            raise done.exception
-        assert "Traceback" not in done.stderr, done.stderr[-300:]
-        assert done.exit_code in (0, 2), f"status {done.exit_code}: {done.stderr[-300:]}"
-        errors = [line for line in done.stderr.split("\n") if line.startswith("error: ")]
-        assert bool(errors) == (done.exit_code == 2), f"status {done.exit_code}: {done.stderr[-300:]}"
-        assert all(len(line.removeprefix("error: ").strip()) > 3 for line in errors), errors
+        """Run a command in a process of its own; an error if it ends otherwise than commands may.
+
+        Raises:
+            Elsewhere: a traceback, a signal, another status, or a refusal without a clear line.
+        """
+        try:
+            status, errors = self._run(arguments)
+        finally:
+            for place in [*self.folder.glob("out*"), *self.folder.glob("é*")]:
+                shutil.rmtree(place) if place.is_dir() and not place.is_symlink() else place.unlink()
+        if "Traceback (most recent call last)" in errors:
+            raise Elsewhere(_fault(errors))
+        if status not in (0, 2):
+            raise Elsewhere(f"status {status} of {arguments[:1]}: {errors[-300:]!r}")
+        refusals = [line for line in errors.split("\n") if line.startswith("error: ")]
+        clear = all(len(line.removeprefix("error: ").strip()) > 3 for line in refusals)
+        if bool(refusals) != (status == 2) or not clear:
+            raise Elsewhere(f"no clear line from {arguments[:1]}: status {status}, {errors[-300:]!r}")
+
+    def _run(self, arguments: list[str]) -> tuple[int, str]:
+        """Run a command on a copy of this process; its exit status and what it writes to standard error."""
+        with (
+            (self.folder / "s").open("rb") as stdin,
+            tempfile.TemporaryFile() as errors,
+            open(os.devnull, "wb") as none,
+        ):
+            sys.stdout.flush()
+            sys.stderr.flush()
+            child = os.fork()
+            if child == 0:
+                for number, stream in enumerate((stdin, none, errors)):
+                    os.dup2(stream.fileno(), number)
+                _become(arguments)
+            try:
+                status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            except BaseException:  # it takes too long
+                os.killpg(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                raise
+            errors.seek(0)
+            return status, errors.read().decode("utf-8", "replace")
+
+
+def _become(arguments: list[str]) -> None:
+    """Be the process of a command: `python -m posnmt` from where all modules are imported."""
+    status = 1
+    try:
+        os.setpgid(0, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        bound_memory()
+        sys.argv = ["posnmt", *arguments]
+        sys.stdin, sys.stdout, sys.stderr = _stream(0, "r"), _stream(1, "w"), _stream(2, "w", "backslashreplace")
+        main()
+        status = 0
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _stream(number: int, mode: str, errors: str = "strict") -> TextIO:
+    """A standard stream as Python opens it."""
+    raw = io.FileIO(number, mode, closefd=False)
+    buffered = io.BufferedReader(raw) if mode == "r" else io.BufferedWriter(raw)
+    return io.TextIOWrapper(buffered, "utf-8", errors, line_buffering=number == 2)
+
+
+def _fault(errors: str) -> str:
+    """The kind of error of a traceback, the innermost place in the package, and what the error says."""
+    package = Path(posnmt.__file__).parent
+    frames = re.findall(rf'File "{re.escape(str(package))}/(\S+)", line \d+, in (\S+)', errors)
+    last = next((line for line in reversed(errors.rstrip().split("\n")) if re.match(r"[\w.]+(: |$)", line)), "?")
+    kind, _, says = last.partition(": ")
+    place = ":".join(frames[-1]) if frames else "outside the package"
+    return f"{kind.rpartition('.')[2]} in {place}: {says[:200]!r}"
+
+
+def _import_all() -> None:
+    """Import what commands import, but for Transformers, so that each of them begins where the imports have ended."""
+    for module in pkgutil.walk_packages(posnmt.__path__, "posnmt."):
+        if not module.name.startswith(("posnmt.__main__", "posnmt.deploy.huggingface", "posnmt.testing")):
+            with suppress(ImportError):  # of extras that are not installed
+                importlib.import_module(module.name)
+    gc.collect()
+    gc.freeze()
 
 
 @st.composite
@@ -158,7 +246,8 @@ def _filled(draw: st.DrawFn, command: str) -> list[str]:
             arguments.append(part[0])
             continue
         given = number in odd
-        if part[1] and not given and not (REQUIRED.match(part[1]) and draw(st.integers(0, 9))) and draw(st.booleans()):
+        kept = given or not part[1] or part[1] in ALWAYS
+        if not kept and not (REQUIRED.match(part[1]) and draw(st.integers(0, 9))) and draw(st.booleans()):
             continue
         value = draw(KINDS[part[3]]) if given else part[4]
         arguments += [*([part[1].strip()] if part[1] else []), (part[2] or "") + value]

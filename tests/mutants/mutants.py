@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,9 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).parents[2]
+LONGER, LEAST = 3, 60
+"""Tests of a fault may take so many times the seconds of all tests without a fault, and so many seconds more."""
+
 COPIED = ("posnmt", "tests", "configs", "docs", "benchmarks", "pyproject.toml", "CONTRIBUTING.md", "README.md")
 
 
@@ -36,10 +41,12 @@ def main(words: list[str]) -> int:
         mutants = list(chosen(groups, words))
         if missing := misplaced(mutants, copy):
             sys.exit("these do not stand once in their files; move the faults:\n" + "\n".join(missing))
+        begun = time.monotonic()
         if fails(copy, sorted({name for each in mutants for name in each["tests"].split()})):
             sys.exit("these tests fail without any fault")
+        limit = LONGER * (time.monotonic() - begun) + LEAST
         for mutant in mutants:
-            killed = noticed(copy, mutant)
+            killed = noticed(copy, mutant, limit)
             print(f"{'killed' if killed else 'ALIVE '}  {mutant['fault']}  ({mutant['file']})", flush=True)
             alive += [] if killed else [mutant]
     return 1 if alive else 0
@@ -63,28 +70,35 @@ def chosen(groups: dict[str, list[dict[str, str]]], words: list[str]) -> Iterato
                 yield mutant
 
 
-def noticed(copy: Path, mutant: dict[str, Any]) -> bool:
-    """Whether the tests of a fault fail with it."""
+def noticed(copy: Path, mutant: dict[str, Any], seconds: float) -> bool:
+    """Whether the tests of a fault fail with it, or go on for longer than some seconds."""
     path = copy / mutant["file"]
     sound = path.read_text(encoding="utf-8")
     path.write_text(sound.replace(mutant["find"], mutant["put"]), encoding="utf-8")
-    killed = fails(copy, mutant["tests"].split())
+    killed = fails(copy, mutant["tests"].split(), seconds)
     path.write_text(sound, encoding="utf-8")
     return killed
 
 
-def fails(copy: Path, names: list[str]) -> bool:
-    """Whether tests of the copy fail, or go on for an hour."""
+def fails(copy: Path, names: list[str], seconds: float | None = None) -> bool:
+    """Whether tests of the copy fail, or go on for longer than some seconds: a fault that hangs is noticed."""
     tests = [f"tests/{name}" for name in names]
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", *tests]
     environment = {**os.environ, "PYTHONPATH": str(copy)}
-    try:
-        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=3600)
-    except subprocess.TimeoutExpired:
-        return True
-    if done.returncode not in (0, 1):
-        sys.exit(f"pytest ended with status {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.returncode == 1
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(
+            command, cwd=copy, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        try:
+            status = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # with the processes that the tests have started
+            process.wait()
+            return True
+        if status not in (0, 1):
+            output.seek(0)
+            sys.exit(f"pytest ended with status {status}\n{output.read()}")
+    return status == 1
 
 
 if __name__ == "__main__":

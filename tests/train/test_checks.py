@@ -14,9 +14,12 @@ import corpus
 from posnmt.data.prepare import prepare
 from posnmt.errors import UserError
 from posnmt.resolve import load
+from posnmt.run import Run
 from posnmt.train import loop
 from posnmt.train.checks import check_bleu, largest_batch, try_largest_batch
+from posnmt.train.device import make_fabric
 from posnmt.train.loop import train
+from posnmt.train.memory import peak_memory
 from posnmt.train.update import Updater, batch_plan, training_pairs
 
 
@@ -118,3 +121,29 @@ def test_prepare_checks_all_of_it(path, tmp_path):
     [fault] = commands.refused("prepare", path, "--check", "--set", "train.batch=5")
     assert "the store is damaged: train.arrow" in fault
     place.write_bytes(sound)
+
+
+def test_the_memory_of_the_largest_batch_is_printed_and_recorded(path, tmp_path):
+    _, err = commands.run("train", path, "--out", tmp_path / "run", "--set", "train.steps=1")
+    tried = Run.open(tmp_path / "run").record["largest_batch"]
+    assert f"the largest batch fits: {tried['pairs']} pairs, {tried['padded_tokens']} padded tokens, " in err
+    assert f"{tried['bytes'] / 2**30:.2f} GiB" in err
+    assert tried["bytes"] > 50 * 2**20, "of a process with PyTorch"
+
+
+def test_the_moments_are_counted_until_the_optimizer_has_them(path):
+    config = load(path)
+    updater = Updater(config, prepare(config), make_fabric(config.train))
+    weights_of = sum(weight.numel() * 4 for weight in updater.model.parameters())
+    assert updater.moments_to_come() == 2 * weights_of
+    updater.update(1, 1e-3, [largest_batch(updater.plan)[0]], 10)
+    assert updater.moments_to_come() == 0
+    updater.close()
+
+
+def test_the_peak_is_that_of_the_block():
+    with peak_memory(torch.device("cpu")) as much:
+        torch.ones(50_000_000).sum()
+    with peak_memory(torch.device("cpu")) as little:
+        torch.ones(5).sum()
+    assert much.bytes - little.bytes > 150_000_000

@@ -120,6 +120,7 @@ class _Report:
             "reached the output limit; see --max-ratio and --max-extra": translation.at_limit,
             "repeat themselves, as the source does not": any(translation.repetitive[:1]),
             "are empty": not translation.text.strip(),
+            "were made in parts, since the sentences are too long for one piece; see --split": translation.parts > 1,
         }
         for sign, is_so in signs.items():
             if is_so:

@@ -19,6 +19,7 @@ from posnmt.deploy.server.worker import Worker
 from posnmt.errors import UserError
 from posnmt.run import Run
 from posnmt.translate.command import Engine
+from posnmt.translate.options import with_options
 from posnmt.translate.translator import Translator
 
 
@@ -113,7 +114,7 @@ def load(
         about = describe(Run.open(folder), checkpoint)
     if engine == "torch":
         run = Run.open(folder)
-        decode = Decode.model_validate({**run.config.decode.model_dump(), **search})
+        decode = with_options(run.config.decode, search)
 
         def start() -> Engine:
             return Translator.load([run], checkpoint, precision=decode.precision, cuda_graphs=decode.cuda_graphs)

@@ -34,6 +34,8 @@ class HypothesisBody(BaseModel):
         score: log_probability / length^length_penalty, by which hypotheses rank.
         ended: false if the output limit ended it.
         subwords: of the output.
+        parts: in which the line was translated, one after the other: more than one if it is far longer than training
+            sentences.
     """
 
     text: str
@@ -41,6 +43,7 @@ class HypothesisBody(BaseModel):
     score: float
     ended: bool
     subwords: list[str]
+    parts: int
 
 
 class LineBody(BaseModel):

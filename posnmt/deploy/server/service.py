@@ -217,6 +217,8 @@ def warnings(model: Model, texts: Sequence[Translated]) -> list[str]:
     longer = sum(longest is not None and len(each.source) > longest for each in translations)
     of = f"of {len(translations):,} lines"
     sentences = []
+    if in_parts := sum(each.parts > 1 for each in translations):
+        sentences.append(f"{in_parts:,} {of} were too long for one piece and were translated in parts")
     if limited:
         limit = f"{decode.max_ratio:g} x source + {decode.max_extra} subwords"
         sentences.append(f"{limited:,} {of} reached the output limit of {limit}")

@@ -22,6 +22,7 @@ from posnmt.data.subword import BOS, EOS, PAD
 from posnmt.data.text import TextPipeline
 from posnmt.errors import UserError
 from posnmt.parallel.cores import cores
+from posnmt.translate.parts import in_parts
 from posnmt.translate.search import Hypothesis
 from posnmt.translate.translations import Translation, as_text
 from posnmt.translate.translator import output_limit, refuse_longer, refuse_too_long
@@ -33,7 +34,7 @@ NO_PENALTY = 1e-30
 """A length penalty of 0 makes CTranslate2 stop at the first hypothesis that ends best; length^1e-30 is 1 as well."""
 
 
-TOO_LONG = "shorten or split the line, export with a larger --positions, or translate the run with --engine torch"
+TOO_LONG = "split the line (--split auto), export with a larger --positions, or translate the run with --engine torch"
 """What to do about a line that is longer than a position table."""
 
 
@@ -45,6 +46,7 @@ class CTranslate2Engine:
         text: the text pipeline of the run.
         longest: the longest source with its end symbol and the longest target with its begin symbol; None: no limit.
         precision: of the products, `fp32` or `int8`.
+        trained: subwords of the longest source sentence in training; None: not known.
 
     Attributes:
         name: of the program, with its version.
@@ -56,10 +58,11 @@ class CTranslate2Engine:
         text: TextPipeline,
         longest: tuple[int | None, int | None] = (None, None),
         precision: str = "fp32",
+        trained: int | None = None,
     ) -> None:
         import ctranslate2
 
-        self.text, self.longest = text, longest
+        self.text, self.longest, self.trained = text, longest, trained
         self.name = f"CTranslate2 {ctranslate2.__version__}"
         self.notes: list[str] = []
         self._source, self._target = text.source.subwords.pieces, text.target.subwords.pieces
@@ -91,11 +94,14 @@ class CTranslate2Engine:
         refuse_settings(decode, len(prefixes) > 0)
         encoded = self.text.source.encode(list(lines))
         refuse_longer(encoded, decode.max_source, first_line, name)
-        refuse_too_long(encoded, self.longest[0], first_line, name, TOO_LONG)
-        places = [number for number, ids in enumerate(encoded) if ids]
-        searched = self._hypotheses([encoded[n] for n in places], decode, scored or decode.mbr > 0)
+        parts = in_parts(lines, encoded, self.text.source, decode, self.trained)
+        refuse_too_long(parts.longest, self.longest[0], first_line, name, TOO_LONG)
+        flat = parts.flat
+        places = [number for number, ids in enumerate(flat) if ids]
+        searched = self._hypotheses([flat[n] for n in places], decode, scored or decode.mbr > 0)
         of_place = dict(zip(places, searched, strict=True))
-        return as_text(self.text, encoded, [of_place.get(number, []) for number in range(len(encoded))], decode, nbest)
+        hypotheses = [of_place.get(number, []) for number in range(len(flat))]
+        return parts.joined(as_text(self.text, flat, hypotheses, decode, nbest), decode.length_penalty)
 
     def score(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], batch: int = 4096

@@ -1,0 +1,182 @@
+"""Lines in parts: a line that is far longer than a model's training sentences, cut where that hurts least.
+
+A line is cut into sentences; one that is still too long is cut in two near its middle, behind a clause mark if there is
+one there, else at a blank, else between two characters, until each part is as short as training sentences are. The
+parts, joined, are the line. Time and memory are then those of so many sentences, and do not grow with the square.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from posnmt.config.schema import Decode
+from posnmt.config.writing import writing
+from posnmt.errors import UserError
+from posnmt.translate.search import Hypothesis
+from posnmt.translate.sentences import sentences
+from posnmt.translate.translations import Translation
+
+if TYPE_CHECKING:
+    from posnmt.data.text import SideText
+
+HUGE = 4096
+"""Subwords above which `decode.split: huge` has lines in parts, if they are also `MULTIPLE` times as long as training
+sentences."""
+
+MULTIPLE = 8
+
+UNRECORDED = 512
+"""Subwords of the longest part where a run has no record of its training sentences."""
+
+_CLAUSE = re.compile(r"(?:[,;:!?.…)\]}]|[—–-])+(?=\s)\s+|[、，；：。！？」』）؛،؟।။]+\s*")
+_BLANK = re.compile(r"\s+")
+
+MARKS = 8
+"""Combining marks that stay with their letter, at most: a line may consist of them."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Lines in parts.
+
+    Attributes:
+        whole: subwords of each line.
+        texts: the parts of each line, which are the line when joined.
+        encoded: the subwords of each part.
+    """
+
+    whole: list[list[int]]
+    texts: list[list[str]]
+    encoded: list[list[list[int]]]
+
+    @property
+    def flat(self) -> list[list[int]]:
+        """The subwords of the parts of all lines."""
+        return [ids for parts in self.encoded for ids in parts]
+
+    @property
+    def longest(self) -> list[list[int]]:
+        """The subwords of the longest part of each line."""
+        return [max(parts, key=len) for parts in self.encoded]
+
+    def numbers(self, first: int) -> list[int]:
+        """A number for each part, which determines its samples; `first` is that of the first line."""
+        return [line + (place << 40) for line, parts in enumerate(self.texts, first) for place in range(len(parts))]
+
+    def prefixes(self, beginnings: Sequence[list[int]], first_line: int, name: str) -> list[list[int]]:
+        """For each part the subwords with which its translation begins, of those of each line.
+
+        Raises:
+            UserError: a line in parts has a given beginning.
+        """
+        for line, (parts, beginning) in enumerate(zip(self.texts, beginnings, strict=False), first_line):
+            if beginning and len(parts) > 1:
+                what = f"a line in {len(parts):,} parts cannot have a given beginning"
+                raise UserError(what, f"{name}:{line}", "leave its prefix empty, or add --split off")
+        return [
+            beginning
+            for parts, beginning in zip(self.texts, beginnings, strict=False)
+            for beginning in [beginning] * len(parts)
+        ]
+
+    def joined(self, translations: Iterable[Translation], length_penalty: float) -> list[Translation]:
+        """The translation of each line, of those of its parts; a line in parts has one alone, of the best of each."""
+        each = iter(translations)
+        return [
+            _join(texts, [next(each) for _ in texts], whole, length_penalty) if len(texts) > 1 else next(each)
+            for texts, whole in zip(self.texts, self.whole, strict=True)
+        ]
+
+
+def in_parts(
+    lines: Sequence[str], encoded: Sequence[list[int]], side: SideText, decode: Decode, trained: int | None
+) -> Parts:
+    """Lines, those in parts that `decode.split` says.
+
+    Args:
+        encoded: the subwords of each line.
+        side: the text pipeline of the lines.
+        trained: subwords of the longest training sentence; None: not known.
+    """
+    most = max(1, trained or UNRECORDED)
+    above = {"off": None, "auto": most, "huge": max(HUGE, MULTIPLE * most)}[decode.split]
+    parts = Parts(list(encoded), [[line] for line in lines], [[ids] for ids in encoded])
+    for number, ids in enumerate(encoded):
+        if above is not None and len(ids) > above:
+            texts = cut(lines[number], side.words.language, lambda texts: list(map(len, side.encode(texts))), most)
+            parts.texts[number], parts.encoded[number] = texts, side.encode(texts)
+    return parts
+
+
+def cut(line: str, language: str, lengths: Callable[[list[str]], list[int]], most: int) -> list[str]:
+    """The parts of a line, each of at most so many subwords; joined, they are the line.
+
+    Args:
+        language: code, for the ends of sentences.
+        lengths: the subwords of some texts.
+        most: subwords of a part. A part that is one character may have more.
+    """
+    parts = [(part, False) for part in sentences(line, language)]
+    while pending := [part for part, is_short in parts if not is_short]:
+        measured = iter(lengths(pending))
+        cut_once: list[tuple[str, bool]] = []
+        for part, is_short in parts:
+            if is_short or next(measured) <= most or len(part) == 1:
+                cut_once.append((part, True))
+            else:
+                cut_once += [(half, False) for half in halves(part)]
+        parts = cut_once
+    return [part for part, _ in parts]
+
+
+def halves(text: str) -> list[str]:
+    """A text of two characters or more in two, cut behind the clause mark or blank nearest to its middle.
+
+    In the quarter before the middle and the quarter behind it; without any there, between two characters.
+    """
+    middle, quarter = len(text) // 2, len(text) // 4
+    for mark in (_CLAUSE, _BLANK):
+        ends = [match.end() for match in mark.finditer(text, middle - quarter, middle + quarter)]
+        if ends:
+            at = min(ends, key=lambda end: abs(end - middle))
+            if 0 < at < len(text):
+                return [text[:at], text[at:]]
+    at = middle
+    while at < min(middle + MARKS, len(text) - 1) and _continues(text[at]):
+        at += 1
+    return [text[:at], text[at:]]
+
+
+def _continues(character: str) -> bool:
+    """Whether a character belongs to the one before it."""
+    return unicodedata.category(character).startswith("M") or character == "\N{ZERO WIDTH JOINER}"
+
+
+def _join(texts: list[str], parts: list[Translation], whole: list[int], length_penalty: float) -> Translation:
+    """The translation of a line, of those of its parts."""
+    best = [part.hypotheses[0] for part in parts if part.hypotheses]
+    tokens = [token for each in best for token in each.tokens]
+    log_probability = sum(each.log_probability for each in best)
+    score = log_probability / (len(tokens) + len(best)) ** length_penalty if best else 0.0
+    ended = all(each.ended for each in best)
+    text = _joined_text(texts, [part.text for part in parts])
+    return Translation([text], [Hypothesis(tokens, log_probability, score, ended)], whole, len(texts))
+
+
+def _joined_text(sources: list[str], translations: list[str]) -> str:
+    """The translations of parts one after the other, with blanks where the language has them.
+
+    A line whose words have blanks between them was cut within a word where there is none.
+    """
+    if writing(translations).counts_characters:
+        return "".join(translations)
+    spaced = not writing(sources).counts_characters
+    text = ""
+    for before, after, translation in zip(["", *sources], sources, translations, strict=False):
+        within = spaced and not before[-1:].isspace() and not after[:1].isspace()
+        text += ("" if within or not text or not translation else " ") + translation
+    return text

@@ -1,0 +1,184 @@
+"""Lines that are far longer than training sentences, translated in parts."""
+
+from __future__ import annotations
+
+import json
+import resource
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import corpus
+import posnmt
+from commands import refused, run
+from posnmt.translate import parts
+from posnmt.translate.parts import cut, halves
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A run that has learned a little, on sentences of up to 15 subwords."""
+    folder = tmp_path_factory.mktemp("trained")
+    run("train", corpus.make(folder), "--out", folder / "run", "--set", "train.steps=20", "--set", "train.average=1")
+    return folder
+
+
+@pytest.fixture
+def lines(trained):
+    return (trained / "corpus" / "test.source").read_text().splitlines()[:6]
+
+
+@pytest.fixture
+def longest(trained):
+    return posnmt.Run.open(trained / "run").training_lengths["source"]["longest"]
+
+
+def words(texts):
+    """A measure of length."""
+    return [len(text.split()) + sum(len(word) // 5 for word in text.split()) for text in texts]
+
+
+TEXTS = st.text(
+    st.sampled_from("ab ,.;。、\t\u0301\u200d字カ") | st.characters(exclude_characters="\n\r\0"), max_size=200
+)
+
+
+@given(TEXTS, st.integers(1, 9))
+@settings(max_examples=300, deadline=None)
+def test_parts_are_short_and_joined_they_are_the_line(text, most):
+    found = cut(text, "en", words, most)
+    assert "".join(found) == text
+    assert all(length <= most or len(part) == 1 for part, length in zip(found, words(found), strict=True))
+    assert all(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("one two three, four five six", ["one two three, ", "four five six"]),
+        ("one two three four five six", ["one two three ", "four five six"]),
+        ("one,two three", ["one,two ", "three"]),
+        ("字字字、字字字字", ["字字字、", "字字字字"]),
+        ("aaaaaaaa", ["aaaa", "aaaa"]),
+        ("aaaa\u0301aaa", ["aaaa\u0301", "aaa"]),
+        ("a" + "\u0301" * 99, ["a" + "\u0301" * 57, "\u0301" * 42]),
+        ("a,    " + "b" * 40, ["a,    " + "b" * 17, "b" * 23]),
+    ],
+)
+def test_a_text_is_cut_where_it_hurts_least(text, expected):
+    assert halves(text) == expected
+
+
+def test_sentences_are_parts_before_clauses_are():
+    text = "Mr. Hill went, it seems. He left.  Why not, then?"
+    assert cut(text, "en", words, 7) == ["Mr. Hill went, it seems. ", "He left.  ", "Why not, then?"]
+
+
+def test_a_line_in_parts_is_the_translation_of_its_parts(trained, lines, longest, tmp_path):
+    long = ". ".join(lines)
+    (tmp_path / "input").write_text(f"{lines[0]}\n{long}\n\n{lines[1]}\n")
+    command = (
+        "translate",
+        trained / "run",
+        "--input",
+        tmp_path / "input",
+        "--format",
+        "jsonl",
+        "--beam",
+        "2",
+        "--nbest",
+        "2",
+    )
+    out, err = run(*command, "--split", "auto")
+    rows = [json.loads(row) for row in out.splitlines()]
+    assert [[each["parts"] > 1 for each in row["hypotheses"]] for row in rows] == [[False] * 2, [True], [], [False] * 2]
+    assert "warning: 1 of 4 lines were too long for one piece and were translated in parts" in err
+    assert "(lines 2)" in err
+
+    model = posnmt.load(trained / "run")
+    text = model.runs[0].text().source
+    pieces = cut(long, text.words.language, lambda texts: list(map(len, text.encode(texts))), longest)
+    assert len(pieces) == rows[1]["hypotheses"][0]["parts"] >= len(lines)
+    assert max(map(len, text.encode(pieces))) <= longest
+    alone = model.hypotheses(pieces, beam=2)
+    [joined] = rows[1]["hypotheses"]
+    assert joined["text"].split() == " ".join(each[0].text for each in alone).split()
+    assert joined["subwords"] == [piece for each in alone for piece in each[0].subwords]
+    assert joined["log_probability"] == pytest.approx(sum(each[0].log_probability for each in alone), abs=1e-4)
+    assert joined["ended"] == all(each[0].ended for each in alone)
+    tokens = sum(len(each[0].subwords) + 1 for each in alone)
+    assert joined["score"] == pytest.approx(joined["log_probability"] / tokens, abs=1e-5)
+
+    [whole] = model.hypotheses([long], beam=2)
+    [again] = model.hypotheses([long], beam=2, split="auto", nbest=2)
+    assert (whole[0].parts, len(again), again[0].parts) == (1, 1, len(pieces))
+    assert again[0].text == joined["text"] != whole[0].text
+    by_default = [json.loads(row)["hypotheses"] for row in run(*command)[0].splitlines()]
+    assert {each["parts"] for row in by_default for each in row} == {1}, "long is not huge"
+
+
+def test_samples_of_parts_differ_and_depend_on_the_line_alone(trained, lines, tmp_path):
+    long = ". ".join([lines[0]] * 8)
+    (tmp_path / "input").write_text(f"{lines[1]}\n{long}\n")
+    command = ("translate", trained / "run", "--input", tmp_path / "input", "--sample", "--split", "auto")
+    out, _ = run(*command)
+    assert run(*command, "--batch", "32")[0] == out
+    first, second = out.splitlines()
+    assert len(set(second.split(". "))) > 1 or len(set(second.split())) > len(second.split()) // 8
+    (tmp_path / "alone").write_text(f"{lines[1]}\n")
+    assert run(*command[:3], tmp_path / "alone", *command[4:])[0] == f"{first}\n"
+
+
+def test_what_cannot_be_combined(trained, lines, tmp_path):
+    (tmp_path / "input").write_text(f"{lines[0]}\n{' '.join(lines)}\n")
+    (tmp_path / "prefix").write_text("a\na\n")
+    command = ("translate", trained / "run", "--input", tmp_path / "input", "--split", "auto")
+    [told] = refused(*command, "--prefix", tmp_path / "prefix")
+    assert "parts cannot have a given beginning" in told
+    assert f"{tmp_path / 'input'}:2" in told
+    (tmp_path / "prefix").write_text("a\n\n")
+    assert len(run(*command, "--prefix", tmp_path / "prefix")[0].splitlines()) == 2
+    [told] = refused(*command, "--max-source", "20")
+    assert "decode.max_source allows 20" in told, "the limit is for the line, not for its parts"
+
+
+def test_ctranslate2_has_the_same_parts(trained, lines, tmp_path):
+    (tmp_path / "input").write_text(f"{lines[0]}\n{' '.join(lines)}\n")
+    command = ("translate", trained / "run", "--input", tmp_path / "input", "--split", "auto", "--format", "jsonl")
+    ours, theirs = (
+        [json.loads(row) for row in run(*command, "--engine", engine)[0].splitlines()]
+        for engine in ("torch", "ctranslate2")
+    )
+    assert ours[1]["hypotheses"][0]["parts"] > 1
+    for one, other in zip(ours, theirs, strict=True):
+        for key in ("parts", "text"):
+            assert one["hypotheses"][0][key] == other["hypotheses"][0][key]
+
+
+@pytest.mark.parametrize("blanks", [pytest.param(True, marks=pytest.mark.slow), False])
+def test_a_hundred_thousand_characters_are_translated_in_bounded_time(trained, tmp_path, blanks):
+    """As many steps as sentences of the trained length need, and little memory: no option is given."""
+    words = (trained / "corpus" / "train.source").read_text().split()
+    line = (" " if blanks else "").join(words * (100_000 // sum(map(len, words)) + 1))[:100_000]
+    (tmp_path / "input").write_text(f"{words[0]}\n{line}\n{words[1]}\n")
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    command = ("translate", trained / "run", "--input", tmp_path / "input", "--beam", "1", "--max-extra", "5")
+    _, err = run(*command, "--output", tmp_path / "out", "--format", "jsonl")
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    rows = [json.loads(row) for row in (tmp_path / "out").read_text().splitlines()]
+    assert [row["source"] for row in rows] == [words[0], line, words[1]]
+    assert rows[1]["hypotheses"][0]["parts"] > 1000
+    assert "(lines 2)" in err
+    assert after.ru_utime - before.ru_utime < 120
+    assert after.ru_maxrss - before.ru_maxrss < 300 * 1024
+
+
+def test_huge_is_a_multiple_of_the_training_sentences(trained, lines, longest, monkeypatch):
+    model = posnmt.load(trained / "run")
+    long = " ".join(lines)
+    monkeypatch.setattr(parts, "HUGE", longest)
+    assert model.hypotheses([long])[0][0].parts == 1, "eight times the training sentences are not too long"
+    monkeypatch.setattr(parts, "MULTIPLE", 2)
+    assert model.hypotheses([long])[0][0].parts > 1
+    assert model.hypotheses([long], split="off")[0][0].parts == 1
