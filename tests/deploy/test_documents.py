@@ -41,15 +41,17 @@ def test_other_engines(page):
 def test_what_cannot_be_translated_stays_and_is_named(page, tmp_path):
     folder = untrained(tmp_path / "run", "learned", max_length=6)
     page.write_text("<p>uns\n<p>" + "uns mebu zabi " * 5 + "\n<p>mebu\n")
-    out, err = run("translate", folder, "--input", page)
+    out, err = run("translate", folder, "--input", page, "--split", "off")
     assert out.splitlines()[1] == page.read_text().splitlines()[1]
     assert "note: 2 of 3 sentences in 3 segments are translated" in err
     [warning] = [line for line in err.splitlines() if line.startswith("warning: not translated")]
     assert "this model's position table ends at 5" in warning
     assert f"{page}:2" in warning
     page.write_text("<p>" + "uns mebu zabi " * 5)
-    [line] = refused("translate", folder, "--input", page)
+    [line] = refused("translate", folder, "--input", page, "--split", "off")
     assert "this model's position table ends at 5" in line
+    _, err = run("translate", folder, "--input", page, "--split", "auto")
+    assert "warning: 1 translations were made in parts" in err
 
 
 def test_doubtful_translations_are_named(page):
