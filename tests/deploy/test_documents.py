@@ -50,8 +50,6 @@ def test_what_cannot_be_translated_stays_and_is_named(page, tmp_path):
     page.write_text("<p>" + "uns mebu zabi " * 5)
     [line] = refused("translate", folder, "--input", page, "--split", "off")
     assert "this model's position table ends at 5" in line
-    _, err = run("translate", folder, "--input", page, "--split", "auto")
-    assert "warning: 1 translations were made in parts" in err
 
 
 def test_doubtful_translations_are_named(page):
