@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from posnmt.cli.group import COMMAND
+from posnmt.cli.group import COMMAND, language_pair
 from posnmt.errors import UserError, raise_all
 
 if TYPE_CHECKING:
@@ -86,6 +87,35 @@ def fetch(names: tuple[str, ...], cache: Path | None, pair: str | None) -> None:
     raise_all(faults)
 
 
+@data.command(context_settings=COMMAND)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--pair", metavar="SRC-TGT", required=True, help="source and target, such as en-de")
+@click.option("--out", metavar="NAME", required=True, help="beginning of the new files' names: NAME.en and NAME.de")
+def extract(file: Path, pair: str, out: str) -> None:
+    """Write the pairs of a translation memory (TMX, plain, .gz or .xz) as two files, line by line; print their names.
+
+    Units that lack a language are counted. Markup inside segments is left out.
+
+    \b
+    Example: posnmt data extract memory.tmx --pair en-de --out memory
+    """
+    from posnmt.corpora.text import write_tmx
+    from posnmt.errors import existing_file
+    from posnmt.files import replacing
+
+    languages = language_pair(pair, "--pair")
+    files = [Path(f"{out}.{language}") for language in languages]
+    for path in files:
+        if path.exists():
+            raise UserError("the output exists and is not overwritten", path, "choose another --out")
+    with replacing(files[0]) as source, replacing(files[1]) as target:
+        say = partial(click.echo, err=True)
+        lines = write_tmx(existing_file(file, "FILE"), languages, [source, target], say)
+    click.echo(f"{lines:,} pairs", err=True)
+    for path in files:
+        click.echo(str(path))
+
+
 def _named(name: str, pair: str | None) -> tuple[Corpus, tuple[str, str]]:
     """Parse the name of a corpus and the language pair."""
     from posnmt.corpora.catalogue import entry
@@ -93,10 +123,7 @@ def _named(name: str, pair: str | None) -> tuple[Corpus, tuple[str, str]]:
 
     kind, _, rest = name.rpartition(":")
     if pair is not None:
-        source, sign, target = pair.partition("-")
-        if not (sign and source and target) or "-" in target:
-            raise UserError(f"a pair is two languages, such as en-de; got {pair!r}", "--pair")
-        languages = (source, target)
+        languages = language_pair(pair, "--pair")
     elif kind:
         raise UserError(f"{name} needs a language pair", "--pair", "for example --pair en-de")
     else:

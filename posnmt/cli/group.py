@@ -58,6 +58,18 @@ allow_plugins = click.option(
 """The option of commands that open a run."""
 
 
+def language_pair(pair: str, option: str) -> tuple[str, str]:
+    """The languages of a pair such as `en-de`.
+
+    Raises:
+        UserError: it is none.
+    """
+    source, sign, target = pair.partition("-")
+    if not (sign and source and target) or "-" in target:
+        raise UserError(f"a pair is two languages, such as en-de; got {pair!r}", option)
+    return source, target
+
+
 LESS_MEMORY = {
     "translate": "lower --batch or --beam, or split the longest lines",
     "score": "split the longest lines",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,12 @@ from posnmt import __version__
 from posnmt.cli.analyse import analyse
 from posnmt.cli.condition import condition
 from posnmt.cli.data import data
-from posnmt.cli.group import COMMAND, Group, allow_plugins, loading
+from posnmt.cli.group import COMMAND, Group, allow_plugins, language_pair, loading
 from posnmt.cli.new import new
 from posnmt.cli.positions import chosen_positions, positions_option
 from posnmt.cli.serve import serve
 from posnmt.cli.study import study
+from posnmt.errors import UserError
 from posnmt.extras import requires
 from posnmt.runtime import ENVIRONMENT
 
@@ -296,6 +298,15 @@ def train(
     help="the same as --positions interpolate=FACTOR",
 )
 @click.option(
+    "--document",
+    type=click.Choice(["lines", "tmx", "xliff", "html", "srt", "vtt", "text", "wrapped"]),
+    help="format of --input and --output; text: each line is a paragraph; wrapped: blank lines separate paragraphs;"
+    " default: by the ending of --input, otherwise lines, one sentence each",
+)
+@click.option(
+    "--languages", metavar="SRC-TGT", help="of a document: source and target, such as en-de; default: as in the run"
+)
+@click.option(
     "--engine",
     type=click.Choice(["torch", "ctranslate2", "auto"]),
     help="the program that translates; auto: CTranslate2 in fp32 if it can express the run; default: torch, and"
@@ -315,6 +326,8 @@ def translate(
     positions: tuple[str, ...],
     engine: str | None,
     prefix: Path | None,
+    document: str | None,
+    languages: str | None,
     **search: Any,
 ) -> None:
     """Translate text line by line, in order. Several RUNS are an ensemble; or one folder that `posnmt export` made.
@@ -323,10 +336,14 @@ def translate(
     text`. Lines may have any length; outputs that reach the output limit or repeat themselves are reported.
     A translation into a file that was interrupted or killed goes on with --resume.
 
+    A document (TMX, XLIFF, HTML, subtitles, paragraphs) becomes another one with the same structure; what stays
+    untranslated is counted and named.
+
     \b
     Example: posnmt translate runs/multi30k --input test.en --output test.de --beam 4
     """
     with loading():
+        from posnmt.deploy.documents.formats import format_of
         from posnmt.deploy.folder import choose_engine
         from posnmt.translate.command import translate_file
         from posnmt.translate.output import refuse_output
@@ -336,6 +353,15 @@ def translate(
     if changes := chosen_positions(positions, interpolate):
         chosen["positions"] = changes
     engine = choose_engine(engine, runs, chosen.get("precision"))
+    if kind := format_of(document, source):
+        with loading():
+            from posnmt.deploy.documents.command import choose, refuse_options, translate_document
+        refuse_options({"--nbest": nbest > 1, "--format": form != "text", "--prefix": prefix, "--resume": resume})
+        pair = None if languages is None else language_pair(languages, "--languages")
+        translate_document(choose(engine, runs, checkpoint, chosen), kind, source, output, pair)
+        return
+    if languages is not None:
+        raise UserError("lines have no languages", "--languages", "name a --document format, or leave it out")
     if engine == "torch":
         translate_file(runs, source, output, nbest, form, checkpoint, chosen, resume, prefix)
         return
@@ -368,43 +394,56 @@ def _with_sampling(search: dict[str, Any]) -> dict[str, Any]:
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["ctranslate2", "huggingface"]),
+    type=click.Choice(["ctranslate2", "huggingface", "argos"]),
     required=True,
     help="the program that is to read it",
 )
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="a new folder")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="a new folder; argos: a file .argosmodel")
 @click.option(
     "--checkpoint", type=click.Choice(["model", "best", "average", "last"]), default="model", show_default=True
 )
+@click.option("--languages", metavar="SRC-TGT", help="argos: source and target, such as en-de; default: as in the run")
 @click.option(
     "--positions",
     type=click.IntRange(min=2),
     default=2048,
     show_default=True,
-    help="ctranslate2: tokens that a table of sinusoids, or of a bias that grows with the distance, is written for",
+    help="ctranslate2, argos: tokens that a table of sinusoids, or of a bias that grows with distance, is written for",
 )
 @click.option(
     "--precision",
     type=click.Choice(["fp32", "int8"]),
     default="fp32",
     show_default=True,
-    help="ctranslate2: of the weights; those in fp32 can still be used as int8",
+    help="ctranslate2, argos: of the weights; those in fp32 can still be used as int8",
 )
 @allow_plugins
-def export(run: Path, kind: str, out: Path, checkpoint: str, positions: int, precision: str) -> None:
+def export(
+    run: Path, kind: str, out: Path, checkpoint: str, languages: str | None, positions: int, precision: str
+) -> None:
     """Write a run's model for another program, check that it computes the same there, and print the folder's path.
 
     `ctranslate2` is a folder for CTranslate2 (pip install "posnmt[ctranslate2]"): quick translation on CPUs and GPUs
     without PyTorch. `posnmt translate` reads it too. `huggingface` is a folder for Transformers (pip install
     "posnmt[huggingface]"), loaded by AutoModelForSeq2SeqLM and AutoTokenizer after `import posnmt.deploy.huggingface`.
+    `argos` is a package that Argos Translate installs, for runs with one SentencePiece vocabulary that CTranslate2 can
+    express.
 
     \b
     Example: posnmt export runs/multi30k --format ctranslate2 --out multi30k-ct2
     """
     with loading():
+        from posnmt.deploy.argos import export as write_argos
         from posnmt.deploy.command import export as write
 
-    write(run, kind, out, checkpoint, positions, precision, lambda line: click.echo(line, err=True))
+    say = partial(click.echo, err=True)
+    if kind == "argos":
+        pair = None if languages is None else language_pair(languages, "--languages")
+        write_argos(run, out, checkpoint, positions, precision, pair, say)
+    elif languages is not None:
+        raise UserError("only a package for Argos has languages of its own", "--languages", "leave it out")
+    else:
+        write(run, kind, out, checkpoint, positions, precision, say)
     click.echo(str(out))
 
 

@@ -18,6 +18,8 @@ _SCRIPTS = {
     "burmese": "\u1000-\u109f\uaa60-\uaa7f",
     "khmer": "\u1780-\u17ff",
 }
+SPACELESS = "".join(_SCRIPTS.values())
+"""The characters of these scripts, as in a class of a regular expression."""
 _RUNS = re.compile(
     "|".join(f"(?P<{name}>[{characters}]+)" for name, characters in _SCRIPTS.items()) + r"|(?P<blank>\s+)"
 )

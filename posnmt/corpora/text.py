@@ -15,6 +15,9 @@ from posnmt.corpora.download import Say
 from posnmt.data.unpack import limited_lines
 from posnmt.errors import UserError
 
+_MARKUP = ("bpt", "ept", "it", "ph", "ut")
+"""Elements inside a segment with another format's markup, which is no text."""
+
 _LANGUAGE = ("{http://www.w3.org/XML/1998/namespace}lang", "lang")
 
 
@@ -69,14 +72,14 @@ def write_tmx(file: Path, languages: Sequence[str], out: Sequence[Path], say: Sa
     """Write the translation units of a TMX file that have both languages; return the number of lines.
 
     Units that lack one of the languages are skipped, counted and reported. Line breaks and tabs inside a segment become
-    blanks. TMX 1.4b; a regional code such as `de-DE` is treated as `de`.
+    blanks, and another format's markup is left out. TMX 1.4b; a regional code such as `de-DE` is treated as `de`.
 
     Raises:
         UserError: not well-formed, entities that it declares itself, or no unit has both languages.
     """
     units = 0
     with unpacked(file) as stream:
-        _refuse_entities(stream, file)
+        refuse_entities(stream, file)
     with unpacked(file) as stream:
 
         def rows() -> Iterator[list[bytes]]:
@@ -95,7 +98,7 @@ def write_tmx(file: Path, languages: Sequence[str], out: Sequence[Path], say: Sa
     return lines
 
 
-def _refuse_entities(stream: BinaryIO, file: Path) -> None:
+def refuse_entities(stream: BinaryIO, file: Path) -> None:
     """Refuse declared entities, which can name other files or grow without end; TMX needs none.
 
     They stand before the first element, where this reading ends.
@@ -143,7 +146,16 @@ def _language(part: ElementTree.Element) -> str:
 
 def _segment(part: ElementTree.Element) -> str:
     segment = part.find("seg")
-    return "" if segment is None else re.sub(r"[\r\n\t]+", " ", "".join(segment.itertext())).strip()
+    return "" if segment is None else re.sub(r"[\r\n\t]+", " ", "".join(_text(segment))).strip()
+
+
+def _text(element: ElementTree.Element) -> Iterator[str]:
+    """The text of a segment, without the markup in it."""
+    yield element.text or ""
+    for child in element:
+        if child.tag not in _MARKUP:
+            yield from _text(child)
+        yield child.tail or ""
 
 
 def _write_rows(rows: Iterable[Sequence[bytes]], out: Sequence[Path]) -> int:

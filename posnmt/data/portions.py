@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import TypeVar
+
+T = TypeVar("T")
 
 FIRST = 250
 """Lines of the first portion. Each is larger than the one before, up to `LARGEST`."""
@@ -17,7 +20,7 @@ def portion(done: int) -> int:
     return min(LARGEST, done + FIRST)
 
 
-def portions(lines: Iterator[str], done: int = 0) -> Iterator[list[str]]:
+def portions(lines: Iterator[T], done: int = 0) -> Iterator[list[T]]:
     """Lines in portions, in order.
 
     Args:

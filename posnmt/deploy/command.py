@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from posnmt.config.schema import Decode, Positions
 from posnmt.data.text import TextPipeline
@@ -19,7 +19,7 @@ from posnmt.errors import UserError
 from posnmt.files import sha256_of, write_text
 from posnmt.model.base import TranslationModel
 from posnmt.run import Run
-from posnmt.translate.command import Engine, Work, fingerprint, translate_lines
+from posnmt.translate.command import Chosen, Engine, Work, fingerprint, translate_lines
 from posnmt.translate.engines.ctranslate2 import CTranslate2Engine, refuse_settings
 from posnmt.translate.options import with_options
 from posnmt.translate.translator import Translator, longest_trained, trained_model
@@ -60,7 +60,7 @@ def export(
         model, text = run.model(checkpoint), run.text()
         longest: tuple[int | None, int | None] = model.longest_source, model.longest_target
         if kind == "ctranslate2":
-            engine, verified = _write_verified(model, text, building, size)
+            engine, verified = write_verified(model, text, building, size)
             longest = engine.longest
             if precision != "fp32":
                 write(model, text, building, size, precision)
@@ -77,14 +77,19 @@ def export(
         if kind == "huggingface":
             write_text(building / "README.md", card(run, manifest))
         seal(building, manifest)
-    for side, limit in manifest.limits.items():
+    say_verified(manifest.limits, verified, say)
+    return manifest
+
+
+def say_verified(limits: dict[str, int | None], verified: dict[str, Any], say: Callable[[str], None]) -> None:
+    """Say how long texts may be, by side, and the figures of the check that a model computes the same."""
+    for side, limit in limits.items():
         what = "any length" if limit is None else f"at most {limit - 1:,} subwords; a longer line is an error"
         say(f"{side}: {what}")
     say(
         f"{verified['program']} agrees with posnmt on {verified['pairs']} random pairs: log-probabilities of a subword"
         f" differ by at most {verified['largest_difference']:g}"
     )
-    return manifest
 
 
 def translate_elsewhere(
@@ -111,24 +116,19 @@ def translate_elsewhere(
         UserError: see `translate_lines`; an ensemble; options that CTranslate2 or an exported model does not have; a
             model that it cannot express, or computes otherwise.
     """
-    if len(folders) > 1:
-        raise UserError("CTranslate2 translates with one model, and several are an ensemble", None, NO_TORCH)
+    refuse_ensemble(folders)
     chosen = elsewhere(engine, folders[0], checkpoint, search, prefix is not None)
     return translate_lines(chosen.load, chosen.model, chosen.decode, source, output, nbest, form, resume, prefix)
 
 
-class Elsewhere(NamedTuple):
-    """A model outside PyTorch.
+def refuse_ensemble(folders: Sequence[Path]) -> None:
+    """Check that CTranslate2 is to translate with one model.
 
-    Attributes:
-        decode: settings of search.
-        load: loads the engine.
-        model: what identifies the model, as JSON has it.
+    Raises:
+        UserError: with several.
     """
-
-    decode: Decode
-    load: Callable[[], Engine]
-    model: Callable[[], dict[str, Any]]
+    if len(folders) > 1:
+        raise UserError("CTranslate2 translates with one model, and several are an ensemble", None, NO_TORCH)
 
 
 def elsewhere(
@@ -137,7 +137,7 @@ def elsewhere(
     checkpoint: str,
     search: dict[str, Any],
     prefixed: bool = False,
-) -> Elsewhere:
+) -> Chosen:
     """The model of a folder for CTranslate2; see `translate_elsewhere`.
 
     Args:
@@ -175,7 +175,7 @@ def elsewhere(
         return {"models": [identify()], "products": precision}
 
     decode = with_options(decode, settings)
-    return Elsewhere(decode, load, model)
+    return Chosen(decode, load, model)
 
 
 def _exported(
@@ -202,14 +202,14 @@ def _converted(run: Run, checkpoint: str, precision: str, positions: Positions) 
         raise UserError("CTranslate2 has no temperature of attention", "decode.positions.temperature", NO_TORCH)
     text, trained = run.text(), longest_trained([run], positions)
     with tempfile.TemporaryDirectory(prefix="posnmt-") as place:
-        engine, _ = _write_verified(trained_model(run, checkpoint, positions), text, Path(place), POSITIONS)
+        engine, _ = write_verified(trained_model(run, checkpoint, positions), text, Path(place), POSITIONS)
         if precision != "fp32":
             engine = CTranslate2Engine(Path(place), text, engine.longest, precision)
         engine.trained = trained
         return engine
 
 
-def _write_verified(
+def write_verified(
     model: TranslationModel, text: TextPipeline, folder: Path, size: int
 ) -> tuple[CTranslate2Engine, dict[str, Any]]:
     """Write a CTranslate2 model in fp32; its engine, and the figures of the check that it computes the same."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import posnmt
 from posnmt.config.schema import Decode, Positions
@@ -76,6 +76,40 @@ class Engine(Protocol):
         ...
 
 
+class Chosen(NamedTuple):
+    """What is to translate.
+
+    Attributes:
+        decode: settings of search.
+        load: loads the engine.
+        model: what identifies the model, as JSON has it.
+    """
+
+    decode: Decode
+    load: Callable[[], Engine]
+    model: Callable[[], dict[str, Any]]
+
+
+def choose_runs(folders: Sequence[Path], checkpoint: str, search: dict[str, Any]) -> Chosen:
+    """One run, or an ensemble of several, for PyTorch; see `translate_file`.
+
+    Raises:
+        UserError: no run folder.
+    """
+    runs = [Run.open(folder) for folder in folders]
+    decode = with_options(runs[0].config.decode, search)
+
+    def load() -> Translator:
+        return Translator.load(
+            runs, checkpoint, decode.positions, precision=decode.precision, cuda_graphs=decode.cuda_graphs
+        )
+
+    def model() -> dict[str, Any]:
+        return {"models": [fingerprint(run, checkpoint) for run in runs]}
+
+    return Chosen(decode, load, model)
+
+
 def translate_file(
     folders: Sequence[Path],
     source: Path | None,
@@ -102,18 +136,8 @@ def translate_file(
     Raises:
         UserError: see `translate_lines`, and no run folder.
     """
-    runs = [Run.open(folder) for folder in folders]
-    decode = with_options(runs[0].config.decode, search)
-
-    def load() -> Translator:
-        return Translator.load(
-            runs, checkpoint, decode.positions, precision=decode.precision, cuda_graphs=decode.cuda_graphs
-        )
-
-    def model() -> dict[str, Any]:
-        return {"models": [fingerprint(run, checkpoint) for run in runs]}
-
-    return translate_lines(load, model, decode, source, output, nbest, form, resume, prefix)
+    chosen = choose_runs(folders, checkpoint, search)
+    return translate_lines(chosen.load, chosen.model, chosen.decode, source, output, nbest, form, resume, prefix)
 
 
 def fingerprint(run: Run, checkpoint: str) -> str:

@@ -1,0 +1,133 @@
+"""A package for Argos Translate: a CTranslate2 model, one SentencePiece model, and a spaCy pipeline for sentences.
+
+Argos encodes and decodes with the same SentencePiece model and nothing else, so the run must have one vocabulary, and
+text that is neither tokenised nor truecased before subwords.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+from posnmt.data.text import TextPipeline
+from posnmt.deploy.command import say_verified, write_verified
+from posnmt.deploy.ctranslate2 import write
+from posnmt.deploy.server.languages import language_name
+from posnmt.errors import UserError
+from posnmt.files import replacing
+from posnmt.run import Run
+
+SUFFIX = ".argosmodel"
+
+ENDS = ".!?…。．！？｡।۔؟"
+"""Signs that end a sentence; spaCy's sentencizer knows them, as tokens of their own."""
+
+TOKENIZER = {"suffix_search": f"[{ENDS}]$", "infix_finditer": "[。！？｡]"}
+
+CONFIG = """[nlp]
+lang = "xx"
+pipeline = []
+disabled = []
+before_creation = null
+after_creation = null
+after_pipeline_creation = null
+batch_size = 1000
+
+[nlp.tokenizer]
+@tokenizers = "spacy.Tokenizer.v1"
+
+[nlp.vectors]
+@vectors = "spacy.Vectors.v1"
+
+[components]
+"""
+"""spaCy's pipeline of no language, without components; Argos adds the sentencizer."""
+
+
+def refuse(text: TextPipeline) -> None:
+    """Check that Argos can make of text what the model was trained with.
+
+    Raises:
+        UserError: two vocabularies, or text that is tokenised or truecased before subwords.
+    """
+    todo = "use --format ctranslate2, or posnmt serve for LibreTranslate's clients"
+    if not text.shared:
+        raise UserError("Argos has one SentencePiece model for both sides, and this run has two", None, todo)
+    for side in (text.source.words, text.target.words):
+        if side.tokeniser != "none" or side.truecaser is not None:
+            what = "Argos has no step between text and subwords, and this run tokenises or truecases"
+            raise UserError(what, None, todo)
+
+
+def export(
+    run_folder: Path,
+    out: Path,
+    checkpoint: str,
+    size: int,
+    precision: str,
+    languages: tuple[str, str] | None,
+    say: Callable[[str], None],
+) -> None:
+    """Write a run's model as a package.
+
+    Args:
+        run_folder: the run.
+        out: the new file, `NAME.argosmodel`.
+        checkpoint, size, precision, say: as of `posnmt.deploy.command.export`.
+        languages: codes of source and target; None: those of the run's configuration.
+
+    Raises:
+        UserError: see `refuse` and `posnmt.deploy.command.export`; a name that Argos does not take.
+    """
+    if out.suffix != SUFFIX:
+        raise UserError(f"a package for Argos is a file {SUFFIX}", out, f"choose --out {out.with_suffix(SUFFIX)}")
+    if out.exists():
+        raise UserError("the output exists already and is not overwritten", out, "choose another --out")
+    if not out.resolve().parent.is_dir():
+        raise UserError("the output cannot be written: its parent is no folder", out, "create it, or choose another")
+    run = Run.open(run_folder)
+    text, data = run.text(), run.config.data
+    refuse(text)
+    codes = languages or (data.source_language, data.target_language)
+    model = run.model(checkpoint)
+    with tempfile.TemporaryDirectory(prefix="posnmt-") as place, replacing(out) as partial:
+        engine, verified = write_verified(model, text, Path(place), size)
+        if precision != "fp32":
+            write(model, text, Path(place), size, precision)
+        _pack(Path(place), text, codes, partial)
+    say_verified(dict(zip(("source", "target"), engine.longest, strict=True)), verified, say)
+    say("Argos itself cuts sentences after 1,024 subwords and translations after 256, and writes _ as a blank")
+
+
+def _pack(model: Path, text: TextPipeline, languages: tuple[str, str], out: Path) -> None:
+    """Write the package of a CTranslate2 model that is in a folder."""
+    about = {
+        "package_version": "1.0",
+        "argos_version": "1.9.0",
+        "from_code": languages[0],
+        "from_name": language_name(languages[0]),
+        "to_code": languages[1],
+        "to_name": language_name(languages[1]),
+        "type": "translate",
+    }
+    folder = f"posnmt-{languages[0]}_{languages[1]}"
+    contents = {
+        "metadata.json": json.dumps(about, indent=1).encode(),
+        "sentencepiece.model": text.source.subwords.model,
+        "spacy/config.cfg": CONFIG.encode(),
+        "spacy/meta.json": json.dumps({"lang": "xx", "name": "sentences", "version": "1.0.0"}).encode(),
+        "spacy/tokenizer": _message(TOKENIZER),
+        **{f"model/{path.name}": path.read_bytes() for path in sorted(model.iterdir()) if path.is_file()},
+    }
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as package:
+        for name, content in contents.items():
+            package.writestr(f"{folder}/{name}", content)
+
+
+def _message(texts: dict[str, str]) -> bytes:
+    """Short texts by name as MessagePack has them, which spaCy reads."""
+    flat = [each.encode() for pair in texts.items() for each in pair]
+    return bytes([0x80 + len(texts)]) + b"".join(bytes([0xD9, len(each)]) + each for each in flat)

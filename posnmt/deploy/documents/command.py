@@ -1,0 +1,171 @@
+"""`posnmt translate` of a document."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from posnmt.config.schema import Decode
+from posnmt.data.portions import portions
+from posnmt.deploy.command import elsewhere, refuse_ensemble
+from posnmt.deploy.documents.formats import read
+from posnmt.deploy.documents.segment import Sentence, divide, has_letters, join
+from posnmt.errors import UserError, existing_file
+from posnmt.extras import requires
+from posnmt.files import replacing
+from posnmt.progress import Display
+from posnmt.translate.command import Chosen, Engine, choose_runs
+from posnmt.translate.translations import Translation
+
+SHOWN = 10
+"""Places that a warning lists."""
+
+
+def translate_document(
+    chosen: Chosen, form: str, source: Path | None, output: Path | None, languages: tuple[str, str] | None = None
+) -> None:
+    """Translate a document into another of the same format.
+
+    Segments are translated sentence by sentence. A sentence that the engine refuses stays as it is, and is named.
+
+    Args:
+        chosen: the engine and the settings of search.
+        form: a name in `ENDINGS`.
+        source, output: files; None: standard input or output.
+        languages: codes of source and target; None: those of the model.
+
+    Raises:
+        UserError: a document that cannot be read, one without anything to translate, or every sentence is refused.
+    """
+    requires("documents")
+    name = Path("standard input") if source is None else source
+    data = sys.stdin.buffer.read() if source is None else existing_file(source, "input").read_bytes()
+    engine = chosen.load()
+    sides = engine.text.source, engine.text.target
+    languages = languages or (sides[0].words.language, sides[1].words.language)
+    document = read(form, data, name, languages)
+    wanted = [segment for segment in document.segments if segment.has_letters]
+    divided = [divide(segment, languages[0]) for segment in wanted]
+    texts = [
+        (each, segment.line)
+        for segment, parts in zip(wanted, divided, strict=True)
+        for each in parts
+        if has_letters(each.text)
+    ]
+    with Display() as display:
+        report = _Report(name)
+        translated = _translate(engine, chosen.decode, texts, report, display)
+        for segment, parts in zip(wanted, divided, strict=True):
+            if any(id(each) in translated for each in parts):
+                placed = [each.place(translated.get(id(each), each.text)) for each in parts]
+                segment.translated = join(parts, placed)
+        content = document.content()
+        if output is None:
+            sys.stdout.buffer.write(content)
+            sys.stdout.buffer.flush()
+        else:
+            with replacing(output) as partial:
+                partial.write_bytes(content)
+        blank = len(document.segments) - len(wanted)
+        display.say(f"note: {len(translated):,} of {len(texts):,} sentences in {len(wanted):,} segments are translated")
+        if blank:
+            display.say(f"note: {blank:,} segments without letters are left as they are")
+        for note in [*document.notes, *engine.notes]:
+            display.say(f"note: {note}")
+        for warning in report.warnings():
+            display.say(f"warning: {warning}")
+
+
+def choose(engine: str, folders: Sequence[Path], checkpoint: str, search: dict[str, Any]) -> Chosen:
+    """What is to translate, by the options of `posnmt translate`.
+
+    Raises:
+        UserError: see `choose_runs` and `elsewhere`.
+    """
+    if engine == "torch":
+        return choose_runs(folders, checkpoint, search)
+    refuse_ensemble(folders)
+    return elsewhere(engine, folders[0], checkpoint, search)
+
+
+def refuse_options(given: dict[str, Any]) -> None:
+    """Check that no option was given that is about lines.
+
+    Raises:
+        UserError: one was; `given` are options and whether they were.
+    """
+    if options := [name for name, value in given.items() if value]:
+        raise UserError("a document is translated as a whole", ", ".join(options), "leave it out, or --document lines")
+
+
+class _Report:
+    """Places with doubtful translations, or none."""
+
+    def __init__(self, name: Path) -> None:
+        self._name = name
+        self._refused: list[tuple[int, UserError]] = []
+        self._places: dict[str, list[int]] = {}
+
+    def refused(self, line: int, fault: UserError) -> None:
+        """A sentence that stays as it is."""
+        self._refused.append((line, fault))
+
+    def add(self, line: int, translation: Translation) -> None:
+        """A translation."""
+        signs = {
+            "reached the output limit; see --max-ratio and --max-extra": translation.at_limit,
+            "repeat themselves, as the source does not": any(translation.repetitive[:1]),
+            "are empty": not translation.text.strip(),
+            "were made in parts, since the sentences are too long for one piece; see --split": translation.parts > 1,
+        }
+        for sign, is_so in signs.items():
+            if is_so:
+                self._places.setdefault(sign, []).append(line)
+
+    def warnings(self) -> list[str]:
+        """What the user is to know."""
+        left = [
+            f"not translated: {UserError(fault.what, f'{self._name}:{line}', 'split it').line()}"
+            for line, fault in self._refused
+        ]
+        doubts = []
+        for sign, lines in self._places.items():
+            shown = ", ".join(map(str, lines[:SHOWN])) + f" and {len(lines) - SHOWN:,} more" * (len(lines) > SHOWN)
+            doubts.append(f"{len(lines):,} translations {sign} ({self._name}, lines {shown})")
+        return left + doubts
+
+
+def _translate(
+    engine: Engine, decode: Decode, texts: Sequence[tuple[Sentence, int]], report: _Report, display: Display
+) -> dict[int, str]:
+    """The translations by the identity of the sentence; `texts` are sentences with their lines.
+
+    Raises:
+        UserError: the engine refuses every sentence.
+    """
+    translated: dict[int, str] = {}
+    last: UserError | None = None
+    done = 0
+    for group in portions(iter(texts)):
+        lines = [sentence.text for sentence, _ in group]
+        try:
+            results: list[Translation | None] = [*engine.translate(lines, decode, 1, done + 1, scored=False)]
+        except UserError:
+            results = []
+            for number, (sentence, line) in enumerate(group, done + 1):
+                try:
+                    results += engine.translate([sentence.text], decode, 1, number, scored=False)
+                except UserError as fault:
+                    report.refused(line, last := fault)
+                    results.append(None)
+        for (sentence, line), result in zip(group, results, strict=True):
+            if result is not None:
+                translated[id(sentence)] = result.text
+                report.add(line, result)
+        done += len(group)
+        display.show("translating", done / len(texts), f"{done:,} of {len(texts):,} sentences")
+    if last is not None and not translated:
+        raise last
+    return translated

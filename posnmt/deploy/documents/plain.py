@@ -1,0 +1,45 @@
+"""Plain text with paragraphs: each line is one (`text`), or blank lines separate wrapped ones (`wrapped`)."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from functools import partial
+from pathlib import Path
+
+from posnmt.deploy.documents.raw import MARK, RawDocument, RawSegment, Text
+from posnmt.deploy.documents.segment import Segment
+
+LINE = re.compile(rf"[^\r\n{MARK}]+")
+WRAPPED = re.compile(rf"[^\s{MARK}][^\r\n]*(?:\r?\n(?![^\S\r\n]*(?:\r?\n|\Z))[^\r\n]*)*")
+
+
+def read_text(data: bytes, path: Path) -> RawDocument:
+    """A document where each line is a paragraph."""
+    return _paragraphs(Text.decode(data, path), LINE, wrapped=False)
+
+
+def read_wrapped(data: bytes, path: Path) -> RawDocument:
+    """A document where blank lines separate paragraphs; their lines are wrapped again at the longest one's width."""
+    return _paragraphs(Text.decode(data, path), WRAPPED, wrapped=True)
+
+
+def _paragraphs(text: Text, pattern: re.Pattern[str], wrapped: bool) -> RawDocument:
+    document = RawDocument(text.encoding)
+    last = 0
+    for match in pattern.finditer(text.content):
+        raw = match.group()
+        part = RawSegment(raw, Segment(text.line(match.start()), [raw]))
+        if wrapped:
+            lines = raw.splitlines()
+            part.finish = partial(_wrap, width=max(map(len, lines)), end="\r\n" if "\r\n" in raw else "\n")
+            part.segment.pieces = [" ".join(lines)]
+        document.parts += [text.content[last : match.start()], part]
+        last = match.end()
+    document.parts.append(text.content[last:])
+    return document
+
+
+def _wrap(text: str, width: int, end: str) -> str:
+    """A paragraph in lines of at most a width, where no word is longer."""
+    return end.join(textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False))

@@ -1,0 +1,88 @@
+"""Subtitles: SRT and WebVTT, whose cues are lines after one with times.
+
+Cue by cue: a line break and a tag inside a cue keep their places, and a line that begins with a dash, as those of a
+second speaker do, is a segment of its own.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from posnmt.deploy.documents.raw import MARK, RawDocument, RawSegment, Text
+from posnmt.deploy.documents.segment import Piece, Segment, Tag
+
+TIMES = "-->"
+TAG = re.compile(r"<[A-Za-z0-9/][^<>]*>|\{\\[^{}]*\}")
+DASH = re.compile(r"\s*(?:<[^<>]*>)*[-–—]\s*")
+
+
+def read_srt(data: bytes, path: Path) -> RawDocument:
+    """A document in SubRip's format; blank lines do not end a cue's text."""
+    return _read(Text.decode(data, path), is_vtt=False)
+
+
+def read_vtt(data: bytes, path: Path) -> RawDocument:
+    """A WebVTT document, whose comments, styles and regions stay; a blank line ends a cue."""
+    return _read(Text.decode(data, path), is_vtt=True)
+
+
+def _read(text: Text, is_vtt: bool) -> RawDocument:
+    document = RawDocument(text.encoding, partial(html.escape, quote=False) if is_vtt else str)
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text.content)
+    inside, first = False, 0
+    cue: list[str] = []
+
+    def end_cue() -> None:
+        for raw, number in _speakers(cue, first):
+            dash = match.group() if (match := DASH.match(raw)) else ""
+            body = raw[len(dash) :].rstrip("\r\n")
+            pieces = list(_pieces(body, is_vtt))
+            segment = RawSegment(body, Segment(number, pieces), _without_empty_lines)
+            document.parts += [dash, segment, raw[len(dash) + len(body) :]]
+        cue.clear()
+
+    for number, line in enumerate(lines, 1):
+        is_next = number < len(lines) and TIMES in lines[number]
+        if TIMES in line:
+            inside = True
+        elif line.strip(f"\r\n\t {MARK}") and inside and not (is_next and (is_vtt or line.strip().isdigit())):
+            first = first if cue else number
+            cue.append(line)
+            continue
+        elif not line.strip() and is_vtt:
+            inside = False
+        end_cue()
+        document.parts.append(line)
+    end_cue()
+    return document
+
+
+def _speakers(lines: list[str], first: int) -> Iterator[tuple[str, int]]:
+    """The lines of a cue, those of one speaker together, with the number of their first line."""
+    start = 0
+    for at in range(1, len(lines) + 1):
+        if at == len(lines) or DASH.match(lines[at]):
+            if text := "".join(lines[start:at]):
+                yield text, first + start
+            start = at
+
+
+def _without_empty_lines(text: str) -> str:
+    """A cue's text where a translation is shorter than the lines: an empty line would end the cue."""
+    return re.sub(r"(\r?\n)\s+", r"\1", text).strip("\r\n")
+
+
+def _pieces(text: str, is_vtt: bool) -> Iterator[Piece]:
+    """The text, tags and line breaks of a cue."""
+    for part in re.split(rf"(\r?\n|{TAG.pattern})", text):
+        if part.endswith("\n"):
+            yield Tag("alone", part, separates=True)
+        elif TAG.fullmatch(part):
+            is_alone = part[0] == "{" or part[1].isdigit()
+            yield Tag("alone" if is_alone else "close" if part[1] == "/" else "open", part)
+        elif part:
+            yield html.unescape(part) if is_vtt else part

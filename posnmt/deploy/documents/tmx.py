@@ -1,0 +1,91 @@
+"""TMX 1.4: units without a text in the target language get one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from lxml import etree
+
+from posnmt.deploy.documents.segment import Segment
+from posnmt.deploy.documents.xml import Inline, Tree, beside, children, fill, insert_after
+from posnmt.errors import UserError
+
+LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+
+INLINE = Inline(["hi"])
+
+
+class TmxDocument:
+    """A translation memory.
+
+    Raises:
+        UserError: no unit has a text in the source language; and as `Tree`.
+    """
+
+    def __init__(self, data: bytes, path: Path, languages: tuple[str, str]) -> None:
+        self._tree, self._target = Tree(data, path, "tmx"), languages[1]
+        self.notes: list[str] = []
+        self._segments: list[tuple[Any, Segment]] = []
+        units = list(self._tree.root.iter("tu"))
+        without, kept = [], 0
+        seen: set[str] = set()
+        for unit in units:
+            texts = {base(language_of(each)): each for each in reversed(children(unit, "tuv"))}
+            seen |= texts.keys()
+            source = _segment(texts.get(base(languages[0])))
+            target = _segment(texts.get(base(languages[1])))
+            if source is None:
+                without.append(unit.sourceline)
+            elif target is not None and "".join(target.itertext()).strip():
+                kept += 1
+            else:
+                self._segments.append((unit, Segment(source.sourceline, INLINE.pieces(source))))
+        if len(without) == len(units):
+            what = (
+                f"none of {len(units):,} units has a text in {languages[0]}; its languages: {', '.join(sorted(seen))}"
+            )
+            raise UserError(what, path, "name those of the model and the document with --languages, such as en-de")
+        if kept:
+            self.notes.append(f"{kept:,} units have a text in {languages[1]} and are left as they are")
+        if without:
+            lines = ", ".join(map(str, without[:10])) + " …" * (len(without) > 10)
+            self.notes.append(f"{len(without):,} units have no text in {languages[0]}, in lines {lines}")
+
+    @property
+    def segments(self) -> list[Segment]:
+        """See `Document`."""
+        return [segment for _, segment in self._segments]
+
+    def content(self) -> bytes:
+        """See `Document`."""
+        for unit, segment in self._segments:
+            if segment.translated is not None:
+                fill(self._place(unit), segment.translated)
+        return self._tree.content()
+
+    def _place(self, unit: Any) -> Any:
+        """The `seg` element for the translation of a unit, which is made where it does not exist."""
+        parts = children(unit, "tuv")
+        tuv = next((each for each in parts if base(language_of(each)) == base(self._target)), None)
+        if tuv is None:
+            tuv = beside(unit, "tuv")
+            tuv.set(LANGUAGE, self._target)
+            insert_after(parts[-1], tuv, unit.text)
+        element = _segment(tuv)
+        return etree.SubElement(tuv, "seg") if element is None else element
+
+
+def language_of(tuv: Any) -> str:
+    """The language code of a text."""
+    return str(tuv.get(LANGUAGE) or tuv.get("lang") or "")
+
+
+def base(language: str) -> str:
+    """A language code without its region."""
+    return re.split("[-_]", language.lower())[0]
+
+
+def _segment(tuv: Any) -> Any:
+    return None if tuv is None else next(iter(children(tuv, "seg")), None)

@@ -1,0 +1,156 @@
+"""XML documents: read without entities and network, and inline elements as tags of a segment."""
+
+from __future__ import annotations
+
+import codecs
+import copy
+import io
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from lxml import etree
+
+from posnmt.corpora.text import refuse_entities
+from posnmt.deploy.documents.segment import Piece, Tag
+from posnmt.errors import UserError
+
+PRESERVED = "{http://www.w3.org/XML/1998/namespace}space"
+
+OPENING = frozenset(["bpt", "bx", "sc", "sm"])
+CLOSING = frozenset(["ept", "ex", "ec", "em"])
+"""Elements of TMX and XLIFF that stand for one half of a pair of tags; `it` says which it is."""
+
+
+class Tree:
+    """A parsed document.
+
+    Raises:
+        UserError: not well-formed, declared entities, text of more than 10 MB in one element, or another root.
+    """
+
+    def __init__(self, data: bytes, path: Path, root: str) -> None:
+        refuse_entities(io.BytesIO(data), path)
+        parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, strip_cdata=False)
+        try:
+            self.tree = etree.parse(io.BytesIO(data), parser)
+        except etree.XMLSyntaxError as error:
+            what = f"not well-formed XML: {error.msg}"
+            raise UserError(what, f"{path}:{error.lineno}", "save the document again") from None
+        self.root = self.tree.getroot()
+        self._end = "\n" * data.endswith(b"\n")
+        if name(self.root) != root:
+            what = f"its first element is {name(self.root)}, and {root} was expected"
+            raise UserError(what, path, "name its format with --document")
+
+    def content(self) -> bytes:
+        """The document as a file, in its own encoding."""
+        info = self.tree.docinfo
+        encoding, standalone = info.encoding or "UTF-8", info.standalone or None
+        written: bytes = etree.tostring(self.tree, encoding=encoding, xml_declaration=True, standalone=standalone)
+        return written + self._end.encode(encoding).removeprefix(codecs.BOM_UTF16)
+
+
+def name(element: Any) -> str:
+    """The name of an element without its namespace; empty for comments and processing instructions."""
+    return etree.QName(element).localname if isinstance(element.tag, str) else ""
+
+
+def children(element: Any, wanted: str) -> list[Any]:
+    """The children of a name, without its namespace."""
+    return [each for each in element if name(each) == wanted]
+
+
+def beside(element: Any, wanted: str) -> Any:
+    """A new element of a name in the namespace of another."""
+    namespace = etree.QName(element).namespace
+    return etree.Element(etree.QName(namespace, wanted), nsmap=element.nsmap)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What a tag is that begins or ends an element."""
+
+    element: Any
+
+
+def insert_after(element: Any, new: Any, indent: str | None) -> None:
+    """Put a new element after another one, with white space between them."""
+    parent = element.getparent()
+    new.tail, element.tail = element.tail, indent
+    parent.insert(parent.index(element) + 1, new)
+
+
+class Inline:
+    """Which elements are in a text.
+
+    Args:
+        pairs: those whose content is text; all others are kept as they are, with their content.
+    """
+
+    def __init__(self, pairs: Collection[str]) -> None:
+        self.pairs = frozenset(pairs)
+
+    def pieces(self, element: Any) -> list[Piece]:
+        """The text and the tags in an element; line breaks are tags where white space is preserved."""
+        lines = next((each.get(PRESERVED) for each in (element, *element.iterancestors()) if each.get(PRESERVED)), "")
+        return [each for each in self._pieces(element, lines == "preserve") if each != ""]
+
+    def _pieces(self, element: Any, lines: bool) -> Iterator[Piece]:
+        yield from _text(element.text, lines)
+        for child in element:
+            if name(child) in self.pairs and not is_kept(child):
+                yield Tag("open", Pair(child))
+                yield from self._pieces(child, lines)
+                yield Tag("close", Pair(child))
+            else:
+                yield Tag(_kind(child), child)
+            yield from _text(child.tail, lines)
+
+
+def is_kept(element: Any) -> bool:
+    """Whether an element says that it is not translated."""
+    return element.get("translate") == "no" or element.get("mtype") == "protected"
+
+
+def _text(text: str | None, lines: bool) -> Iterator[Piece]:
+    parts = re.split(r"(\n)", text or "") if lines else [text or ""]
+    yield from (Tag("alone", each, separates=True) if each == "\n" and lines else each for each in parts)
+
+
+def _kind(element: Any) -> Literal["open", "close", "alone"]:
+    place = element.get("pos", "") if name(element) == "it" else ""
+    if name(element) in OPENING or place in ("begin", "open"):
+        return "open"
+    return "close" if name(element) in CLOSING or place in ("end", "close") else "alone"
+
+
+def fill(element: Any, pieces: Sequence[Piece]) -> None:
+    """Replace the content of an element."""
+    for child in list(element):
+        element.remove(child)
+    element.text = None
+    inside = [element]
+    for piece in pieces:
+        content = piece if isinstance(piece, str) else piece.content
+        if isinstance(content, str):
+            _append(inside[-1], content)
+        elif not isinstance(content, Pair):
+            alone = copy.deepcopy(content)
+            alone.tail = None
+            inside[-1].append(alone)
+        elif isinstance(piece, Tag) and piece.kind == "open":
+            whole = content.element
+            inside.append(etree.SubElement(inside[-1], whole.tag, whole.attrib, whole.nsmap))
+        else:
+            inside.pop()
+
+
+def _append(element: Any, text: str) -> None:
+    """Add text at the end of an element."""
+    if len(element):
+        element[-1].tail = (element[-1].tail or "") + text
+    else:
+        element.text = (element.text or "") + text

@@ -1,0 +1,99 @@
+"""`posnmt translate` of documents, with a run that has learned a little (tests/frozen)."""
+
+from __future__ import annotations
+
+import pytest
+
+from commands import refused, run
+from untrained import LEARNED, untrained
+
+
+def lines_of(texts, *options, folder=LEARNED):
+    return run("translate", folder, *options, stdin="\n".join(texts) + "\n")[0].splitlines()
+
+
+@pytest.fixture
+def page(tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text("<h1>uns mebu zabi</h1>\n<p>uns favo leve <i>Bevu</i>. Bevu sipo un leri.\n<p>42\n")
+    return path
+
+
+def test_a_page_is_translated_sentence_by_sentence(page, tmp_path):
+    title, first, second = lines_of(["uns mebu zabi", "uns favo leve Bevu.", "Bevu sipo un leri."])
+    out, err = run("translate", LEARNED, "--input", page, "--output", tmp_path / "new.html")
+    text = (tmp_path / "new.html").read_text()
+    assert out == ""
+    assert text.startswith(f"<h1>{title}</h1>\n<p>")
+    assert text.replace("<i>", "").replace("</i>", "").endswith(f"<p>{first} {second}\n<p>42\n")
+    assert "note: 3 of 3 sentences in 2 segments are translated" in err
+    assert "note: 1 segments without letters are left as they are" not in err
+    assert run("translate", LEARNED, "--document", "html", stdin=page.read_text())[0] == text
+
+
+def test_other_engines(page):
+    pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed (extra ctranslate2)")
+    ours, _ = run("translate", LEARNED, "--input", page)
+    theirs, _ = run("translate", LEARNED, "--input", page, "--engine", "ctranslate2")
+    assert ours == theirs
+
+
+def test_what_cannot_be_translated_stays_and_is_named(page, tmp_path):
+    folder = untrained(tmp_path / "run", "learned", max_length=6)
+    page.write_text("<p>uns\n<p>" + "uns mebu zabi " * 5 + "\n<p>mebu\n")
+    out, err = run("translate", folder, "--input", page, "--split", "off")
+    assert out.splitlines()[1] == page.read_text().splitlines()[1]
+    assert "note: 2 of 3 sentences in 3 segments are translated" in err
+    [warning] = [line for line in err.splitlines() if line.startswith("warning: not translated")]
+    assert "this model's position table ends at 5" in warning
+    assert f"{page}:2" in warning
+    page.write_text("<p>" + "uns mebu zabi " * 5)
+    [line] = refused("translate", folder, "--input", page, "--split", "off")
+    assert "this model's position table ends at 5" in line
+
+
+def test_doubtful_translations_are_named(page):
+    _, err = run("translate", LEARNED, "--input", page, "--max-ratio", 0.1, "--max-extra", 1)
+    assert "translations reached the output limit" in err
+    assert f"({page}, lines 1, 2, 2)" in err
+
+
+def test_lines_stay_lines(page):
+    out, err = run("translate", LEARNED, "--input", page, "--document", "lines")
+    assert len(out.splitlines()) == len(page.read_text().splitlines())
+    assert "segments" not in err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--nbest", 2], "a document is translated as a whole (--nbest)"),
+        (["--format", "jsonl"], "a document is translated as a whole (--format)"),
+        (["--languages", "en"], "a pair is two languages, such as en-de; got 'en' (--languages)"),
+        (["--languages", "en-de", "--document", "lines"], "lines have no languages"),
+        (["--input", "none.html"], "input does not exist"),
+    ],
+)
+def test_refused(page, options, message):
+    [line] = refused("translate", LEARNED, "--input", page, *options)
+    assert message in line
+
+
+def test_pairs_of_a_memory(tmp_path):
+    memory = tmp_path / "memory.tmx"
+    memory.write_text(
+        '<tmx><body><tu><tuv xml:lang="en-US"><seg>one <bpt i="1">&lt;b></bpt>two<ept i="1">&lt;/b></ept>'
+        "<hi> three</hi></seg>"
+        '</tuv><tuv xml:lang="de"><seg>eins zwei drei</seg></tuv></tu><tu><tuv xml:lang="en"><seg>four</seg></tuv></tu>'
+        "</body></tmx>"
+    )
+    out, err = run("data", "extract", memory, "--pair", "en-de", "--out", tmp_path / "new")
+    assert out == f"{tmp_path}/new.en\n{tmp_path}/new.de\n"
+    assert "1 of 2 units lack text in one of the languages and are skipped\n1 pairs\n" in err
+    assert (tmp_path / "new.en").read_text() == "one two three\n"
+    assert (tmp_path / "new.de").read_text() == "eins zwei drei\n"
+    [line] = refused("data", "extract", memory, "--pair", "en-de", "--out", tmp_path / "new")
+    assert "exists and is not overwritten" in line
+    [line] = refused("data", "extract", memory, "--pair", "en-fr", "--out", tmp_path / "other")
+    assert "none of 2 units has both en and fr" in line
+    assert not list(tmp_path.glob("other*"))

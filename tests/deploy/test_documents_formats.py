@@ -1,0 +1,268 @@
+"""Formats of documents: what is text is found, and everything else is written as it was read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lxml import etree
+
+from posnmt.deploy.documents.formats import format_of, read
+from posnmt.deploy.documents.segment import Tag
+from posnmt.errors import UserError
+
+PAIR = ("en", "de")
+
+
+def opened(form, text, encoding="utf-8"):
+    return read(form, text if isinstance(text, bytes) else text.encode(encoding), "page", PAIR)
+
+
+def texts(document):
+    """Line and text of each segment, tags as `*`."""
+    return [
+        (each.line, "".join("*" if isinstance(piece, Tag) else piece for piece in each.pieces).strip())
+        for each in document.segments
+    ]
+
+
+def shouted(form, text, encoding="utf-8"):
+    """The document with its text in capitals, an ampersand after each piece of text."""
+    document = opened(form, text, encoding)
+    for segment in document.segments:
+        segment.translated = [x if isinstance(x, Tag) else x.upper() + "&" for x in segment.pieces]
+    return document.content().decode(encoding)
+
+
+PAGE = """<!DOCTYPE html>
+<html lang=en><head><meta charset="utf-8"><title>a title</title><style>p > b { color: red }</style></head>
+<body class='x'  data-y="a &gt; b"><!-- a comment <p> -->
+<P   ID=one>first <b>bold</b> <a href="x?a=1&b=2">link</A>, caf&eacute; &amp; more<br/>second line
+<ul><li>item<li><code>x &lt; y</code> means less</ul>
+<script>if (a < b && c) { write("<p>not text</p>") }</script>
+<p translate="no">kept <p>next <img src=x alt="a picture"> here</p> 12 &mdash; 13 <hr>
+<pre>also <b>kept</b></pre><svg><g/><text>kept</text></svg>
+<p class="notranslate">kept <span>too</span></p></body></html>
+"""
+
+
+def test_html_is_written_as_it_was_read():
+    document = opened("html", PAGE)
+    assert document.content().decode() == PAGE
+    assert texts(document) == [
+        (2, "a title"),
+        (4, "first *bold* *link*, café & more"),
+        (4, "second line"),
+        (5, "item"),
+        (5, "* means less"),
+        (7, "next * here"),
+    ]
+    assert "1 attributes with text" in document.notes[0]
+    assert "5 elements that are not to be translated" in document.notes[1]
+    changed = shouted("html", PAGE)
+    assert 'FIRST &amp;<b>BOLD&amp;</b> &amp;<a href="x?a=1&b=2">LINK&amp;</A>, CAF' in changed
+    assert "<br/>SECOND LINE\n&amp;<ul><li>ITEM&amp;<li><code>x &lt; y</code> MEANS LESS&amp;</ul>" in changed
+    for kept in (
+        "<style>p > b { color: red }</style>",
+        "<!-- a comment <p> -->",
+        'write("<p>not text</p>")',
+        "kept <span>",
+    ):
+        assert kept in changed
+
+
+@pytest.mark.parametrize(
+    "page", ["", "text", "<", "a < b", "<p", "<p>a</b></p></p>", "&", "<b>x", "<code>x", "<!--", "</"]
+)
+def test_broken_pages_stay(page):
+    assert opened("html", page).content().decode() == page
+
+
+@pytest.mark.parametrize(
+    ("page", "encoding"), [('<meta charset="latin-1"><p>é', "latin-1"), ("\ufeff<p>é", "utf-16-le")]
+)
+def test_pages_keep_their_encoding(page, encoding):
+    document = opened("html", page, encoding)
+    [segment] = document.segments
+    segment.translated = ["é€"]
+    euro = "&#8364;" if encoding == "latin-1" else "€"
+    assert document.content() == page.replace("é", "é" + euro).encode(encoding)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_srt(end):
+    text = end.join(
+        ["\ufeff1", "00:00:01,000 --> 00:00:02,500", "one <i>two</i>", "{\\an8}three & four", "", "2",
+         "00:00:03,000 --> 00:00:04,000 X1:1", "- a", "- b", "", "after a blank line", "7", "", "3",
+         "00:00:05,000 --> 00:00:06,000", "c"]
+    )  # fmt: skip
+    document = opened("srt", text)
+    assert document.content().decode() == text
+    assert texts(document) == [
+        (3, "one *two***three & four"),
+        (8, "a"),
+        (9, "b"),
+        (11, "after a blank line*7"),
+        (16, "c"),
+    ]
+    assert f"{end}ONE &<i>TWO&</i>{end}{{\\an8}}THREE & FOUR&{end}{end}2{end}" in shouted("srt", text)
+    assert f"- A&{end}- B&{end}" in shouted("srt", text)
+
+
+def test_an_empty_line_never_ends_a_cue():
+    document = opened("srt", "1\n00:00:01,000 --> 00:00:02,000\na\nb\nc\n")
+    segment = document.segments[0]
+    segment.translated = ["x", segment.pieces[1], segment.pieces[3]]
+    assert document.content() == b"1\n00:00:01,000 --> 00:00:02,000\nx\n"
+
+
+def test_vtt():
+    text = (
+        "WEBVTT - title\n\nSTYLE\n::cue { color: red }\n\nNOTE a note\nof two lines\n\nname\n"
+        "00:01.000 --> 00:02.000 line:0\n"
+        "<v Bob>one &amp; <00:01.500>two</v>\n\nNOTE after\n\n00:03.000 --> 00:04.000\nthree\n"
+    )
+    document = opened("vtt", text)
+    assert document.content().decode() == text
+    assert texts(document) == [(11, "*one & *two*"), (16, "three")]
+    assert "<v Bob>ONE &amp; &amp;<00:01.500>TWO&amp;</v>\n\nNOTE after\n" in shouted("vtt", text)
+
+
+def test_paragraphs():
+    text = "\ufeffone line\r\n\r\n  two  \nthree"
+    assert texts(opened("text", text)) == [(1, "one line"), (3, "two"), (4, "three")]
+    assert shouted("text", text) == "\ufeffONE LINE&\r\n\r\n  TWO  &\nTHREE&"
+
+
+def test_wrapped_paragraphs():
+    text = "one two three\nfour\n \n  five\nsix seven\n"
+    document = opened("wrapped", text)
+    assert texts(document) == [(1, "one two three four"), (4, "five six seven")]
+    document.segments[0].translated = ["eins zwei drei vier fünf sechs"]
+    assert document.content().decode() == "eins zwei\ndrei vier\nfünf sechs\n \n  five\nsix seven\n"
+
+
+TMX = """<?xml version="1.0" encoding="utf-16"?>
+<!DOCTYPE tmx SYSTEM "tmx14.dtd">
+<!-- a memory -->
+<tmx version="1.4"><header srclang="en" o-tmf="x"/><body>
+  <tu tuid="1"><prop type="a">b</prop>
+    <tuv xml:lang="en-US"><seg>one <bpt i="1">&lt;b></bpt>two<ept i="1">&lt;/b></ept> <hi>three</hi></seg></tuv>
+  </tu>
+  <tu><tuv xml:lang="EN"><seg>four</seg></tuv><tuv xml:lang="de-AT"><seg>vier</seg></tuv></tu>
+  <tu><tuv xml:lang="en"><seg>five</seg></tuv><tuv xml:lang="de"><seg/></tuv></tu>
+  <tu><tuv xml:lang="fr"><seg>six</seg></tuv></tu>
+</body></tmx>
+"""
+
+
+def test_tmx_gets_the_texts_that_it_lacks():
+    document = opened("tmx", TMX, "utf-16")
+    assert texts(document) == [(6, "one *two* *three*"), (9, "five")]
+    assert document.notes == [
+        "1 units have a text in de and are left as they are",
+        "1 units have no text in en, in lines 10",
+    ]
+    written = shouted("tmx", TMX, "utf-16")
+    assert '<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<!-- a memory -->' in written
+    tree = etree.fromstring(written.encode("utf-16"))
+    targets = [each for each in tree.iter("tuv") if each.get("{http://www.w3.org/XML/1998/namespace}lang") == "de"]
+    assert [etree.tostring(each.find("seg"), encoding=str).strip() for each in targets] == [
+        '<seg>ONE &amp;<bpt i="1">&lt;b&gt;</bpt>TWO&amp;<ept i="1">&lt;/b&gt;</ept> &amp;<hi>THREE&amp;</hi></seg>',
+        "<seg>FIVE&amp;</seg>",
+    ]
+    targets[0].getparent().remove(targets[0])
+    targets[1].find("seg").text = None
+    before = etree.fromstring(TMX.encode("utf-16"))
+    one, other = (b"".join(etree.tostring(each, method="c14n").split()) for each in (tree, before))
+    assert one == other
+
+
+def test_a_memory_of_other_languages():
+    with pytest.raises(UserError, match=r"none of 1 units has a text in en; its languages: fr.*--languages"):
+        opened("tmx", '<tmx><body><tu><tuv xml:lang="fr"><seg>a</seg></tuv></tu></body></tmx>')
+
+
+XLIFF = """<?xml version="1.0"?>
+<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2" xmlns:x="urn:x">
+<file source-language="en" original="a" datatype="html"><header><note>n</note></header><body><group id="g">
+  <trans-unit id="1" x:a="b"><source xml:space="preserve">one <g id="1">two</g>
+three <ph id="2">code</ph> <mrk mtype="protected">name</mrk></source><note>n</note></trans-unit>
+  <trans-unit id="2"><source>four</source><target state="final">vier</target></trans-unit>
+  <trans-unit id="3" translate="no"><source>five</source></trans-unit>
+  <trans-unit id="4"><source>A. B.</source>
+    <seg-source><mrk mtype="seg" mid="0">A.</mrk> <mrk mtype="seg" mid="1">B.</mrk></seg-source>
+    <target state="new">A. B.</target></trans-unit>
+</group></body></file></xliff>
+"""
+
+
+def test_xliff():
+    document = opened("xliff", XLIFF)
+    assert texts(document) == [(4, "one *two**three * *"), (9, "A."), (9, "B.")]
+    assert document.notes == [
+        "1 segments have a translation and are left as they are",
+        "1 segments are marked as not to be translated",
+    ]
+    written = shouted("xliff", XLIFF)
+    state = 'state="needs-review-translation" state-qualifier="mt-suggestion"'
+    assert (
+        f'<target xml:space="preserve" {state}>ONE &amp;<g id="1">TWO&amp;</g>\nTHREE &amp;<ph id="2">code</ph> &amp;'
+        '<mrk mtype="protected">name</mrk></target><note>n</note>'
+    ) in written
+    assert (
+        f'<target {state}><mrk mtype="seg" mid="0">A.&amp;</mrk> <mrk mtype="seg" mid="1">B.&amp;</mrk></target>'
+        in written
+    )
+    assert '<source>four</source><target state="final">vier</target>' in written
+    assert 'target-language="de"' in written
+    assert 'xmlns:x="urn:x"' in written
+    assert 'x:a="b"' in written
+
+
+def test_xliff_2():
+    text = """<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0" srcLang="fr" trgLang="de">
+<file id="f"><unit id="u"><originalData><data id="d">x</data></originalData>
+<segment id="1"><source>one <pc id="1">two</pc><ph id="2" dataRef="d"/></source></segment>
+<ignorable><source> </source></ignorable>
+<segment id="2" state="initial"><source>three</source><target>drei</target></segment>
+<segment id="3"><source>four</source><target>vier</target></segment></unit></file></xliff>"""
+    document = opened("xliff", text)
+    assert texts(document) == [(3, "one *two**"), (5, "three")]
+    assert document.notes[-1] == "its languages are fr and de, those of the model en and de"
+    written = shouted("xliff", text)
+    assert '<segment id="1" state="translated">' in written
+    assert '<target>ONE &amp;<pc id="1">TWO&amp;</pc><ph id="2" dataRef="d"/></target></segment>' in written
+    assert '<segment id="2" state="translated"><source>three</source><target>THREE&amp;</target></segment>' in written
+    assert '<segment id="3"><source>four</source><target>vier</target></segment>' in written
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "message"),
+    [
+        ("tmx", '<!DOCTYPE tmx [<!ENTITY a "b">]><tmx>&a;</tmx>', "declares an entity, a"),
+        ("xliff", "<xliff>\n<file></xliff>", "not well-formed XML: .*page:2|not well-formed"),
+        ("xliff", "<tmx/>", "its first element is tmx, and xliff was expected"),
+        ("srt", b"1\n\xff\n", r"not valid utf-8: byte 0xFF \(page:2\)"),
+        ("html", '<meta charset="none-such">', "unknown encoding, 'none-such'"),
+    ],
+)
+def test_what_is_not_of_the_format(form, text, message):
+    with pytest.raises(UserError, match=message):
+        opened(form, text)
+
+
+def test_formats_by_ending():
+    names = ["a.TMX", "a.xlf", "a.xliff", "a.htm", "a.srt", "a.vtt", "a.txt", "a"]
+    assert [format_of(None, Path(each)) for each in names] == [
+        "tmx",
+        "xliff",
+        "xliff",
+        "html",
+        "srt",
+        "vtt",
+        None,
+        None,
+    ]
+    assert format_of("lines", Path("a.html")) is None
+    assert format_of("text", None) == "text"
