@@ -20,6 +20,7 @@ from posnmt.cli.condition import condition
 from posnmt.cli.data import data
 from posnmt.cli.group import COMMAND, Group, loading
 from posnmt.cli.serve import serve
+from posnmt.cli.show import show
 from posnmt.cli.study import study
 from posnmt.extras import requires
 from posnmt.runtime import ENVIRONMENT
@@ -423,4 +424,5 @@ main.add_command(analyse)
 main.add_command(condition)
 main.add_command(data)
 main.add_command(serve)
+main.add_command(show)
 main.add_command(study)

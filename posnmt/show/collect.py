@@ -77,9 +77,7 @@ def default_length(run: Run) -> int:
     return min(max(2 * longest, LEAST), MOST)
 
 
-def refuse_unpaired(
-    sources: Sequence[str], targets: Sequence[str], name: str | Path, target_name: str | Path
-) -> None:
+def refuse_unpaired(sources: Sequence[str], targets: Sequence[str], name: str | Path, target_name: str | Path) -> None:
     """Check that lines are translations of each other and not all empty.
 
     Raises:
