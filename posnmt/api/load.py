@@ -221,7 +221,7 @@ class TrainedModel:
     def positions(
         self, sources: Iterable[str], targets: Iterable[str] | None = None, *, length: int | None = None
     ) -> Positions:
-        """What the position parts of both stacks do, as `posnmt show` draws it: by distance, by position, on some lines.
+        """What the position parts of both stacks do, by distance and by position, as `posnmt show` draws it.
 
         What a model does not have is None: a model without recurrences has no `moved`, one that is not a Transformer
         no `attention`.
@@ -229,8 +229,8 @@ class TrainedModel:
         Args:
             sources, targets: lines that means are over; empty ones do not count. Without targets, the model's own
                 translations.
-            length: positions of `similarity` and of trained position vectors, and one more than the largest distance of
-                `bias`; default: twice the tokens of the longest training sentence, at least 32 and at most 256.
+            length: positions of `similarity`, and one more than the largest distance of `bias`; default: twice the
+                tokens of the longest training sentence, at least 32 and at most 256.
 
         Raises:
             UserError: an ensemble, no line that is not empty, different numbers of lines, or a line too long for a

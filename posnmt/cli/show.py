@@ -53,14 +53,14 @@ def show(
     """Draw what the position parts of trained models do, and print the path of the page.
 
     Attention by head with words and by distance, what positions add to the logits, similarity of position vectors,
-    penalties of reordering embeddings, how far a moved word is felt in a recurrence, the tokens that CoPE counts, and the
-    norms of trained vectors: whatever the models have. What training did not have is marked. Several runs are drawn
-    side by side, on the same lines.
+    penalties of reordering embeddings, how far a moved word is felt in a recurrence, the tokens that CoPE counts, and
+    the norms of trained vectors: whatever the models have. What training did not have is marked. Several runs are
+    drawn side by side, on the same lines.
 
     \b
     Example: posnmt show runs/absolute runs/relative --source test.en --target test.de --out show
     """
-    requires("analyse")
+    requires("analyse", "train")  # the dev text and the lengths of training are in a store
     with loading():
         from posnmt.deploy.folder import is_exported
         from posnmt.errors import UserError

@@ -46,19 +46,19 @@ def attention(shown: Sequence[Shown]) -> Section:
 def logits(shown: Sequence[Shown]) -> Section:
     """Biases that do not depend on the words, and the mean of what does."""
     title, groups = "What positions add to the logits", []
+    for each in shown:
+        charts = [bias_chart(each, bias, side) for side in SIDES if (bias := each.stack(side).bias) is not None]
+        groups += [Group(f"{each.name}: bias by distance", charts)] if charts else []
     for side in SIDES:
-        for each in shown:
-            if (bias := each.stack(side).bias) is not None:
-                groups.append(Group(f"{each.name}: bias, {side}", [bias_chart(each, bias, side)]))
         values = {each.number: _beyond_bias(each, side) for each in shown}
         groups += _groups(shown, values, "logits", f"Mean added to the logits, {side}", LOGIT, side)
     return Section(
         "logits",
         title,
         [
-            "The term of a logit that is there because of positions. A bias is the same for all words and is drawn as it"
-            " is. What depends on the words (relative vectors, a rotation) is the mean over all queries and keys of the"
-            " lines; for a rotation it is the change of the product of query and key."
+            "The term of a logit that is there because of positions. A bias is the same for all words and is drawn as"
+            " it is. What depends on the words (relative vectors, a rotation) is the mean over all queries and keys of"
+            " the lines; for a rotation it is the change of the product of query and key."
         ],
         groups,
     )
@@ -67,16 +67,17 @@ def logits(shown: Sequence[Shown]) -> Section:
 def counted(shown: Sequence[Shown]) -> Section:
     """The tokens that a scheme counts between query and key (CoPE)."""
     title, groups = "Tokens that are counted", []
-    for side in SIDES:
-        for each in shown:
-            if (values := each.stack(side).counted) is not None:
-                groups.append(Group(f"{each.name}: {side}", [_counted_chart(each, values, side)]))
+    for each in shown:
+        charts = [
+            _counted_chart(each, values, side) for side in SIDES if (values := each.stack(side).counted) is not None
+        ]
+        groups += [Group(f"{each.name}: tokens counted by distance", charts)] if charts else []
     return Section(
         "counted",
         title,
         [
-            "The sum of the gates from query to key (CoPE, Golovneva et al. 2024): how far a head takes a key to be. The"
-            " grey curve is what it would be if every token counted."
+            "The sum of the gates from query to key (CoPE, Golovneva et al. 2024): how far a head takes a key to be."
+            " The grey curve is what it would be if every token counted."
         ],
         groups,
     )

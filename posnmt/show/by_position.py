@@ -30,22 +30,20 @@ def similarity(shown: Sequence[Shown]) -> Section:
         "The cosine of the vectors of two positions at the input of the first layer. Where schemes add the same vector"
         " to every word, it is that of these vectors, without the word."
     ]
-    for each, alike in [(each, each.stack(side).similarity) for each in shown for side in SIDES]:
+    for each, side in [(each, side) for each in shown for side in SIDES]:
+        alike = each.stack(side).similarity
         if alike is not None and alike.words:
             sentences.append(
-                f"{each.name}: what the first layer reads depends on more than word and position, so the cosine is that"
-                f" of a text of one word, the mean over {', '.join(alike.words)}."
+                f"{each.name}, {side}: what the first layer reads depends on the words before, so the cosine is that of"
+                f" a text of one word repeated, the mean over the words {' '.join(alike.words)}."
             )
     return Section("similarity", "Similarity of positions", list(dict.fromkeys(sentences)), groups)
 
 
 def moved(shown: Sequence[Shown]) -> Section:
     """What the exchange of two neighbours changes at other words."""
-    groups = []
-    for side in SIDES:
-        having = [each for each in shown if each.stack(side).moved is not None]
-        if having:
-            groups.append(Group(f"Moved words, {side}", [_moved(having, side)]))
+    having = {side: [each for each in shown if each.stack(side).moved is not None] for side in SIDES}
+    charts = [_moved(each, side) for side, each in having.items() if each]
     return Section(
         "moved",
         "Moved words",
@@ -54,10 +52,10 @@ def moved(shown: Sequence[Shown]) -> Section:
             " At 0 and 1 are the words themselves; elsewhere the words are the same, and only what a recurrence has"
             " read differs. The mean over every exchange of different neighbours in all lines.",
             "Papers: the disturbance of Chen K. et al. 2019a, Figures 3 to 5, who swap words of the source and measure"
-            " BLEU; here it is measured inside the model. `posnmt condition swap` and `posnmt analyse --swapped` make"
+            " BLEU; here it is measured inside the model. posnmt condition swap and posnmt analyse --swapped make"
             " their figures.",
         ],
-        groups,
+        [Group("Change by an exchange of words", charts)],
     )
 
 
@@ -78,8 +76,8 @@ def vectors(shown: Sequence[Shown]) -> Section:
         "Trained vectors of positions and distances",
         [
             "How long each vector is, and the share of training sentences that have a word at this position, or two at"
-            " this distance. A vector that no sentence touches is as it was at the start (weight decay aside). The first"
-            " and the last distance also serve all that are farther.",
+            " this distance. A vector that no sentence touches is as it was at the start (weight decay aside). The"
+            " first and the last distance also serve all that are farther.",
             *sources,
         ],
         groups,

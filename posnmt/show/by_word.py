@@ -18,7 +18,7 @@ PENALTY = Measure("Penalty", "mean over features", 2)
 
 def attention(shown: Sequence[Shown]) -> Section:
     """Each head of each layer on each sentence, a chart a layer; the first layers of the first sentence are opened."""
-    groups = []
+    groups: list[Group] = []
     for each in shown:
         for sentence in each.sentences:
             for kind, words in KINDS.items():
@@ -29,8 +29,8 @@ def attention(shown: Sequence[Shown]) -> Section:
         "words",
         "Attention with words",
         [
-            "From each subword (row) to each subword (column), one panel a head. <s> begins what the decoder reads, </s>"
-            " ends what the encoder reads. A grey cell is hidden from its row: by the causal mask or by a scheme."
+            "From each subword (row) to each subword (column), one panel a head. <s> begins what the decoder reads,"
+            " </s> ends what the encoder reads. A grey cell is hidden from its row: by the causal mask or by a scheme."
         ],
         groups,
     )

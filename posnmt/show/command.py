@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from posnmt.errors import UserError, raise_all
@@ -54,16 +54,14 @@ def show(
     lines = chosen(lines, list(translators.values()), most)
     shown, notes = [], [*lines.notes]
     for number, (name, translator) in enumerate(translators.items()):
-        display.show("reading", number / len(runs), name)
+        display.show("measuring", number / len(runs), name)
         if name in lacking:
             notes.append(lacking[name])
         if has_attention(translator.models[0]) or has_schemes(translator.models[0]):
             one, left_out = _shown(name, number, runs[name], translator, lines, sentences, length)
             shown.append(one)
             notes += left_out
-    page = Page(shown, lines, notes)
-    display.show("drawing", 0.9, "figures")
-    write_files(files_of(page, PAGE), out)
+    write_files(files_of(Page(shown, lines, notes), PAGE, display), out)
     return out / PAGE
 
 
@@ -102,7 +100,8 @@ def _shown(
     if targets is None:
         targets = [each.text for each in translator.translate(lines.sources, run.config.decode, scored=False)]
     positions = collect(translator, run, lines.sources, targets, length)
-    drawn, notes = [], []
+    drawn: list[Sentence] = []
+    notes: list[str] = []
     if has_attention(translator.models[0]):
         for line, source, target in zip(lines.numbers, lines.sources, targets, strict=True):
             longest = max(
@@ -112,8 +111,8 @@ def _shown(
                 drawn.append(Sentence(line, attentions(translator, source, target)))
         if len(drawn) < sentences:
             notes.append(
-                f"{name}: {len(drawn)} of {sentences} lines are drawn with words; the others have more than {MOST_WORDS}"
-                " subwords, too many for a figure, and are in the means alone."
+                f"{name}: {len(drawn)} of {sentences} lines are drawn with words; the others have more than"
+                f" {MOST_WORDS} subwords, too many for a figure, and are in the means alone."
             )
     if run.config.train.concatenate:
         notes.append(

@@ -55,8 +55,8 @@ def mass(sums: Sequence[Sums]) -> ByDistance:
 def _by_distance(distances: Integers, values: NDArray[np.float64], counts: Integers) -> ByDistance:
     """The values at those distances that some head sees."""
     pairs = counts.max(axis=(0, 1))
-    values = np.where(counts > 0, values, np.nan).astype(np.float32)
-    return ByDistance(distances[pairs > 0], values[..., pairs > 0], pairs[pairs > 0])
+    known = np.where(counts > 0, values, np.nan).astype(np.float32)
+    return ByDistance(distances[pairs > 0], known[..., pairs > 0], pairs[pairs > 0])
 
 
 def _joined(sums: Sequence[Sums]) -> tuple[Integers, NDArray[np.float64], Integers, int]:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import posnmt
+from posnmt.progress import Display
 from posnmt.report.embed import SHARED
-from posnmt.report.figures import draw
+from posnmt.report.figures import Drawing, draw
 from posnmt.report.grid import to_csv
 from posnmt.report.page import page
 from posnmt.report.write import figure_files
@@ -46,11 +47,14 @@ class Page:
         return [section for section in every if section.charts]
 
 
-def files_of(what: Page, name: str) -> dict[str, bytes]:
+def files_of(what: Page, name: str, display: Display) -> dict[str, bytes]:
     """The page under a name, and the SVG, PDF and CSV files of its figures, by their paths in the page's folder."""
     sections = what.sections()
     charts = [chart for section in sections for chart in section.charts]
-    drawings = draw(charts)
+    drawings: dict[str, Drawing] = {}
+    for number, chart in enumerate(charts):
+        display.show("drawing", number / len(charts), chart.title)
+        drawings |= draw([chart])
     files = figure_files(drawings)
     for chart in charts:
         files[f"figures/{chart.name}.csv"] = to_csv([chart.by_place()]).encode("utf-8")

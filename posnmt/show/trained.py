@@ -25,9 +25,12 @@ def trained_tokens(run: Run) -> dict[str, TrainedTokens]:
 
 def _lengths(run: Run) -> dict[str, np.ndarray]:
     """The number of tokens of each training sentence by side; empty if the store is not here or cannot be read."""
-    from posnmt.data.store import Store
+    try:
+        from posnmt.data.store import Store
 
-    folder = training_store(run)
+        folder = training_store(run)
+    except ModuleNotFoundError:  # the extra `train`, which translating does not need
+        return {}
     if folder is None:
         return {}
     try:

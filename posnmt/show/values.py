@@ -207,7 +207,8 @@ class Positions:
         encoder, decoder: of its stacks.
         cross: attention from the target to the source as `StackPositions.attention`, by source minus target position;
             None: the model is not a Transformer.
-        length: N, the number of positions of `similarity`, `bias` and trained position vectors, where these have more.
+        length: N, the number of positions of `similarity`, unless a finite table ends before; distances of `bias` are
+            below it.
         lines: number of lines that the means are over.
     """
 

@@ -41,7 +41,7 @@ def layer_norms(views: Sequence[LayerPositions], trained: TrainedTokens | None, 
         tables = [
             table
             for view in views
-            for each in {*view.biasing, *view.adding}
+            for each in dict.fromkeys([*view.biasing, *view.adding])
             if isinstance(each, ByDistanceVectors)
             and isinstance(table := getattr(each.distance_vectors(), name), nn.Parameter)
         ]

@@ -105,7 +105,7 @@ def test_a_bias_is_that_of_its_equation_and_that_of_the_lines(measure):
 
 
 def test_the_logits_of_a_scheme_that_reads_words_are_the_mean_over_the_lines(measure):
-    model, translator, positions = measure({"system": "relative"}, lines=(["mo ra si"], ["ti"]))
+    _, translator, positions = measure({"system": "relative"}, lines=(["mo ra si"], ["ti"]))
     assert positions.encoder.bias is None
     recorded = translator.attend("mo ra si", "ti")[2].encoder.position
     for layer, term in enumerate(recorded):
@@ -214,8 +214,11 @@ def test_counts_are_sums_of_gates(measure):
 
 
 def test_norms_of_trained_vectors_with_the_share_of_training(measure):
-    model, _, positions = measure({"encoder": {"position": [{"scheme": "learned"}, {"scheme": "relative", "distance": 30}]},
-                                   "decoder": {"position": [{"scheme": "relative", "distance": 2, "values": False}]}})  # fmt: skip
+    schemes = {
+        "encoder": [{"scheme": "learned"}, {"scheme": "relative", "distance": 30}],
+        "decoder": [{"scheme": "relative", "distance": 2, "values": False}],
+    }
+    model, _, positions = measure({side: {"position": each} for side, each in schemes.items()})
     words, keys, values = positions.encoder.vectors
     assert [(each.name, each.kind) for each in (words, keys, values)] == [
         ("words", "position"), ("keys", "distance"), ("values", "distance"),
@@ -287,7 +290,7 @@ def test_the_api_has_the_same_values(runs):
     positions = model.positions([*sources, ""], [*targets, ""], length=10)
     assert isinstance(positions, posnmt.Positions)
     assert (positions.lines, positions.length) == (3, 10)
-    assert positions.encoder.bias.bias.shape == (2, 2, 19)
+    assert positions.encoder.bias.bias.shape == (1, 2, 19)
     assert positions.encoder.trained.lengths is not None, "the store is here"
     assert positions.encoder.trained.longest == positions.encoder.trained.lengths.max()
     own = model.positions(sources)

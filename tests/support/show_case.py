@@ -24,7 +24,7 @@ def trained_runs(folder):
     """The runs, by name, in a folder with their corpus in `corpus` and their stores in `stores`."""
     config = corpus.make(folder, pairs=60, train={"steps": 4, "evaluate_every": 4})
     for name, sides in RUNS.items():
-        stacks = {side: {"layers": 2, "position": schemes} for side, schemes in sides.items()}
+        stacks = {side: {"layers": 1, "position": schemes} for side, schemes in sides.items()}
         overrides = [f"model.{key}={json.dumps(value)}" for key, value in {"system": None, **stacks}.items()]
         train(load(config, overrides), folder / name)
     return folder

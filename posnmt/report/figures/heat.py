@@ -1,7 +1,8 @@
 """Heat maps: a row of cells for each curve, one panel beside another, with one scale of colours.
 
-Cells are one colour, the more opaque the further a value is from 0, so that they suit light and dark pages; negative
-values have another colour. Opacity grows with the square root, so that small values are seen beside large ones.
+Cells are one colour, the more opaque the larger the value, so that they suit light and dark pages. The least value of
+positive ones is transparent; otherwise 0 is, and negative values have another colour. Opacity grows with the square
+root, so that small values are seen beside large ones.
 """
 
 from __future__ import annotations
@@ -38,22 +39,31 @@ def draw_heat(chart: Chart) -> Drawing:
     """Draw the panels with lines where training ends."""
     values = [np.array([_numbers(curve.values) for curve in panel.curves], float) for panel in chart.panels]
     known = np.concatenate([each[np.isfinite(each)] for each in values])
-    largest, negative = float(np.abs(known).max(initial=0)) or 1.0, bool((known < 0).any())
+    span = span_of(known)
     with canvas.settings(chart.name):
         figure, all_axes = _layout(chart)
         for number, (axes, panel, cells) in enumerate(zip(all_axes, chart.panels, values, strict=True)):
-            axes.imshow(colours(cells, largest), aspect="auto", interpolation="none", zorder=2)
+            axes.imshow(colours(cells, span), aspect="auto", interpolation="none", zorder=2)
             _label(axes, chart, panel, number)
             _mark(axes, chart)
-        _scale(figure, chart, largest, negative)
+        _scale(figure, chart, span)
         return canvas.save(figure, _points(chart, all_axes))
 
 
-def colours(values: np.ndarray, largest: float) -> np.ndarray:
-    """[..,4] red, green, blue and opacity, of values whose largest distance from 0 is `largest`."""
+def span_of(known: np.ndarray) -> tuple[float, float]:
+    """The ends of the scale of colours: of positive values the least and the largest, otherwise as far to each side."""
+    least, largest = float(known.min(initial=np.inf)), float(np.abs(known).max(initial=0)) or 1.0
+    if least < 0:
+        return -largest, largest
+    return (least if least < largest else 0.0), largest
+
+
+def colours(values: np.ndarray, span: tuple[float, float]) -> np.ndarray:
+    """[..,4] red, green, blue and opacity, of values whose ends are `span`."""
     from matplotlib.colors import to_rgb
 
-    share = np.sqrt(np.abs(np.nan_to_num(values)) / largest).clip(0, 1)
+    clear = max(span[0], 0.0)
+    share = np.sqrt(((np.abs(np.nan_to_num(values)) - clear) / (span[1] - clear)).clip(0, 1))
     painted = np.empty((*values.shape, 4))
     painted[..., :3] = np.where((values < 0)[..., None], to_rgb(SERIES[1]), to_rgb(SERIES[0]))
     painted[..., 3] = share
@@ -104,12 +114,12 @@ def _label(axes: Axes, chart: Chart, panel: Panel, number: int) -> None:
     box = axes.get_window_extent()  # in pixels, 100 an inch
     wide, high = box.width / axes.figure.dpi * 72, box.height / axes.figure.dpi * 72
     names = [_cut(curve.name) for curve in panel.curves]
-    every = math.ceil(len(names) * APART / high)
+    every = math.ceil(len(names) * APART / high - 0.01)
     rows = range(0, len(names), every)
     axes.set_yticks(list(rows), [names[row] for row in rows] if axes.get_label() == "first" else [""] * len(rows))
     labels = [_cut(label) for label in chart.labels]
     apart = APART if _are_words(chart) else (max(map(canvas.letters, labels)) + 1) * FONT * canvas.LETTER
-    every = math.ceil(len(labels) * apart / wide)
+    every = math.ceil(len(labels) * apart / wide - 0.01)
     places = range((len(labels) - 1) % every if not _are_words(chart) else 0, len(labels), every)
     lowest = number + (2 if _beside(chart) else 1) >= len(chart.panels)
     shown = [labels[place] if lowest else "" for place in places]
@@ -132,26 +142,21 @@ def _mark(axes: Axes, chart: Chart) -> None:
                     line((place + neighbour) / 2, **edge)
 
 
-def _scale(figure: Figure, chart: Chart, largest: float, negative: bool) -> None:
+def _scale(figure: Figure, chart: Chart, span: tuple[float, float]) -> None:
     """The scale of colours above the panels, and what the marks are."""
     height = figure.get_size_inches()[1]
     measure = chart.panels[0].measure
-    ends = (-largest if negative else 0.0, largest)
     axes = figure.add_axes((0.2 / WIDTH, 1 - 0.19 / height, 0.9 / WIDTH, 0.07 / height), facecolor="none")
-    axes.imshow(colours(np.linspace(*ends, STEPS)[None], largest), aspect="auto", interpolation="none")
-    ticks = [ends[0], 0.0, largest] if negative else [0.0, largest / 2, largest]
+    axes.imshow(colours(np.linspace(*span, STEPS)[None], span), aspect="auto", interpolation="none")
     axes.set_yticks([])
-    places = [(tick - ends[0]) / (ends[1] - ends[0]) * (STEPS - 1) for tick in ticks]
-    axes.set_xticks(places, [measure.show(tick) for tick in ticks])
+    axes.set_xticks([0, (STEPS - 1) / 2, STEPS - 1], [measure.show(tick) for tick in (span[0], sum(span) / 2, span[1])])
     axes.tick_params(colors=COLOURS["muted"], labelsize=FONT, length=0, pad=1)
     for spine in axes.spines.values():
         spine.set_color(COLOURS["grid"])
-    words = [measure.better] if measure.better else []
-    if shaded(chart):
-        words.append(f"dashed: {chart.trained} beyond are not in training")
+    words = [measure.better, f"beyond the dashes: {chart.trained} not in training" if shaded(chart) else ""]
     figure.text(
-        1.26 / WIDTH, 1 - 0.155 / height, "; ".join(words),
-        ha="left", va="center", color=COLOURS["muted"], fontsize=6.2,
+        1.26 / WIDTH, 1 - 0.11 / height, "\n".join(filter(None, words)),
+        ha="left", va="top", color=COLOURS["muted"], fontsize=6.2, linespacing=1.3,
     )  # fmt: skip
 
 
