@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from posnmt.show.values import Floats
+from posnmt.show.distances import Floats
 
 
 @dataclass(frozen=True)

@@ -19,15 +19,13 @@ from posnmt.model.base import TranslationModel
 from posnmt.model.ordered import OrderedEmbedding, OrderedTranslator
 from posnmt.model.transformer import Transformer
 from posnmt.run import Run
-from posnmt.show.distances import Sums, mass, mean
+from posnmt.show.distances import ByDistance, Floats, Sums, mass, mean
 from posnmt.show.embedded import moved_words, similarity
 from posnmt.show.trained import trained_tokens
 from posnmt.show.values import (
     AttentionMap,
     Attentions,
-    ByDistance,
     DistanceBias,
-    Floats,
     Positions,
     StackPositions,
     TrainedTokens,

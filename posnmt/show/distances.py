@@ -1,4 +1,4 @@
-"""Sums of attention maps along their diagonals.
+"""Quantities by distance: sums of attention maps along their diagonals.
 
 Shapes: L layers, H heads, Tq queries, Tk keys, W distances (key position minus query position).
 """
@@ -6,12 +6,29 @@ Shapes: L layers, H heads, Tq queries, Tk keys, W distances (key position minus 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from posnmt.show.values import ByDistance, Integers
+Floats = NDArray[np.float32]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ByDistance:
+    """A quantity of each layer and head by distance, over all queries and keys of some lines.
+
+    Attributes:
+        distances: [W] key position minus query position, ascending; those that some head sees.
+        values: [L,H,W]; NaN where a head sees no key at a distance.
+        pairs: [W] queries that see a key at this distance, in the head that sees most.
+    """
+
+    distances: Integers
+    values: Floats
+    pairs: Integers
 
 
 class Sums(NamedTuple):

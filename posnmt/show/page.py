@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import posnmt
 from posnmt.progress import Display
 from posnmt.report.embed import SHARED
-from posnmt.report.figures import Drawing, draw
+from posnmt.report.figures import Drawing
 from posnmt.report.grid import to_csv
 from posnmt.report.page import page
 from posnmt.report.write import figure_files
@@ -49,6 +49,8 @@ class Page:
 
 def files_of(what: Page, name: str, display: Display) -> dict[str, bytes]:
     """The page under a name, and the SVG, PDF and CSV files of its figures, by their paths in the page's folder."""
+    from posnmt.report.figures import draw
+
     sections = what.sections()
     charts = [chart for section in sections for chart in section.charts]
     drawings: dict[str, Drawing] = {}

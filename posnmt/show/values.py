@@ -12,8 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
-Integers = NDArray[np.int64]
+from posnmt.show.distances import ByDistance, Floats, Integers, Sums, mean
 
 
 @dataclass(frozen=True)
@@ -46,8 +45,6 @@ class AttentionMap:
 
         Only keys that the query may see count; NaN where a head sees none at a distance.
         """
-        from posnmt.show.distances import Sums, mean
-
         if self.position is None:
             return None
         means = mean([Sums.of(self.position, self.seen)])
@@ -82,21 +79,6 @@ class DistanceBias:
 
     distances: Integers
     bias: Floats
-
-
-@dataclass(frozen=True)
-class ByDistance:
-    """A quantity of each layer and head by distance, over all queries and keys of some lines.
-
-    Attributes:
-        distances: [W] key position minus query position, ascending; those that some head sees.
-        values: [L,H,W]; NaN where a head sees no key at a distance.
-        pairs: [W] queries that see a key at this distance, in the head that sees most.
-    """
-
-    distances: Integers
-    values: Floats
-    pairs: Integers
 
 
 @dataclass(frozen=True)

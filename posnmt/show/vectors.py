@@ -11,21 +11,22 @@ from torch import Tensor, nn
 from posnmt.model.ordered import OrderedEmbedding
 from posnmt.position.distance_vectors import ByDistanceVectors
 from posnmt.position.seam import LayerPositions
+from posnmt.show.distances import Integers
 from posnmt.show.embedded import added, changes_embeddings, embedded, frequent
-from posnmt.show.values import Integers, TrainedTokens, VectorNorms
+from posnmt.show.values import TrainedTokens, VectorNorms
 
 
 def embedded_norms(embedding: OrderedEmbedding, trained: TrainedTokens | None) -> list[VectorNorms]:
     """The vectors that schemes with parameters add to any word, whatever it is, at each position of a finite table."""
-    found = []
+    norms = []
     for scheme in embedding.position_schemes():
         if not changes_embeddings(scheme) or scheme.longest is None or not any(True for _ in scheme.parameters()):
             continue
         vectors = added([scheme], embedded(embedding, frequent([])), scheme.longest)
         if vectors is not None:
             places = np.arange(scheme.longest)
-            found.append(_norms("words", "position", places, [vectors], trained))
-    return found
+            norms.append(_norms("words", "position", places, [vectors], trained))
+    return norms
 
 
 def layer_norms(views: Sequence[LayerPositions], trained: TrainedTokens | None, causal: bool) -> list[VectorNorms]:
@@ -36,7 +37,7 @@ def layer_norms(views: Sequence[LayerPositions], trained: TrainedTokens | None, 
         trained: lengths of training.
         causal: whether keys to the right are hidden, so that no training sentence has positive distances.
     """
-    found = []
+    norms = []
     for name in ("keys", "values"):
         tables = [
             table
@@ -47,8 +48,8 @@ def layer_norms(views: Sequence[LayerPositions], trained: TrainedTokens | None, 
         ]
         if tables:
             reach = len(tables[0]) // 2
-            found.append(_norms(name, "distance", np.arange(-reach, reach + 1), tables, trained, causal))
-    return found
+            norms.append(_norms(name, "distance", np.arange(-reach, reach + 1), tables, trained, causal))
+    return norms
 
 
 def _norms(

@@ -188,7 +188,7 @@ def test_penalties_are_those_of_the_equation(measure):
         hook.remove()
     count = len(attention.encoder.queries)
     assert attention.encoder.penalties.shape == (2, count, 16)
-    expected = torch.stack([each[0] for each in seen[::2]]).sigmoid()
+    expected = torch.stack([each[0] for each in seen[1::2]]).sigmoid()  # what is read first, then what acts
     np.testing.assert_allclose(attention.encoder.penalties, expected, atol=1e-6)
     assert attention.decoder.penalties is None
     again = model.encode(torch.tensor([[5, 6, 3]]), None)
