@@ -37,7 +37,7 @@ from posnmt.extras import requires
 )
 @click.option(
     "--length",
-    type=click.IntRange(min=2),
+    type=click.IntRange(2, 1024),
     metavar="N",
     help="positions and distances that are drawn; default: twice the longest training sentence, 32 to 256",
 )
