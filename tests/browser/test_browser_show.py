@@ -35,6 +35,7 @@ def test_cells_and_points_say_what_they_are(open_page, shown):
     expect(page.locator(".tip")).to_contain_text("recurrent, ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_accessibility(open_page, shown, keep_picture, scheme):
     axe = pytest.importorskip("axe_core_python.sync_playwright", reason="axe-core-python is not installed")
