@@ -16,19 +16,21 @@ if TYPE_CHECKING:
     from posnmt.api.analyse import Analysis, analyse
     from posnmt.api.load import TrainedModel, load
     from posnmt.api.train import train
-    from posnmt.api.values import AttentionMap, Attentions, DistanceBias, Encoding, Hypothesis
+    from posnmt.api.values import Encoding, Hypothesis
     from posnmt.errors import UserError
     from posnmt.interrupt import Interrupted
     from posnmt.run import Run
+    from posnmt.show.values import AttentionMap, Attentions, DistanceBias, Positions
 
 _MODULES = {
     "load": "api.load",
     "TrainedModel": "api.load",
     "Hypothesis": "api.values",
     "Encoding": "api.values",
-    "Attentions": "api.values",
-    "AttentionMap": "api.values",
-    "DistanceBias": "api.values",
+    "Attentions": "show.values",
+    "AttentionMap": "show.values",
+    "DistanceBias": "show.values",
+    "Positions": "show.values",
     "Analysis": "api.analyse",
     "Run": "run",
     "UserError": "errors",
@@ -47,6 +49,7 @@ __all__ = [
     "Encoding",
     "Hypothesis",
     "Interrupted",
+    "Positions",
     "Run",
     "TrainedModel",
     "UserError",

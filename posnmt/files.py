@@ -1,4 +1,4 @@
-"""Atomic writes, digests, and locks.
+"""Atomic writes, digests, locks, and folders that have names.
 
 A file is written under a temporary name, synchronised with the disk, and renamed. A killed process or a loss of power
 leaves either the old content or the new one.
@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -183,3 +183,24 @@ def locked(path: Path, busy: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def named_folders(arguments: Sequence[str], what: str) -> dict[str, Path]:
+    """Name -> folder, from `FOLDER` or `NAME=FOLDER` each; without a name, the folder's own.
+
+    Args:
+        arguments: of a command.
+        what: they are, for messages: `models`.
+
+    Raises:
+        UserError: two of one name.
+    """
+    named: dict[str, Path] = {}
+    for each in arguments:
+        name, _, folder = ("", "", each) if "=" not in each or Path(each).exists() else each.partition("=")
+        path = Path(folder)
+        name = name or path.resolve().name
+        if name in named:
+            raise UserError(f"two {what} are called {name!r}", each, "name them: NAME=FOLDER")
+        named[name] = path
+    return named

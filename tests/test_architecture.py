@@ -23,7 +23,7 @@ FLOORS = (
     {"translate"},
     {"analyse", "train"},
     {"report"},
-    {"demo", "deploy", "study"},
+    {"demo", "deploy", "show", "study"},
     {"api"},
     {"cli", "testing"},
     {"__main__"},

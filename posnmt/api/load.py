@@ -1,26 +1,25 @@
 """`posnmt.load`: trained models for use in Python.
 
-Shapes: J source subwords with `</s>`, T target subwords, d model width.
+Shapes: J source subwords with `</s>`, d model width.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from posnmt.api.values import AttentionMap, Attentions, DistanceBias, Encoding, Floats, Hypothesis
+from posnmt.api.values import Encoding, Hypothesis
 from posnmt.config.schema import Decode
 from posnmt.data.lines import checked_lines
 from posnmt.data.portions import portions
-from posnmt.data.subword import BOS, EOS
 from posnmt.errors import UserError, refuse_unknown
 from posnmt.run import Run
-from posnmt.translate.attention import Recorded, offset_bias
+from posnmt.show.values import Attentions, DistanceBias, Positions
+from posnmt.translate.attention import offset_bias
 from posnmt.translate.options import with_options
 from posnmt.translate.translations import Translation, refuse_too_many
 from posnmt.translate.translator import Translator
@@ -232,20 +231,38 @@ class TrainedModel:
         Raises:
             UserError: an ensemble, a model that is not a Transformer, or a line too long for a finite position table.
         """
+        from posnmt.show.collect import attentions
+
         self._refuse_ensemble("attention")
         [source] = checked_lines([source], "source")
         [target] = self.translate([source]) if target is None else checked_lines([target], "target")
-        text = self._exactly().text
-        source_ids, target_ids, attended = self._exactly().attend(source, target)
-        read = [text.source.subwords.pieces[token] for token in (*source_ids, EOS)]
-        pieces = text.target.subwords.pieces
-        written = [pieces[token] for token in (BOS, *target_ids)]
-        return Attentions(
-            encoder=_map(read, read, attended.encoder),
-            decoder=_map(written, written, attended.decoder),
-            cross=_map(written, read, attended.cross),
-            predicted=[pieces[token] for token in (*target_ids, EOS)],
-        )
+        return attentions(self._exactly(), source, target)
+
+    def positions(
+        self, sources: Iterable[str], targets: Iterable[str] | None = None, *, length: int | None = None
+    ) -> Positions:
+        """What the position parts of both stacks do, by distance and by position, as `posnmt show` draws it.
+
+        What a model does not have is None: a model without recurrences has no `moved`, one that is not a Transformer
+        no `attention`.
+
+        Args:
+            sources, targets: lines that means are over; empty ones do not count. Without targets, the model's own
+                translations.
+            length: positions of `similarity`, and one more than the largest distance of `bias`; default: twice the
+                tokens of the longest training sentence, at least 32 and at most 256.
+
+        Raises:
+            UserError: an ensemble, no line that is not empty, different numbers of lines, or a line too long for a
+                finite position table.
+        """
+        from posnmt.show.collect import collect, refuse_unpaired
+
+        self._refuse_ensemble("positions")
+        read = checked_lines(sources, "sources")
+        written = self.translate(read) if targets is None else checked_lines(targets, "targets")
+        refuse_unpaired(read, written, "sources", "targets")
+        return collect(self._exactly(), self.runs[0], read, written, length)
 
     def distance_bias(
         self, length: int = 50, *, side: Literal["encoder", "decoder"] = "encoder"
@@ -267,7 +284,7 @@ class TrainedModel:
         bias = offset_bias(self._exactly().models[0], side, _positive(length))
         if bias is None:
             return None
-        return DistanceBias(np.arange(1 - length, length), _array(bias))
+        return DistanceBias(np.arange(1 - length, length), bias.float().cpu().numpy())
 
     def _search(
         self,
@@ -357,18 +374,3 @@ def _device(name: str | None) -> torch.device | None:
     except (RuntimeError, AssertionError) as error:
         what = str(error).partition("\n")[0]
         raise UserError(f"PyTorch has no device {name!r} here: {what}", "device", todo) from None
-
-
-def _map(queries: list[str], keys: list[str], recorded: Recorded) -> AttentionMap:
-    """Recorded attention as arrays."""
-    terms = [term for term in recorded.position if term is not None]
-    position = None
-    if terms:
-        none = torch.zeros_like(terms[0])
-        position = _array(torch.stack([none if term is None else term for term in recorded.position]))
-    seen = torch.stack(recorded.seen).cpu().numpy()
-    return AttentionMap(queries, keys, _array(torch.stack(recorded.weights)), seen, position)
-
-
-def _array(tensor: Tensor) -> Floats:
-    return cast(Floats, tensor.float().cpu().numpy())

@@ -1,17 +1,13 @@
-"""What the methods of a `TrainedModel` return.
+"""What the methods of a `TrainedModel` return; `posnmt.show.values` has attention and positions.
 
-Shapes: L layers, H heads, J source subwords with `</s>`, T target subwords, Tq queries, Tk keys, d model width,
-W distances.
+Shapes: J source subwords with `</s>`, d model width.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-Floats = NDArray[np.float32]
+from posnmt.show.distances import Floats
 
 
 @dataclass(frozen=True)
@@ -48,70 +44,3 @@ class Encoding:
 
     subwords: list[str]
     states: Floats
-
-
-@dataclass(frozen=True)
-class AttentionMap:
-    """One kind of attention in all layers and heads.
-
-    Attributes:
-        queries: [Tq] subwords from which the model attends.
-        keys: [Tk] subwords to which it attends.
-        weights: [L,H,Tq,Tk] they sum to 1 over the keys.
-        seen: [L,H,Tq,Tk] whether a query may see a key: not hidden by a causal mask or by a scheme.
-        position: [L,H,Tq,Tk] what the position schemes add to the logits: their bias, and for a rotation the change of
-            the product of query and key. None: no scheme acts on these logits.
-    """
-
-    queries: list[str]
-    keys: list[str]
-    weights: Floats
-    seen: NDArray[np.bool_]
-    position: Floats | None
-
-    def by_distance(self) -> DistanceBias | None:
-        """The mean of `position` over the queries and keys at each distance; None where `position` is None.
-
-        Only keys that the query may see count; NaN where a head sees none at a distance.
-        """
-        if self.position is None:
-            return None
-        offsets = np.arange(len(self.keys))[None, :] - np.arange(len(self.queries))[:, None]  # [Tq,Tk]
-        distances = np.unique(offsets[self.seen.any(axis=(0, 1))])
-        bias = np.full((*self.position.shape[:2], len(distances)), np.nan, np.float32)
-        for place, distance in enumerate(distances):
-            at = self.seen & (offsets == distance)
-            counts = at.sum(axis=(2, 3))
-            sums = np.where(at, self.position, 0.0).sum(axis=(2, 3))
-            np.divide(sums, counts, out=bias[:, :, place], where=counts > 0)
-        return DistanceBias(distances, bias)
-
-
-@dataclass(frozen=True)
-class DistanceBias:
-    """What position schemes add to the attention logits, by distance.
-
-    Attributes:
-        distances: [W] key position minus query position, ascending.
-        bias: [L,H,W].
-    """
-
-    distances: NDArray[np.int64]
-    bias: Floats
-
-
-@dataclass(frozen=True)
-class Attentions:
-    """The attention of a model on one pair of lines.
-
-    Attributes:
-        encoder: of the source to itself; queries and keys are its subwords and `</s>`.
-        decoder: of the target to itself; queries and keys are `<s>` and its subwords.
-        cross: of the target to the source.
-        predicted: [T] the subword that the model predicts at each query of the decoder: the target's, then `</s>`.
-    """
-
-    encoder: AttentionMap
-    decoder: AttentionMap
-    cross: AttentionMap
-    predicted: list[str]

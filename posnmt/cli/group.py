@@ -75,6 +75,7 @@ LESS_MEMORY = {
     "score": "split the longest lines",
     "analyse": "lower --processes, --examples or --samples",
     "prepare": "lower subword.sample, or OMP_NUM_THREADS",
+    "show": "lower --length, or show fewer runs at a time",
     "study": "lower --jobs",
 }
 """What makes a command need less memory."""

@@ -23,6 +23,7 @@ from posnmt.cli.group import COMMAND, Group, allow_plugins, language_pair, loadi
 from posnmt.cli.new import new
 from posnmt.cli.positions import chosen_positions, positions_option
 from posnmt.cli.serve import serve
+from posnmt.cli.show import show
 from posnmt.cli.study import study
 from posnmt.errors import UserError
 from posnmt.extras import requires
@@ -481,4 +482,5 @@ main.add_command(condition)
 main.add_command(data)
 main.add_command(new)
 main.add_command(serve)
+main.add_command(show)
 main.add_command(study)

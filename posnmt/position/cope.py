@@ -28,21 +28,25 @@ class ContextualPositions(LayerPosition):
         self.vectors = nn.Parameter(torch.empty(1 if causal else 2, positions, width))
         nn.init.normal_(self.vectors, std=width**-0.5)
 
-    def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
-        """[B,H,Tq,Tk] from the scaled queries [B,H,Tq,D] and all keys [B,H,Tk,D]."""
+    def counted(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
+        """[B,H,Tq,Tk] p_ij, the sums of gates, at most P - 1, in float32 or wider."""
         gates = (q @ k.transpose(-1, -2)).to(torch.promote_types(q.dtype, torch.float32)).sigmoid()
         sums = gates.cumsum(-1)
         own_sum, own = (each.diagonal(span.start, -2, -1).unsqueeze(-1) for each in (sums, gates))  # the query's
-        right = span.offsets > 0
-        nearest = gates if self.causal else torch.where(right, own, gates)  # a decoder masks keys to the right
-        places = ((sums - own_sum).abs() + nearest).clamp(max=self.positions - 1)
+        # a decoder masks keys to the right
+        nearest = gates if self.causal else torch.where(span.offsets > 0, own, gates)
+        return ((sums - own_sum).abs() + nearest).clamp(max=self.positions - 1)
+
+    def logits(self, q: Tensor, k: Tensor, span: Span) -> Tensor:
+        """[B,H,Tq,Tk] from the scaled queries [B,H,Tq,D] and all keys [B,H,Tk,D]."""
+        places = self.counted(q, k, span)
         below = places.detach().floor()
         share, index = places - below, below.long()
         counted = self.vectors[:, : k.shape[-2] + 1]  # a sum of gates is at most the number of keys
         rows = torch.cat([counted, counted[:, -1:]], dim=1)  # the last row twice, so that each row has a successor
         if not self.causal:
-            index += rows.shape[1] * right
-        by_position = project_onto(q, rows.flatten(0, 1)).to(gates.dtype)
+            index += rows.shape[1] * (span.offsets > 0)
+        by_position = project_onto(q, rows.flatten(0, 1)).to(places.dtype)
         return by_position.gather(-1, index).lerp(by_position.gather(-1, index + 1), share).to(q.dtype)
 
 

@@ -37,10 +37,14 @@ class ReorderingEmbeddings(AdditionalPositions):
         for linear in (self.word, self.context, self.penalty):
             nn.init.xavier_uniform_(linear.weight)
 
+    def penalties(self, before: Tensor, after: Tensor) -> Tensor:
+        """PP [B,T,d], between 0 and 1, from H and H'."""
+        raw: Tensor = self.penalty((self.word(before) + self.context(after)).tanh())
+        return raw.sigmoid()
+
     def refine(self, before: Tensor, after: Tensor, span: Span) -> Tensor:
         """C [B,T,d] from the layer's input H and its normalised self-attention output H', both [B,T,d]."""
-        penalties = self.penalty((self.word(before) + self.context(after)).tanh()).sigmoid()
-        return self.norm(after + self.positions.vectors(span, after) * penalties)
+        return self.norm(after + self.positions.vectors(span, after) * self.penalties(before, after))
 
 
 class Additional(LayeredScheme):

@@ -19,6 +19,8 @@ from posnmt.report.measures import Measure, difference_of, measures_of, metrics_
 MOST_DISTRIBUTIONS = 8
 # Histograms of fewer sentences are not opened if there are others.
 FEWEST_SHOWN = 10
+# Maximum number of cells of a heat map that a page has in a table, too.
+MOST_CELLS = 400
 # Maximum number of length classes in a histogram; lengths.csv has the original classes.
 MOST_CLASSES = 24
 
@@ -78,11 +80,14 @@ class Chart:
         axis: label of the horizontal axis.
         labels: of the positions on the horizontal axis.
         panels: of lines, one below the other; else small multiples with the same axes.
-        kind: `lines`; `histogram`, of the reference and one system a panel; `whiskers`, of one system a panel.
+        kind: `lines`; `histogram`, of the reference and one system a panel; `whiskers`, of one system a panel; `heat`,
+            in which a curve is a row of cells.
         places: coordinates of the positions; None: equally spaced.
         logarithmic: whether the axis of the places is.
         counts: heading, and the number of sentences or words at each position; drawn below the labels if it is `n`.
         training: for each position, whether its lengths occur in training; None: unknown.
+        trained: what occurs in training or not, for the legend.
+        squared: of kind `heat`, whether rows are the positions of columns, so that `training` marks both.
         width: of the classes of a histogram, which start at `places`.
         opened: whether the page shows it initially.
     """
@@ -92,11 +97,13 @@ class Chart:
     axis: str
     labels: Sequence[str]
     panels: Sequence[Panel]
-    kind: Literal["lines", "histogram", "whiskers"] = "lines"
+    kind: Literal["lines", "histogram", "whiskers", "heat"] = "lines"
     places: Sequence[float] | None = None
     logarithmic: bool = False
     counts: tuple[str, Sequence[int]] | None = None
     training: Sequence[str | None] | None = None
+    trained: str = "length"
+    squared: bool = False
     width: int = 1
     opened: bool = True
 
@@ -109,9 +116,33 @@ class Chart:
     @property
     def alternative(self) -> str:
         """The alternative text of the figure, for screen readers."""
-        kind = {"lines": "Line chart", "histogram": "Histograms", "whiskers": "Points with intervals"}[self.kind]
-        names = ", ".join(dict.fromkeys(curve.name for _, curve in self.columns()))
-        return f"{kind}: {self.title}, of {names}. Its data are in a table below."
+        kind = {
+            "lines": "Line chart", "histogram": "Histograms", "whiskers": "Points with intervals", "heat": "Heat map",
+        }[self.kind]  # fmt: skip
+        where = "in a table below" if self.tabled else f"in figures/{self.name}.csv"
+        return f"{kind}: {self.title}, {self._extent()}. Its data are {where}."
+
+    def _extent(self) -> str:
+        """What the figure is of, for the alternative text: its curves, or its largest cell."""
+        if self.kind != "heat":
+            return f"of {', '.join(dict.fromkeys(curve.name for _, curve in self.columns()))}"
+        cells = [
+            (value, panel, curve, place)
+            for panel in self.panels
+            for curve in panel.curves
+            for place, value in enumerate(curve.values)
+            if value is not None
+        ]
+        if not cells:
+            return "without values"
+        _, panel, curve, place = max(cells, key=lambda cell: cell[0])
+        return f"whose largest value is at {self.tip(panel, curve, place)}"
+
+    @property
+    def tabled(self) -> bool:
+        """Whether a page has its values in a table; those of large heat maps are in a file alone."""
+        cells = len(self.labels) * sum(len(panel.curves) for panel in self.panels)
+        return self.kind != "heat" or cells <= MOST_CELLS
 
     def columns(self) -> list[tuple[Panel, Curve]]:
         """Every curve once with its panel: the reference stands in all panels of a histogram."""

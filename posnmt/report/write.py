@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from posnmt.files import PARTIAL
 
 if TYPE_CHECKING:
     from posnmt.analyse.analyse import Analysis
+    from posnmt.report.figures import Drawing
 
 
 def place_faults(out: Path) -> list[UserError]:
@@ -58,9 +60,15 @@ def write(analysis: Analysis, out: Path, examples: int | None = None) -> None:
     names = [*texts, "figures/*.svg", "figures/*.pdf"]
     texts["report.html"] = render(results, sections, drawings, names, texts["results.json"], shown)
     files = {name: text.encode("utf-8") for name, text in texts.items()}
-    for name, drawing in drawings.items():
-        files[f"figures/{name}.svg"] = drawing.svg.encode("utf-8")
-        files[f"figures/{name}.pdf"] = drawing.pdf
+    write_files({**files, **figure_files(drawings)}, out)
+
+
+def write_files(files: Mapping[str, bytes], out: Path) -> None:
+    """Write the files of a report, by their paths inside its folder; a folder that it creates is removed on failure.
+
+    Raises:
+        UserError: they cannot be written; earlier files are as they were.
+    """
     new = not out.exists()
     try:
         _write(files, out)
@@ -71,14 +79,24 @@ def write(analysis: Analysis, out: Path, examples: int | None = None) -> None:
         raise UserError(what, out, todo) from None
 
 
-def _write(files: dict[str, bytes], out: Path) -> None:
+def _write(files: Mapping[str, bytes], out: Path) -> None:
     """Write all files of a folder, and then put them in their places, so that a full disk changes no earlier ones."""
-    for folder in ("figures", "tables"):
+    folders = {Path(name).parent for name in files}
+    for folder in folders:
         (out / folder).mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".", suffix=PARTIAL, dir=out) as building:
-        for folder in ("figures", "tables"):
-            Path(building, folder).mkdir()
+        for folder in folders:
+            Path(building, folder).mkdir(exist_ok=True)
         for name, content in files.items():
             Path(building, name).write_bytes(content)
         for name in files:
             Path(building, name).replace(out / name)
+
+
+def figure_files(drawings: Mapping[str, Drawing]) -> dict[str, bytes]:
+    """The files of figures, SVG and PDF, by their paths inside a report's folder."""
+    files = {}
+    for name, drawing in drawings.items():
+        files[f"figures/{name}.svg"] = drawing.svg.encode("utf-8")
+        files[f"figures/{name}.pdf"] = drawing.pdf
+    return files

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -21,6 +22,7 @@ from posnmt.model.base import TranslationModel
 from posnmt.model.kernels.operands import Attention
 from posnmt.model.kernels.plain import attention_weights
 from posnmt.model.transformer import Transformer
+from posnmt.position.readable import Counting, Penalising
 from posnmt.position.seam import LayerPositions, Span, is_offset_bias
 
 
@@ -32,11 +34,15 @@ class Recorded:
         weights: [H,Tq,Tk] of each layer; they sum to 1 over the keys.
         seen: [H,Tq,Tk] of each layer, whether a query may see a key.
         position: [H,Tq,Tk] of each layer, the logits that its position schemes contribute; None: none of them does.
+        counted: [H,Tq,Tk] of each layer with a view that counts tokens (`posnmt.position.readable`).
+        penalties: [Tq,d] of each layer with a view that weights position features.
     """
 
     weights: list[Tensor] = field(default_factory=list)
     seen: list[Tensor] = field(default_factory=list)
     position: list[Tensor | None] = field(default_factory=list)
+    counted: list[Tensor] = field(default_factory=list)
+    penalties: list[Tensor] = field(default_factory=list)
 
     def add(self, attention: Attention, position: Tensor | None) -> None:
         """Add one layer, of a batch of one row."""
@@ -67,11 +73,21 @@ def attend_pair(model: TranslationModel, source: Sequence[int], target: Sequence
         UserError: the model is not a Transformer.
     """
     transformer = _transformer(model)
+    with _ONE_AT_A_TIME:
+        return _attend(transformer, source, target)
+
+
+_ONE_AT_A_TIME = threading.Lock()
+
+
+def _attend(transformer: Transformer, source: Sequence[int], target: Sequence[int]) -> Attended:
+    """The forward pass of `attend_pair`."""
     attended = Attended(Recorded(), Recorded(), Recorded())
     device = transformer.output.weight.device
-    with _recording(transformer.encoder, attended.encoder, attended.cross):
+    reading, writing = transformer.encoder_views, transformer.decoder_views
+    with _recording(transformer.encoder, reading, attended.encoder, attended.cross):
         encoded = transformer.encode(torch.tensor([[*source, EOS]], device=device), None)
-    with _recording(transformer.decoder, attended.decoder, attended.cross):
+    with _recording(transformer.decoder, writing, attended.decoder, attended.cross):
         transformer.advance(torch.tensor([[BOS, *target]], device=device), transformer.start(encoded, None))
     return attended
 
@@ -109,7 +125,9 @@ def _transformer(model: TranslationModel) -> Transformer:
 
 
 @contextmanager
-def _recording(layers: nn.ModuleList, own: Recorded, cross: Recorded) -> Iterator[None]:
+def _recording(
+    layers: nn.ModuleList, views: Sequence[LayerPositions], own: Recorded, cross: Recorded
+) -> Iterator[None]:
     """A context in which the attention of these layers is recorded, as far as this thread computes it."""
     thread = threading.get_ident()
 
@@ -121,14 +139,36 @@ def _recording(layers: nn.ModuleList, own: Recorded, cross: Recorded) -> Iterato
         elif isinstance(module, SelfAttention):
             x, view, span, mask, *_ = arguments
             own.add(module.operands(x, view, span, mask), _contributed(module, x, view, span))
+            own.counted += _counted(module, x, view, span)
+
+    def record_penalties(view: LayerPositions, before: Tensor, after: Tensor, span: Span) -> Tensor:
+        for each in view.refining:
+            if isinstance(each, Penalising) and threading.get_ident() == thread:
+                own.penalties.append(each.penalties(before, after)[0])
+            after = each.refine(before, after, span)
+        return after
 
     attentions = [module for module in layers.modules() if isinstance(module, SelfAttention | CrossAttention)]
     hooks = [module.register_forward_pre_hook(record) for module in attentions]
+    penalising = [view for view in views if any(isinstance(each, Penalising) for each in view.refining)]
+    for view in penalising:
+        setattr(view, "refine", partial(record_penalties, view))  # noqa: B010  views are no modules, and have no hooks
     try:
         yield
     finally:
         for hook in hooks:
             hook.remove()
+        for view in penalising:
+            delattr(view, "refine")
+
+
+def _counted(module: SelfAttention, x: Tensor, view: LayerPositions, span: Span) -> list[Tensor]:
+    """[H,Tq,Tk] the tokens that a view counts between query and key; empty if none does."""
+    counting = [each for each in view.biasing if isinstance(each, Counting)]
+    if not counting:
+        return []
+    q, k, _ = module.heads_of(x, view)
+    return [each.counted(q, k, span)[0] for each in counting]
 
 
 def _contributed(module: SelfAttention, x: Tensor, view: LayerPositions, span: Span) -> Tensor | None:

@@ -17,6 +17,7 @@ from posnmt.deploy.server.queue import Queue
 from posnmt.deploy.server.settings import Settings
 from posnmt.deploy.server.worker import Worker
 from posnmt.errors import UserError
+from posnmt.files import named_folders
 from posnmt.run import Run
 from posnmt.translate.command import Engine
 from posnmt.translate.options import with_options
@@ -49,14 +50,7 @@ def choices(models: Sequence[str], languages: Sequence[str]) -> list[Choice]:
     Raises:
         UserError: two models of one name, or languages that belong to none.
     """
-    named: dict[str, Path] = {}
-    for each in models:
-        name, _, folder = ("", "", each) if "=" not in each or Path(each).exists() else each.partition("=")
-        path = Path(folder)
-        name = name or path.resolve().name
-        if name in named:
-            raise UserError(f"two models are called {name!r}", each, "name them: NAME=FOLDER")
-        named[name] = path
+    named = named_folders(models, "models")
     pairs: dict[str, tuple[str, str]] = {}
     for each in languages:
         name, _, pair = each.rpartition("=")

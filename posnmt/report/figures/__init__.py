@@ -6,11 +6,12 @@ from collections.abc import Iterable
 
 from posnmt.report.charts import Chart
 from posnmt.report.figures.canvas import Drawing
+from posnmt.report.figures.heat import draw_heat
 from posnmt.report.figures.histogram import draw_histogram
 from posnmt.report.figures.lines import draw_lines
 from posnmt.report.figures.whiskers import draw_whiskers
 
-KINDS = {"lines": draw_lines, "histogram": draw_histogram, "whiskers": draw_whiskers}
+KINDS = {"lines": draw_lines, "histogram": draw_histogram, "whiskers": draw_whiskers, "heat": draw_heat}
 
 
 def draw(charts: Iterable[Chart]) -> dict[str, Drawing]:

@@ -19,7 +19,7 @@ MOST_BANDS = 2
 # With more positions, not every one has a marker.
 MOST_MARKERS = 24
 SHADES: dict[str | None, tuple[str, dict[str, Any]]] = {
-    "unseen": ("length not in training", {"facecolor": COLOURS["unseen"]}),
+    "unseen": ("not in training", {"facecolor": COLOURS["unseen"]}),
     "partly unseen": ("partly in training", {"facecolor": COLOURS["partly"], "hatch": "////"}),
 }
 
@@ -73,7 +73,12 @@ def _draw_band(axes: Axes, places: list[float], curve: Curve) -> None:
 
 def shaded(chart: Chart) -> list[str]:
     """The legend's texts for shaded positions."""
-    return [SHADES[mark][0] for mark in dict.fromkeys(chart.training or ()) if mark in SHADES]
+    return [_shade_text(mark, chart) for mark in dict.fromkeys(chart.training or ()) if mark in SHADES]
+
+
+def _shade_text(mark: str | None, chart: Chart) -> str:
+    text, _ = SHADES[mark]
+    return f"{chart.trained} {text}" if mark == "unseen" else text
 
 
 def shade(axes: Axes, chart: Chart) -> dict[str, Any]:
@@ -82,9 +87,13 @@ def shade(axes: Axes, chart: Chart) -> dict[str, Any]:
     for mark, run in groupby(enumerate(chart.training or ()), lambda each: each[1]):
         if mark in SHADES:
             numbers = [number for number, _ in run]
-            text, style = SHADES[mark]
-            shades[text] = axes.axvspan(
-                numbers[0] - 0.5, numbers[-1] + 0.5, edgecolor=COLOURS["hatch"], linewidth=0, zorder=0, **style
+            shades[_shade_text(mark, chart)] = axes.axvspan(
+                numbers[0] - 0.5,
+                numbers[-1] + 0.5,
+                edgecolor=COLOURS["hatch"],
+                linewidth=0,
+                zorder=0,
+                **SHADES[mark][1],
             )
     return shades
 

@@ -1,0 +1,78 @@
+"""`posnmt show`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from posnmt.cli.group import COMMAND, allow_plugins, loading
+from posnmt.extras import requires
+
+
+@click.command(context_settings=COMMAND)
+@click.argument("runs", metavar="[NAME=]RUN...", nargs=-1, required=True)
+@click.option(
+    "--source",
+    type=click.Path(path_type=Path),
+    help="lines to look at (plain, .gz, .xz); default: the dev text of the first run",
+)
+@click.option(
+    "--target",
+    type=click.Path(path_type=Path),
+    help="their translations, line by line; default: each model's own",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("show"),
+    show_default=True,
+    help="folder for report.html and figures",
+)
+@click.option(
+    "--lines", type=click.IntRange(min=1), default=50, show_default=True, help="most lines that means are over"
+)
+@click.option(
+    "--sentences", type=click.IntRange(min=0), default=1, show_default=True, help="lines that are drawn with words"
+)
+@click.option(
+    "--length",
+    type=click.IntRange(2, 1024),
+    metavar="N",
+    help="positions and distances that are drawn; default: twice the longest training sentence, 32 to 256",
+)
+@allow_plugins
+def show(
+    runs: tuple[str, ...],
+    source: Path | None,
+    target: Path | None,
+    out: Path,
+    lines: int,
+    sentences: int,
+    length: int | None,
+) -> None:
+    """Draw what the position parts of trained models do, and print the path of the page.
+
+    Attention by head with words and by distance, what positions add to the logits, similarity of position vectors,
+    penalties of reordering embeddings, how far a moved word is felt in a recurrence, the tokens that CoPE counts, and
+    the norms of trained vectors: whatever the models have. What training did not have is marked. Several runs are
+    drawn side by side, on the same lines.
+
+    \b
+    Example: posnmt show runs/absolute runs/relative --source test.en --target test.de --out show
+    """
+    requires("analyse", "train")  # the dev text and the lengths of training are in a store
+    with loading():
+        from posnmt.deploy.folder import is_exported
+        from posnmt.errors import UserError
+        from posnmt.files import named_folders
+        from posnmt.progress import Display
+        from posnmt.show.command import show as draw
+
+    folders = named_folders(runs, "runs")
+    for folder in folders.values():
+        if is_exported(folder):
+            raise UserError("an exported model, not a run", folder, "name the run that it was exported from")
+    with Display() as display:
+        page = draw(folders, source, target, out, lines, sentences, length, display)
+    click.echo(str(page))
