@@ -22,6 +22,7 @@ ARCHITECTURES = {
     "rnnsearch+distortion": "architectures.rnnsearch:RecurrentSearch",
     "convs2s": "architectures.convs2s:ConvolutionalTranslator",
     "dtmt": "architectures.dtmt:DeepTransitionTranslator",
+    "biarn": "architectures.biarn:DoublyEncodedTransformer",
 }
 """Architecture name → module and class inside posnmt.model."""
 

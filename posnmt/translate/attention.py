@@ -122,7 +122,7 @@ def _recording(layers: nn.ModuleList, own: Recorded, cross: Recorded) -> Iterato
             x, view, span, mask, *_ = arguments
             own.add(module.operands(x, view, span, mask), _contributed(module, x, view, span))
 
-    attentions = [module for module in layers.modules() if isinstance(module, SelfAttention | CrossAttention)]
+    attentions = [module for name, module in layers.named_modules() if name.endswith((".attention", ".cross"))]
     hooks = [module.register_forward_pre_hook(record) for module in attentions]
     try:
         yield
