@@ -5,7 +5,7 @@ They are defaults for a part of the `model` section, which settings of a config 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from posnmt.errors import refuse_unknown
@@ -41,6 +41,7 @@ class System:
     Attributes:
         fewer_decoder_layers: by how many layers the decoder is shallower than the encoder (N19 compensates for the cost
             of its GRUs).
+        subword: its part of the `subword` section.
         reconstruction: what it rests on if its paper was not available; its summary says so too.
     """
 
@@ -49,6 +50,7 @@ class System:
     model: dict[str, Any]
     fewer_decoder_layers: int = 0
     reconstruction: Reconstruction | None = None
+    subword: dict[str, Any] = field(default_factory=dict)
 
     def over(self, below: dict[str, Any]) -> dict[str, Any]:
         """Its part of the `model` section, on top of the settings of a named size."""
@@ -212,6 +214,20 @@ SYSTEMS: dict[str, System] = {
             "is 36 d^2 + 39 d, 9.457 M more than transformer at base size, 0.06 M above the difference of the "
             "rounded figures",
         ),
+    ),
+    "shared-private": System(
+        "reconstruction: source and target words share features of their embeddings, translations most; sinusoids",
+        "Liu et al. 2019, of which the abstract was available",
+        {"architecture": "shared-private", "tie_embeddings": "target", **_both({"scheme": "sinusoidal"})},
+        reconstruction=Reconstruction(
+            "related source and target words share a part of the features of their embeddings, which saves parameters "
+            "(abstract); pairs are translations (lm), words of one spelling (wf) or unrelated words (ur)",
+            "shares 0.9, 0.7 and 0.5; the best match of fast_align, one to one, then spelling, then frequency rank; "
+            "the target embedding is the output projection. Chosen here: eflomal in place of fast_align, and a least "
+            "probability of 0.5. The count of parameters below takes all words as unrelated; translations and words "
+            "of one spelling lower it",
+        ),
+        subword={"pairs": {}},
     ),
     "rope": System(
         "queries and keys rotated by angles that grow with their positions; products depend on distances only",

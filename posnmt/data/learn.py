@@ -92,7 +92,7 @@ def learn(config: Config, files: Files, processes: int, say: Report) -> Learned:
         except UserError as fault:
             faults.append(fault)
     raise_all(faults)
-    return Learned(TextPipeline(*learned), findings, held)
+    return Learned(TextPipeline(learned[0], learned[1]), findings, held)
 
 
 def text_folder(config: Config) -> Path:

@@ -40,10 +40,14 @@ class Transformer(OrderedTranslator):
         )
         self.decoder = nn.ModuleList(self.build_decoder_layer(config, index) for index in range(config.decoder.layers))
         self.encoder_norm, self.decoder_norm = reading.last_norm(), Residual.of(config, causal=True).last_norm()
-        self.output = output_projection(config, self.target.table)
+        self.output = self.build_output(config)
         self.attach_schemes()
         self.encoder_views = join(self.source.position_schemes(), config.encoder.layers)
         self.decoder_views = join(self.target.position_schemes(), config.decoder.layers)
+
+    def build_output(self, config: Model) -> nn.Linear:
+        """The projection [d] -> [V] to the target vocabulary."""
+        return output_projection(config, self.target.table)
 
     def build_feed_forward(self, config: Model, causal: bool) -> nn.Module:
         """The feed-forward layer of one encoder or decoder layer; an override has the same signature of `forward`."""

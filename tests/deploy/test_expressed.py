@@ -51,7 +51,7 @@ REFUSED = {
     "has no architecture": [
         "sru", "sru-forward", "pre-norm-sru", "rnn-nmt", "rnnsearch+distortion", "rnnsearch-source",
         "rnnsearch-target", "rnnsearch-none", "convs2s", "convs2s-widths", "dtmt", "dtmt-without-norm", "biarn",
-        "biarn-gate",
+        "biarn-gate", "shared-private", "shared-private-uneven",
     ],
     "DeepNorm": ["deepnorm"],
 }  # fmt: skip

@@ -59,6 +59,7 @@ NAMED: dict[str, dict[str, Any]] = {
         "system": "biarn",
         "options": {"join": "gate", "reach": "all", "cell": "gru", "directions": "joined", "steps": 3},
     },
+    "shared-private-uneven": {"system": "shared-private", "options": {"lm": 1.0, "ur": 0.0}, "norm": "pre"},
     "relative-encoder": encoder({"scheme": "relative", "distance": 3}),
     "t5-bias-near": both({"scheme": "t5-bias", "buckets": 8, "distance": 5}),
     "kerple-power": both({"scheme": "kerple", "form": "power", "encoder": "asymmetric"}),
