@@ -252,10 +252,10 @@ def _with_pairs(config: Config, pairs: Pairs, text: TextPipeline, train: Split, 
         translations, unknown = read_lexicon(lexicon, text)
         if unknown:
             say(f"{lexicon}: {unknown:,} entries are not of two subwords of these vocabularies, and pair nothing")
-    made = pairs_of(text, train, translations, pairs.threshold)
-    numbers = ", ".join(f"{number:,} {name}" for name, number in made.count().items())
+    paired = pairs_of(text, train, translations, pairs.threshold)
+    numbers = ", ".join(f"{number:,} {name}" for name, number in paired.count().items())
     say(f"pairs of subwords: {numbers}")
-    return replace(text, pairs=made)
+    return replace(text, pairs=paired)
 
 
 def _hashes(files: Files, say: Report) -> dict[TextFile, str]:
