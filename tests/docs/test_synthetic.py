@@ -10,6 +10,7 @@ import pytest
 
 from documents import ROOT
 from posnmt.corpora.artificial.pairs import command
+from posnmt.data.subword import UNK
 from posnmt.run import Run
 
 TINY = "--set train.steps=4 --set model.size=tiny --set subword.vocabulary=150 --set train.batch=300"
@@ -51,8 +52,14 @@ def run(folder, title):
 def test_several_target_languages(folder):
     run(folder, "One model")
     assert len((folder / "test.fr").read_text().splitlines()) == 20
-    pieces = Run.open(folder / "runs" / "many").text().source.subwords
-    assert {row[0] for row in pieces.split(["<2de> mo", "<2fr> ka"])} == {"▁<2de>", "▁<2fr>"}
+    subwords = Run.open(folder / "runs" / "many").text().source.subwords
+    [german, *_], [french, *_] = rows = [subwords.split([f"<2{code}> mo", f"<2{code}> ka"]) for code in ("de", "fr")]
+    assert len(german) <= 6
+    assert german != french
+    for mark, lines in zip(("▁<2de>", "▁<2fr>"), rows, strict=True):
+        assert all("".join(line).startswith(f"{mark}▁") for line in lines)
+        ids = subwords.encode([mark.replace("▁", "")])[0]
+        assert UNK not in ids
 
 
 @pytest.mark.slow
