@@ -125,6 +125,9 @@ def _with_defaults_of_names(tree: dict[str, Any], path: Path | None, lines: Line
                 f"model.system: {error.placed}", place(("model", "system"), path, lines), error.todo
             ) from None
         merged = merge(merged, system.over(merged))
+        subword = tree.get("subword", {})
+        if system.subword and isinstance(subword, dict):
+            tree = {**tree, "subword": merge(system.subword, subword)}
     for side in _ABLATED.get(str(model.get("without")), ()):
         fault = _why_not_without(side, merged, model)
         if fault is not None:
@@ -170,15 +173,21 @@ def clashes(config: Config) -> list[str]:
 
 def _model_faults(config: Config, path: Path | None, lines: Lines) -> list[UserError]:
     """The faults of the `model` section for its architecture and position schemes."""
-    from posnmt.model.registry import check  # which imports PyTorch
+    from posnmt.model.registry import architecture, check  # which imports PyTorch
 
     stacks = {"encoder": config.model.encoder, "decoder": config.model.decoder}
     positions = {side: {choice.scheme for choice in stack.position} for side, stack in stacks.items()}
     old = [((side, "position"), fault) for side, fault in unreadable(positions, config.format)]
+    faults = [*check(config.model), *old]
+    if not faults and architecture(config.model.architecture).reads_pairs and config.subword.pairs is None:
+        what = (
+            f"{config.model.architecture} needs pairs of subwords; set subword.pairs: {{}}, or name it as model.system"
+        )
+        faults = [(("architecture",), what)]
     return [
         UserError(
             f"{'.'.join(('model', *(key for key in keys if not key.isdigit())))}: {fault}",
             place(("model", *keys), path, lines),
         )
-        for keys, fault in [*check(config.model), *old]
+        for keys, fault in faults
     ]

@@ -183,7 +183,7 @@ class Run:
         from posnmt.model.weights import load_model
 
         text = self.text()
-        model = build_undrawn(self.config.model, text.source.size, text.target.size)
+        model = build_undrawn(self.config.model, text.source.size, text.target.size, text.pairs)
         load_model(model, self.weights(checkpoint))
         return model.eval()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import asdict
 from typing import Any
 
 from posnmt.config.systems import named
@@ -24,10 +25,12 @@ def describe(name: str, vocabulary: int, size: str) -> dict[str, Any]:
         + (", ".join(_shown(choice.scheme, choice.options) for choice in stack.position) or "no position scheme")
         for side, stack in (("encoder", model.encoder), ("decoder", model.decoder))
     }
+    rests_on = {} if system.reconstruction is None else asdict(system.reconstruction)
     return {
         "system": name,
         "summary": system.summary,
         "source": system.source,
+        **rests_on,
         "architecture": _shown(model.architecture, model.options),
         **parts,
         "vocabulary": vocabulary,

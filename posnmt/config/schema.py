@@ -140,6 +140,19 @@ class Data(Section):
         return self
 
 
+class Pairs(Section):
+    """Pairs of source and target subwords that share features of their embeddings, for the system shared-private."""
+
+    lexicon: str | None = Field(
+        None,
+        description="translations of subwords, one a line: source <tab> target <tab> probability; default: eflomal "
+        "aligns the training text",
+    )
+    threshold: float = Field(
+        0.5, ge=0, le=1, description="least probability of a target subword that is paired as a translation"
+    )
+
+
 class Subword(Section):
     """SentencePiece subwords. A model has 4 entries more than `vocabulary`: pad, unk, bos, eos."""
 
@@ -165,6 +178,9 @@ class Subword(Section):
         "output needs",
     )
     sample: Positive = Field(1_000_000, description="sentences a side, drawn at random, that subwords are learned from")
+    pairs: Pairs | None = Field(
+        None, description="how subwords are paired, for the system shared-private, which sets it; no other reads pairs"
+    )
 
 
 class SchemeChoice(BaseModel):

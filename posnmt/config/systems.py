@@ -5,7 +5,7 @@ They are defaults for a part of the `model` section, which settings of a config 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from posnmt import plugins
@@ -23,18 +23,35 @@ SIZES: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
+class Reconstruction:
+    """What a system whose paper was not available rests on.
+
+    Attributes:
+        established: from the abstract, or from papers that cite it.
+        recalled: from memory, or chosen here; options change it.
+    """
+
+    established: str
+    recalled: str
+
+
+@dataclass(frozen=True)
 class System:
     """A named system: a summary, its source, and its part of the `model` section.
 
     Attributes:
         fewer_decoder_layers: by how many layers the decoder is shallower than the encoder (N19 compensates for the cost
             of its GRUs).
+        subword: its part of the `subword` section.
+        reconstruction: what it rests on if its paper was not available; its summary says so too.
     """
 
     summary: str
     source: str
     model: dict[str, Any]
     fewer_decoder_layers: int = 0
+    reconstruction: Reconstruction | None = None
+    subword: dict[str, Any] = field(default_factory=dict)
 
     def over(self, below: dict[str, Any]) -> dict[str, Any]:
         """Its part of the `model` section, on top of the settings of a named size."""
@@ -184,6 +201,34 @@ SYSTEMS: dict[str, System] = {
             "encoder": {"layers": 5, "position": [{"scheme": "sinusoidal"}]},
             "decoder": {"layers": 5, "position": [{"scheme": "sinusoidal"}]},
         },
+    ),
+    "biarn": System(
+        "reconstruction: a second encoder, recurrent and attentive, which the last decoder layer reads; sinusoids",
+        "Hao et al. 2019, of which the abstract was available",
+        {"architecture": "biarn", **_both({"scheme": "sinusoidal"})},
+        reconstruction=Reconstruction(
+            "beside the Transformer's encoder stands a recurrent one, an attentive recurrent network; a short-cut, one "
+            "recurrent layer that reaches the top of the decoder, is better than a deep one (abstract); 97.4 M "
+            "parameters at base size (C19b Table 1)",
+            "the equations, 8 steps, 88.0 M parameters without it, so 9.4 M more; chosen here: LSTM cells of the "
+            "model's width from a zero state, no residual connection around them, both directions side by side. That "
+            "is 36 d^2 + 39 d, 9.457 M more than transformer at base size, 0.06 M above the difference of the "
+            "rounded figures",
+        ),
+    ),
+    "shared-private": System(
+        "reconstruction: source and target words share features of their embeddings, translations most; sinusoids",
+        "Liu et al. 2019, of which the abstract was available",
+        {"architecture": "shared-private", "tie_embeddings": "target", **_both({"scheme": "sinusoidal"})},
+        reconstruction=Reconstruction(
+            "related source and target words share a part of the features of their embeddings, which saves parameters "
+            "(abstract); pairs are translations (lm), words of one spelling (wf) or unrelated words (ur)",
+            "shares 0.9, 0.7 and 0.5; the best match of fast_align, one to one, then spelling, then frequency rank; "
+            "the target embedding is the output projection. Chosen here: eflomal in place of fast_align, and a least "
+            "probability of 0.5. The count of parameters below takes all words as unrelated; translations and words "
+            "of one spelling lower it",
+        ),
+        subword={"pairs": {}},
     ),
     "rope": System(
         "queries and keys rotated by angles that grow with their positions; products depend on distances only",

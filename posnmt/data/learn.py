@@ -95,7 +95,7 @@ def learn(config: Config, files: Files, processes: int, say: Report) -> Learned:
         except UserError as fault:
             faults.append(fault)
     raise_all(faults)
-    return Learned(TextPipeline(*learned), findings, held)
+    return Learned(TextPipeline(learned[0], learned[1]), findings, held)
 
 
 def _extended(
@@ -116,7 +116,8 @@ def _extended(
     added = [len(new) - len(side.subwords) for new, side in zip(subwords, sides, strict=True)]
     shown = f"{added[0]:,}" if text.shared else f"{added[0]:,} source and {added[1]:,} target"
     say(f"the vocabulary is extended by {shown} characters")
-    return TextPipeline(*(SideText(side.words, new) for side, new in zip(sides, subwords, strict=True)))
+    source, target = (SideText(side.words, new) for side, new in zip(sides, subwords, strict=True))
+    return TextPipeline(source, target)
 
 
 def text_folder(config: Config) -> Path:

@@ -16,13 +16,14 @@ import platform
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import posnmt
-from posnmt.config.schema import Config
+from posnmt.config.schema import Config, Pairs
 from posnmt.config.segmenters import SEGMENTERS, requires
 from posnmt.config.yaml import expand
 from posnmt.data.corpus import BYTE_ORDER_MARK, Chunk, Findings, TextFile, corpus_files, read_chunks
@@ -31,8 +32,9 @@ from posnmt.data.learn import Files, Report, all_files, learn, text_folder, with
 from posnmt.data.store import FORMAT, Split, SplitWriter, Store
 from posnmt.data.suspicions import signs
 from posnmt.data.text import TextPipeline, text_hash
+from posnmt.data.word_pairs import pairs_of, read_lexicon, translations_of
 from posnmt.errors import UserError, existing_file, raise_all
-from posnmt.files import PARTIAL, Digests, commit_folder, folder_digests, locked
+from posnmt.files import PARTIAL, Digests, commit_folder, folder_digests, locked, sha256_of
 from posnmt.parallel.cores import cores
 from posnmt.parallel.processes import ordered_map
 
@@ -112,6 +114,8 @@ def _make(config: Config, inputs: Inputs, key: str, folder: Path, processes: int
         if held_out:
             sources = {name: partial(_chunks, files["train"], held_out, name == "dev") for name in ("train", "dev")}
         splits = _write(config, sources, text, building, processes, say)
+        if config.subword.pairs is not None and text.pairs is None:
+            text = _with_pairs(config, config.subword.pairs, text, Split(building / "train.arrow"), say)
         manifest = {
             "format": FORMAT,
             "key": key,
@@ -221,12 +225,43 @@ def _settings(config: Config) -> dict[str, Any]:
     data = config.data.model_dump(mode="json", include=set(names)) | {"accept": sorted(set(config.data.accept))}
     if config.data.held_out is not None:
         data["held_out"] = config.data.held_out
+    pairs = {}
+    if config.subword.pairs is not None:
+        lexicon = _lexicon(config, config.subword.pairs)
+        pairs["pairs"] = {
+            "lexicon": None if lexicon is None else sha256_of(existing_file(lexicon, "lexicon")),
+            "threshold": config.subword.pairs.threshold,
+        }
     if config.subword.text is not None:
         subword: dict[str, Any] = {"text": text_hash(text_folder(config))}
         if config.subword.pieces == "extended":
             subword |= config.subword.model_dump(mode="json", include={"pieces", "character_coverage", "sample"})
-        return {"data": data, "subword": subword}
-    return {"data": data, "subword": config.subword.model_dump(mode="json", exclude={"text", "pieces"})}
+        return {"data": data, "subword": subword | pairs}
+    return {
+        "data": data,
+        "subword": config.subword.model_dump(mode="json", exclude={"text", "pieces", "pairs"}) | pairs,
+    }
+
+
+def _lexicon(config: Config, pairs: Pairs) -> Path | None:
+    """The file that `subword.pairs.lexicon` names."""
+    return None if pairs.lexicon is None else Path(config.data.root) / expand(pairs.lexicon, "subword.pairs.lexicon")
+
+
+def _with_pairs(config: Config, pairs: Pairs, text: TextPipeline, train: Split, say: Report) -> TextPipeline:
+    """The text pipeline with the pairs of its subwords."""
+    lexicon = _lexicon(config, pairs)
+    if lexicon is None:
+        say("aligning subwords with eflomal")
+        translations = translations_of(train.pair(index) for index in range(len(train)))
+    else:
+        translations, unknown = read_lexicon(lexicon, text)
+        if unknown:
+            say(f"{lexicon}: {unknown:,} entries are not of two subwords of these vocabularies, and pair nothing")
+    paired = pairs_of(text, train, translations, pairs.threshold)
+    numbers = ", ".join(f"{number:,} {name}" for name, number in paired.count().items())
+    say(f"pairs of subwords: {numbers}")
+    return replace(text, pairs=paired)
 
 
 def _hashes(files: Files, say: Report) -> dict[TextFile, str]:

@@ -2,6 +2,7 @@
 
 A saved pipeline is a folder with `source.model`, `target.model` (SentencePiece), `text.json` (settings) and, with
 truecasing, `source.truecase.json` and `target.truecase.json`. With a shared vocabulary both model files are equal.
+`pairs.tsv` has the pairs of subwords that share features of their embeddings, if a model does that.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from numpy.typing import NDArray
 
 from posnmt.data.subword import Subwords
 from posnmt.data.tokenise import Truecaser, Words
+from posnmt.data.word_pairs import WordPairs
 from posnmt.errors import UserError, existing_file
 from posnmt.files import load_json
 
 SIDES = ("source", "target")
+PAIRS = "pairs.tsv"
 
 
 @dataclass(frozen=True)
@@ -51,10 +54,15 @@ class SideText:
 
 @dataclass(frozen=True)
 class TextPipeline:
-    """The text pipelines of both sides; with a shared vocabulary both have the same `Subwords`."""
+    """The text pipelines of both sides; with a shared vocabulary both have the same `Subwords`.
+
+    Attributes:
+        pairs: of source and target subwords, for the architecture that reads them.
+    """
 
     source: SideText
     target: SideText
+    pairs: WordPairs | None = None
 
     @property
     def shared(self) -> bool:
@@ -77,6 +85,8 @@ class TextPipeline:
                 "tokenise": side.words.tokeniser,
                 "truecase": truecaser is not None,
             }
+        if self.pairs is not None:
+            self.pairs.save(folder / PAIRS)
         text = json.dumps(settings, ensure_ascii=False, indent=2) + "\n"
         (folder / "text.json").write_text(text, encoding="utf-8", newline="\n")
 
@@ -97,7 +107,8 @@ class TextPipeline:
             raise UserError("not the settings of a text pipeline", path, "prepare the store again") from None
         source = Subwords.load(folder / "source.model")
         target = source if shared else Subwords.load(folder / "target.model")
-        return cls(SideText(sides[0], source), SideText(sides[1], target))
+        pairs = WordPairs.load(folder / PAIRS, len(source), len(target)) if (folder / PAIRS).exists() else None
+        return cls(SideText(sides[0], source), SideText(sides[1], target), pairs)
 
 
 def text_hash(folder: str | Path) -> str:

@@ -5,7 +5,7 @@ Shapes: B rows, J source tokens, T target tokens, V vocabulary entries, d model 
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -33,9 +33,11 @@ class TranslationModel(nn.Module):
 
     Attributes:
         output: the projection to the target vocabulary.
+        reads_pairs: whether its fourth argument is the pairs of subwords of `posnmt.data.word_pairs`.
     """
 
     Settings: type[Options] = Options
+    reads_pairs: ClassVar[bool] = False
     output: nn.Linear
 
     def __init__(self, config: Model) -> None:

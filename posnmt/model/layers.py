@@ -141,5 +141,13 @@ class DecoderLayer(ResidualLayer):
         before = self.read(x, self.attention_norm)
         h = self.add(x, self.attention(before, view, span, None, cache), self.attention_norm)
         refined = view.refine(before, self.read(h, self.cross_norm), span)
-        h = self.add(h, self.cross(refined, memory, memory_mask), self.cross_norm)
+        h = self.attend(h, refined, memory, memory_mask)
         return self.add(h, self.feed_forward(self.read(h, self.feed_forward_norm), span, cache), self.feed_forward_norm)
+
+    def remember(self, encoded: Tensor) -> tuple[Tensor, Tensor]:
+        """The memory of `forward`, keys and values [S,H,J,D], from the encoder output [S,J,d]."""
+        return self.cross.remember(encoded)
+
+    def attend(self, h: Tensor, refined: Tensor, memory: tuple[Tensor, Tensor], memory_mask: Tensor | None) -> Tensor:
+        """The residual stream after attention to the source, from the stream h and the queries' input [N,T,d]."""
+        return self.add(h, self.cross(refined, memory, memory_mask), self.cross_norm)

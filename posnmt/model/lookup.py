@@ -53,9 +53,9 @@ def recording() -> Iterator[list[Words]]:
 
 
 def look_up(table: nn.Embedding, tokens: Tensor) -> Tensor:
-    """Entries [..] -> embeddings [..,d]."""
+    """Entries [..] -> embeddings [..,d]; a computed table, which is no `nn.Embedding`, has gradients of its own."""
     words: list[Words] | None = getattr(_thread, "words", None)
-    if words is None or not table.weight.requires_grad:
+    if words is None or not isinstance(table, nn.Embedding) or not table.weight.requires_grad:
         embeddings: Tensor = table(tokens)
         return embeddings
     embeddings = functional.embedding(tokens, table.weight.detach()).requires_grad_()

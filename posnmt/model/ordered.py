@@ -85,9 +85,13 @@ class OrderedTranslator(TranslationModel):
 
     def __init__(self, config: Model, source_size: int, target_size: int) -> None:
         super().__init__(config)
-        source, target = embeddings(config, source_size, target_size)
+        source, target = self.build_embeddings(config, source_size, target_size)
         self.source = OrderedEmbedding(source, config.dropout, config.scale_embeddings)
         self.target = OrderedEmbedding(target, config.dropout, config.scale_embeddings)
+
+    def build_embeddings(self, config: Model, source_size: int, target_size: int) -> tuple[nn.Embedding, nn.Embedding]:
+        """Source and target word embeddings; a module with the attributes of an `nn.Embedding` may stand for one."""
+        return embeddings(config, source_size, target_size)
 
     def attach_schemes(self) -> None:
         """Build the position schemes of the configuration."""

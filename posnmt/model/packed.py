@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from posnmt.model.attention import HeadProjection
+from posnmt.model.attention import CrossAttention, HeadProjection
 from posnmt.model.base import TranslationModel
 from posnmt.model.layers import DecoderLayer, EncoderLayer, RectifiedLinear
 from posnmt.model.transformer import Transformer
@@ -78,10 +78,10 @@ def _pack_layers(model: Transformer, dtype: torch.dtype) -> None:
         assert isinstance(layer, EncoderLayer | DecoderLayer)
         replace(layer.attention, "project", reads=view.reads())
         replace(layer.attention, "output", wide=True)
-        if isinstance(layer, DecoderLayer):
-            replace(layer.cross, "query")
-            replace(layer.cross, "memory")
-            replace(layer.cross, "output", wide=True)
+        for attention in [part for part in layer.children() if isinstance(part, CrossAttention)]:
+            replace(attention, "query")
+            replace(attention, "memory")
+            replace(attention, "output", wide=True)
         replace_all(layer.feed_forward, added="fall")
     for embedding in (model.source, model.target):
         replace_all(embedding.schemes)

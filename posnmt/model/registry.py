@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from pydantic import ValidationError
@@ -15,6 +15,9 @@ from posnmt.errors import UserError, refuse_unknown
 from posnmt.model.base import Faults, TranslationModel
 from posnmt.position.registry import option_fault
 
+if TYPE_CHECKING:
+    from posnmt.data.word_pairs import WordPairs
+
 ARCHITECTURES = {
     "transformer": "transformer:Transformer",
     "sru": "architectures.sru:RecurrentTransformer",
@@ -22,24 +25,31 @@ ARCHITECTURES = {
     "rnnsearch+distortion": "architectures.rnnsearch:RecurrentSearch",
     "convs2s": "architectures.convs2s:ConvolutionalTranslator",
     "dtmt": "architectures.dtmt:DeepTransitionTranslator",
+    "biarn": "architectures.biarn:DoublyEncodedTransformer",
+    "shared-private": "architectures.shared_private:SharedPrivateTransformer",
 }
 """Architecture name → module and class inside posnmt.model."""
 
 
-def build_model(config: Model, source_size: int, target_size: int) -> TranslationModel:
+def build_model(config: Model, source_size: int, target_size: int, pairs: WordPairs | None = None) -> TranslationModel:
     """A model from the `model` section of a checked configuration.
 
     Args:
         source_size, target_size: vocabulary entries of each side, the four special symbols included.
+        pairs: of source and target subwords, for an architecture that reads them.
     """
-    model: TranslationModel = architecture(config.architecture)(config, source_size, target_size)  # type: ignore[call-arg,arg-type]
+    kind: Any = architecture(config.architecture)
+    arguments = (pairs,) if kind.reads_pairs else ()
+    model: TranslationModel = kind(config, source_size, target_size, *arguments)
     return model
 
 
-def build_undrawn(config: Model, source_size: int, target_size: int) -> TranslationModel:
+def build_undrawn(
+    config: Model, source_size: int, target_size: int, pairs: WordPairs | None = None
+) -> TranslationModel:
     """`build_model` without initialisation of the weights, which are then read from a file."""
     with _Undrawn():
-        return build_model(config, source_size, target_size)
+        return build_model(config, source_size, target_size, pairs)
 
 
 class _Undrawn(TorchFunctionMode):

@@ -33,22 +33,14 @@ class Transformer(OrderedTranslator):
 
     def __init__(self, config: Model, source_size: int, target_size: int) -> None:
         super().__init__(config, source_size, target_size)
-        reading, writing = Residual.of(config, causal=False), Residual.of(config, causal=True)
+        reading = Residual.of(config, causal=False)
         self.encoder = nn.ModuleList(
             EncoderLayer(_self_attention(config, causal=False), self.build_feed_forward(config, causal=False), reading)
             for _ in range(config.encoder.layers)
         )
-        self.decoder = nn.ModuleList(
-            DecoderLayer(
-                _self_attention(config, causal=True),
-                CrossAttention(config.d_model, config.heads, config.attention_dropout, start_of(config, causal=True)),
-                self.build_feed_forward(config, causal=True),
-                writing,
-            )
-            for _ in range(config.decoder.layers)
-        )
-        self.encoder_norm, self.decoder_norm = reading.last_norm(), writing.last_norm()
-        self.output = output_projection(config, self.target.table)
+        self.decoder = nn.ModuleList(self.build_decoder_layer(config, index) for index in range(config.decoder.layers))
+        self.encoder_norm, self.decoder_norm = reading.last_norm(), Residual.of(config, causal=True).last_norm()
+        self.output = self.build_output(config)
         self.attach_schemes()
         self.join_positions()
 
@@ -62,15 +54,35 @@ class Transformer(OrderedTranslator):
         self.encoder_views = join(self.source.position_schemes(), self.config.encoder.layers, reading)
         self.decoder_views = join(self.target.position_schemes(), self.config.decoder.layers, writing)
 
+    def build_output(self, config: Model) -> nn.Linear:
+        """The projection [d] -> [V] to the target vocabulary."""
+        return output_projection(config, self.target.table)
+
     def build_feed_forward(self, config: Model, causal: bool) -> nn.Module:
         """The feed-forward layer of one encoder or decoder layer; an override has the same signature of `forward`."""
         return FeedForward(config.d_model, config.feed_forward, config.feed_forward_dropout, start_of(config, causal))
 
+    def build_decoder_layer(self, config: Model, index: int) -> DecoderLayer:
+        """The decoder layer of this index."""
+        return DecoderLayer(*self.decoder_parts(config))
+
+    def decoder_parts(self, config: Model) -> tuple[SelfAttention, CrossAttention, nn.Module, Residual]:
+        """New parts of a decoder layer: attention to the target and to the source, feed-forward layer, residual."""
+        return (
+            _self_attention(config, causal=True),
+            cross_attention(config, causal=True),
+            self.build_feed_forward(config, causal=True),
+            Residual.of(config, causal=True),
+        )
+
     def encode(self, source: Tensor, lengths: Tensor | None) -> Tensor:
         """Source tokens [B,J], right-padded, with real lengths [B] (None: no padding) -> [B,J,d]."""
         span = Span(0, source.shape[1], source.device, lengths)
-        mask = padding_mask(lengths, source.shape[1])
         x, _ = self.source(source, span, [None] * len(self.source.schemes))
+        return self.encode_words(x, span, padding_mask(lengths, source.shape[1]))
+
+    def encode_words(self, x: Tensor, span: Span, mask: Tensor | None) -> Tensor:
+        """The encoder's output from the input of its first layer [B,J,d]; mask [B,1,1,J] is True at real tokens."""
         for layer, view in zip(self.encoder, self.encoder_views, strict=True):
             x = layer(x, view, span, mask)
         encoded: Tensor = self.encoder_norm(x)
@@ -78,7 +90,7 @@ class Transformer(OrderedTranslator):
 
     def start(self, encoded: Tensor, lengths: Tensor | None) -> DecoderState:
         """The decoder's state before the first target token, from the encoder output [S,J,d]."""
-        memory = [layer.cross.remember(encoded) for layer in self.decoder if isinstance(layer, DecoderLayer)]
+        memory = [layer.remember(encoded) for layer in self.decoder if isinstance(layer, DecoderLayer)]
         caches = [LayerCache() for _ in self.decoder]
         mask = padding_mask(lengths, encoded.shape[1])
         return DecoderState(memory, mask, caches, [None] * len(self.target.schemes))
@@ -102,3 +114,8 @@ class Transformer(OrderedTranslator):
 
 def _self_attention(config: Model, causal: bool) -> SelfAttention:
     return SelfAttention(config.d_model, config.heads, config.attention_dropout, causal, start_of(config, causal))
+
+
+def cross_attention(config: Model, causal: bool) -> CrossAttention:
+    """A new attention from the decoder (`causal`), or from the encoder, to other states of the source."""
+    return CrossAttention(config.d_model, config.heads, config.attention_dropout, start_of(config, causal))

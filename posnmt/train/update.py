@@ -147,7 +147,8 @@ class Updater:
 def new_model(config: Config, store: Store, fabric: Fabric) -> TranslationModel:
     """A new model on this process's device."""
     with fabric.init_module(), fabric.device:  # which a strategy that shards would leave to its own set-up
-        return build_model(config.model, store.text.source.size, store.text.target.size)
+        text = store.text
+        return build_model(config.model, text.source.size, text.target.size, text.pairs)
 
 
 def batch_plan(config: Config, corpus: Corpus) -> BatchPlan:

@@ -148,7 +148,7 @@ def _recording(
             after = each.refine(before, after, span)
         return after
 
-    attentions = [module for module in layers.modules() if isinstance(module, SelfAttention | CrossAttention)]
+    attentions = [module for name, module in layers.named_modules() if name.endswith((".attention", ".cross"))]
     hooks = [module.register_forward_pre_hook(record) for module in attentions]
     penalising = [view for view in views if any(isinstance(each, Penalising) for each in view.refining)]
     for view in penalising:

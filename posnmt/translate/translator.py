@@ -215,8 +215,9 @@ class Translator:
             numbers = [places[number] for number in chosen]
             source, lengths = pad([encoded[number] for number in numbers], after=EOS)
             output = model.encode(source.to(self.device), lengths.to(self.device)).float().cpu().numpy()
+            before = output.shape[1] - source.shape[1]  # states that are not those of a token
             for number, length, row in zip(numbers, lengths.tolist(), output, strict=True):
-                states[number] = [*encoded[number], EOS], row[:length].copy()
+                states[number] = [*encoded[number], EOS], row[before : before + length].copy()
         return states
 
     def attend(self, source: str, target: str) -> tuple[list[int], list[int], Attended]:

@@ -189,10 +189,34 @@ def test_heads_that_look_to_one_side(with_schemes):
 
 
 def test_what_is_no_transformer_has_states_and_no_attention(with_schemes):
-    model = posnmt.load(with_schemes("rnn", [], [], architecture="rnn-nmt", norm="post", init="xavier"))
-    assert len(model.encode(["mo ra"])[0].states) == len(model.encode(["mo ra"])[0].subwords)
+    folder = with_schemes("rnn", [], [], architecture="rnn-nmt", norm="post", init="xavier").folder
+    model = posnmt.load(folder)
+    [encoding] = model.encode(["mo ra"])
+    run = Run.open(folder)
+    [ids] = run.text().source.encode(["mo ra"])
+    with torch.inference_mode():
+        states = run.model().encode(torch.tensor([[*ids, 3]]), None)[0]  # before those of the words, of the bridge
+    assert len(encoding.states) == len(encoding.subwords) < len(states)
+    np.testing.assert_allclose(encoding.states, states[-len(encoding.subwords) :], atol=1e-6)
     with pytest.raises(posnmt.UserError, match="this model is rnn-nmt"):
         model.attention("mo", "ka")
+
+
+def test_a_second_encoder_adds_no_states_of_words(with_schemes):
+    """biarn: 2 x 3 recurrent states stand before those of the words, and the last layer attends to them too."""
+    options = {"architecture": "biarn", "options": {"steps": 3}}
+    folder = with_schemes("biarn", [{"scheme": "sinusoidal"}], [], **options).folder
+    model, run = posnmt.load(folder), Run.open(folder)
+    [encoding] = model.encode(["mo ra"])
+    [ids] = run.text().source.encode(["mo ra"])
+    with torch.inference_mode():
+        states = run.model().encode(torch.tensor([[*ids, 3]]), None)[0]
+    assert len(states) == 6 + len(encoding.subwords)
+    np.testing.assert_allclose(encoding.states, states[6:], atol=1e-6)
+    cross = model.attention("mo ra", "ka").cross
+    assert cross.keys == encoding.subwords
+    assert cross.weights.shape[0] == 2
+    np.testing.assert_allclose(cross.weights.sum(-1), 1, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posnmt.conditions.reorder.alignment import kendall_tau, target_places
 from posnmt.conditions.reorder.features import BITS, EDGE, FAMILIES, RARE, Features, Vocabulary, make_vocabulary
 from posnmt.conditions.reorder.preorder import INVERTED, STRAIGHT, Preorderer, best_trees, learn, leaves, pair_losses
 from posnmt.corpora.artificial.pairs import generate
+from posnmt.data.alignment import kendall_tau, target_places
 from posnmt.errors import UserError
 
 UNKNOWN = math.nan

@@ -50,7 +50,8 @@ REFUSED = {
     "it has one kind of position information": ["relative+absolute", "disan"],
     "has no architecture": [
         "sru", "sru-forward", "pre-norm-sru", "rnn-nmt", "rnnsearch+distortion", "rnnsearch-source",
-        "rnnsearch-target", "rnnsearch-none", "convs2s", "convs2s-widths", "dtmt", "dtmt-without-norm",
+        "rnnsearch-target", "rnnsearch-none", "convs2s", "convs2s-widths", "dtmt", "dtmt-without-norm", "biarn",
+        "biarn-gate", "shared-private", "shared-private-uneven",
     ],
     "DeepNorm": ["deepnorm"],
 }  # fmt: skip

@@ -55,6 +55,11 @@ NAMED: dict[str, dict[str, Any]] = {
     },
     "convs2s-widths": {"system": "convs2s", "options": {"widths": [8, 20], "kernels": [2, 1]}},
     "dtmt-without-norm": {"system": "dtmt", "options": {"layer_norm": False}, "encoder": {"layers": 1}},
+    "biarn-gate": {
+        "system": "biarn",
+        "options": {"join": "gate", "reach": "all", "cell": "gru", "directions": "joined", "steps": 3},
+    },
+    "shared-private-uneven": {"system": "shared-private", "options": {"lm": 1.0, "ur": 0.0}, "norm": "pre"},
     "relative-encoder": encoder({"scheme": "relative", "distance": 3}),
     "t5-bias-near": both({"scheme": "t5-bias", "buckets": 8, "distance": 5}),
     "kerple-power": both({"scheme": "kerple", "form": "power", "encoder": "asymmetric"}),

@@ -12,7 +12,9 @@ from statistics import fmean
 from typing import Any
 
 from posnmt.conditions.files import MANIFEST, PlainFiles
-from posnmt.conditions.reorder.alignment import (
+from posnmt.conditions.reorder.preorder import LONGEST, PASSES, SHORTEST, Preorderer, learn
+from posnmt.conditions.text import language_without_blanks, unsegmented
+from posnmt.data.alignment import (
     Links,
     align,
     kendall_tau,
@@ -21,8 +23,6 @@ from posnmt.conditions.reorder.alignment import (
     target_places,
     tokens,
 )
-from posnmt.conditions.reorder.preorder import LONGEST, PASSES, SHORTEST, Preorderer, learn
-from posnmt.conditions.text import language_without_blanks, unsegmented
 from posnmt.data.corpus import Findings, TextFile, read_lines, read_pairs
 from posnmt.errors import UserError, raise_all
 from posnmt.progress import Display, warn

@@ -17,6 +17,7 @@ from posnmt.data.text import TextPipeline
 from posnmt.deploy.huggingface.config import PosnmtConfig
 from posnmt.deploy.huggingface.model import WEIGHTS, PosnmtForConditionalGeneration
 from posnmt.deploy.huggingface.tokenizer import PosnmtTokenizer
+from posnmt.errors import UserError
 from posnmt.model.base import TranslationModel
 
 
@@ -24,7 +25,13 @@ def write(model: TranslationModel, text: TextPipeline, decode: Decode, folder: P
     """Write configuration, weights, text pipeline and settings of search into an existing folder.
 
     Search without settings is then that of the run: its beam, length penalty and limits, without `<pad>` and `<s>`.
+
+    Raises:
+        UserError: a model of which Transformers would not know the pairs of words.
     """
+    if model.reads_pairs:
+        what = f"an export for Transformers cannot hold the pairs of words of {model.config.architecture}"
+        raise UserError(what, "model.architecture", "translate with posnmt itself")
     PosnmtConfig(
         posnmt=model.config.model_dump(mode="json"),
         source_vocab_size=text.source.size,

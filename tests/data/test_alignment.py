@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posnmt.conditions.reorder.alignment import (
+from posnmt.corpora.artificial.pairs import generate
+from posnmt.data.alignment import (
     align,
     alignment_error_rate,
     kendall_tau,
@@ -20,7 +21,6 @@ from posnmt.conditions.reorder.alignment import (
     target_places,
     tokens,
 )
-from posnmt.corpora.artificial.pairs import generate
 from posnmt.errors import UserError
 
 PAIRS = [(["a", "b"], ["x", "y", "z"]), ([], []), (["c"], ["w"])]
