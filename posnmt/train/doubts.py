@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from posnmt.config.schema import Config
 from posnmt.data.subword import EOS
+from posnmt.train.evaluate import bleu
 from posnmt.train.progress import Progress
 from posnmt.train.schedule import warmup_and_cooldown
 
@@ -16,12 +18,12 @@ if TYPE_CHECKING:
     from posnmt.data.store import Split, Store
 
 
-def doubts(config: Config, progress: Progress, perplexity: float | None, store: Store) -> list[str]:
+def doubts(config: Config, progress: Progress, on_dev: Mapping[str, Any], store: Store) -> list[str]:
     """A sentence for each sign that a run learned too little.
 
     Args:
         progress: at the end of the run.
-        perplexity: on dev; None without dev.
+        on_dev: figures of `evaluate`; empty without dev.
     """
     sentences = []
     warmup, _ = warmup_and_cooldown(config.train)
@@ -34,13 +36,23 @@ def doubts(config: Config, progress: Progress, perplexity: float | None, store: 
         sentences.append(
             f"the run ended before it had seen the whole corpus once, after {progress.step:,} updates; train for longer"
         )
-    if perplexity is not None:
+    if (perplexity := on_dev.get("perplexity")) is not None:
         unigram = unigram_perplexity(store.split("train"), store.split("dev"), store.text.target.size)
         if perplexity > 0.9 * unigram:
             sentences.append(
                 f"dev perplexity is {perplexity:,.0f}, and words drawn by their frequency would have {unigram:,.0f}:"
                 " the model has learned next to nothing; train for longer, or with train.learning_rate and"
                 " train.schedule.warmup left out"
+            )
+    if "bleu" in on_dev:
+        dev, text = store.split("dev"), store.text
+        sources = text.source.decode([dev.pair(number)[0].tolist() for number in range(len(dev))])
+        copied = bleu(sources, dev.target_texts, config.train.bleu_tokenizer)["bleu"]
+        if on_dev["bleu"] <= copied:
+            sentences.append(
+                f"dev BLEU is {on_dev['bleu']:.1f}, and the source lines as they are would have {copied:.1f}: this is"
+                f" no translator yet, after {progress.cursor.epoch:,} passes over the corpus; train for longer, or on"
+                " more text"
             )
     return sentences
 

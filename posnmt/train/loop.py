@@ -190,7 +190,7 @@ class Training:
         if (settings.non_finite == "back-off" or settings.init is not None) and self.progress.saved < 0:
             # so that there is always a checkpoint to go back to, and the run of `train.init` is no longer needed
             self.save(self.unsharded(), evaluated=False)
-        self.perplexity: float | None = None  # on dev, as last measured
+        self.on_dev: dict[str, Any] = {}  # as last measured
         self.clock = time.monotonic()
         while True:
             if not (reason := agreed(self.fabric, why_stop(self.config.train, self.progress, stop))):
@@ -361,7 +361,7 @@ class Training:
                 dev = self.store.split("dev")
                 figures = evaluate(loss, dev, self.store.text, self.config, self.fabric)
             figures = self.fabric.broadcast(figures)
-            self.perplexity = figures["perplexity"]
+            self.on_dev = figures
         return figures
 
     def save(self, loss: TrainingLoss, evaluated: bool) -> None:
@@ -407,7 +407,7 @@ class Training:
             ending = {"stopped": reason, "steps": progress.step, "epochs": progress.cursor.epoch}
             ending |= {"seconds": round(progress.seconds, 1), "best_step": progress.best_step, "model": chosen}
             run.write_record({**run.record, **ending})
-            for doubt in doubts(self.config, progress, self.perplexity, self.store):
+            for doubt in doubts(self.config, progress, self.on_dev, self.store):
                 self.display.say(f"warning: {doubt}")
         self.display.say(
             f"stopped after {reason}: {progress.step:,} updates in {duration(progress.seconds)}; model: {chosen}"

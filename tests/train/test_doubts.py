@@ -14,6 +14,7 @@ from posnmt.data.subword import EOS
 from posnmt.progress import Display
 from posnmt.resolve import load
 from posnmt.train.doubts import doubts, unigram_perplexity
+from posnmt.train.evaluate import bleu
 from posnmt.train.loop import train
 from posnmt.train.progress import Progress
 
@@ -41,15 +42,27 @@ def test_each_doubt_has_its_sign(path):
     store = prepare(config)
     unigram = unigram_perplexity(store.split("train"), store.split("dev"), store.text.target.size)
     whole = Progress(step=10, cursor=Cursor(epoch=1))
-    assert doubts(config, whole, 0.89 * unigram, store) == doubts(config, whole, None, store) == []
-    [sentence] = doubts(config, whole, 0.91 * unigram, store)
+    assert doubts(config, whole, {"perplexity": 0.89 * unigram}, store) == doubts(config, whole, {}, store) == []
+    [sentence] = doubts(config, whole, {"perplexity": 0.91 * unigram}, store)
     assert "the model has learned next to nothing" in sentence
-    [sentence] = doubts(config, Progress(step=9, cursor=Cursor(epoch=1)), None, store)
+    [sentence] = doubts(config, Progress(step=9, cursor=Cursor(epoch=1)), {}, store)
     assert "after 9 updates, inside the warm-up of 10" in sentence
-    [sentence] = doubts(config, Progress(step=10, cursor=Cursor(batch=3)), None, store)
+    [sentence] = doubts(config, Progress(step=10, cursor=Cursor(batch=3)), {}, store)
     assert "before it had seen the whole corpus once" in sentence
     share = load(path, ["train.schedule={type: constant, warmup: 0.5}"])
-    assert doubts(share, whole, None, store) == []
+    assert doubts(share, whole, {}, store) == []
+
+
+def test_a_run_whose_translations_are_no_better_than_their_sources_says_so(path):
+    config = load(path)
+    store = prepare(config)
+    dev, whole = store.split("dev"), Progress(step=10, cursor=Cursor(epoch=2))
+    sources = store.text.source.decode([dev.pair(number)[0].tolist() for number in range(len(dev))])
+    copied = bleu(sources, dev.target_texts, config.train.bleu_tokenizer)["bleu"]
+    assert doubts(config, whole, {"perplexity": 1.0, "bleu": copied + 0.1}, store) == []
+    [sentence] = doubts(config, whole, {"perplexity": 1.0, "bleu": copied}, store)
+    assert f"the source lines as they are would have {copied:.1f}" in sentence
+    assert "after 2 passes" in sentence
 
 
 def test_training_reports_its_doubts_and_what_was_dropped(path, tmp_path):
