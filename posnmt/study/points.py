@@ -7,13 +7,14 @@ likewise, if values belong to the text: `all@cap=28`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, get_args
 
-from posnmt.config.systems import SYSTEMS
+from posnmt.config.systems import named
 from posnmt.config.yaml import merge
+from posnmt.errors import UserError
 from posnmt.study.layout import Figure, Panel
 from posnmt.study.recipe import Recipe, Runs, Scale, System, Training
 from posnmt.study.sweep import Dimension, Sweep, Value, name_of
@@ -117,6 +118,31 @@ def expanded(recipe: Recipe) -> Recipe:
     return recipe.model_copy(update=update)
 
 
+def collapsed(recipe: Recipe) -> Recipe:
+    """An expanded recipe without the points of its sweeps, as a file holds it: `expanded` gives it back."""
+
+    def plain(names: Iterable[str]) -> list[str]:
+        return [name for name in names if MARK not in name]
+
+    added = sum(bool(points(recipe, sweep, scale)) for sweep in recipe.sweep.values() for scale in recipe.scales)
+    analyses = {
+        name: each.model_copy(
+            update={
+                "trainings": plain(each.trainings),
+                "systems": None if each.systems is None else plain(each.systems),
+            }
+        )
+        for name, each in recipe.analyses.items()
+    }
+    update = {
+        "systems": {name: recipe.systems[name] for name in plain(recipe.systems)},
+        "trainings": {name: recipe.trainings[name] for name in plain(recipe.trainings)},
+        "runs": recipe.runs[: len(recipe.runs) - added],
+        "analyses": analyses,
+    }
+    return recipe.model_copy(update=update)
+
+
 def _whole(recipe: Recipe, sweep: Sweep) -> Sweep:
     """A sweep with its systems and analyses, where it names none."""
     schemes = {dimension.of.split(".")[0] for dimension in sweep.grid.values() if not dimension.of_text} - {*OF_SYSTEM}
@@ -128,8 +154,11 @@ def _whole(recipe: Recipe, sweep: Sweep) -> Sweep:
 
 
 def _schemes(system: str) -> set[str]:
-    """The position schemes of a named system; none of one that does not exist."""
-    parts = SYSTEMS[system].model if system in SYSTEMS else {}
+    """The position schemes of a named system; none of one that does not exist, which is refused later with its line."""
+    try:
+        parts = named(system).model
+    except UserError:
+        return set()
     return {each["scheme"] for side in ("encoder", "decoder") for each in parts.get(side, {}).get("position", [])}
 
 

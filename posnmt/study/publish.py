@@ -18,6 +18,7 @@ from posnmt.report.grid import csv_text
 from posnmt.study import database
 from posnmt.study.page import render
 from posnmt.study.plan import Plan, PlannedRun
+from posnmt.study.points import collapsed
 from posnmt.study.study import finished, results_of, with_analyses
 
 MARK = "published.json"
@@ -50,7 +51,7 @@ def publish(study_plan: Plan, out: Path, to: Path) -> Path:
         raise UserError("no training of this study is finished, so there is nothing to publish", out, "run it first")
     to.mkdir(parents=True, exist_ok=True)
     write_json(to / MARK, {"format": 1, "recipe": study_plan.recipe.recipe, "scale": study_plan.scale})
-    tree = study_plan.recipe.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    tree = collapsed(study_plan.recipe).model_dump(mode="json", by_alias=True, exclude_unset=True)
     write_text(to / "recipe.yaml", yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=100))
     if any(name.startswith("analyse/") for name in done):
         _write_report(study_plan, out, to)

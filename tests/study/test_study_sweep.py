@@ -15,7 +15,7 @@ from posnmt.study.figures import _is_geometric, plates
 from posnmt.study.load import load, name_faults
 from posnmt.study.measured import Measured, StudyResults
 from posnmt.study.plan import KINDS, analyses, plan
-from posnmt.study.points import points
+from posnmt.study.points import collapsed, points
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.study import load_plan, save_request
 from posnmt.study.trainings import train_config
@@ -37,6 +37,18 @@ def variants(recipe: Recipe, scale: Scale = "small") -> list[str]:
 
 def config(recipe: Recipe, scale: Scale, variant: str) -> dict[str, Any]:
     return train_config(recipe, scale, *variant.split("/"), 1)
+
+
+@pytest.mark.parametrize("changes", [{}, {"figures": []}])
+def test_a_recipe_without_its_points_is_the_file_again(changes: dict[str, Any], tmp_path: Path) -> None:
+    recipes = [load("clip-by-cap", check_configs=False), load(swept(tmp_path, {"clip": CLIP, "cap": CAP}))]
+    for recipe in recipes:
+        tree = collapsed(recipe.model_copy(update=changes)).model_dump(mode="json", by_alias=True, exclude_unset=True)
+        path = tmp_path / "again.yaml"
+        path.write_text(yaml.safe_dump(tree, sort_keys=False), encoding="utf-8")
+        again = load(str(path), check_configs=False)
+        assert again.variants("small") == recipe.variants("small")
+        assert changes or again.hash == recipe.hash
 
 
 def test_every_combination_is_a_system_with_a_training(tmp_path: Path) -> None:
