@@ -23,7 +23,7 @@ def test_examples_run(trained, tmp_path, monkeypatch, capsys):
             shutil.copy(trained / "corpus" / f"{split}.{side}", f"{name}.{suffix}")
     text = PAGE.read_text(encoding="utf-8")
     blocks = [(match.start(), match[1]) for match in re.finditer(r"^```python\n(.*?)^```", text, re.M | re.S)]
-    assert len(blocks) == 8
+    assert len(blocks) == 9
     names = {"__name__": "__main__"}
     for start, block in blocks:
         line = text[:start].count("\n") + 1
