@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 
 import pytest
-from conftest import EMPTY_ROW, HTML_NAME, HTML_ROW, HTML_TEXT, LONG_ROW, SENTENCES, expect, texts, unfold
+from browser_case import EMPTY_ROW, HTML_NAME, HTML_ROW, HTML_TEXT, LONG_ROW, SENTENCES, expect, texts, unfold
 
 from posnmt.analyse.measure import Resampling
 from posnmt.metrics.registry import Scorer

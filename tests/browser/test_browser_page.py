@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import unfold
+from browser_case import unfold
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 

@@ -5,7 +5,7 @@ import random
 import re
 
 import pytest
-from conftest import HTML_NAME, expect, unfold
+from browser_case import HTML_NAME, expect, unfold
 from study_report_case import made_study
 
 from posnmt.study.page import render

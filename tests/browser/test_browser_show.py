@@ -1,7 +1,7 @@
 """The page of `posnmt show` in a real browser: on every width, in the dark, without the network, for everybody."""
 
 import pytest
-from conftest import expect, unfold
+from browser_case import expect, unfold
 from show_case import trained_runs
 
 import commands

@@ -6,7 +6,7 @@ import json
 from xml.etree import ElementTree
 
 import pytest
-from conftest import unfold
+from browser_case import unfold
 
 TABLE = 'table[data-name="bleu-by-length"]'
 

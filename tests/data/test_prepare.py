@@ -133,7 +133,10 @@ OTHER_SUBWORD: dict[str, Any] = {
     "character_coverage": 0.99,
     "normalisation": "identity",
     "sample": 299,
+    "pairs": {"lexicon": "lexicon"},
 }
+# Where subwords come from another run, these count: tests/train/test_continue.py.
+OF_OTHERS = {"text", "pieces"}
 # The corpora's contents count, which has tests of its own, and their places do not.
 PLACES = {"root", "train", "dev", "store"}
 
@@ -142,7 +145,9 @@ def test_every_setting_of_the_text_makes_another_store(folder: Path) -> None:
     assert set(Data.model_fields) == set(OTHER_DATA) | PLACES | {"held_out"}, (
         "say here what a new setting does to the store"
     )
-    assert set(Subword.model_fields) == set(OTHER_SUBWORD) | {"text"}
+    assert set(Subword.model_fields) == set(OTHER_SUBWORD) | OF_OTHERS
+
+    write(folder, "lexicon", ["the\tdie\t0.5"])
 
     def key(subword: dict[str, Any], **data: Any) -> str:
         return prepare(configure(folder, subword, **{"tokenise": "moses", **data})).manifest["key"]

@@ -118,11 +118,22 @@ def test_a_line_of_2000_subwords(trained, tmp_path):
     long = tmp_path / "long"
     long.write_text("lo dumo\n" + " ".join(["lo dumo"] * 1000) + "\n")
     out, err = run(
-        "translate", trained / "relative", "--input", long, "--beam", 1, "--max-ratio", 0.01, "--max-extra", 3
+        "translate",
+        trained / "relative",
+        "--input",
+        long,
+        "--beam",
+        1,
+        "--split",
+        "off",
+        "--max-ratio",
+        0.01,
+        "--max-extra",
+        3,
     )
     assert len(lines(out)) == 2
     assert re.search(r"warning: \d of 2 lines reached the output limit of 0.01 x source \+ 3 subwords", err)
-    [error] = refused("translate", trained / "learned", "--input", long)
+    [error] = refused("translate", trained / "learned", "--input", long, "--split", "off")
     assert re.search(
         rf"\d+ subwords, but this model's position table ends at 59 .*\({long}:2\); shorten or split", error
     )

@@ -79,17 +79,17 @@ def test_log_probabilities_are_forced_scores(name):
 def test_a_sample_depends_on_seed_line_and_number_alone(name):
     model, texts = build(**MODELS[name]), sources(12)
     decode = drawing(seed=5)
-    together = flat(translate_subwords([model], texts, decode, CPU, wanted=Wanted(first=1, count=2)))
+    together = flat(translate_subwords([model], texts, decode, CPU, wanted=Wanted(count=2)))
     small = decode.model_copy(update={"batch": 8})
-    assert flat(translate_subwords([model], texts, small, CPU, wanted=Wanted(first=1, count=2))) == together
-    split = flat(translate_subwords([model], texts, decode, CPU, Workers(2), wanted=Wanted(first=1, count=2)))
+    assert flat(translate_subwords([model], texts, small, CPU, wanted=Wanted(count=2))) == together
+    split = flat(translate_subwords([model], texts, decode, CPU, Workers(2), wanted=Wanted(count=2)))
     assert split == together
-    later = flat(translate_subwords([model], texts[4:], decode, CPU, wanted=Wanted(first=5, count=2)))
+    later = flat(translate_subwords([model], texts[4:], decode, CPU, wanted=Wanted(range(5, 5 + len(texts[4:])), 2)))
     assert later == together[4:]
-    more = flat(translate_subwords([model], texts, decode, CPU, wanted=Wanted(first=1, count=3)))
+    more = flat(translate_subwords([model], texts, decode, CPU, wanted=Wanted(count=3)))
     assert [group[:2] for group in more] == together
     assert any(group[0] != group[1] for group in together)
-    assert flat(translate_subwords([model], texts, drawing(seed=6), CPU, wanted=Wanted(1, 2))) != together
+    assert flat(translate_subwords([model], texts, drawing(seed=6), CPU, wanted=Wanted(count=2))) != together
 
 
 def test_one_candidate_is_greedy_search():
