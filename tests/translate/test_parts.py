@@ -40,7 +40,8 @@ def words(texts):
 
 
 TEXTS = st.text(
-    st.sampled_from("ab ,.;。、\t\u0301\u200d字カ") | st.characters(exclude_characters="\n\r\0"), max_size=200
+    st.sampled_from("ab ,.;。、\t\u0301\u200d字カ") | st.characters(codec="utf-8", exclude_characters="\n\r\0"),
+    max_size=200,
 )
 
 
