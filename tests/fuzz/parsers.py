@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from document_files import FILES, read_document
 from hypothesis import strategies as st
 from recipe_case import SMALL
 
@@ -553,6 +554,7 @@ def parsers() -> dict[str, Parser]:
         "test-set": _of(
             _test_set, {"set.xml": WMT, "set.tsv": b"a\tb\nc\td\n", "de.sgm": SGML, "en.sgm": SGML}, ("", text_of)
         ),
+        "document": _of(read_document, {name: content.encode() for name, content in FILES.items()}, ("", text_of)),
         "cache": _of(
             _cache,
             {"fetched.json": json.dumps(_FETCHED).encode(), "f.partial.json": json.dumps(_PARTIAL).encode()},

@@ -50,7 +50,7 @@ def searched(*arguments: object) -> str:
 
 
 def test_damaged_files(tmp_path: Path) -> None:
-    assert "320 inputs of 16 parsers" in searched("parsers", "--count", 320, "--seed", 11, "--cases", tmp_path)
+    assert "340 inputs of 17 parsers" in searched("parsers", "--count", 340, "--seed", 11, "--cases", tmp_path)
 
 
 def test_odd_commands(tmp_path: Path) -> None:

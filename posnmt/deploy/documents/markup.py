@@ -172,13 +172,16 @@ class _Page:
         self._raw: list[str] = []
         self._pieces: list[Piece] = []
         self._start = 0
+        self._has_words = False
         self.kept = 0
 
     def text(self, raw: str, at: int) -> None:
         """Text of a segment."""
         self._begin(at)
         self._raw.append(raw)
-        self._pieces.append(html.unescape(raw))
+        text = html.unescape(raw)
+        self._pieces.append(text)
+        self._has_words = self._has_words or bool(text.strip())
 
     def inline(self, raw: str, at: int, kind: Literal["open", "close", "alone"] = "alone") -> None:
         """A tag inside a segment."""
@@ -192,7 +195,7 @@ class _Page:
             whole = "".join(self._raw)
             segment = Segment(self._text.line(self._start), self._pieces)
             self._document.parts.append(RawSegment(whole, segment) if segment.has_letters else whole)
-            self._raw, self._pieces = [], []
+            self._raw, self._pieces, self._has_words = [], [], False
         self._document.parts.append(raw)
 
     def keep(self, raw: str, token: Token) -> None:
@@ -204,5 +207,5 @@ class _Page:
             self.block(raw)
 
     def _begin(self, at: int) -> None:
-        if not self._pieces or not any(isinstance(each, str) and each.strip() for each in self._pieces):
+        if not self._has_words:
             self._start = at
