@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from odd_lines import LINES
 from training_case import losses
 
 import corpus
@@ -112,6 +114,18 @@ def test_a_pipe_has_each_translation_before_its_next_line(trained):
     together, _ = run("translate", trained / "relative", stdin=b"lo dumo\n\nlo gubi\n")
     assert b"".join(answers).decode() == together
     assert process.returncode == 0
+
+
+def test_odd_lines_come_back_in_order(trained, tmp_path):
+    """Whatever a line has in it, and whatever is translated beside it."""
+    translate = ("translate", trained / "relative", "--beam", 1, "--max-ratio", 1, "--input")
+    lines_of = {}
+    for name, chosen in (("given", LINES), ("mixed", random.Random(1).sample(LINES, len(LINES)))):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in chosen), encoding="utf-8", newline="")
+        out, _ = run(*translate, tmp_path / name, "--batch", 1000)
+        lines_of[name] = dict(zip(chosen, lines(out), strict=True))
+    alone, _ = run(*translate, tmp_path / "given", "--batch", 1)
+    assert dict(zip(LINES, lines(alone), strict=True)) == lines_of["given"] == lines_of["mixed"]
 
 
 def test_a_line_of_2000_subwords(trained, tmp_path):
