@@ -45,6 +45,7 @@ def test_extras_are_those_of_the_package():
     assert extras["all"] == [f"posnmt[{','.join(name for name in EXTRAS if name != 'wandb')}]"]
 
 
+@pytest.mark.slow
 def test_translating_scoring_and_exporting_need_no_extra(corpus):
     missing = TRAIN | ANALYSE
     source, target = ROOT / "tests/frozen/dev.source", ROOT / "tests/frozen/dev.output"

@@ -301,6 +301,7 @@ def documented(tmp_path):
     return site, yaml.safe_load(model), tmp_path / "work"
 
 
+@pytest.mark.slow
 def test_the_page_runs_in_processes_of_their_own(tmp_path):
     """The class from the current folder, and the same scheme by the entry points of a package."""
     site, model, work = documented(tmp_path)

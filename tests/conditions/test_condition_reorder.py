@@ -73,6 +73,7 @@ def test_learns_applies_and_measures(tmp_path, corpus, capsys):
     assert "30 held-out pairs: Kendall's tau" in captured.err
 
 
+@pytest.mark.slow
 def test_same_seed_same_bytes(tmp_path, corpus):
     for name in "ab":
         make(tmp_path / name, corpus)

@@ -129,6 +129,7 @@ def test_words_that_are_all_rare_can_be_learned_from():
     assert model.order(["e", "f"]) == [1, 0]
 
 
+@pytest.mark.slow
 def test_verb_final_order_is_learned_from_gold_alignments(capsys):
     sources, places = artificial(1300)
     model = learn(sources[:1000], places[:1000], seed=1)
@@ -143,6 +144,7 @@ def test_verb_final_order_is_learned_from_gold_alignments(capsys):
     assert after > 0.95
 
 
+@pytest.mark.slow
 def test_one_seed_one_model_another_seed_another():
     sources, places = artificial(150)
     first, again, other = (learn(sources, places, seed).save() for seed in (1, 1, 2))

@@ -68,6 +68,7 @@ def test_the_number_of_processes_does_not_show(
     assert bytes_of(stores[0]) == bytes_of(stores[1])
 
 
+@pytest.mark.slow
 def test_the_number_of_processes_does_not_show_in_segmented_text(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus_module, "CHUNK", 60)
     monkeypatch.setattr(learn_module, "CHUNK", 60)

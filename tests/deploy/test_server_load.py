@@ -101,6 +101,7 @@ def test_a_signal_ends_it_when_accepted_requests_are_answered(slow):
         assert "Traceback" not in server.err
 
 
+@pytest.mark.slow
 def test_time_limits(slow):
     with serving(slow, "--timeout", 1, "--grace", 1, "--batch-characters", 1) as server:
         asked = Asking(server, long(50))
@@ -112,6 +113,7 @@ def test_time_limits(slow):
         assert server.end(signal.SIGINT) == 0
 
 
+@pytest.mark.slow
 def test_what_is_not_finished_in_the_time_of_grace_is_given_up(slow):
     with serving(slow, "--grace", 1, "--batch-characters", 1) as server:
         asked = Asking(server, long(50))

@@ -50,11 +50,11 @@ def searched(*arguments: object) -> str:
 
 
 def test_damaged_files(tmp_path: Path) -> None:
-    assert "340 inputs of 17 parsers" in searched("parsers", "--count", 340, "--seed", 11, "--cases", tmp_path)
+    assert "170 inputs of 17 parsers" in searched("parsers", "--count", 170, "--seed", 11, "--cases", tmp_path)
 
 
 def test_odd_commands(tmp_path: Path) -> None:
-    assert "20 commands, seed 3" in searched("commands", "--count", 20, "--seed", 3, "--cases", tmp_path)
+    assert "8 commands, seed 3" in searched("commands", "--count", 8, "--seed", 3, "--cases", tmp_path)
 
 
 def test_a_command_that_fails_is_noticed(monkeypatch) -> None:

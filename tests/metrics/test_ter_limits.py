@@ -30,6 +30,7 @@ def test_the_band_finds_too_many_edits_in_outputs_that_break_off(monkeypatch, le
     assert edits(words(length)[:kept], words(length))[1] == length - kept
 
 
+@pytest.mark.slow
 def test_the_number_of_shift_candidates_stops_the_search(monkeypatch):
     reference = random.Random(1).choices(words(12), k=60)
     blocks = [reference[first : first + 6] for first in range(0, 60, 6)]

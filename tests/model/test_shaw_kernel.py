@@ -98,6 +98,7 @@ def test_kernel_is_the_plain_path(kind, tokens, distance, width, lengths, causal
     agree(fused(q, k, v, view, mask, causal), plain(q, k, v, view, mask, causal), leaves)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("causal", [False, True])
 def test_dropout_is_the_same_forward_and_backward(causal):
     tokens, width, dropout = 31, 32, 0.3

@@ -58,7 +58,7 @@ def misplaced(mutants: Iterable[dict[str, str]], root: Path) -> list[str]:
         f"{each['fault']}: {each['file']}: {each['find']!r}, {each['tests']}"
         for each in mutants
         if (root / each["file"]).read_text("utf-8").count(each["find"]) != 1
-        or not all((root / "tests" / name).exists() for name in each["tests"].split())
+        or not all((root / "tests" / name.partition("::")[0]).exists() for name in each["tests"].split())
     ]
 
 
@@ -81,9 +81,20 @@ def noticed(copy: Path, mutant: dict[str, Any], seconds: float) -> bool:
 
 
 def fails(copy: Path, names: list[str], seconds: float | None = None) -> bool:
-    """Whether tests of the copy fail, or go on for longer than some seconds: a fault that hangs is noticed."""
-    tests = [f"tests/{name}" for name in names]
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", *tests]
+    """Whether tests of the copy fail, or go on for longer than some seconds: a fault that hangs is noticed.
+
+    Of a file all tests but the slow ones are run; a slow one is named, as pytest names it.
+    """
+    files = [f"tests/{name}" for name in names if "::" not in name]
+    single = [f"tests/{name}" for name in names if "::" in name]
+    return (bool(files) and _fail(copy, ["-m", "not slow", *files], seconds)) or (
+        bool(single) and _fail(copy, single, seconds)
+    )
+
+
+def _fail(copy: Path, chosen: list[str], seconds: float | None) -> bool:
+    """Whether a test fails; `chosen` are arguments of pytest."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *chosen]
     environment = {**os.environ, "PYTHONPATH": str(copy)}
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(

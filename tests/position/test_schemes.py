@@ -80,6 +80,7 @@ def test_the_scheme_in_contributing_md():
     check_scheme(names["Gaussian"])
 
 
+@pytest.mark.slow
 def test_one_line_is_enough_and_leaves_nothing_behind():
     code = (
         "from posnmt.testing import check_scheme; from posnmt.position.absolute import Sinusoidal as S; check_scheme(S)"

@@ -388,6 +388,7 @@ def test_a_sign_test_against_the_score_is_explained(tmp_path):
         assert explained(analysed(tmp_path / "agree", {"a": lines, "b": few}, references=lines)) == []
 
 
+@pytest.mark.slow
 def test_same_input_same_bytes(tmp_path):
     outputs = {"a:1": noisy(sentences(), 0.2, 1), "a:2": noisy(sentences(), 0.3, 2)}
     for name in ("one", "two"):

@@ -50,6 +50,7 @@ def test_the_spread_is_that_of_a_difference_over_sentences():
     assert 5 < spread < 40
 
 
+@pytest.mark.slow
 def test_power_grows_with_the_effect_the_seeds_and_the_sentences():
     def of(effect, seeds, sentences, is_="higher", **more):
         expected = Expected(effect=effect, sentences=[sentences], spread=18)

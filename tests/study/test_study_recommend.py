@@ -104,6 +104,7 @@ def test_intervals_are_wider_for_more_systems_and_analyses():
         )
 
 
+@pytest.mark.slow
 def test_of_equal_systems_few_are_called_beaten():
     """Five systems with the same expectation: the best by chance beats one in at most 1 of 20 studies."""
     generator = np.random.default_rng(1)

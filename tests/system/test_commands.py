@@ -291,9 +291,8 @@ def test_analyse_with_a_run_counts_its_subwords(trained, tmp_path):
         "--output",
         f"copy={source}",
     ]
-    out, err = process(
-        "analyse", *arguments, "--run", trained / "relative", "--bin-width", 5, "--out", tmp_path / "report"
-    )
+    arguments += ["--run", trained / "relative", "--bin-width", 5, "--samples", 400]
+    out, err = process("analyse", *arguments, "--out", tmp_path / "report")
     assert out == f"{tmp_path / 'report' / 'report.html'}\n"
     results = json.loads((tmp_path / "report" / "results.json").read_text())
     assert results["settings"]["unit"] == "subwords"

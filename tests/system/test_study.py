@@ -119,6 +119,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Study:
     return Study(out, words, before)
 
 
+@pytest.mark.slow
 def test_a_study_has_every_kind_of_step_and_its_report(killed: Study) -> None:
     assert {path.parts[1] for path in done(killed.out)} == KINDS
     assert values(killed.out, "select training_condition, state from runs") == [("reordered", "done")]
@@ -136,6 +137,7 @@ def test_a_study_has_every_kind_of_step_and_its_report(killed: Study) -> None:
     assert {line.split()[0] for line in status.strip().split("\n")} == {"done"}
 
 
+@pytest.mark.slow
 def test_a_study_that_is_killed_goes_on_without_doing_anything_twice(killed: Study) -> None:
     again = done(killed.out)
     assert killed.before
@@ -161,6 +163,7 @@ def test_a_step_that_fails_is_said_and_the_others_go_on(killed: Study, tmp_path:
     assert "learned" in page
 
 
+@pytest.mark.slow
 def test_what_was_changed_by_hand_is_said(killed: Study, tmp_path: Path) -> None:
     out = killed.copied(tmp_path)
     output = next(out.glob("steps/translate/*/output"))
@@ -174,6 +177,7 @@ def test_what_was_changed_by_hand_is_said(killed: Study, tmp_path: Path) -> None
     assert "restore translate/transformer/reordered/seed-1/swapped, which was altered" in told_by_report
 
 
+@pytest.mark.slow
 def test_the_report_leaves_out_what_was_changed_by_hand_and_says_so(killed: Study, tmp_path: Path) -> None:
     out = killed.copied(tmp_path)
     untouched, _ = run("study", "report", "--out", out)
@@ -195,6 +199,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_a_published_study_has_results_and_outputs_but_no_texts_weights_or_places(
     killed: Study, tmp_path: Path
 ) -> None:
@@ -224,6 +229,7 @@ def test_a_published_study_has_results_and_outputs_but_no_texts_weights_or_place
     assert contents(to) == copy
 
 
+@pytest.mark.slow
 def test_an_unfinished_study_is_published_as_such(killed: Study, tmp_path: Path) -> None:
     out, to = killed.copied(tmp_path, "analyse", "translate"), tmp_path / "copy"
     run("study", "publish", "--out", out, "--to", to)

@@ -94,6 +94,7 @@ def test_a_killed_run_goes_on_bit_for_bit(config_path, tmp_path):
     assert_same(weights(tmp_path / "killed"), weights(tmp_path / "whole"))
 
 
+@pytest.mark.slow
 def test_a_signal_saves_the_state_and_exits_130(config_path, tmp_path):
     command = [
         sys.executable,

@@ -44,7 +44,7 @@ def same(found, wanted):
 
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
-@pytest.mark.parametrize("beam", [1, 3])
+@pytest.mark.parametrize("beam", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_buffers_change_nothing(name, beam):
     model = build(**{"init": "xavier", **MODELS[name]}).to(DEVICE)  # under which each system has long outputs
     texts = sources(8, seed=3)

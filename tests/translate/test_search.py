@@ -68,7 +68,7 @@ def test_probabilities_that_nobody_asks_for_change_no_words():
 
 
 @every_model
-@pytest.mark.parametrize("beam", [1, 4])
+@pytest.mark.parametrize("beam", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_reported_scores_are_forced_scores(model_part, beam):
     model, texts = build(**model_part), sources(12)
     decode = Decode(beam=beam, length_penalty=0.8, max_ratio=1.0, max_extra=5)
@@ -95,7 +95,7 @@ def test_a_wide_beam_is_exhaustive(length_penalty):
 
 
 @every_model
-@pytest.mark.parametrize("beam", [1, 3])
+@pytest.mark.parametrize("beam", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_batch_size_and_order_change_nothing(model_part, beam):
     model, texts = build(**model_part), sources(9, seed=3)
     wide = Decode(beam=beam, max_ratio=1.0, max_extra=4, batch=4096)

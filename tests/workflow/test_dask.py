@@ -56,6 +56,7 @@ def test_steps_run_on_both_workers(study, cluster):
     assert study.run(executor="dask", scheduler=cluster.address).finished == []
 
 
+@pytest.mark.slow
 def test_a_step_whose_machine_is_lost_goes_on_elsewhere(study, cluster):
     study.long_step()
     study.step("after", "given", needs={"it": "long"})
@@ -89,6 +90,7 @@ def test_a_step_whose_worker_is_lost_alone_is_waited_for(study, cluster):
     cluster.worker()
 
 
+@pytest.mark.slow
 def test_told_to_stop_the_steps_save_and_the_runner_waits(study, cluster):
     study.long_step()
     study.step("deaf", seconds=3600)
@@ -120,6 +122,7 @@ def test_the_runner_is_killed_and_its_steps_live(study, cluster):
     assert study.written().count("begun long") == 1
 
 
+@pytest.mark.slow
 def test_steps_wait_for_workers(study, tmp_path):
     own = DaskCluster(tmp_path, workers=0)
     try:

@@ -153,6 +153,7 @@ def test_every_module_is_imported_without_fcntl(tmp_path, poor):
     assert fcntl == "None"
 
 
+@pytest.mark.slow
 def test_a_study_runs_without_fcntl(tmp_path, poor, monkeypatch):
     for name in ("PYTHONPATH", "PYTHONWARNINGS"):
         monkeypatch.setenv(name, poor[name])

@@ -89,6 +89,7 @@ def test_what_a_running_step_says_and_how_long_it_runs(study):
     runner.wait()
 
 
+@pytest.mark.slow
 def test_on_a_terminal_the_table_and_the_lines_are_both_seen(study):
     study.long_step()
     steps = json.dumps([{"name": s.name, "kind": s.kind, "settings": s.settings} for s in study.steps])
