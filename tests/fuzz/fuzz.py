@@ -4,10 +4,10 @@
     python tests/fuzz/fuzz.py commands --count 20000 --log build/fuzz.jsonl
     python tests/fuzz/fuzz.py counts --log build/fuzz.jsonl
 
-Each input has at most 60 seconds and 2 GB. One input of each fault is kept in tests/fuzz/cases, which `make test`
-tries from then on; the status is then 1. Inputs come in parts of at most 500, the parsers in turn; each part that is
-done is a line of the log, and a search with the same log and seed leaves it out: so a search that was stopped goes on.
-`--seed` gives other inputs, `--only` names parsers.
+Each input has at most 60 seconds of a processor and 2 GB. One input of each fault is kept in tests/fuzz/cases, which
+`make test` tries from then on; the status is then 1. Inputs come in parts of at most 500, the parsers in turn; each
+part that is done is a line of the log, and a search with the same log and seed leaves it out: so a search that was
+stopped goes on. `--seed` gives other inputs, `--only` names parsers.
 """
 
 from __future__ import annotations

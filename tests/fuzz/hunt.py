@@ -21,7 +21,9 @@ import posnmt
 CHUNK = 500
 """The most inputs of a part."""
 SECONDS = 60
-"""The longest that one input may take, on a machine that does other things as well."""
+"""The processor seconds that one input may take."""
+WAITED = 600
+"""The seconds that one input may take on a machine that does other things as well."""
 GIGABYTES = 2
 """The memory that inputs may take beside what the process takes before them."""
 
@@ -29,7 +31,7 @@ Input = TypeVar("Input")
 
 
 class TooLong(BaseException):
-    """An input takes more than `SECONDS`."""
+    """An input takes more than `SECONDS` or `WAITED`."""
 
 
 class Elsewhere(Exception):
@@ -38,18 +40,28 @@ class Elsewhere(Exception):
 
 @contextmanager
 def bounded_time() -> Iterator[None]:
-    """Raise `TooLong` in the block after `SECONDS`."""
+    """Raise `TooLong` in the block after `SECONDS` of this process, or after `WAITED`."""
 
     def late(*_: object) -> None:
         raise TooLong
 
-    before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    timers = {signal.ITIMER_REAL: (signal.SIGALRM, WAITED), signal.ITIMER_PROF: (signal.SIGPROF, SECONDS)}
+    before = {number: signal.signal(number, late) for number, _ in timers.values()}
+    for timer, (_, seconds) in timers.items():
+        signal.setitimer(timer, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        for timer in timers:
+            signal.setitimer(timer, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def bound_child() -> None:
+    """From here on, this process ends after `SECONDS` of a processor and has at most `GIGABYTES` more memory."""
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
+    bound_memory()
 
 
 def bound_memory() -> None:

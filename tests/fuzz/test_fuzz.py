@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 
 import pytest
@@ -71,8 +72,17 @@ def test_a_command_that_fails_is_noticed(monkeypatch) -> None:
         monkeypatch.setattr("whole_commands.main", partial(sys.exit, 2))
         assert fault().startswith("no clear line")
         monkeypatch.setattr("whole_commands.main", partial(time.sleep, 600))
+        with monkeypatch.context() as patched:
+            patched.setattr("hunt.WAITED", 1)
+            assert fault().startswith("TooLong")
+        monkeypatch.setattr("whole_commands.main", partial(all, repeat(True)))
         monkeypatch.setattr("hunt.SECONDS", 1)
-        assert fault().startswith("TooLong")
+        assert fault() == f"status -{int(signal.SIGXCPU)} of ['systems']: ''"
+
+
+def test_a_parser_that_does_not_end_is_noticed(monkeypatch) -> None:
+    monkeypatch.setattr("hunt.SECONDS", 0.1)
+    assert fault_of(lambda _: all(each for each in repeat(True)), None).startswith("TooLong")
 
 
 def test_a_log_leaves_out_what_is_done(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ import yaml
 from hypothesis import strategies as st
 
 import posnmt
-from hunt import Elsewhere, bound_memory
+from hunt import Elsewhere, bound_child
 from mutations import STRINGS, YAML_TEXTS
 from parsers import CONFIG, FROZEN, KEYS, RECIPE
 from posnmt.cli.main import main
@@ -191,8 +191,9 @@ def _become(arguments: list[str]) -> None:
     status = 1
     try:
         os.setpgid(0, 0)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        bound_memory()
+        for number in (signal.SIGALRM, signal.SIGPROF):
+            signal.signal(number, signal.SIG_DFL)
+        bound_child()
         sys.argv = ["posnmt", *arguments]
         sys.stdin, sys.stdout, sys.stderr = _stream(0, "r"), _stream(1, "w"), _stream(2, "w", "backslashreplace")
         main()
