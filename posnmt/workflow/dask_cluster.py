@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -110,10 +111,12 @@ class Dask:
         """Address -> the facts about a worker, as of a moment ago."""
         if time.monotonic() - self._asked >= QUERY_INTERVAL:
             self._asked = time.monotonic()
-            try:
-                self._workers = self._client.scheduler_info(n_workers=-1).get("workers", {})
-            except (OSError, RuntimeError, ValueError):
-                self._workers = {}  # the client looks for its scheduler again
+            self._workers = {}  # until the scheduler answers
+            # Not by Client.scheduler_info, which gives what it last heard where the scheduler does not answer.
+            if (scheduler := self._client.scheduler) is not None:
+                with suppress(OSError, RuntimeError, ValueError):
+                    answer = self._client.sync(scheduler.identity, n_workers=-1, callback_timeout=CONNECT)
+                    self._workers = answer["workers"]
         return self._workers
 
     def start(self, out: Path, folder: Path, key: str, resources: Resources) -> Job:
@@ -126,6 +129,7 @@ class Dask:
         if self._client.status == "closed":
             todo = "start one, and run the study again"
             raise UserError(f"the Dask scheduler at {self._address} has ended", "--scheduler", todo)
+        self._asked = -QUERY_INTERVAL  # ask now: the scheduler may have ended a moment ago
         gpus = [worker["resources"].get("GPU", 0) for worker in self._known_workers().values()]
         if max(gpus, default=-1) < resources.gpus:
             lacking = f"worker that was started with --resources GPU={resources.gpus}" if gpus else "worker"
