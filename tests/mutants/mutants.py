@@ -24,6 +24,9 @@ ROOT = Path(__file__).parents[2]
 LONGER, LEAST = 3, 60
 """Tests of a fault may take so many times the seconds of all tests without a fault, and so many seconds more."""
 
+NOTHING = 5
+"""The status of pytest where no test was chosen."""
+
 COPIED = ("posnmt", "tests", "configs", "docs", "benchmarks", "pyproject.toml", "CONTRIBUTING.md", "README.md")
 
 
@@ -83,17 +86,25 @@ def noticed(copy: Path, mutant: dict[str, Any], seconds: float) -> bool:
 def fails(copy: Path, names: list[str], seconds: float | None = None) -> bool:
     """Whether tests of the copy fail, or go on for longer than some seconds: a fault that hangs is noticed.
 
-    Of a file all tests but the slow ones are run; a slow one is named, as pytest names it.
+    Of a file all tests but the slow ones are run, or the slow ones where there are no others; one test of a file is
+    named as pytest names it, and may be slow.
     """
     files = [f"tests/{name}" for name in names if "::" not in name]
     single = [f"tests/{name}" for name in names if "::" in name]
-    return (bool(files) and _fail(copy, ["-m", "not slow", *files], seconds)) or (
-        bool(single) and _fail(copy, single, seconds)
-    )
+    status = _status(copy, ["-m", "not slow", *files], seconds) if files else 0
+    if status == NOTHING:
+        status = _status(copy, files, seconds)
+    if status == 0 and single:
+        status = _status(copy, single, seconds)
+    return status == 1
 
 
-def _fail(copy: Path, chosen: list[str], seconds: float | None) -> bool:
-    """Whether a test fails; `chosen` are arguments of pytest."""
+def _status(copy: Path, chosen: list[str], seconds: float | None) -> int:
+    """0 if tests pass, 1 if one fails or they take too long, `NOTHING` if there are none.
+
+    Args:
+        chosen: arguments of pytest.
+    """
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *chosen]
     environment = {**os.environ, "PYTHONPATH": str(copy)}
     with tempfile.TemporaryFile("w+") as output:
@@ -105,11 +116,11 @@ def _fail(copy: Path, chosen: list[str], seconds: float | None) -> bool:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)  # with the processes that the tests have started
             process.wait()
-            return True
-        if status not in (0, 1):
+            return 1
+        if status not in (0, 1, NOTHING):
             output.seek(0)
             sys.exit(f"pytest ended with status {status}\n{output.read()}")
-    return status == 1
+    return status
 
 
 if __name__ == "__main__":
