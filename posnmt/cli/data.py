@@ -212,7 +212,7 @@ def clean(
         raise UserError(f"each corpus has a source and a target; {counted}", "--source, --target", "name both of each")
     if opusfilter is not None and opusfilter.exists():
         raise UserError("the output exists and is not overwritten", opusfilter, "choose another --opusfilter")
-    chosen = {name: name not in keep for name in ("damaged", "empty", "copies")}
+    chosen: dict[str, Any] = {name: name not in keep for name in ("damaged", "empty", "copies")}
     settings = Settings(**chosen, **limits, languages=(source_language, target_language))
     pairs = list(zip(sources, targets, strict=True))
     with Display() as display:

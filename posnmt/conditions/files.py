@@ -1,4 +1,4 @@
-"""The output of every `posnmt condition` command and of `posnmt data clean`: plain aligned text files and a manifest."""
+"""The output of `posnmt condition` and of `posnmt data clean`: plain aligned text files and a manifest."""
 
 from __future__ import annotations
 
