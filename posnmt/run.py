@@ -141,7 +141,7 @@ class Run:
 
     @property
     def marks(self) -> dict[str, int]:
-        """Training pairs for each mark of a target language; nothing if the record has none.
+        """Training pairs for each mark of a target language, of some; nothing if the record has none.
 
         Raises:
             UserError: the record is damaged.

@@ -11,7 +11,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from posnmt.data.corpus import Chunk
-from posnmt.data.marks import mark_of
 from posnmt.data.store import SCHEMA
 from posnmt.data.subword import UNK
 from posnmt.data.text import TextPipeline
@@ -27,7 +26,6 @@ class Account:
     Attributes:
         read, kept, kept_too_long, copies: pairs; kept although longer than `data.max_length`; with equal sides.
         dropped: pairs for each of `REASONS`.
-        marks: kept training pairs for each mark of a target language.
         subwords, unknown, longest: of the source and the target of kept pairs.
     """
 
@@ -36,7 +34,6 @@ class Account:
     kept_too_long: int = 0
     copies: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
-    marks: Counter[str] = field(default_factory=Counter)
     subwords: list[int] = field(default_factory=lambda: [0, 0])
     unknown: list[int] = field(default_factory=lambda: [0, 0])
     longest: list[int] = field(default_factory=lambda: [0, 0])
@@ -48,7 +45,6 @@ class Account:
         self.kept_too_long += part.kept_too_long
         self.copies += part.copies
         self.dropped.update(part.dropped)
-        self.marks.update(part.marks)
         for side in (0, 1):
             self.subwords[side] += part.subwords[side]
             self.unknown[side] += part.unknown[side]
@@ -57,15 +53,8 @@ class Account:
     def manifest(self) -> dict[str, Any]:
         """The counts in the form of the manifest."""
         dropped = {reason: self.dropped[reason] for reason in REASONS}
-        books: dict[str, Any] = {
-            "read": self.read,
-            "kept": self.kept,
-            "dropped": dropped,
-            "kept_too_long": self.kept_too_long,
-        }
+        books = {"read": self.read, "kept": self.kept, "dropped": dropped, "kept_too_long": self.kept_too_long}
         books["copies"] = self.copies
-        if self.marks:
-            books["marks"] = dict(sorted(self.marks.items()))
         for side, name in enumerate(("source", "target")):
             names = {"subwords": self.subwords, "unknown": self.unknown, "longest": self.longest}
             books[name] = {measure: values[side] for measure, values in names.items()}
@@ -103,8 +92,6 @@ class EncodeChunk:
         rows = np.flatnonzero(kept)
         copies = sum(chunk.sources[row].strip() == chunk.targets[row].strip() for row in rows.tolist())
         account = Account(len(kept), len(rows), int(too_long[kept].sum()), copies)
-        if self.split == "train":
-            account.marks.update(mark for row in rows.tolist() if (mark := mark_of(chunk.sources[row])))
         columns = [pa.array(np.asarray(chunk.lines, dtype=np.int64)[rows])]
         columns.append(_strings(chunk.documents, rows))
         for side, (ids, lengths) in enumerate(sides):

@@ -178,7 +178,6 @@ class _Counts(TypedDict):
     dropped: dict[str, int]
     kept_too_long: int
     copies: NotRequired[int]
-    marks: NotRequired[dict[str, int]]
     source: _Side
     target: _Side
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from posnmt import plugins
 from posnmt.position.seam import LayerPosition, Scheme, Span
 
-Wanted = tuple[str, Callable[[Any], bool]]
+Wanted = tuple[Callable[[], str], Callable[[Any], bool]]
 """What a method must return, in words, and whether a value is that."""
 
 
@@ -31,7 +31,7 @@ def check_outputs(scheme: Scheme, name: str) -> None:
 
 
 def _like(x: Tensor, what: str) -> Wanted:
-    return f"{what} of shape {[*x.shape]}", lambda value: isinstance(value, Tensor) and value.shape == x.shape
+    return lambda: f"{what} of shape {[*x.shape]}", lambda value: isinstance(value, Tensor) and value.shape == x.shape
 
 
 def _broadcasts(shape: tuple[int, ...], value: Any) -> bool:
@@ -43,7 +43,10 @@ def _broadcasts(shape: tuple[int, ...], value: Any) -> bool:
 
 def _embed(x: Tensor, span: Span, carry: Any) -> Wanted:
     what, holds = _like(x, "embeddings")
-    return f"{what} and a carry", lambda value: isinstance(value, tuple) and len(value) == 2 and holds(value[0])
+    return (
+        lambda: f"{what()} and a carry",
+        lambda value: isinstance(value, tuple) and len(value) == 2 and holds(value[0]),
+    )
 
 
 def _rotate(q: Tensor, k: Tensor, span: Span) -> Wanted:
@@ -53,34 +56,34 @@ def _rotate(q: Tensor, k: Tensor, span: Span) -> Wanted:
         same = value[0].shape[:-1] == q.shape[:-1] and value[1].shape[:-1] == k.shape[:-1]
         return same and value[0].shape[-1:] == value[1].shape[-1:]
 
-    return f"queries and keys of shapes {[*q.shape]} and {[*k.shape]}", holds
+    return lambda: f"queries and keys of shapes {[*q.shape]} and {[*k.shape]}", holds
 
 
 def _logits(q: Tensor, k: Tensor, span: Span) -> Wanted:
     shape = (*q.shape[:-1], k.shape[-2])
-    return f"terms that broadcast to {[*shape]}", lambda value: value is None or _broadcasts(shape, value)
+    return lambda: f"terms that broadcast to {[*shape]}", lambda value: value is None or _broadcasts(shape, value)
 
 
 def _by_offset(span: Span) -> Wanted:
     width = span.length + span.end - 1
     return (
-        f"a table of shape [heads, {width}]",
+        lambda: f"a table of shape [heads, {width}]",
         lambda value: isinstance(value, Tensor) and value.shape[-1:] == (width,),
     )
 
 
 def _allows(span: Span) -> Wanted:
     what, holds = _by_offset(span)
-    return f"{what}, of bool", lambda value: value is None or (holds(value) and value.dtype == torch.bool)
+    return lambda: f"{what()}, of bool", lambda value: value is None or (holds(value) and value.dtype == torch.bool)
 
 
 def _values(weights: Tensor, span: Span) -> Wanted:
     rows = weights.shape[:-1]
 
     def holds(value: Any) -> bool:
-        return value is None or (isinstance(value, Tensor) and _broadcasts((*rows, value.shape[-1]), value))
+        return value is None or (isinstance(value, Tensor) and _broadcasts((*rows, *value.shape[-1:]), value))
 
-    return f"terms of shape {[*rows]} with the features of a head", holds
+    return lambda: f"terms of shape {[*rows]} with the features of a head", holds
 
 
 def _refine(before: Tensor, after: Tensor, span: Span) -> Wanted:
@@ -132,7 +135,7 @@ def _with_check(kind: type, name: str, method: str, wanted: Callable[..., Wanted
             code = getattr(own, "__code__", None)
             place = f"{code.co_filename}:{code.co_firstlineno}" if code else None
             raise plugins.wrong_output(
-                name, f"{kind.__name__}.{method} returned {_shown(value)} in place of {what}", place
+                name, f"{kind.__name__}.{method} returned {_shown(value)} in place of {what()}", place
             )
         return value
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from posnmt.config.schema import Config
 from posnmt.data.learn import text_folder
+from posnmt.data.marks import marks_in
 from posnmt.data.prepare import dropped, prepare
 from posnmt.data.suspicions import warnings
 from posnmt.errors import UserError
@@ -435,7 +436,7 @@ def _first_record(config: Config, store: Store, corpus: Corpus, parameters: int)
     record = {**provenance(config.train.seed, store.manifest["key"], parameters), "training_lengths": spread}
     more = {
         "plugins": [origin.as_json() for origin in origins(config)],
-        "marks": store.manifest["splits"]["train"].get("marks"),
+        "marks": marks_in(store.split("train"), store.text.source.subwords),
     }
     return record | {name: value for name, value in more.items() if value}
 

@@ -49,12 +49,17 @@ class Duplicates:
             pair: source and target.
         """
         keys = [self._key(text) for text in pair]
-        both, source, text = _digest(*keys), _digest(keys[0]), int.from_bytes(_digest(*pair)[:8], "big")
-        if self.compare != "keep" and (first := self._pairs.get(both)) is not None:
+        text = int.from_bytes(_digest(*pair)[:8], "big")
+        both = None if self.compare == "keep" else _digest(*keys)
+        source = _digest(keys[0]) if self.one_target else None
+        if both is not None and (first := self._pairs.get(both)) is not None:
             return REASONS[self._texts[first] != text], self._numbers[first]
-        if self.one_target and (first := self._sources.get(source)) is not None:
+        if source is not None and (first := self._sources.get(source)) is not None:
             return REASONS[2], self._numbers[first]
-        self._pairs[both] = self._sources[source] = len(self._numbers)
+        if both is not None:
+            self._pairs[both] = len(self._numbers)
+        if source is not None:
+            self._sources[source] = len(self._numbers)
         self._numbers.append(number)
         self._texts.append(text)
         return None
