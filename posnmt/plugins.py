@@ -192,6 +192,11 @@ def remember(kind: str, name: str, part: type) -> None:
     _loaded[kind, name] = Origin(kind, name, f"{part.__module__}:{part.__qualname__}"), part
 
 
+def is_outside(kind: str, name: str) -> bool:
+    """Whether a part that was loaded is not posnmt's own."""
+    return (kind, name) in _loaded
+
+
 def origin(kind: str, name: str) -> Origin | None:
     """Where a part comes from that was loaded, with the digest of its source; None for posnmt's own."""
     if (kind, name) not in _loaded:
@@ -269,6 +274,8 @@ def _imported(part: Origin) -> Any:
 
 # Whose fault an exception is
 
+_TODO = "correct it; posnmt.testing.check_scheme shows where it fails"
+
 
 @contextlib.contextmanager
 def blaming(kind: str, name: str) -> Iterator[None]:
@@ -285,10 +292,36 @@ def blaming(kind: str, name: str) -> Iterator[None]:
         raise _blamed(error, _loaded[kind, name][0]) from error
 
 
+class WrongOutput(Exception):
+    """What a part's code returned is not what it must return.
+
+    Attributes:
+        fault: the same for people, with the line of code.
+    """
+
+    def __init__(self, fault: UserError) -> None:
+        super().__init__(fault.line())
+        self.fault = fault
+
+
+def wrong_output(name: str, what: str, where: str | None) -> WrongOutput:
+    """The exception about a scheme that returned something wrong.
+
+    Args:
+        name: of the scheme.
+        what: what it returned, and what it must return.
+        where: `file:line` of its method.
+    """
+    part = _loaded["scheme", name][0]
+    return WrongOutput(UserError(f"the scheme {name}{_by(part)}: {what}", where or part.target, _TODO))
+
+
 def fault(error: BaseException) -> UserError | None:
     """An exception as one line, with the line of code of the part that raised it; None if no part did."""
     if isinstance(error, UserError):
         return None
+    if isinstance(error, WrongOutput):
+        return error.fault
     parts = {part.package: part for part, _ in _loaded.values() if part.package != "posnmt"}
     for package in reversed([package for package, _ in _places(error)]):
         if package in parts:
@@ -301,11 +334,15 @@ def _blamed(error: BaseException, part: Origin) -> UserError:
     where = places[-1] if places else part.target
     if isinstance(error, SyntaxError) and error.filename:
         where = f"{error.filename}:{error.lineno}"
-    by = "" if part.distribution is None else f" of {part.shown}"
     what = str(error).partition("\n")[0]
     raised = f"{type(error).__name__}: {what}" if what else type(error).__name__
-    todo = "correct it; posnmt.testing.check_scheme shows where it fails" if part.kind == "scheme" else "correct it"
-    return UserError(f"the {part.kind} {part.name}{by} raised {raised}", where, todo)
+    todo = _TODO if part.kind == "scheme" else "correct it"
+    return UserError(f"the {part.kind} {part.name}{_by(part)} raised {raised}", where, todo)
+
+
+def _by(part: Origin) -> str:
+    """The package that has a part, where one is known, after its name."""
+    return "" if part.distribution is None else f" of {part.shown}"
 
 
 def _places(error: BaseException) -> list[tuple[str, str]]:

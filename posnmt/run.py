@@ -101,7 +101,7 @@ class Run:
         _refuse_missing(recorded, folder)
         with plugins.allowing(allow_plugins):
             config = load(folder / "config.yaml", unnumbered=OLDEST)
-        for change in _changes(recorded, origins(config)):
+        for change in changed_parts(recorded, origins(config)):
             _warn_once(f"{change} ({folder})")
         return cls(folder, config)
 
@@ -137,13 +137,16 @@ class Run:
         Raises:
             UserError: the record is damaged.
         """
-        lengths = self.record.get("training_lengths", {})
-        try:
-            return TypeAdapter(dict[str, Spread]).validate_python(lengths)
-        except ValidationError:
-            raise UserError(
-                "the run's record is damaged: training_lengths", self.folder / "record.json", RESTORE
-            ) from None
+        return _validated(self.record, "training_lengths", dict[str, Spread], {}, self.folder)
+
+    @property
+    def marks(self) -> dict[str, int]:
+        """Training pairs for each mark of a target language, of some; nothing if the record has none.
+
+        Raises:
+            UserError: the record is damaged.
+        """
+        return _validated(read_json(self.folder / "record.json") or {}, "marks", dict[str, int], {}, self.folder)
 
     def with_own_text(self, config: Config) -> Config:
         """A configuration for going on with this run, with its own copy of the text pipeline that it began with.
@@ -211,11 +214,19 @@ def _recorded_parts(folder: Path) -> list[Part]:
     Raises:
         UserError: the record is damaged there.
     """
-    parts = (read_json(folder / "record.json") or {}).get("plugins", [])
+    return _validated(read_json(folder / "record.json") or {}, "plugins", list[Part], [], folder)
+
+
+def _validated(record: dict[str, Any], name: str, kind: Any, default: Any, folder: Path) -> Any:
+    """An entry of the record of a run, checked to be of a type.
+
+    Raises:
+        UserError: the record is damaged there.
+    """
     try:
-        return TypeAdapter(list[Part]).validate_python(parts)
+        return TypeAdapter(kind).validate_python(record.get(name, default))
     except ValidationError:
-        raise UserError("the run's record is damaged: plugins", folder / "record.json", RESTORE) from None
+        raise UserError(f"the run's record is damaged: {name}", folder / "record.json", RESTORE) from None
 
 
 def _refuse_missing(parts: list[Part], folder: Path) -> None:
@@ -242,8 +253,8 @@ def _refuse_missing(parts: list[Part], folder: Path) -> None:
         raise UserError(what, folder, todo)
 
 
-def _changes(recorded: list[Part], parts: list[plugins.Origin]) -> Iterator[str]:
-    """A sentence for each part that is not as it was at the training."""
+def changed_parts(recorded: list[Part], parts: list[plugins.Origin]) -> Iterator[str]:
+    """A clause for each part that is not as it was at the training."""
     before = {(part["kind"], part["name"]): part for part in recorded}
     for part in parts:
         old = before.get((part.kind, part.name))

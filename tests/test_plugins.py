@@ -12,6 +12,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+import torch
 import yaml
 from recipe_case import SMALL, written
 
@@ -24,9 +25,15 @@ from posnmt.config.systems import named
 from posnmt.errors import UserError
 from posnmt.position import Stack, create
 from posnmt.position.registry import scheme_class
+from posnmt.position.seam import Span, is_offset_bias
 from posnmt.run import Run
 from posnmt.study.load import load as load_recipe
 from posnmt.study.load import recipe_file
+from posnmt.study.plan import KINDS
+from posnmt.study.study import load_plan
+from posnmt.study.study import run as run_study
+from posnmt.workflow.graph import Graph
+from serving import serving
 
 PAGE = Path(__file__).parents[1] / "docs" / "plugins.md"
 STACK = Stack(d_model=8, heads=2, layers=1, causal=False, max_length=9)
@@ -280,6 +287,154 @@ def test_a_scheme_that_raises_in_training_ends_it_with_one_line(site, tmp_path):
     assert refused("train", path, "--out", tmp_path / "run", *settings) == [
         f"error: the scheme mine of pos-mine 1.0 raised ArithmeticError: at work ({site / 'mine_a.py'}:{line});"
         " correct it; posnmt.testing.check_scheme shows where it fails"
+    ]
+
+
+RETURNS = {
+    "by_offset": (
+        "        return torch.zeros(2, 4)",
+        r"Bias\.by_offset returned float32 of shape \[2, 4\] in place of a table",
+    ),
+    "by_offset nothing": (
+        "        return None",
+        r"Bias\.by_offset returned None in place of a table of shape \[heads, 5\]",
+    ),
+    "logits": (
+        "        return torch.zeros(5, 3, 3)",
+        r"Bias\.logits returned .*\[5, 3, 3\] in place of terms that broadcast",
+    ),
+    "values": (
+        "        return weights.sum(-1)",
+        r"Bias\.values returned .*\[1, 2, 3\] in place of terms of shape \[1, 2, 3\]",
+    ),
+    "allows": ("        return torch.ones(2, 5)", r"Bias\.allows returned float32 .* in place of a table .*, of bool"),
+    "rotate": ("        return q", r"Bias\.rotate returned float32 of shape .* in place of queries and keys"),
+    "refine": (
+        "        return after[:, 1:]",
+        r"Bias\.refine returned .*\[1, 2, 8\] in place of a tensor of shape \[1, 3, 8\]",
+    ),
+    "embed": ("        return x", r"Mine\.embed returned float32 .* in place of embeddings .* and a carry"),
+}
+"""Method -> what it returns, and what is said of it."""
+
+ARGUMENTS = {
+    "by_offset": "span", "logits": "q, k, span", "values": "weights, span", "allows": "span", "rotate": "q, k, span",
+    "refine": "before, after, span", "embed": "x, span, carry",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", RETURNS)
+def test_what_a_scheme_returns_is_checked(site, case):
+    method, (body, sentence) = case.split()[0], RETURNS[case]
+    text = f"    def {method}(self, {ARGUMENTS[method]}):\n{body}\n\n"
+    if method == "by_offset":
+        scheme = SCHEME.replace("        return -self.slope * span.diagonals.abs()", body)
+    elif method == "embed":
+        scheme = SCHEME.replace("    def layer(self", f"{text}    def layer(self")
+    else:
+        scheme = SCHEME.replace("    def by_offset(self", f"{text}    def by_offset(self")
+    (site / "mine_i.py").write_text(scheme)
+    built = create("mine_i:Mine", STACK)
+    view, span, zeros = built.layer(0), Span(0, 3, torch.device("cpu")), torch.zeros
+    q, x = zeros(1, 2, 3, 4), zeros(1, 3, 8)
+    calls = {
+        "by_offset": lambda: view.by_offset(span), "logits": lambda: view.logits(q, q, span),
+        "values": lambda: view.values(zeros(1, 2, 3, 3), span), "allows": lambda: view.allows(span),
+        "rotate": lambda: view.rotate(q, q, span), "refine": lambda: view.refine(x, x, span),
+        "embed": lambda: built.embed(x, span, None),
+    }  # fmt: skip
+    with pytest.raises(plugins.WrongOutput, match=sentence) as error:
+        calls[method]()
+    line = scheme.split(f"def {method}")[0].count("\n") + 1
+    assert plugins.fault(error.value).where == f"{site / 'mine_i.py'}:{line}"
+
+
+def test_a_checked_scheme_is_the_same_scheme(site):
+    offers(site)
+    plain, checked = scheme_class("mine"), create("mine", STACK)
+    assert isinstance(checked, plain)
+    assert (type(checked).__name__, type(checked).__module__) == ("Mine", "mine_a")
+    view = checked.layer(0)
+    assert view is checked.layer(1)
+    assert is_offset_bias(view)
+    assert [name for name in ("rotate", "values", "logits", "allows") if name in vars(type(view))] == []
+    assert {*checked.state_dict()} == {"bias.slope"}
+
+
+def test_a_wrong_shape_ends_training_and_translating_with_one_line(site, trained, tmp_path):
+    wrong = SCHEME.replace("span.diagonals.abs()", "span.diagonals[1:].abs()")
+    (site / "mine_a.py").write_text(wrong)
+    lines = tmp_path / "lines"
+    lines.write_text("a b\n")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(PAGE.parents[1])])}
+    config = tmp_path / "config.yaml"
+    place = f"({site / 'mine_a.py'}:{SCHEME.split('def by_offset')[0].count(chr(10)) + 1})"
+    for arguments in (
+        ["translate", trained, "--input", lines],
+        ["train", config, "--out", tmp_path / "other", "--set", "model.encoder.position=[{scheme: mine}]"],
+    ):
+        command = [sys.executable, "-m", "posnmt", *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        [fault] = [line for line in done.stderr.splitlines() if line.startswith("error:")]
+        assert done.returncode == 2
+        assert fault.startswith("error: the scheme mine of pos-mine 1.0: Bias.by_offset returned float32 of shape [2, ")
+        assert place in fault
+        assert "Traceback" not in done.stderr
+
+
+def test_a_fault_in_a_part_is_that_of_its_request_alone(site, trained):
+    raises = "        if span.length > 4:\n            raise ArithmeticError('too long')\n        return -self.slope"
+    (site / "mine_a.py").write_text(SCHEME.replace("        return -self.slope", raises))
+    path = os.pathsep.join([str(site), str(PAGE.parents[1])])
+    pair = {"source": "en", "target": "de"}
+    with serving(trained, environment={"PYTHONPATH": path}) as server:
+        assert server.post("/translate", {**pair, "q": "a"})[0] == 200
+        status, answer, _ = server.post("/translate", {**pair, "q": "a b c d e f g h i"})
+        assert (status, "from outside posnmt has a fault" in answer["error"]) == (500, True)
+        assert server.post("/translate", {**pair, "q": "a"})[0] == 200
+        server.end()
+        line = SCHEME.split("return -self.slope")[0].count("\n") + 2
+        assert (
+            f"error: the scheme mine of pos-mine 1.0 raised ArithmeticError: too long ({site / 'mine_a.py'}:{line})"
+            in server.err
+        )
+        assert "Traceback" not in server.err
+
+
+def test_a_study_notices_a_part_that_has_changed(site, tmp_path):
+    offers(site)
+    system = {"system": "none", "model": {"encoder": {"position": [{"scheme": "mine"}]}}}
+    recipe = load_recipe(written(tmp_path, {**SMALL, "systems": {**SMALL["systems"], "relative": system}}))
+    out, messages = tmp_path / "study", []
+
+    def keys():
+        study_plan = load_plan(out)
+        graph = Graph(study_plan.steps.values(), KINDS)
+        return {name: graph.key(name) for name in study_plan.steps}
+
+    def again():
+        plugins._loaded.clear()
+        messages.clear()
+        run_study(recipe, "smoke", None, out, say=messages.append, only=["corpus/artificial"])
+        return keys(), [each for each in messages if "mine" in each]
+
+    first, said = again()
+    assert said == []
+    assert again() == (first, [])
+    offers(site, text=SCHEME + "# changed\n")
+    assert keys() == first  # as of the last run
+    second, said = again()
+    assert said == [
+        "the source of the scheme mine, mine_a:Mine, has changed since the training: trainings with it are run again"
+    ]
+    changed = {name for name in first if first[name] != second[name]}
+    assert changed
+    assert all(name.split("/")[0] in ("train", "translate", "speed") for name in changed)
+    assert all("relative" in name for name in changed if name.startswith("train/"))
+    assert {name for name in first if name.startswith("train/relative")} <= changed
+    offers(site, version="1.1", text=SCHEME + "# changed\n")
+    assert again()[1] == [
+        "the scheme mine was pos-mine 1.0 at the training and is pos-mine 1.1 here: trainings with it are run again"
     ]
 
 

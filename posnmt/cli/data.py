@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.group(context_settings=COMMAND)
 def data() -> None:
-    """List and fetch public corpora, such as the training and test sets of the papers."""
+    """List and fetch public corpora, such as the training and test sets of the papers; clean a training text."""
 
 
 @data.command("list", context_settings=COMMAND)
@@ -113,6 +113,114 @@ def extract(file: Path, pair: str, out: str) -> None:
         lines = write_tmx(existing_file(file, "FILE"), languages, [source, target], say)
     click.echo(f"{lines:,} pairs", err=True)
     for path in files:
+        click.echo(str(path))
+
+
+@data.command(context_settings=COMMAND)
+@click.option(
+    "--source",
+    "sources",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    required=True,
+    help="source text, plain, .gz or .xz; once for each corpus",
+)
+@click.option(
+    "--target",
+    "targets",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    required=True,
+    help="its translation, line by line; once for each corpus",
+)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="folder for the cleaned and dropped pairs")
+@click.option("--source-language", metavar="CODE", help="default: by the files' names, such as train.de")
+@click.option("--target-language", metavar="CODE", help="default: by the files' names")
+@click.option(
+    "--keep",
+    type=click.Choice(["damaged", "empty", "copies"]),
+    multiple=True,
+    help="keep pairs with control characters or bytes that are not UTF-8 (damaged), with an empty side, or with equal"
+    " sides; once for each",
+)
+@click.option(
+    "--min-length", type=click.IntRange(min=0), default=0, show_default=True, help="characters of a side; 0: no limit"
+)
+@click.option(
+    "--max-length",
+    type=click.IntRange(min=0),
+    default=2000,
+    show_default=True,
+    help="characters of a side; 0: no limit",
+)
+@click.option(
+    "--max-ratio",
+    type=click.FloatRange(min=0),
+    default=4.0,
+    show_default=True,
+    help="of the sides' lengths in characters, from which on a pair is dropped; 0: no limit",
+)
+@click.option(
+    "--min-script",
+    type=click.FloatRange(0, 1),
+    default=0.2,
+    show_default=True,
+    help="share of a side's letters in its language's script, or that of most of its text; 0: no limit",
+)
+@click.option(
+    "--duplicates",
+    type=click.Choice(["near", "exact", "keep"]),
+    default="near",
+    show_default=True,
+    help="drop pairs that repeat an earlier one; near: with other blanks, punctuation or case too",
+)
+@click.option("--one-target", is_flag=True, help="drop pairs whose source had another target before")
+@click.option(
+    "--opusfilter",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="also write the cleaning as a configuration of OpusFilter",
+)
+def clean(
+    sources: tuple[Path, ...],
+    targets: tuple[Path, ...],
+    out: Path,
+    source_language: str | None,
+    target_language: str | None,
+    keep: tuple[str, ...],
+    opusfilter: Path | None,
+    **limits: Any,
+) -> None:
+    """Drop pairs that a training text is better without: damaged, copied, repeated, of odd lengths, in other scripts.
+
+    Prints how many are dropped for which reason, and the two cleaned files. The dropped pairs are in OUT too, with
+    dropped.tsv: file, line, reason and detail of each. Several corpora are cleaned as one text.
+
+    \b
+    Example: posnmt data clean --source crawl.en.gz --target crawl.de.gz --out cleaned
+    """
+    from rich.console import Console
+
+    from posnmt.corpora.cleaning.clean import Settings, table
+    from posnmt.corpora.cleaning.clean import clean as write
+    from posnmt.corpora.cleaning.opusfilter import configuration
+    from posnmt.files import write_text
+    from posnmt.progress import Display
+
+    if len(sources) != len(targets):
+        counted = f"got {len(sources)} and {len(targets)}"
+        raise UserError(f"each corpus has a source and a target; {counted}", "--source, --target", "name both of each")
+    if opusfilter is not None and opusfilter.exists():
+        raise UserError("the output exists and is not overwritten", opusfilter, "choose another --opusfilter")
+    chosen: dict[str, Any] = {name: name not in keep for name in ("damaged", "empty", "copies")}
+    settings = Settings(**chosen, **limits, languages=(source_language, target_language))
+    pairs = list(zip(sources, targets, strict=True))
+    with Display() as display:
+        cleaned = write(out, pairs, settings, display)
+    if opusfilter is not None:
+        write_text(opusfilter, configuration(pairs, cleaned.settings, cleaned.rules))
+    Console(stderr=True).print(table(cleaned.manifest))
+    for path in cleaned.files:
         click.echo(str(path))
 
 

@@ -308,6 +308,9 @@ def train(
     "--languages", metavar="SRC-TGT", help="of a document: source and target, such as en-de; default: as in the run"
 )
 @click.option(
+    "--to", metavar="LANGUAGE", help="the target language, of a model for several: its mark is put before each line"
+)
+@click.option(
     "--engine",
     type=click.Choice(["torch", "ctranslate2", "auto"]),
     help="the program that translates; auto: CTranslate2 in fp32 if it can express the run; default: torch, and"
@@ -329,6 +332,7 @@ def translate(
     prefix: Path | None,
     document: str | None,
     languages: str | None,
+    to: str | None,
     **search: Any,
 ) -> None:
     """Translate text line by line, in order. Several RUNS are an ensemble; or one folder that `posnmt export` made.
@@ -359,17 +363,17 @@ def translate(
             from posnmt.deploy.documents.command import choose, refuse_options, translate_document
         refuse_options({"--nbest": nbest > 1, "--format": form != "text", "--prefix": prefix, "--resume": resume})
         pair = None if languages is None else language_pair(languages, "--languages")
-        translate_document(choose(engine, runs, checkpoint, chosen), kind, source, output, pair)
+        translate_document(choose(engine, runs, checkpoint, chosen).to(to), kind, source, output, pair)
         return
     if languages is not None:
         raise UserError("lines have no languages", "--languages", "name a --document format, or leave it out")
     if engine == "torch":
-        translate_file(runs, source, output, nbest, form, checkpoint, chosen, resume, prefix)
+        translate_file(runs, source, output, nbest, form, checkpoint, chosen, resume, prefix, to)
         return
     with loading():
         from posnmt.deploy.command import translate_elsewhere
 
-    translate_elsewhere(engine, runs, source, output, nbest, form, checkpoint, chosen, resume, prefix)
+    translate_elsewhere(engine, runs, source, output, nbest, form, checkpoint, chosen, resume, prefix, to)
 
 
 def _with_sampling(search: dict[str, Any]) -> dict[str, Any]:

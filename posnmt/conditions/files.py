@@ -1,4 +1,4 @@
-"""The output of every `posnmt condition` command: plain aligned text files and a manifest."""
+"""The output of `posnmt condition` and of `posnmt data clean`: plain aligned text files and a manifest."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class PlainFiles:
         """Write the manifest and move all files to the folder.
 
         Args:
-            condition: name of the `posnmt condition` command.
+            condition: name of the command.
             parameters: the parameters that reproduce the files.
             statistics: counts and measurements.
 

@@ -79,7 +79,7 @@ def length_split(out: str | Path, text: InputText, unit: Unit, parts: int = 3) -
     Raises:
         UserError: the text is faulty, or cannot be split into this number of parts.
     """
-    before = _signature(text)
+    before = text.signature()
     names = NAMES.get(parts) or tuple(f"part-{number}" for number in range(1, parts + 1))
     with PlainFiles(out) as files:
         lengths = np.concatenate([each for _, each in _measured(text.pairs("counting"), unit)])
@@ -88,7 +88,7 @@ def length_split(out: str | Path, text: InputText, unit: Unit, parts: int = 3) -
         for part, name in enumerate(names):
             pairs = compress(text.pairs(f"writing {name}"), part_of == part)
             files.write(_files_of(name), map(_row, pairs))
-        if _signature(text) != before:
+        if text.signature() != before:
             raise UserError("an input file changed while it was being split", out, "split it again")
         table = {name: describe(lengths[part_of == part]) for part, name in enumerate(names)}
         text.tell()
@@ -228,18 +228,6 @@ def _measured(pairs: Iterator[Pair], unit: Unit) -> Iterator[tuple[list[Pair], L
         first = False
         counts = unit.source([pair.source for pair in chunk]), unit.target([pair.target for pair in chunk])
         yield chunk, np.array(counts, np.int32).T
-
-
-def _signature(text: InputText) -> list[tuple[int, int]]:
-    """Size and modification time of each file that exists; none may be a pipe."""
-    signatures = []
-    for file in text.files.values():
-        if file.path.is_file():
-            status = file.path.stat()
-            signatures.append((status.st_size, status.st_mtime_ns))
-        elif file.path.exists() and not file.path.is_dir():
-            raise UserError(f"{file.role} is read more than once, and a pipe cannot be", file.path, "name a file")
-    return signatures
 
 
 def _refuse_unsegmented(pairs: list[Pair]) -> None:

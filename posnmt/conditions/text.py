@@ -27,10 +27,11 @@ class InputText:
     Args:
         files: part → file, with the parts of `corpus.read_pairs`; `source` alone for a text without translation.
         display: for reports; default: nothing is shown.
+        accept: kinds of `Findings` that are no faults either.
     """
 
-    def __init__(self, files: dict[str, TextFile], display: Display | None = None) -> None:
-        self.files = files
+    def __init__(self, files: dict[str, TextFile], display: Display | None = None, accept: Iterable[str] = ()) -> None:
+        self.files, self._accept = files, ("empty", "crlf", *accept)
         self.display = display or Display(quiet=True)
         self.read, self.blank = 0, 0
         self._findings = Findings()
@@ -58,11 +59,33 @@ class InputText:
         source = self.files["source"]
         yield from self._counted(lambda findings: read_lines(source, findings), lambda line: not line.strip(), doing)
 
+    def signature(self) -> list[tuple[int, int]]:
+        """Size and modification time of each file that exists; none may be a pipe.
+
+        Raises:
+            UserError: one is a pipe, which cannot be read twice.
+        """
+        signatures = []
+        for file in self.files.values():
+            if file.path.is_file():
+                status = file.path.stat()
+                signatures.append((status.st_size, status.st_mtime_ns))
+            elif file.path.exists() and not file.path.is_dir():
+                raise UserError(f"{file.role} is read more than once, and a pipe cannot be", file.path, "name a file")
+        return signatures
+
     def tell(self) -> None:
         """Report irregularities of the text after it has been read."""
-        facts, say = self.facts, self.display.say
+        facts = self.facts
         if facts["blank"]:
-            say(f"{facts['blank']:,} of {facts['read']:,} lines are blank, on one side at least; they are kept")
+            self.display.say(
+                f"{facts['blank']:,} of {facts['read']:,} lines are blank, on one side at least; they are kept"
+            )
+        self.tell_removed()
+
+    def tell_removed(self) -> None:
+        """Report what was removed of lines while they were read."""
+        facts, say = self.facts, self.display.say
         if facts["carriage_returns_removed"]:
             say(f"{facts['carriage_returns_removed']:,} lines end in CRLF; the CR is removed")
         for file in self.files.values():
@@ -73,7 +96,7 @@ class InputText:
         self, reader: Callable[[Findings], Iterator[Item]], is_blank: Callable[[Item], bool], doing: str
     ) -> Iterator[Item]:
         """The items of a reader, counted; at the end, all faults are raised."""
-        findings = Findings(accept=("empty", "crlf"))
+        findings = Findings(self._accept)
         read = blank = 0
         for item in reader(findings):
             read += 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,15 @@ PAIRS = "pairs.tsv"
 
 @dataclass(frozen=True)
 class SideText:
-    """The text pipeline of one language."""
+    """The text pipeline of one language.
+
+    Attributes:
+        mark: of a target language, before each text that is encoded; empty: none.
+    """
 
     words: Words
     subwords: Subwords
+    mark: str = ""
 
     @property
     def size(self) -> int:
@@ -41,7 +46,10 @@ class SideText:
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The subword ids of each text, without bos and eos; none for a text of invisible characters only."""
-        return self.subwords.encode([self.words.split(text) for text in texts])
+        if not self.mark:
+            return self.subwords.encode([self.words.split(text) for text in texts])
+        [alone, *rows] = self.subwords.encode([self.words.split(f"{self.mark} {text}") for text in ("", *texts)])
+        return [row if len(row) > len(alone) else [] for row in rows]
 
     def encode_flat(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """The ids of `encode`, concatenated [tokens], and the number of ids of each text [N], computed on one core."""
@@ -63,6 +71,10 @@ class TextPipeline:
     source: SideText
     target: SideText
     pairs: WordPairs | None = None
+
+    def marked(self, mark: str) -> TextPipeline:
+        """The pipeline that has a mark before each source text."""
+        return replace(self, source=replace(self.source, mark=mark))
 
     @property
     def shared(self) -> bool:

@@ -103,6 +103,7 @@ def translate_elsewhere(
     search: dict[str, Any],
     resume: bool = False,
     prefix: Path | None = None,
+    to: str | None = None,
 ) -> Work:
     """Translate by CTranslate2, with an exported model, or with a run that is converted for this call.
 
@@ -117,7 +118,7 @@ def translate_elsewhere(
             model that it cannot express, or computes otherwise.
     """
     refuse_ensemble(folders)
-    chosen = elsewhere(engine, folders[0], checkpoint, search, prefix is not None)
+    chosen = elsewhere(engine, folders[0], checkpoint, search, prefix is not None).to(to)
     return translate_lines(chosen.load, chosen.model, chosen.decode, source, output, nbest, form, resume, prefix)
 
 
@@ -152,11 +153,11 @@ def elsewhere(
         raise UserError("--engine auto does not round to int8", None, "add --engine ctranslate2")
     load: Callable[[], Engine]
     if is_exported(folder):
-        decode, load = _exported(folder, checkpoint, precision, settings)
+        decode, load, marks = _exported(folder, checkpoint, precision, settings)
         identify = partial(sha256_of, folder / MANIFEST)
     else:
         run = Run.open(folder)
-        decode = run.config.decode
+        decode, marks = run.config.decode, run.marks
         positions = Decode.model_validate({**decode.model_dump(), **settings}).positions
 
         def load() -> Engine:
@@ -175,13 +176,13 @@ def elsewhere(
         return {"models": [identify()], "products": precision}
 
     decode = with_options(decode, settings)
-    return Chosen(decode, load, model)
+    return Chosen(decode, load, model, lambda: marks)
 
 
 def _exported(
     folder: Path, checkpoint: str, precision: str | None, search: dict[str, Any]
-) -> tuple[Decode, Callable[[], Engine]]:
-    """The run's settings of search, and the engine, of an exported model."""
+) -> tuple[Decode, Callable[[], Engine], dict[str, int]]:
+    """The run's settings of search, the engine, and the marks of target languages, of an exported model."""
     manifest, text = open_folder(folder, "ctranslate2")
     if "positions" in search:
         raise UserError("an exported model has the positions of its training", folder, "change those of the run")
@@ -193,7 +194,11 @@ def _exported(
     package()
     limits = manifest.limits["source"], manifest.limits["target"]
     trained = manifest.training_lengths["source"]["longest"] if manifest.training_lengths else None
-    return manifest.decode, lambda: CTranslate2Engine(folder, text, limits, precision or manifest.precision, trained)
+
+    def load() -> Engine:
+        return CTranslate2Engine(folder, text, limits, precision or manifest.precision, trained)
+
+    return manifest.decode, load, manifest.marks
 
 
 def _converted(run: Run, checkpoint: str, precision: str, positions: Positions) -> CTranslate2Engine:

@@ -43,6 +43,7 @@ class Manifest(BaseModel):
         precision: of the weights.
         limits: the longest source with its end symbol and the longest target with its begin symbol, in tokens.
         training_lengths: the shortest and longest training sentences of each side, in subwords, if recorded.
+        marks: training pairs for each mark of a target language.
         decode: the run's settings of search.
         verified: the check at the export, see `posnmt.deploy.verify`.
         files: path → SHA-256.
@@ -63,6 +64,7 @@ class Manifest(BaseModel):
     precision: str = "fp32"
     limits: dict[str, int | None]
     training_lengths: dict[str, dict[str, int]] | None = None
+    marks: dict[str, int] = {}
     decode: Decode
     verified: dict[str, Any] = {}
     files: dict[str, str] = {}
@@ -83,6 +85,7 @@ def describe(run: Run, checkpoint: str) -> dict[str, Any]:
         },
         "languages": {"source": data.source_language, "target": data.target_language},
         "training_lengths": run.training_lengths or None,
+        "marks": run.marks,
         "decode": run.config.decode,
     }
 

@@ -89,6 +89,10 @@ def build(choice: SchemeChoice, stack: Stack) -> Scheme:
     scheme = scheme_class(choice.scheme)
     with plugins.blaming("scheme", choice.scheme):
         built: Scheme = scheme(stack, scheme.Settings.model_validate(choice.options))  # type: ignore[call-arg]
+    if plugins.is_outside("scheme", choice.scheme):
+        from posnmt.position.outside import check_outputs
+
+        check_outputs(built, choice.scheme)
     return built
 
 

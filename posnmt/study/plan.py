@@ -6,7 +6,7 @@ recognised by their keys. Analyses are planned separately (`analyses`), from the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from posnmt.config.formats import FORMAT, OLDEST
 from posnmt.errors import UserError, raise_all
 from posnmt.study.claims import SPEEDS
+from posnmt.study.parts import in_key
 from posnmt.study.recipe import Analysis, Pair, Recipe, Scale, Setting, Text, Training, at
 from posnmt.study.trainings import Config, text_config, train_config
 from posnmt.workflow.graph import Step
@@ -26,9 +27,10 @@ SPEED = "speed/in-turn"
 """The step that measures the speeds that claims compare."""
 TURNS = 9
 """How often each system has its turn there."""
-KEYS = 2
+KEYS = 3
 """The version of what steps' keys hold. From 2 on, settings of search are part of a translation's key and not of its
-training's, so that another beam trains nothing again. A study keeps the version that it was started with."""
+training's, so that another beam trains nothing again; from 3 on, a training's key has version and digest of the parts
+from outside posnmt that it uses. A study keeps the version that it was started with."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class Plan:
         data: folder of the user's corpora; None: the recipe needs none.
         format: of the trainings' configurations; see `posnmt.config.formats`.
         keys: see `KEYS`.
+        parts: from outside posnmt, as JSON has them.
         tests: test -> training -> the step that holds the text; it differs for trainings that reorder.
     """
 
@@ -63,6 +66,7 @@ class Plan:
     data: Path | None
     format: int = FORMAT
     keys: int = KEYS
+    parts: Sequence[Mapping[str, Any]] = ()
     steps: dict[str, Step] = field(default_factory=dict)
     runs: list[PlannedRun] = field(default_factory=list)
     tests: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -84,7 +88,14 @@ class Plan:
         return name
 
 
-def plan(recipe: Recipe, scale: Scale, data: Path | None, format: int = FORMAT, keys: int = KEYS) -> Plan:
+def plan(
+    recipe: Recipe,
+    scale: Scale,
+    data: Path | None,
+    format: int = FORMAT,
+    keys: int = KEYS,
+    parts: Sequence[Mapping[str, Any]] = (),
+) -> Plan:
     """Plan all steps up to the translations, and the measurement of speeds.
 
     Args:
@@ -93,6 +104,7 @@ def plan(recipe: Recipe, scale: Scale, data: Path | None, format: int = FORMAT, 
         data: folder of the recipe's corpora; None if it needs none.
         format: of the trainings' configurations; a study keeps the format that it was started with.
         keys: see `KEYS`.
+        parts: those from outside posnmt, as JSON has them.
 
     Raises:
         UserError: the recipe lacks the scale; files are missing, all at once.
@@ -100,7 +112,7 @@ def plan(recipe: Recipe, scale: Scale, data: Path | None, format: int = FORMAT, 
     if scale not in recipe.scales:
         has = ", ".join(recipe.scales)
         raise UserError(f"the recipe {recipe.recipe} has no scale {scale!r}", "--scale", f"it has {has}")
-    study_plan = Plan(recipe, scale, data, format, keys)
+    study_plan = Plan(recipe, scale, data, format, keys, parts)
     variants = recipe.variants(scale)
     corpora = [recipe.tests[test].corpus for tests in variants.values() for test in tests]
     names = ["train", "dev", *(at(corpus, scale) for corpus in corpora if isinstance(corpus, str) or scale in corpus)]
@@ -128,7 +140,8 @@ def _runs(study_plan: Plan, system: str, training: str, tests: Iterable[str]) ->
         if study_plan.format > OLDEST:  # without it, studies older than format numbers keep the keys of their steps
             config = {"format": study_plan.format, **config}
         search = {"search": config.pop("decode")} if study_plan.keys > 1 and "decode" in config else {}
-        settings = {"config": config, **texts[1], **_processes(study_plan.setting)}
+        used = in_key(config["model"], study_plan.parts)
+        settings = {"config": config, **texts[1], **_processes(study_plan.setting), **used}
         train = study_plan.add(f"train/{name}", "train", settings, needs={**texts[0], "prepared": prepared})
         translations = {}
         for test in tests:

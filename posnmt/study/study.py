@@ -18,10 +18,11 @@ from posnmt import __version__
 from posnmt.config.formats import FORMAT, OLDEST
 from posnmt.errors import UserError, raise_all
 from posnmt.files import load_json, sha256_of, write_json
-from posnmt.run import read_record
+from posnmt.run import Part, changed_parts, read_record
 from posnmt.study import database, evidence, speed
 from posnmt.study.load import name_faults
 from posnmt.study.page import StudyResults, render
+from posnmt.study.parts import parts_of
 from posnmt.study.plan import FULL_TEXT, KEYS, KINDS, SPEED, Plan, PlannedRun, analyses, plan
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.recommend import recommend
@@ -42,6 +43,7 @@ class _Request(TypedDict):
     data: str | None
     config_format: NotRequired[int]
     keys: NotRequired[int]
+    plugins: NotRequired[list[Part]]
 
 
 REQUEST = "asked.json"
@@ -78,7 +80,11 @@ def run(
         KeyboardInterrupt: a signal or the end of the minutes stopped the run; all state is saved.
     """
     until = None if minutes is None else time.monotonic() + 60 * minutes
-    study_plan = plan(recipe, scale, data, *versions(out))
+    format, keys = versions(out)
+    parts = parts_of(recipe, scale) if keys > 2 else []
+    for change in changed_parts(_parts_before(out), parts):
+        say(f"{change}: trainings with it are run again")
+    study_plan = plan(recipe, scale, data, format, keys, [part.as_json() for part in parts])
     runner.open_study(out, recipe.recipe, recipe.hash)
     save_request(study_plan, out)
     where: dict[str, Any] = {
@@ -134,7 +140,7 @@ def save_request(study_plan: Plan, out: Path) -> None:
         "data": None if study_plan.data is None else str(study_plan.data.resolve()),
         "config_format": study_plan.format,
         "keys": study_plan.keys,
-    }
+    } | ({"plugins": [*study_plan.parts]} if study_plan.parts else {})
     write_json(out / REQUEST, request)
 
 
@@ -157,7 +163,12 @@ def load_plan(out: Path) -> Plan:
     request = _request(out)
     raise_all(list(name_faults(request["recipe"], out / REQUEST, {})))
     data = None if request["data"] is None else Path(request["data"])
-    return plan(request["recipe"], request["scale"], data, *versions(out))
+    return plan(request["recipe"], request["scale"], data, *versions(out), _parts_before(out))
+
+
+def _parts_before(out: Path) -> list[Part]:
+    """The parts from outside posnmt of a study's last run; none where it had none."""
+    return _request(out).get("plugins", []) if (out / REQUEST).exists() else []
 
 
 def _request(out: Path) -> _Request:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from posnmt.config.schema import Config
 from posnmt.data.learn import text_folder
+from posnmt.data.marks import marks_in
 from posnmt.data.prepare import dropped, prepare
 from posnmt.data.suspicions import warnings
 from posnmt.errors import UserError
@@ -433,8 +434,11 @@ def _first_record(config: Config, store: Store, corpus: Corpus, parameters: int)
     lengths = {"source": corpus.source_lengths, "target": corpus.target_lengths}
     spread = {side: {"shortest": int(each.min()), "longest": int(each.max())} for side, each in lengths.items()}
     record = {**provenance(config.train.seed, store.manifest["key"], parameters), "training_lengths": spread}
-    parts = [origin.as_json() for origin in origins(config)]
-    return {**record, "plugins": parts} if parts else record
+    more = {
+        "plugins": [origin.as_json() for origin in origins(config)],
+        "marks": marks_in(store.split("train"), store.text.source.subwords),
+    }
+    return record | {name: value for name, value in more.items() if value}
 
 
 def _refuse_too_long(model: TranslationModel, corpora: dict[str, Corpus]) -> None:

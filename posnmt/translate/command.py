@@ -6,7 +6,7 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -17,6 +17,7 @@ import posnmt
 from posnmt.config.schema import Decode, Positions
 from posnmt.data.arriving import arriving_lines
 from posnmt.data.corpus import Findings, TextFile, open_text, read_lines
+from posnmt.data.marks import mark_for
 from posnmt.data.portions import portions
 from posnmt.data.text import TextPipeline
 from posnmt.errors import UserError
@@ -83,11 +84,30 @@ class Chosen(NamedTuple):
         decode: settings of search.
         load: loads the engine.
         model: what identifies the model, as JSON has it.
+        marks: the marks of target languages in its training text.
     """
 
     decode: Decode
     load: Callable[[], Engine]
     model: Callable[[], dict[str, Any]]
+    marks: Callable[[], Iterable[str]]
+
+    def to(self, language: str | None) -> Chosen:
+        """The same for one of several target languages, whose mark is put before each line; None: as it is.
+
+        Raises:
+            UserError: the model has no mark for it.
+        """
+        if language is None:
+            return self
+        mark = mark_for(language, self.marks())
+
+        def load() -> Engine:
+            engine = self.load()
+            engine.text = engine.text.marked(mark)
+            return engine
+
+        return self._replace(load=load)
 
 
 def choose_runs(folders: Sequence[Path], checkpoint: str, search: dict[str, Any]) -> Chosen:
@@ -107,7 +127,7 @@ def choose_runs(folders: Sequence[Path], checkpoint: str, search: dict[str, Any]
     def model() -> dict[str, Any]:
         return {"models": [fingerprint(run, checkpoint) for run in runs]}
 
-    return Chosen(decode, load, model)
+    return Chosen(decode, load, model, lambda: runs[0].marks)
 
 
 def translate_file(
@@ -120,6 +140,7 @@ def translate_file(
     search: dict[str, Any],
     resume: bool = False,
     prefix: Path | None = None,
+    to: str | None = None,
 ) -> Work:
     """Translate a file or standard input, portion by portion.
 
@@ -132,11 +153,12 @@ def translate_file(
         search: settings of `decode` that override the run's; `positions` as a whole.
         resume: go on with an output that was begun; see `posnmt.translate.output.opened`.
         prefix: a file with the beginning of each translation, a line for each line of `source`.
+        to: the target language, of a model for several.
 
     Raises:
-        UserError: see `translate_lines`, and no run folder.
+        UserError: see `translate_lines`, and no run folder, or one without a mark for the language.
     """
-    chosen = choose_runs(folders, checkpoint, search)
+    chosen = choose_runs(folders, checkpoint, search).to(to)
     return translate_lines(chosen.load, chosen.model, chosen.decode, source, output, nbest, form, resume, prefix)
 
 
@@ -182,6 +204,8 @@ def translate_lines(
     def settings() -> dict[str, Any]:
         chosen = decode.model_dump(exclude=SPEED_ALONE) | {"nbest": nbest, "format": form}
         texts = {"input": digest, "prefix": prefixes and _digest(prefixes)}
+        if translator.text.source.mark:
+            texts["mark"] = translator.text.source.mark
         return {"posnmt": posnmt.__version__, "engine": translator.name, **texts, **model(), **chosen}
 
     subwords, started = 0, time.monotonic()

@@ -23,7 +23,8 @@ def folder(tmp_path_factory):
     for name, seed in (("one", 1), ("two", 2)):
         command(folder / name, train=120, dev=20, test=20, min_length=3, max_length=6, test_max_length=6, seed=seed)
     files = {
-        "test.en": "one/test.source",
+        "train.en": "one/train.source", "train.de": "one/train.target", "dev.en": "one/dev.source",
+        "dev.de": "one/dev.target", "test.en": "one/test.source", "mono.de": "two/dev.target",
         "train.en-de.en": "one/train.source", "train.en-de.de": "one/train.target",
         "train.en-fr.en": "two/train.source", "train.en-fr.fr": "two/train.target",
     }  # fmt: skip
@@ -59,3 +60,20 @@ def test_several_target_languages(folder):
         assert all("".join(line).startswith(f"{mark}▁") for line in lines)
         ids = subwords.encode([mark.replace("▁", "")])[0]
         assert UNK not in ids
+
+
+@pytest.mark.slow
+def test_a_shallow_decoder(folder):
+    run(folder, "A shallow decoder")
+    teacher, student = (Run.open(folder / "runs" / name) for name in ("teacher", "student"))
+    assert (teacher.config.model.decoder.layers, student.config.model.decoder.layers) == (2, 1)
+    assert student.config.data.train.target == "distilled.de"
+
+
+@pytest.mark.slow
+def test_back_translated_text(folder):
+    run(folder, "Back-translated text")
+    sources, targets = ((folder / name).read_text().splitlines() for name in ("mixed.en", "mixed.de"))
+    assert len(sources) == len(targets) == 140
+    assert [line.startswith("<BT> ") for line in sources] == [False] * 120 + [True] * 20
+    assert (folder / "runs" / "mixed" / "model.safetensors").exists()

@@ -113,7 +113,7 @@ def load(
         def start() -> Engine:
             return Translator.load([run], checkpoint, precision=decode.precision, cuda_graphs=decode.cuda_graphs)
     else:
-        decode, start, _ = elsewhere(engine, folder, checkpoint, search)
+        decode, start, *_ = elsewhere(engine, folder, checkpoint, search)
     loaded = start()
     queue = Queue(settings.queue_characters, settings.timeout / 2, settings.batch_characters)
     source, target = choice.languages or (about["languages"]["source"], about["languages"]["target"])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from fastapi import Request
 
+from posnmt import plugins
 from posnmt.data.lines import checked_lines
 from posnmt.deploy.server.clients import Keys, Rate
 from posnmt.deploy.server.languages import Undecided, detect, match
@@ -193,6 +194,11 @@ class Service:
                 return result.result()
         except UserError as error:
             raise Refusal(400, error.line()) from None
+        except Exception as error:
+            if plugins.fault(error) is None:
+                raise
+            what = "a part of the model from outside posnmt has a fault, and the server's log has the details"
+            raise Refusal(500, what) from None
         finally:
             gone.cancel()
             if not result.done():

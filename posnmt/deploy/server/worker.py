@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable
 
+from posnmt import plugins
 from posnmt.config.schema import Decode
 from posnmt.deploy.server.queue import Batch, Job, Queue
 from posnmt.errors import UserError
@@ -55,7 +57,9 @@ class Worker(threading.Thread):
             lines = [job.lines[number] for number in numbers]
             job.finish(numbers, self._search(batch, lines, numbers[0] + 1))
         except Exception as error:
-            if not isinstance(error, UserError):
+            if fault := plugins.fault(error):
+                print(f"error: {fault.line()}", file=sys.stderr)
+            elif not isinstance(error, UserError):
                 traceback.print_exc()
             self.queue.drop(job)
             job.fail(error)

@@ -1,0 +1,91 @@
+"""The same cleaning as a configuration of OpusFilter (Aulamo, Virpioja and Tiedemann, 2020)."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from posnmt.corpora.cleaning.clean import Settings
+from posnmt.corpora.cleaning.rules import NAMES, Rule
+
+FOLDER = "opusfilter"
+"""Where OpusFilter writes, in the folder in which it is started."""
+
+
+def configuration(pairs: Sequence[tuple[Path, Path]], settings: Settings, rules: Sequence[Rule]) -> str:
+    """A configuration in YAML; its head names what OpusFilter does otherwise.
+
+    Args:
+        pairs: source and target files.
+        settings: what is dropped.
+        rules: of `Settings.rules`.
+    """
+    steps: list[dict[str, Any]] = []
+
+    def add(kind: str, inputs: list[str], ends: Sequence[str], **parameters: Any) -> list[str]:
+        outputs = [f"{len(steps) + 1}.{end}" for end in ends]
+        steps.append({"type": kind, "parameters": {"inputs": [*inputs], "outputs": [*outputs], **parameters}})
+        return outputs
+
+    names = [f"0.{name}" for name in NAMES]
+    for name, files in zip(names, zip(*pairs, strict=True), strict=True):
+        joined = {"inputs": [str(file.resolve()) for file in files], "output": name}
+        steps.append({"type": "concatenate", "parameters": joined})
+    if filters := [each for rule in rules if (each := rule.opusfilter()) is not None]:
+        names = add("filter", names, NAMES, filters=filters)
+    near, ends, first = settings.duplicates == "near", [*NAMES], 0
+    if near:
+        without_signs = {"RegExpSub": {"patterns": [[_signs(), "", 0, []]]}}
+        names = names + add("preprocess", names, [f"{name}.compared" for name in NAMES], preprocessors=[without_signs])
+        ends, first = [*ends, *(f"{name}.compared" for name in NAMES)], 2
+    for sides in [(0, 1)] * (settings.duplicates != "keep") + [(0,)] * settings.one_target:
+        compare = [first + side for side in sides]
+        names = add("remove_duplicates", names, ends, compare=compare, lowercase=near)
+    tree = {"common": {"output_directory": FOLDER}, "steps": steps}
+    head = [
+        "The cleaning of `posnmt data clean` for OpusFilter 3: `opusfilter FILE`.",
+        f"It writes {FOLDER}/{names[0]} and {FOLDER}/{names[1]}.",
+        *(f"OpusFilter does otherwise: {each}" for each in _differences(settings, rules)),
+    ]
+    return "".join(f"# {line}\n" for line in head) + yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
+
+
+def _differences(settings: Settings, rules: Sequence[Rule]) -> list[str]:
+    """What OpusFilter does otherwise."""
+    sentences = ["it removes white space at the ends of lines, with U+0085, before anything else"]
+    sentences += [each for rule in rules if (each := rule.beyond_opusfilter()) is not None]
+    if settings.damaged:
+        sentences.append("it stops at bytes that are not UTF-8")
+    if settings.duplicates == "near":
+        sentences.append("near-duplicates are compared without Unicode's normal form")
+    return sentences
+
+
+def _signs() -> str:
+    """The characters that near-duplicates may differ in, for Python's `re`, which has no classes of Unicode.
+
+    Those between two of them that have no meaning yet are among them.
+    """
+    ranges: list[list[int]] = []
+    extends = False
+    for number in range(sys.maxunicode + 1):
+        category = unicodedata.category(chr(number))
+        if category in ("Cn", "Cs"):
+            continue
+        if category[0] in "LMN":
+            extends = False
+        elif extends:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+            extends = True
+    return "[" + "".join(f"{_escaped(low)}-{_escaped(high)}" for low, high in ranges) + "]+"
+
+
+def _escaped(number: int) -> str:
+    return f"\\u{number:04X}" if number < 0x10000 else f"\\U{number:08X}"

@@ -1,0 +1,61 @@
+"""Marks of target languages: the first word of a source line, such as `<2de>` or `>>de<<`, of models for several."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posnmt.errors import UserError, refuse_unknown
+
+if TYPE_CHECKING:
+    from posnmt.data.batch import Pairs
+    from posnmt.data.subword import Subwords
+
+LINES = 20_000
+"""Lines in which marks are looked for."""
+
+LONGEST = 24
+"""Subwords of a mark and a word, at most."""
+
+_MARK = re.compile(r"\s*((?:<2|>>)([A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*)(?:>|<<))\s+\S")
+
+
+def mark_of(line: str) -> str | None:
+    """The mark at the beginning of a line; None: it has none."""
+    match = _MARK.match(line)
+    return None if match is None else match[1]
+
+
+def marks_in(pairs: Pairs, subwords: Subwords) -> dict[str, int]:
+    """How many of up to `LINES` sources, evenly spaced, have each mark.
+
+    Args:
+        pairs: the training text.
+        subwords: of its sources.
+    """
+    total = len(pairs.source_lengths)
+    chosen = np.linspace(0, total - 1, min(LINES, total)).round().astype(int)
+    beginnings = subwords.decode([pairs.pair(int(number))[0][:LONGEST].tolist() for number in chosen])
+    return dict(sorted(Counter(filter(None, map(mark_of, beginnings))).items()))
+
+
+def mark_for(language: str, marks: Iterable[str]) -> str:
+    """The mark of a language.
+
+    Args:
+        language: its code.
+        marks: of the training text.
+
+    Raises:
+        UserError: there is none for it.
+    """
+    codes = {match[2].lower(): mark for mark in marks if (match := _MARK.match(f"{mark} x"))}
+    if not codes:
+        what = "no marks of target languages are recorded of this run's training text"
+        raise UserError(what, "--to", "leave it out, and write the marks before the lines as in training")
+    refuse_unknown(language.lower(), codes, "target language of this run")
+    return codes[language.lower()]

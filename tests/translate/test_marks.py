@@ -1,0 +1,99 @@
+"""`posnmt translate --to`: the mark of a target language before each line, as in training."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+import corpus
+from commands import refused, run
+from posnmt.data.marks import mark_for, mark_of
+from posnmt.errors import UserError
+from posnmt.run import Run
+
+
+@pytest.mark.parametrize(
+    ("line", "mark"),
+    [
+        ("<2de> a b", "<2de>"), (" >>pt_BR<<  a", ">>pt_BR<<"), ("<2zh-Hant> a", "<2zh-Hant>"), ("<2de>", None),
+        ("<2de>a", None), ("<b> a", None), (">>> a = 1", None), ("a <2de> b", None), ("<2nd-floor-x> a", None),
+    ],
+)  # fmt: skip
+def test_what_is_a_mark(line, mark):
+    assert mark_of(line) == mark
+
+
+def test_the_mark_of_a_language():
+    marks = ["<2de>", ">>pt_BR<<", "<2sv-2x2>"]
+    assert [mark_for(code, marks) for code in ("DE", "pt_br", "sv-2x2")] == marks
+    with pytest.raises(UserError, match=r"no target language of this run is called 'fr'; .*there are: de, pt_br"):
+        mark_for("fr", marks)
+    with pytest.raises(UserError, match=r"no marks of target languages are recorded .*\(--to\)"):
+        mark_for("de", [])
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """A run for two languages, and lines: one is blank, and one is far longer than those of training."""
+    folder = tmp_path_factory.mktemp("many")
+    config = corpus.make(folder, 80, train={"steps": 3, "evaluate_every": 3})
+    for split in ("train", "dev"):
+        path = folder / "corpus" / f"{split}.source"
+        lines = path.read_text().splitlines()
+        path.write_text("".join(f"<2{'de' if n % 2 else 'fr'}> {line}\n" for n, line in enumerate(lines)))
+    run("train", config, "--out", folder / "run")
+    known = (folder / "corpus" / "test.source").read_text().splitlines()
+    lines = [*known[:3], "", ", ".join(known[3:9])]
+    (folder / "plain").write_text("".join(f"{line}\n" for line in lines))
+    (folder / "marked").write_text("".join(f"<2fr> {line}\n" if line else "\n" for line in lines))
+    return folder
+
+
+def hypotheses(*arguments):
+    out, _ = run("translate", *arguments, "--format", "jsonl")
+    return [json.loads(line)["hypotheses"] for line in out.splitlines()]
+
+
+def test_a_run_records_its_marks(many):
+    assert Run.open(many / "run").marks == {"<2de>": 40, "<2fr>": 40}
+
+
+def test_lines_are_translated_as_with_their_mark(many):
+    wanted = hypotheses(many / "run", "--input", many / "marked", "--split", "off")
+    assert hypotheses(many / "run", "--input", many / "plain", "--split", "off", "--to", "fr") == wanted
+    assert hypotheses(many / "run", "--input", many / "plain", "--split", "off") != wanted
+    assert wanted[3] == []
+
+
+def test_each_part_of_a_line_has_the_mark(many):
+    side = Run.open(many / "run").text().marked("<2fr>").source
+    [mark] = side.subwords.encode(["<2fr>"])
+    assert all(row[: len(mark)] == mark for row in side.encode(["a", "b c"]))
+    assert side.encode(["", " ", "\u200b"]) == [[], [], []]
+    [*_, long] = hypotheses(many / "run", "--input", many / "plain", "--to", "fr", "--split", "auto")
+    assert long[0]["parts"] > 1
+
+
+def test_a_language_without_a_mark_is_refused(many, tmp_path):
+    lines = ("--input", many / "plain")
+    [fault] = refused("translate", many / "run", *lines, "--to", "es")
+    assert fault.startswith("error: no target language of this run is called 'es';")
+    assert fault.endswith("there are: de, fr")
+    other = shutil.copytree(many / "run", tmp_path / "run")
+    record = json.loads((other / "record.json").read_text())
+    (other / "record.json").write_text(json.dumps({**record, "marks": 1}))
+    assert "record is damaged: marks" in refused("translate", other, *lines, "--to", "de")[0]
+    del record["marks"]
+    (other / "record.json").write_text(json.dumps(record))
+    assert "no marks of target languages are recorded" in refused("translate", other, *lines, "--to", "de")[0]
+
+
+def test_an_exported_model_has_the_marks(many, tmp_path):
+    pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed (extra ctranslate2)")
+    run("export", many / "run", "--format", "ctranslate2", "--out", tmp_path / "exported")
+    wanted = [each and each[0]["text"] for each in hypotheses(tmp_path / "exported", "--input", many / "marked")]
+    to = hypotheses(tmp_path / "exported", "--input", many / "plain", "--to", "fr", "--split", "off")
+    assert [each and each[0]["text"] for each in to] == wanted
+    assert "called 'es'" in refused("translate", tmp_path / "exported", "--input", many / "plain", "--to", "es")[0]
