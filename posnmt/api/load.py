@@ -23,6 +23,7 @@ from posnmt.translate.attention import offset_bias
 from posnmt.translate.options import with_options
 from posnmt.translate.translations import Translation, refuse_too_many
 from posnmt.translate.translator import Translator
+from posnmt.translate.words import words
 
 CHECKPOINTS = ("model", "best", "average", "last")
 """The names of a run's checkpoints."""
@@ -106,6 +107,7 @@ class TrainedModel:
         *,
         beam: int | None = None,
         length_penalty: float | None = None,
+        coverage_penalty: float | None = None,
         max_ratio: float | None = None,
         max_extra: int | None = None,
         min_length: int | None = None,
@@ -123,6 +125,7 @@ class TrainedModel:
             lines: one sentence each, of any length.
             beam: hypotheses kept; 1 is greedy search.
             length_penalty: a in log-probability / length^a, by which hypotheses are ranked.
+            coverage_penalty: beta, which lowers the scores of translations whose attention leaves source subwords out.
             max_ratio, max_extra: the longest output in subwords is max_ratio x source length + max_extra.
             min_length: the shortest output in subwords.
             sampling: draw translations, with `temperature`, `top_k`, `top_p` and `seed` as `decode.sampling` has them.
@@ -137,7 +140,9 @@ class TrainedModel:
         Raises:
             UserError: an option out of its range, a line that is none, or one too long for a finite position table.
         """
-        options = _options(beam, length_penalty, max_ratio, max_extra, min_length, sampling, mbr, split, batch)
+        options = _options(
+            beam, length_penalty, coverage_penalty, max_ratio, max_extra, min_length, sampling, mbr, split, batch
+        )
         return [translation.text for translation in self._search(lines, 1, options, prefixes, scored=False)]
 
     def hypotheses(
@@ -147,6 +152,7 @@ class TrainedModel:
         *,
         beam: int | None = None,
         length_penalty: float | None = None,
+        coverage_penalty: float | None = None,
         max_ratio: float | None = None,
         max_extra: int | None = None,
         min_length: int | None = None,
@@ -168,8 +174,11 @@ class TrainedModel:
 
         The other arguments and errors are those of `translate`.
         """
-        options = _options(beam, length_penalty, max_ratio, max_extra, min_length, sampling, mbr, split, batch)
-        pieces = self._searching.text.target.subwords.pieces
+        options = _options(
+            beam, length_penalty, coverage_penalty, max_ratio, max_extra, min_length, sampling, mbr, split, batch
+        )
+        target = self._searching.text.target
+        pieces = target.subwords.pieces
         return [
             [
                 Hypothesis(
@@ -179,6 +188,7 @@ class TrainedModel:
                     each.ended,
                     again,
                     [pieces[token] for token in each.tokens],
+                    words(target, text, each.tokens, each.log_probabilities),
                     translation.parts,
                 )
                 for text, each, again in zip(
@@ -330,6 +340,7 @@ class TrainedModel:
 def _options(
     beam: int | None,
     length_penalty: float | None,
+    coverage_penalty: float | None,
     max_ratio: float | None,
     max_extra: int | None,
     min_length: int | None,
@@ -341,6 +352,7 @@ def _options(
     return {
         "beam": beam,
         "length_penalty": length_penalty,
+        "coverage_penalty": coverage_penalty,
         "max_ratio": max_ratio,
         "max_extra": max_extra,
         "min_length": min_length,

@@ -232,6 +232,12 @@ def train(
     "--length-penalty", type=click.FloatRange(min=0), help="a in log-probability / length^a; default: the run's config"
 )
 @click.option(
+    "--coverage-penalty",
+    type=click.FloatRange(min=0),
+    help="beta: lowers the scores of translations whose attention leaves source subwords out; Transformers only;"
+    " default: the run's config",
+)
+@click.option(
     "--max-ratio",
     type=click.FloatRange(min=0, min_open=True),
     help="longest output = ratio x source + extra, in subwords",

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -18,7 +18,7 @@ from posnmt.config.schema import Decode, Positions
 from posnmt.data.arriving import arriving_lines
 from posnmt.data.corpus import Findings, TextFile, open_text, read_lines
 from posnmt.data.portions import portions
-from posnmt.data.text import TextPipeline
+from posnmt.data.text import SideText, TextPipeline
 from posnmt.errors import UserError
 from posnmt.files import sha256_of
 from posnmt.progress import Display
@@ -28,6 +28,7 @@ from posnmt.translate.output import Output, PartialOutput, Record, is_stream, op
 from posnmt.translate.repetition import REPEATS
 from posnmt.translate.translations import Translation, refuse_too_many
 from posnmt.translate.translator import Translator
+from posnmt.translate.words import words
 
 SPEED_ALONE = {"batch", "cuda_graphs"}
 """Settings of search that may change where a translation is resumed: they change scores by rounding alone."""
@@ -194,10 +195,10 @@ def translate_lines(
             beginnings = prefixes[record.lines : record.lines + len(group)]
             first = record.lines + 1
             translations = translator.translate(group, decode, nbest, first, str(file.path), scored, beginnings)
-            pieces = translator.text.target.subwords.pieces
+            target = translator.text.target
             written: list[str] = []
             for number, (line, translation) in enumerate(zip(group, translations, strict=True), first):
-                written += _shown(number, line, translation, nbest, form, pieces)
+                written += _shown(number, line, translation, nbest, form, target)
                 if translation.at_limit:
                     record.at_limit.add(number)
                 if translation.parts > 1:
@@ -331,17 +332,11 @@ def score_files(
         print(f"{value:.6f}")
 
 
-def _shown(number: int, line: str, translation: Translation, nbest: int, form: str, pieces: list[str]) -> Iterator[str]:
-    """The output lines of one input line; `pieces` are the target subwords by id."""
+def _shown(number: int, line: str, translation: Translation, nbest: int, form: str, target: SideText) -> Iterator[str]:
+    """The output lines of one input line; `target` is the text pipeline of translations."""
     if form == "jsonl":
-        hypotheses = hypothesis_records(translation, pieces)
-        yield (
-            json.dumps(
-                {"line": number, "source": line, "hypotheses": hypotheses},
-                ensure_ascii=False,
-            )
-            + "\n"
-        )
+        row = {"line": number, "source": line, "hypotheses": hypothesis_records(translation, target)}
+        yield json.dumps(row, ensure_ascii=False) + "\n"
     elif nbest == 1:
         yield translation.text + "\n"
     else:
@@ -349,8 +344,9 @@ def _shown(number: int, line: str, translation: Translation, nbest: int, form: s
             yield f"{number}\t{hypothesis.score:.6f}\t{text}\n"
 
 
-def hypothesis_records(translation: Translation, pieces: list[str]) -> list[dict[str, Any]]:
-    """The hypotheses of a line as JSON has them; `pieces` are the target subwords by id."""
+def hypothesis_records(translation: Translation, target: SideText) -> list[dict[str, Any]]:
+    """The hypotheses of a line as JSON has them; `target` is the text pipeline of translations."""
+    pieces = target.subwords.pieces
     return [
         {
             "text": text,
@@ -359,6 +355,7 @@ def hypothesis_records(translation: Translation, pieces: list[str]) -> list[dict
             "ended": hypothesis.ended,
             "repetitive": repetitive,
             "subwords": [pieces[token] for token in hypothesis.tokens],
+            "words": [asdict(word) for word in words(target, text, hypothesis.tokens, hypothesis.log_probabilities)],
             "parts": translation.parts,
         }
         for text, hypothesis, repetitive in zip(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,7 @@ from posnmt.model.at_inference import change_positions
 from posnmt.parallel.threads import Workers
 from posnmt.processor import multiplies_bf16
 from posnmt.translate.bounds import Bounds
+from posnmt.translate.coverage import Coverage, SourceAttention, watching
 from posnmt.translate.parts import in_parts
 from posnmt.translate.sampling import sample
 from posnmt.translate.search import Hypothesis, search
@@ -331,7 +333,12 @@ def translate_subwords(
 
     Each worker takes one batch after another, the longest sentences first; if there are few, they are distributed
     evenly. `workers` None: one worker on all cores. `scored`: see `search`.
+
+    Raises:
+        UserError: a coverage penalty for samples, or for models that have none.
     """
+    if decode.coverage_penalty and decode.sampling is not None:
+        raise UserError("samples are not ranked by coverage", "decode.coverage_penalty", "leave it out, or search")
     wanted = wanted or Wanted()
     workers = workers or Workers(1)
     translations: list[list[Hypothesis]] = [[] for _ in sources]
@@ -343,20 +350,22 @@ def translate_subwords(
     if workers.count > 1:
         limit = min(limit, max((sum(lengths) + len(lengths)) // workers.count + 1, FEW // width))
 
-    def work(chosen: list[int]) -> None:
+    def work(chosen: list[int], watched: Sequence[SourceAttention]) -> None:
         numbers = [places[number] for number in chosen]
         source, lengths = pad([sources[number] for number in numbers], after=EOS)
         bounds = [wanted.bounds(number, decode, len(sources[number]), longest) for number in numbers]
         batch = source.to(device), lengths.to(device), bounds
-        if sampling is None:
-            results = search(models, *batch, decode.beam, decode.length_penalty, scored)
-        else:
+        if sampling is not None:
             lines = [wanted.numbers[number] if wanted.numbers else number + 1 for number in numbers]
             results = sample(models, *batch, lines, wanted.count, sampling, decode.length_penalty)
+        else:
+            coverage = Coverage(decode.coverage_penalty, watched, *batch[:2]) if watched else None
+            results = search(models, *batch, decode.beam, decode.length_penalty, scored, coverage)
         for number, hypotheses in zip(numbers, results, strict=True):
             translations[number] = hypotheses
 
-    workers.map(work, _batches(lengths, max(1, limit)))
+    with watching(models if decode.coverage_penalty else []) as watched:
+        workers.map(partial(work, watched=watched), _batches(lengths, max(1, limit)))
     return translations
 
 

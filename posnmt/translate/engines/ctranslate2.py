@@ -107,13 +107,19 @@ class CTranslate2Engine:
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], batch: int = 4096
     ) -> list[float]:
         """Log-probability (natural, eos included) of each target given its source, both as subwords."""
+        return [sum(row) for row in self._score_tokens(sources, targets, batch)]
+
+    def _score_tokens(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], batch: int
+    ) -> list[list[float]]:
+        """The log-probability of each token of each target, eos included."""
         if not sources:
             return []
         written = [[self._target[token] for token in row] for row in targets]
         results = self._translator.score_batch(
             self._pieces(sources), written, max_batch_size=batch, batch_type="tokens", max_input_length=0
         )
-        return [sum(result.log_probs) for result in results]
+        return [list(result.log_probs) for result in results]
 
     def _hypotheses(self, sources: Sequence[Sequence[int]], decode: Decode, scored: bool) -> list[list[Hypothesis]]:
         """The hypotheses of each source, best first."""
@@ -130,12 +136,12 @@ class CTranslate2Engine:
             rows[number] = list(dict.fromkeys(each[: limits[number]] for each in rows[number]))
         unranked = set(range(len(sources)) if scored else again if decode.beam > 1 else [])
         pairs = [(number, tokens) for number in sorted(unranked) for tokens in rows[number]]
-        scores = self.score(
+        scores = self._score_tokens(
             [sources[number] for number, _ in pairs], [list(tokens) for _, tokens in pairs], decode.batch
         )
         probabilities = dict(zip(pairs, scores, strict=True))
         return [
-            _ranked(row, [probabilities.get((number, tokens), math.nan) for tokens in row], limits[number], decode)
+            _ranked(row, [probabilities.get((number, tokens), []) for tokens in row], limits[number], decode)
             for number, row in enumerate(rows)
         ]
 
@@ -203,7 +209,12 @@ def refuse_settings(decode: Decode, prefixed: bool) -> None:
     Raises:
         UserError: it does.
     """
-    asked = {"sampling": decode.sampling, "a shortest length": decode.min_length, "a prefix": prefixed}
+    asked = {
+        "sampling": decode.sampling,
+        "a shortest length": decode.min_length,
+        "a coverage penalty": decode.coverage_penalty,
+        "a prefix": prefixed,
+    }
     what = [name for name, value in asked.items() if value]
     if what:
         names = " and ".join(what)
@@ -211,13 +222,14 @@ def refuse_settings(decode: Decode, prefixed: bool) -> None:
 
 
 def _ranked(
-    row: Sequence[tuple[int, ...]], probabilities: Sequence[float], limit: int, decode: Decode
+    row: Sequence[tuple[int, ...]], log_probabilities: Sequence[list[float]], limit: int, decode: Decode
 ) -> list[Hypothesis]:
     """Hypotheses with their scores, best first if they have any."""
-    scored = [
-        Hypothesis(list(tokens), each, each / (len(tokens) + 1) ** decode.length_penalty, len(tokens) < limit)
-        for tokens, each in zip(row, probabilities, strict=True)
-    ]
-    if any(math.isnan(each) for each in probabilities):
+    scored = []
+    for tokens, each in zip(row, log_probabilities, strict=True):
+        total = sum(each) if each else math.nan
+        score = total / (len(tokens) + 1) ** decode.length_penalty
+        scored.append(Hypothesis(list(tokens), total, score, len(tokens) < limit, each[:-1]))
+    if not all(log_probabilities):
         return scored
     return sorted(scored, key=lambda hypothesis: -hypothesis.score)
