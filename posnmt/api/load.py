@@ -21,6 +21,7 @@ from posnmt.run import Run
 from posnmt.show.values import Attentions, DistanceBias, Positions
 from posnmt.translate.attention import offset_bias
 from posnmt.translate.options import with_options
+from posnmt.translate.terms import Terms
 from posnmt.translate.translations import Translation, refuse_too_many
 from posnmt.translate.translator import Translator
 from posnmt.translate.words import words
@@ -115,6 +116,7 @@ class TrainedModel:
         mbr: int | None = None,
         split: Literal["auto", "huge", "off"] | None = None,
         prefixes: Iterable[str] | None = None,
+        terms: Mapping[str, str] | None = None,
         batch: int | None = None,
     ) -> list[str]:
         """The translation of each line, in order; that of an empty line is empty.
@@ -133,6 +135,8 @@ class TrainedModel:
             split: which lines are translated in parts, cut at ends of sentences and clauses: `auto`, those longer than
                 training sentences; `huge`, those of more than 4,096 subwords and 8 times as long; `off`, none.
             prefixes: the beginning of the translation of each line; None: all are free.
+            terms: source term → target term; where a line has the first, its translation has the second, unless the
+                vocabulary lacks its characters or the line is in parts.
             batch: most padded source subwords x beam of a batch; affects speed only.
 
         Each default is that of the run's config.
@@ -143,7 +147,7 @@ class TrainedModel:
         options = _options(
             beam, length_penalty, coverage_penalty, max_ratio, max_extra, min_length, sampling, mbr, split, batch
         )
-        return [translation.text for translation in self._search(lines, 1, options, prefixes, scored=False)]
+        return [translation.text for translation in self._search(lines, 1, options, prefixes, terms, scored=False)]
 
     def hypotheses(
         self,
@@ -160,6 +164,7 @@ class TrainedModel:
         mbr: int | None = None,
         split: Literal["auto", "huge", "off"] | None = None,
         prefixes: Iterable[str] | None = None,
+        terms: Mapping[str, str] | None = None,
         batch: int | None = None,
     ) -> list[list[Hypothesis]]:
         """The best translations of each line with their scores and subwords, best first; an empty line has none.
@@ -195,7 +200,7 @@ class TrainedModel:
                     translation.texts, translation.hypotheses, translation.repetitive, strict=False
                 )
             ]
-            for translation in self._search(lines, nbest, options, prefixes, scored=True)
+            for translation in self._search(lines, nbest, options, prefixes, terms, scored=True)
         ]
 
     def score(self, pairs: Iterable[tuple[str, str]], *, batch: int = 4096) -> list[float]:
@@ -302,6 +307,7 @@ class TrainedModel:
         nbest: int,
         options: dict[str, Any],
         prefixes: Iterable[str] | None,
+        terms: Mapping[str, str] | None,
         scored: bool,
     ) -> Iterator[Translation]:
         """Translations, portion by portion as on the command line."""
@@ -315,10 +321,11 @@ class TrainedModel:
             raise UserError(
                 f"{len(texts):,} lines have {len(beginnings):,} prefixes", "prefixes", "give one for each line"
             )
+        glossary = None if terms is None else Terms.of_mapping(terms)
         first = 0
         for group in portions(iter(texts)):
             given = beginnings[first : first + len(group)]
-            yield from self._searching.translate(group, decode, nbest, first + 1, "lines", scored, given)
+            yield from self._searching.translate(group, decode, nbest, first + 1, "lines", scored, given, glossary)
             first += len(group)
 
     def _translator(self, precision: str, cuda_graphs: bool = False) -> Translator:

@@ -26,6 +26,7 @@ from posnmt.run import Run
 from posnmt.translate.options import with_options
 from posnmt.translate.output import Output, PartialOutput, Record, is_stream, opened
 from posnmt.translate.repetition import REPEATS
+from posnmt.translate.terms import Terms
 from posnmt.translate.translations import Translation, refuse_too_many
 from posnmt.translate.translator import Translator
 from posnmt.translate.words import words
@@ -72,6 +73,7 @@ class Engine(Protocol):
         name: str = "input",
         scored: bool = True,
         prefixes: Sequence[str] = (),
+        terms: Terms | None = None,
     ) -> list[Translation]:
         """Translate lines; one result for each, in order. See `Translator.translate`."""
         ...
@@ -121,6 +123,7 @@ def translate_file(
     search: dict[str, Any],
     resume: bool = False,
     prefix: Path | None = None,
+    terms: Path | None = None,
 ) -> Work:
     """Translate a file or standard input, portion by portion.
 
@@ -133,12 +136,13 @@ def translate_file(
         search: settings of `decode` that override the run's; `positions` as a whole.
         resume: go on with an output that was begun; see `posnmt.translate.output.opened`.
         prefix: a file with the beginning of each translation, a line for each line of `source`.
+        terms: a file of source terms and target terms; see `posnmt.translate.terms`.
 
     Raises:
         UserError: see `translate_lines`, and no run folder.
     """
     chosen = choose_runs(folders, checkpoint, search)
-    return translate_lines(chosen.load, chosen.model, chosen.decode, source, output, nbest, form, resume, prefix)
+    return translate_lines(chosen.load, chosen.model, chosen.decode, source, output, nbest, form, resume, prefix, terms)
 
 
 def fingerprint(run: Run, checkpoint: str) -> str:
@@ -158,6 +162,7 @@ def translate_lines(
     form: str,
     resume: bool = False,
     prefix: Path | None = None,
+    terms: Path | None = None,
 ) -> Work:
     """Translate a file or standard input with an engine, portion by portion.
 
@@ -178,11 +183,16 @@ def translate_lines(
     streamed = source is None or is_stream(source)
     digest, total = (None, None) if streamed else _checked(file)
     prefixes = _prefixes(prefix, file, total)
+    glossary = None if terms is None else Terms.read(terms)
     translator = load()
 
     def settings() -> dict[str, Any]:
         chosen = decode.model_dump(exclude=SPEED_ALONE) | {"nbest": nbest, "format": form}
-        texts = {"input": digest, "prefix": prefixes and _digest(prefixes)}
+        texts = {
+            "input": digest,
+            "prefix": prefixes and _digest(prefixes),
+            "terms": glossary and glossary.digest[:DIGITS],
+        }
         return {"posnmt": posnmt.__version__, "engine": translator.name, **texts, **model(), **chosen}
 
     subwords, started = 0, time.monotonic()
@@ -194,11 +204,16 @@ def translate_lines(
             scored = form == "jsonl" or nbest > 1
             beginnings = prefixes[record.lines : record.lines + len(group)]
             first = record.lines + 1
-            translations = translator.translate(group, decode, nbest, first, str(file.path), scored, beginnings)
+            translations = translator.translate(
+                group, decode, nbest, first, str(file.path), scored, beginnings, glossary
+            )
             target = translator.text.target
             written: list[str] = []
             for number, (line, translation) in enumerate(zip(group, translations, strict=True), first):
-                written += _shown(number, line, translation, nbest, form, target)
+                missing = None if glossary is None else glossary.missing(line, translation.text)
+                written += _shown(number, line, translation, nbest, form, target, missing)
+                if missing:
+                    record.missing_terms.add(number)
                 if translation.at_limit:
                     record.at_limit.add(number)
                 if translation.parts > 1:
@@ -301,6 +316,11 @@ def _warnings(record: Record, decode: Decode) -> Iterator[str]:
             f" {decode.max_ratio:g} x source + {decode.max_extra} subwords; see --max-ratio and --max-extra"
             f" (lines {record.at_limit})"
         )
+    if record.missing_terms.count:
+        yield (
+            f"warning: {record.missing_terms.count:,} of {record.lines:,} translations lack a term of --terms: it has"
+            f" characters that the vocabulary lacks, or the line is in parts (lines {record.missing_terms})"
+        )
     if record.repetitive.count:
         yield (
             f"warning: {record.repetitive.count:,} of {record.lines:,} translations repeat a group of subwords"
@@ -332,11 +352,18 @@ def score_files(
         print(f"{value:.6f}")
 
 
-def _shown(number: int, line: str, translation: Translation, nbest: int, form: str, target: SideText) -> Iterator[str]:
-    """The output lines of one input line; `target` is the text pipeline of translations."""
+def _shown(
+    number: int, line: str, translation: Translation, nbest: int, form: str, target: SideText, missing: list[str] | None
+) -> Iterator[str]:
+    """The output lines of one input line.
+
+    Args:
+        target: the text pipeline of translations.
+        missing: the terms that the translation lacks; None: without a glossary.
+    """
     if form == "jsonl":
         row = {"line": number, "source": line, "hypotheses": hypothesis_records(translation, target)}
-        yield json.dumps(row, ensure_ascii=False) + "\n"
+        yield json.dumps(row if missing is None else {**row, "missing_terms": missing}, ensure_ascii=False) + "\n"
     elif nbest == 1:
         yield translation.text + "\n"
     else:

@@ -24,6 +24,7 @@ from posnmt.errors import UserError
 from posnmt.parallel.cores import cores
 from posnmt.translate.parts import in_parts
 from posnmt.translate.search import Hypothesis
+from posnmt.translate.terms import Terms
 from posnmt.translate.translations import Translation, as_text
 from posnmt.translate.translator import output_limit, refuse_longer, refuse_too_long
 
@@ -82,6 +83,7 @@ class CTranslate2Engine:
         name: str = "input",
         scored: bool = True,
         prefixes: Sequence[str] = (),
+        terms: Terms | None = None,
     ) -> list[Translation]:
         """Translate lines; one result for each, in order. See `posnmt.translate.translator.Translator.translate`.
 
@@ -91,7 +93,7 @@ class CTranslate2Engine:
         Raises:
             UserError: settings that this engine does not have; see `refuse_settings`.
         """
-        refuse_settings(decode, len(prefixes) > 0)
+        refuse_settings(decode, len(prefixes) > 0, terms is not None)
         encoded = self.text.source.encode(list(lines))
         refuse_longer(encoded, decode.max_source, first_line, name)
         parts = in_parts(lines, encoded, self.text.source, decode, self.trained)
@@ -200,11 +202,12 @@ class CTranslate2Engine:
         return tuple(tokens[:-1] if tokens[-1:] == [EOS] else tokens)
 
 
-def refuse_settings(decode: Decode, prefixed: bool) -> None:
+def refuse_settings(decode: Decode, prefixed: bool, with_terms: bool = False) -> None:
     """Check that search needs nothing that is PyTorch's alone.
 
     Args:
         prefixed: whether translations have a given beginning.
+        with_terms: whether they have given terms.
 
     Raises:
         UserError: it does.
@@ -214,6 +217,7 @@ def refuse_settings(decode: Decode, prefixed: bool) -> None:
         "a shortest length": decode.min_length,
         "a coverage penalty": decode.coverage_penalty,
         "a prefix": prefixed,
+        "terms": with_terms,
     }
     what = [name for name, value in asked.items() if value]
     if what:
