@@ -370,11 +370,10 @@ def translate(
     if kind := format_of(document, source):
         with loading():
             from posnmt.deploy.documents.command import choose, refuse_options, translate_document
-        refuse_options(
-            {"--nbest": nbest > 1, "--format": form != "text", "--prefix": prefix, "--terms": terms, "--resume": resume}
-        )
+        refuse_options({"--nbest": nbest > 1, "--format": form != "text", "--prefix": prefix, "--resume": resume})
         pair = None if languages is None else language_pair(languages, "--languages")
-        translate_document(choose(engine, runs, checkpoint, chosen), kind, source, output, pair)
+        model = choose(engine, runs, checkpoint, chosen, terms is not None)
+        translate_document(model, kind, source, output, pair, terms)
         return
     if languages is not None:
         raise UserError("lines have no languages", "--languages", "name a --document format, or leave it out")

@@ -318,8 +318,8 @@ def _warnings(record: Record, decode: Decode) -> Iterator[str]:
         )
     if record.missing_terms.count:
         yield (
-            f"warning: {record.missing_terms.count:,} of {record.lines:,} translations lack a term of --terms: it has"
-            f" characters that the vocabulary lacks, or the line is in parts (lines {record.missing_terms})"
+            f"warning: {record.missing_terms.count:,} of {record.lines:,} translations lack a term of --terms: the"
+            f" vocabulary lacks its characters, or it was cut; see docs/translate.md (lines {record.missing_terms})"
         )
     if record.repetitive.count:
         yield (

@@ -112,11 +112,11 @@ class _Sentence:
                 if each.tokens[-1] == EOS:
                     self._finish(each, coverage)
             going_on = [each for each in best if each.tokens[-1] != EOS][: self.beam]
-            self.open += [each for each in going_on if self.all_written - written <= self._room(each)]
+            self.open += [each for each in going_on if self.all_written - written <= self._remaining(each)]
         if self._is_done():
             self.open = []
 
-    def _room(self, each: _Open) -> int:
+    def _remaining(self, each: _Open) -> int:
         """How many subwords may still follow."""
         return self.bounds.limit - len(each.tokens)
 

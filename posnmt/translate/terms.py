@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from posnmt.config.segmenters import SEGMENTERS
 from posnmt.config.writing import SPACELESS, writing
 from posnmt.data.corpus import Findings, TextFile, read_lines
+from posnmt.data.lines import checked_lines
 from posnmt.data.subword import BLANK, SPECIALS, UNK
 from posnmt.errors import UserError, raise_all
 
@@ -80,12 +81,12 @@ class Terms:
         """Terms from source to target.
 
         Raises:
-            UserError: an element that is no text, or an empty term.
+            UserError: no mapping, an element that is no text, or an empty term.
         """
-        for source, target in terms.items():
-            if not isinstance(source, str) or not isinstance(target, str):
-                raise UserError("a term is a string", f"terms[{source!r}]", 'for example {"house": "Haus"}')
-        return cls(list(terms.items()), [f"terms[{source!r}]" for source in terms])
+        if not isinstance(terms, Mapping):
+            raise UserError("terms are a mapping from source to target", "terms", 'for example {"house": "Haus"}')
+        sources, targets = checked_lines(terms.keys(), "terms"), checked_lines(terms.values(), "terms")
+        return cls(list(zip(sources, targets, strict=True)), [f"terms[{source!r}]" for source in sources])
 
     @property
     def digest(self) -> str:
@@ -98,17 +99,18 @@ class Terms:
         Of source terms that overlap, the one that begins first counts, and of those the longest. A source term in
         small letters also stands where its first letter is large. What another target term contains is left out.
         """
-        text, found, at = units(line), dict[str, None](), 0
+        text, targets, at = units(line), dict[Units, str](), 0
         while at < len(text):
             for width in range(min(self._longest, len(text) - at), 0, -1):
                 here = text[at : at + width]
                 target = self._targets.get(here) or self._targets.get(_small(here))
                 if target is not None:
-                    found[target] = None
+                    targets[units(target)] = target
                     at += width - 1
                     break
             at += 1
-        return [each for each in found if not any(each != other and contains(other, each) for other in found)]
+        wanted = list(targets.values())
+        return [each for each in wanted if not any(each != other and contains(other, each) for other in wanted)]
 
     def missing(self, line: str, translation: str) -> list[str]:
         """The target terms that the translation of a line must have, and does not have."""
@@ -116,23 +118,22 @@ class Terms:
 
 
 def contains(text: str, term: str) -> bool:
-    """Whether a term stands in a text, whole; its first letter may be large there."""
-    within, wanted = units(text), units(term)
-    places = range(len(within) - len(wanted) + 1)
-    return any(wanted in (here, _small(here)) for here in (within[at : at + len(wanted)] for at in places))
+    """Whether a term stands in a text, whole; its first letter may be large or small."""
+    within, wanted = units(text), _small(units(term))
+    return any(_small(within[at : at + len(wanted)]) == wanted for at in range(len(within) - len(wanted) + 1))
 
 
 @lru_cache(1024)
 def units(text: str) -> Units:
     """The units of a text; compatible characters are the same, as for subwords."""
-    found: list[str] = []
+    split: list[str] = []
     visible = (sign for sign in unicodedata.normalize("NFKC", text) if unicodedata.category(sign) != "Cf")
     for kind, signs in groupby(visible, _kind):
         if kind == "word":
-            found.append("".join(signs))
+            split.append("".join(signs))
         elif kind == "sign":
-            found += signs
-    return tuple(found)
+            split += signs
+    return tuple(split)
 
 
 def _kind(character: str) -> str:
@@ -149,28 +150,24 @@ def _small(term: Units) -> Units:
 
 def subwords_of(targets: Iterable[str], side: SideText) -> dict[str, list[int]]:
     """The subwords with which a translation says each target term; without those that have unknown characters."""
-    found, named = {}, list(targets)
+    of_target, named = {}, list(targets)
+    entries = {piece: number for number, piece in enumerate(side.subwords.pieces) if number >= SPECIALS}
     for target, ids in zip(named, side.encode(named), strict=True):
         spaced = side.words.tokeniser in SEGMENTERS or not writing([target]).counts_characters
-        subwords = ids if spaced else _without_blank(ids, side)
+        subwords = ids if spaced else _without_blank(ids, side.subwords.pieces, entries)
         if subwords and UNK not in subwords:
-            found[target] = subwords
-    return found
+            of_target[target] = subwords
+    return of_target
 
 
-def _without_blank(ids: list[int], side: SideText) -> list[int]:
+def _without_blank(ids: list[int], pieces: Sequence[str], entries: Mapping[str, int]) -> list[int]:
     """Subwords without the blank before them, as within a text that has none; with it if the vocabulary needs it."""
-    first = side.subwords.pieces[ids[0]] if ids else ""
+    first = pieces[ids[0]] if ids else ""
     if not first.startswith(BLANK):
         return ids
-    entries = _entries(side)
     bare = first.removeprefix(BLANK)
     whole = [entries[bare]] if bare in entries else [entries.get(character, UNK) for character in bare]
     return ids if UNK in whole else [*whole, *ids[1:]]
-
-
-def _entries(side: SideText) -> dict[str, int]:
-    return {piece: number for number, piece in enumerate(side.subwords.pieces) if number >= SPECIALS}
 
 
 def continuing(side: SideText) -> list[int]:

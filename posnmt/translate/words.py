@@ -52,16 +52,16 @@ def words(side: SideText, text: str, tokens: Sequence[int], log_probabilities: S
     each_alone = side.words.tokeniser not in SEGMENTERS and writing([text]).counts_characters
     groups = _groups([side.subwords.pieces[token] for token in tokens], each_alone)
     shown = side.subwords.decode([tokens[start:end] for start, end in groups])
-    found: list[Word] = []
+    in_order: list[Word] = []
     first = 0
     for (_, end), place in zip(groups, _places(shown, text), strict=True):
         if place is not None:
-            found.append(_word(text, place, log_probabilities[first:end]))
+            in_order.append(_word(text, place, log_probabilities[first:end]))
             first = end
-    if found and first < len(tokens):
-        last = found.pop()
-        found.append(_word(text, (last.start, last.end), log_probabilities[first - last.subwords :]))
-    return found
+    if in_order and first < len(tokens):
+        last = in_order.pop()
+        in_order.append(_word(text, (last.start, last.end), log_probabilities[first - last.subwords :]))
+    return in_order
 
 
 def _word(text: str, place: tuple[int, int], log_probabilities: Sequence[float]) -> Word:

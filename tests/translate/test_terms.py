@@ -58,6 +58,8 @@ def test_terms_within_other_terms_and_within_words():
     assert not contains("Häuser, Hausboot", "Haus")
     assert contains("我喜欢红茶。", "红茶")
     assert contains("Der Tee .", "der Tee.")
+    same = Terms.of_mapping({"a": "fi", "b": "\ufb01", "c": "Fi x"})
+    assert [same.wanted(line) for line in ("a b", "a c")] == [["\ufb01"], ["Fi x"]]
     assert glossary.missing("black tea in a cup", "Schwarzer  Tee in einer Kanne") == ["Tasse"]
 
 
@@ -73,7 +75,7 @@ def test_a_glossary_with_faults(tmp_path):
     assert f"the source term 'a' stands twice ({path}:3)" in second
     [told] = refused("translate", LEARNED, "--terms", tmp_path / "none", stdin="a\n")
     assert "none" in told
-    with pytest.raises(UserError, match="a term is a string"):
+    with pytest.raises(UserError, match="a line is a string"):
         posnmt.load(LEARNED).translate(["a"], terms={"a": 5})
 
 
@@ -222,7 +224,6 @@ def test_translations_of_lines_have_them(glossary, tmp_path, beam):
     [
         (("--sample",), "samples cannot be given terms"),
         (("--engine", "ctranslate2"), "terms: not available with CTranslate2"),
-        (("--document", "html", "--output", "x.html"), "a document is translated as a whole (--terms)"),
     ],
 )
 def test_what_has_no_terms(glossary, tmp_path, options, fault):
