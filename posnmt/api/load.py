@@ -21,8 +21,10 @@ from posnmt.run import Run
 from posnmt.show.values import Attentions, DistanceBias, Positions
 from posnmt.translate.attention import offset_bias
 from posnmt.translate.options import with_options
+from posnmt.translate.terms import Terms
 from posnmt.translate.translations import Translation, refuse_too_many
 from posnmt.translate.translator import Translator
+from posnmt.translate.words import words
 
 CHECKPOINTS = ("model", "best", "average", "last")
 """The names of a run's checkpoints."""
@@ -106,6 +108,7 @@ class TrainedModel:
         *,
         beam: int | None = None,
         length_penalty: float | None = None,
+        coverage_penalty: float | None = None,
         max_ratio: float | None = None,
         max_extra: int | None = None,
         min_length: int | None = None,
@@ -113,6 +116,7 @@ class TrainedModel:
         mbr: int | None = None,
         split: Literal["auto", "huge", "off"] | None = None,
         prefixes: Iterable[str] | None = None,
+        terms: Mapping[str, str] | None = None,
         batch: int | None = None,
     ) -> list[str]:
         """The translation of each line, in order; that of an empty line is empty.
@@ -123,6 +127,7 @@ class TrainedModel:
             lines: one sentence each, of any length.
             beam: hypotheses kept; 1 is greedy search.
             length_penalty: a in log-probability / length^a, by which hypotheses are ranked.
+            coverage_penalty: beta, which lowers the scores of translations whose attention leaves source subwords out.
             max_ratio, max_extra: the longest output in subwords is max_ratio x source length + max_extra.
             min_length: the shortest output in subwords.
             sampling: draw translations, with `temperature`, `top_k`, `top_p` and `seed` as `decode.sampling` has them.
@@ -130,6 +135,8 @@ class TrainedModel:
             split: which lines are translated in parts, cut at ends of sentences and clauses: `auto`, those longer than
                 training sentences; `huge`, those of more than 4,096 subwords and 8 times as long; `off`, none.
             prefixes: the beginning of the translation of each line; None: all are free.
+            terms: source term → target term; where a line has the first, its translation has the second, unless the
+                vocabulary lacks its characters or the line is in parts.
             batch: most padded source subwords x beam of a batch; affects speed only.
 
         Each default is that of the run's config.
@@ -137,8 +144,10 @@ class TrainedModel:
         Raises:
             UserError: an option out of its range, a line that is none, or one too long for a finite position table.
         """
-        options = _options(beam, length_penalty, max_ratio, max_extra, min_length, sampling, mbr, split, batch)
-        return [translation.text for translation in self._search(lines, 1, options, prefixes, scored=False)]
+        options = _options(
+            beam, length_penalty, coverage_penalty, max_ratio, max_extra, min_length, sampling, mbr, split, batch
+        )
+        return [translation.text for translation in self._search(lines, 1, options, prefixes, terms, scored=False)]
 
     def hypotheses(
         self,
@@ -147,6 +156,7 @@ class TrainedModel:
         *,
         beam: int | None = None,
         length_penalty: float | None = None,
+        coverage_penalty: float | None = None,
         max_ratio: float | None = None,
         max_extra: int | None = None,
         min_length: int | None = None,
@@ -154,6 +164,7 @@ class TrainedModel:
         mbr: int | None = None,
         split: Literal["auto", "huge", "off"] | None = None,
         prefixes: Iterable[str] | None = None,
+        terms: Mapping[str, str] | None = None,
         batch: int | None = None,
     ) -> list[list[Hypothesis]]:
         """The best translations of each line with their scores and subwords, best first; an empty line has none.
@@ -168,8 +179,11 @@ class TrainedModel:
 
         The other arguments and errors are those of `translate`.
         """
-        options = _options(beam, length_penalty, max_ratio, max_extra, min_length, sampling, mbr, split, batch)
-        pieces = self._searching.text.target.subwords.pieces
+        options = _options(
+            beam, length_penalty, coverage_penalty, max_ratio, max_extra, min_length, sampling, mbr, split, batch
+        )
+        target = self._searching.text.target
+        pieces = target.subwords.pieces
         return [
             [
                 Hypothesis(
@@ -179,13 +193,14 @@ class TrainedModel:
                     each.ended,
                     again,
                     [pieces[token] for token in each.tokens],
+                    words(target, text, each.tokens, each.log_probabilities),
                     translation.parts,
                 )
                 for text, each, again in zip(
                     translation.texts, translation.hypotheses, translation.repetitive, strict=False
                 )
             ]
-            for translation in self._search(lines, nbest, options, prefixes, scored=True)
+            for translation in self._search(lines, nbest, options, prefixes, terms, scored=True)
         ]
 
     def score(self, pairs: Iterable[tuple[str, str]], *, batch: int = 4096) -> list[float]:
@@ -292,6 +307,7 @@ class TrainedModel:
         nbest: int,
         options: dict[str, Any],
         prefixes: Iterable[str] | None,
+        terms: Mapping[str, str] | None,
         scored: bool,
     ) -> Iterator[Translation]:
         """Translations, portion by portion as on the command line."""
@@ -305,10 +321,11 @@ class TrainedModel:
             raise UserError(
                 f"{len(texts):,} lines have {len(beginnings):,} prefixes", "prefixes", "give one for each line"
             )
+        glossary = None if terms is None else Terms.of_mapping(terms)
         first = 0
         for group in portions(iter(texts)):
             given = beginnings[first : first + len(group)]
-            yield from self._searching.translate(group, decode, nbest, first + 1, "lines", scored, given)
+            yield from self._searching.translate(group, decode, nbest, first + 1, "lines", scored, given, glossary)
             first += len(group)
 
     def _translator(self, precision: str, cuda_graphs: bool = False) -> Translator:
@@ -330,6 +347,7 @@ class TrainedModel:
 def _options(
     beam: int | None,
     length_penalty: float | None,
+    coverage_penalty: float | None,
     max_ratio: float | None,
     max_extra: int | None,
     min_length: int | None,
@@ -341,6 +359,7 @@ def _options(
     return {
         "beam": beam,
         "length_penalty": length_penalty,
+        "coverage_penalty": coverage_penalty,
         "max_ratio": max_ratio,
         "max_extra": max_extra,
         "min_length": min_length,

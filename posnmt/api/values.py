@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from posnmt.show.distances import Floats
+from posnmt.translate.words import Word
 
 
 @dataclass(frozen=True)
@@ -17,10 +18,12 @@ class Hypothesis:
     Attributes:
         text: the translation.
         log_probability: its natural logarithm, `</s>` included, as `TrainedModel.score` computes it.
-        score: log_probability / (number of subwords + 1)^length_penalty, by which hypotheses are ranked.
+        score: log_probability / (number of subwords + 1)^length_penalty, by which hypotheses are ranked, and the
+            coverage penalty if there is one.
         ended: False where the limit of the length ended it, not the model.
         repetitive: whether it repeats itself, as the source does not (docs/translate.md).
         subwords: of the translation, `▁` for a blank.
+        words: of the translation, each with its place in `text` and its probability.
         parts: in which the line was translated, one after the other; see `TrainedModel.translate`.
     """
 
@@ -30,6 +33,7 @@ class Hypothesis:
     ended: bool
     repetitive: bool
     subwords: list[str]
+    words: list[Word]
     parts: int
 
 

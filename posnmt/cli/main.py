@@ -232,6 +232,12 @@ def train(
     "--length-penalty", type=click.FloatRange(min=0), help="a in log-probability / length^a; default: the run's config"
 )
 @click.option(
+    "--coverage-penalty",
+    type=click.FloatRange(min=0),
+    help="beta: lowers the scores of translations whose attention leaves source subwords out; Transformers only;"
+    " default: the run's config",
+)
+@click.option(
     "--max-ratio",
     type=click.FloatRange(min=0, min_open=True),
     help="longest output = ratio x source + extra, in subwords",
@@ -275,6 +281,12 @@ def train(
     "--prefix",
     type=click.Path(path_type=Path),
     help="a file with the beginning of each translation, a line for each line of --input; an empty line leaves it free",
+)
+@click.option(
+    "--terms",
+    type=click.Path(path_type=Path),
+    help="a glossary, a line each: source term <tab> target term; where a line has the first, its translation has the"
+    " second",
 )
 @click.option("--batch", type=click.IntRange(min=1), help="padded source tokens x beam per batch; affects speed only")
 @click.option(
@@ -330,6 +342,7 @@ def translate(
     positions: tuple[str, ...],
     engine: str | None,
     prefix: Path | None,
+    terms: Path | None,
     document: str | None,
     languages: str | None,
     to: str | None,
@@ -353,7 +366,7 @@ def translate(
         from posnmt.translate.command import translate_file
         from posnmt.translate.output import refuse_output
 
-    refuse_output(output, [source, prefix] if prefix else [source], force, resume)
+    refuse_output(output, [source, *filter(None, (prefix, terms))], force, resume)
     chosen = {key: value for key, value in _with_sampling(search).items() if value is not None}
     if changes := chosen_positions(positions, interpolate):
         chosen["positions"] = changes
@@ -363,17 +376,18 @@ def translate(
             from posnmt.deploy.documents.command import choose, refuse_options, translate_document
         refuse_options({"--nbest": nbest > 1, "--format": form != "text", "--prefix": prefix, "--resume": resume})
         pair = None if languages is None else language_pair(languages, "--languages")
-        translate_document(choose(engine, runs, checkpoint, chosen).to(to), kind, source, output, pair)
+        model = choose(engine, runs, checkpoint, chosen, terms is not None).to(to)
+        translate_document(model, kind, source, output, pair, terms)
         return
     if languages is not None:
         raise UserError("lines have no languages", "--languages", "name a --document format, or leave it out")
     if engine == "torch":
-        translate_file(runs, source, output, nbest, form, checkpoint, chosen, resume, prefix, to)
+        translate_file(runs, source, output, nbest, form, checkpoint, chosen, resume, prefix, terms, to)
         return
     with loading():
         from posnmt.deploy.command import translate_elsewhere
 
-    translate_elsewhere(engine, runs, source, output, nbest, form, checkpoint, chosen, resume, prefix, to)
+    translate_elsewhere(engine, runs, source, output, nbest, form, checkpoint, chosen, resume, prefix, terms, to)
 
 
 def _with_sampling(search: dict[str, Any]) -> dict[str, Any]:

@@ -460,6 +460,12 @@ class Decode(Section):
 
     beam: Positive = Field(4, description="hypotheses kept; 1 is greedy search")
     length_penalty: float = Field(1.0, ge=0, description="a: hypotheses rank by log-probability / length^a")
+    coverage_penalty: float = Field(
+        0.0,
+        ge=0,
+        description="beta: finished hypotheses gain beta x the sum over source subwords of log(min(attention, 1)), "
+        "which is 0 or less; Transformers only",
+    )
     max_ratio: float = Field(2.0, gt=0, description="longest output = max_ratio x source length + max_extra, subwords")
     max_extra: int = Field(50, ge=0, description="see max_ratio; outputs that reach the limit are counted and reported")
     max_source: Positive | None = Field(

@@ -28,7 +28,7 @@ SPECIALS = 4
 # SentencePiece's mark for unknown characters; training silently skips lines that contain it.
 _RESERVED = "\u2585"
 # SentencePiece's symbol for a blank.
-_BLANK = "\u2581"
+BLANK = "\u2581"
 # Characters of cached words, some 40 MB. The cache is cleared when it is full: frequent words return soon.
 REMEMBERED = 2**20
 
@@ -88,7 +88,7 @@ class Subwords:
 
         For many calls: the ids of a word are cached if they cannot depend on other words.
         """
-        if self._words_alone and not any(_BLANK in text for text in texts):
+        if self._words_alone and not any(BLANK in text for text in texts):
             lines = [text.split(" ") for text in texts]
             unseen = set().union(*lines).difference(self._words)
             # Caching does not pay for text without blanks between words.
@@ -119,8 +119,8 @@ class Subwords:
         Not in unigram, where the best segmentation of a text may differ by rounding. BPE's scores are merge ranks.
         """
         ranked = all(self._processor.get_score(index) == SPECIALS - index for index in range(SPECIALS, len(self)))
-        across = any(_BLANK in piece[1:] for piece in self.pieces)
-        return ranked and not across and self._processor.piece_to_id(_BLANK) != UNK
+        across = any(BLANK in piece[1:] for piece in self.pieces)
+        return ranked and not across and self._processor.piece_to_id(BLANK) != UNK
 
     def normalised(self, text: str) -> str:
         """The text as it is split, with SentencePiece's symbol for a blank."""

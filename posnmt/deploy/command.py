@@ -103,6 +103,7 @@ def translate_elsewhere(
     search: dict[str, Any],
     resume: bool = False,
     prefix: Path | None = None,
+    terms: Path | None = None,
     to: str | None = None,
 ) -> Work:
     """Translate by CTranslate2, with an exported model, or with a run that is converted for this call.
@@ -118,8 +119,8 @@ def translate_elsewhere(
             model that it cannot express, or computes otherwise.
     """
     refuse_ensemble(folders)
-    chosen = elsewhere(engine, folders[0], checkpoint, search, prefix is not None).to(to)
-    return translate_lines(chosen.load, chosen.model, chosen.decode, source, output, nbest, form, resume, prefix)
+    chosen = elsewhere(engine, folders[0], checkpoint, search, prefix is not None, terms is not None).to(to)
+    return translate_lines(chosen.load, chosen.model, chosen.decode, source, output, nbest, form, resume, prefix, terms)
 
 
 def refuse_ensemble(folders: Sequence[Path]) -> None:
@@ -138,11 +139,12 @@ def elsewhere(
     checkpoint: str,
     search: dict[str, Any],
     prefixed: bool = False,
+    with_terms: bool = False,
 ) -> Chosen:
     """The model of a folder for CTranslate2; see `translate_elsewhere`.
 
     Args:
-        prefixed: whether translations have a given beginning.
+        prefixed, with_terms: whether translations have a given beginning, and given terms.
     """
     settings = {key: value for key, value in search.items() if key not in ("precision", "cuda_graphs")}
     precision = search.get("precision")
@@ -162,7 +164,7 @@ def elsewhere(
 
         def load() -> Engine:
             try:
-                refuse_settings(decode, prefixed)
+                refuse_settings(decode, prefixed, with_terms)
                 return _converted(run, checkpoint, precision or "fp32", positions)
             except UserError as error:
                 if engine != "auto":

@@ -1,4 +1,4 @@
-"""What the translation of a sentence must be: how long, and with which beginning."""
+"""What the translation of a sentence must be: how long, with which beginning, and with which terms."""
 
 from __future__ import annotations
 
@@ -29,16 +29,18 @@ class Bounds:
         longest: eos is forced after so many.
         shortest: eos is barred before so many, or before `longest` if that is less.
         prefix: the first subwords, also where they are more than `longest`.
+        terms: the subwords of terms that it has, in any order, also where they are more than `longest`.
     """
 
     longest: int
     shortest: int = 0
     prefix: Sequence[int] = ()
+    terms: Sequence[Sequence[int]] = ()
 
     @property
     def limit(self) -> int:
         """The largest number of subwords."""
-        return max(self.longest, len(self.prefix))
+        return max(self.longest, len(self.prefix) + sum(map(len, self.terms)))
 
     def after(self, step: int) -> Next:
         """What may follow `step` subwords."""

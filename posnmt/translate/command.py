@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -19,7 +19,7 @@ from posnmt.data.arriving import arriving_lines
 from posnmt.data.corpus import Findings, TextFile, open_text, read_lines
 from posnmt.data.marks import mark_for
 from posnmt.data.portions import portions
-from posnmt.data.text import TextPipeline
+from posnmt.data.text import SideText, TextPipeline
 from posnmt.errors import UserError
 from posnmt.files import sha256_of
 from posnmt.progress import Display
@@ -27,8 +27,10 @@ from posnmt.run import Run
 from posnmt.translate.options import with_options
 from posnmt.translate.output import Output, PartialOutput, Record, is_stream, opened
 from posnmt.translate.repetition import REPEATS
+from posnmt.translate.terms import Terms
 from posnmt.translate.translations import Translation, refuse_too_many
 from posnmt.translate.translator import Translator
+from posnmt.translate.words import words
 
 SPEED_ALONE = {"batch", "cuda_graphs"}
 """Settings of search that may change where a translation is resumed: they change scores by rounding alone."""
@@ -72,6 +74,7 @@ class Engine(Protocol):
         name: str = "input",
         scored: bool = True,
         prefixes: Sequence[str] = (),
+        terms: Terms | None = None,
     ) -> list[Translation]:
         """Translate lines; one result for each, in order. See `Translator.translate`."""
         ...
@@ -140,6 +143,7 @@ def translate_file(
     search: dict[str, Any],
     resume: bool = False,
     prefix: Path | None = None,
+    terms: Path | None = None,
     to: str | None = None,
 ) -> Work:
     """Translate a file or standard input, portion by portion.
@@ -153,13 +157,14 @@ def translate_file(
         search: settings of `decode` that override the run's; `positions` as a whole.
         resume: go on with an output that was begun; see `posnmt.translate.output.opened`.
         prefix: a file with the beginning of each translation, a line for each line of `source`.
+        terms: a file of source terms and target terms; see `posnmt.translate.terms`.
         to: the target language, of a model for several.
 
     Raises:
         UserError: see `translate_lines`, and no run folder, or one without a mark for the language.
     """
     chosen = choose_runs(folders, checkpoint, search).to(to)
-    return translate_lines(chosen.load, chosen.model, chosen.decode, source, output, nbest, form, resume, prefix)
+    return translate_lines(chosen.load, chosen.model, chosen.decode, source, output, nbest, form, resume, prefix, terms)
 
 
 def fingerprint(run: Run, checkpoint: str) -> str:
@@ -179,6 +184,7 @@ def translate_lines(
     form: str,
     resume: bool = False,
     prefix: Path | None = None,
+    terms: Path | None = None,
 ) -> Work:
     """Translate a file or standard input with an engine, portion by portion.
 
@@ -199,11 +205,16 @@ def translate_lines(
     streamed = source is None or is_stream(source)
     digest, total = (None, None) if streamed else _checked(file)
     prefixes = _prefixes(prefix, file, total)
+    glossary = None if terms is None else Terms.read(terms)
     translator = load()
 
     def settings() -> dict[str, Any]:
         chosen = decode.model_dump(exclude=SPEED_ALONE) | {"nbest": nbest, "format": form}
-        texts = {"input": digest, "prefix": prefixes and _digest(prefixes)}
+        texts = {
+            "input": digest,
+            "prefix": prefixes and _digest(prefixes),
+            "terms": glossary and glossary.digest[:DIGITS],
+        }
         if translator.text.source.mark:
             texts["mark"] = translator.text.source.mark
         return {"posnmt": posnmt.__version__, "engine": translator.name, **texts, **model(), **chosen}
@@ -217,11 +228,16 @@ def translate_lines(
             scored = form == "jsonl" or nbest > 1
             beginnings = prefixes[record.lines : record.lines + len(group)]
             first = record.lines + 1
-            translations = translator.translate(group, decode, nbest, first, str(file.path), scored, beginnings)
-            pieces = translator.text.target.subwords.pieces
+            translations = translator.translate(
+                group, decode, nbest, first, str(file.path), scored, beginnings, glossary
+            )
+            target = translator.text.target
             written: list[str] = []
             for number, (line, translation) in enumerate(zip(group, translations, strict=True), first):
-                written += _shown(number, line, translation, nbest, form, pieces)
+                missing = None if glossary is None else glossary.missing(line, translation.text)
+                written += _shown(number, line, translation, nbest, form, target, missing)
+                if missing:
+                    record.missing_terms.add(number)
                 if translation.at_limit:
                     record.at_limit.add(number)
                 if translation.parts > 1:
@@ -324,6 +340,11 @@ def _warnings(record: Record, decode: Decode) -> Iterator[str]:
             f" {decode.max_ratio:g} x source + {decode.max_extra} subwords; see --max-ratio and --max-extra"
             f" (lines {record.at_limit})"
         )
+    if record.missing_terms.count:
+        yield (
+            f"warning: {record.missing_terms.count:,} of {record.lines:,} translations lack a term of --terms: the"
+            f" vocabulary lacks its characters, or it was cut; see docs/translate.md (lines {record.missing_terms})"
+        )
     if record.repetitive.count:
         yield (
             f"warning: {record.repetitive.count:,} of {record.lines:,} translations repeat a group of subwords"
@@ -355,17 +376,18 @@ def score_files(
         print(f"{value:.6f}")
 
 
-def _shown(number: int, line: str, translation: Translation, nbest: int, form: str, pieces: list[str]) -> Iterator[str]:
-    """The output lines of one input line; `pieces` are the target subwords by id."""
+def _shown(
+    number: int, line: str, translation: Translation, nbest: int, form: str, target: SideText, missing: list[str] | None
+) -> Iterator[str]:
+    """The output lines of one input line.
+
+    Args:
+        target: the text pipeline of translations.
+        missing: the terms that the translation lacks; None: without a glossary.
+    """
     if form == "jsonl":
-        hypotheses = hypothesis_records(translation, pieces)
-        yield (
-            json.dumps(
-                {"line": number, "source": line, "hypotheses": hypotheses},
-                ensure_ascii=False,
-            )
-            + "\n"
-        )
+        row = {"line": number, "source": line, "hypotheses": hypothesis_records(translation, target)}
+        yield json.dumps(row if missing is None else {**row, "missing_terms": missing}, ensure_ascii=False) + "\n"
     elif nbest == 1:
         yield translation.text + "\n"
     else:
@@ -373,8 +395,9 @@ def _shown(number: int, line: str, translation: Translation, nbest: int, form: s
             yield f"{number}\t{hypothesis.score:.6f}\t{text}\n"
 
 
-def hypothesis_records(translation: Translation, pieces: list[str]) -> list[dict[str, Any]]:
-    """The hypotheses of a line as JSON has them; `pieces` are the target subwords by id."""
+def hypothesis_records(translation: Translation, target: SideText) -> list[dict[str, Any]]:
+    """The hypotheses of a line as JSON has them; `target` is the text pipeline of translations."""
+    pieces = target.subwords.pieces
     return [
         {
             "text": text,
@@ -383,6 +406,7 @@ def hypothesis_records(translation: Translation, pieces: list[str]) -> list[dict
             "ended": hypothesis.ended,
             "repetitive": repetitive,
             "subwords": [pieces[token] for token in hypothesis.tokens],
+            "words": [asdict(word) for word in words(target, text, hypothesis.tokens, hypothesis.log_probabilities)],
             "parts": translation.parts,
         }
         for text, hypothesis, repetitive in zip(

@@ -59,6 +59,7 @@ class Record(BaseModel):
         at_limit: lines whose translation the output limit ended.
         repetitive: lines whose translation repeats itself.
         split: lines that were translated in parts.
+        missing_terms: lines whose translation lacks a term that it should have.
     """
 
     settings: dict[str, Any] = {}
@@ -68,6 +69,7 @@ class Record(BaseModel):
     at_limit: Lines = Lines()
     repetitive: Lines = Lines()
     split: Lines = Lines()
+    missing_terms: Lines = Lines()
 
 
 class Output:

@@ -161,10 +161,13 @@ def _join(texts: list[str], parts: list[Translation], whole: list[int], length_p
     best = [part.hypotheses[0] for part in parts if part.hypotheses]
     tokens = [token for each in best for token in each.tokens]
     log_probability = sum(each.log_probability for each in best)
-    score = log_probability / (len(tokens) + len(best)) ** length_penalty if best else 0.0
+    coverage = sum(each.coverage for each in best)
+    score = log_probability / (len(tokens) + len(best)) ** length_penalty + coverage if best else 0.0
     ended = all(each.ended for each in best)
+    log_probabilities = [value for each in best for value in each.log_probabilities]
+    hypothesis = Hypothesis(tokens, log_probability, score, ended, log_probabilities, coverage)
     text = _joined_text(texts, [part.text for part in parts])
-    return Translation([text], [Hypothesis(tokens, log_probability, score, ended)], whole, len(texts))
+    return Translation([text], [hypothesis], whole, len(texts))
 
 
 def _joined_text(sources: list[str], translations: list[str]) -> str:

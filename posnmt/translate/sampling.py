@@ -56,6 +56,7 @@ def sample(
     steps = max((each.limit for each in bounds), default=0) + 1
     uniform = torch.from_numpy(_uniform(sampling.seed, numbers, count, steps)).to(device)  # [S,k,steps]
     written: list[list[int]] = [[] for _ in range(sentences * count)]
+    each_gained: list[list[float]] = [[] for _ in written]
     total = [0.0] * len(written)
     open_rows = [True] * len(written)
     alive = list(range(sentences))
@@ -73,6 +74,7 @@ def sample(
                 open_rows[row] = token != EOS
                 if open_rows[row]:
                     written[row].append(token)
+                    each_gained[row].append(log_probability)
         keep = [
             place for place, sentence in enumerate(alive) if any(open_rows[sentence * count : (sentence + 1) * count])
         ]
@@ -86,13 +88,11 @@ def sample(
             tokens = tokens[rows_kept]
             for state in states:
                 state.select(rows_kept, kept)
-    return [
-        [
-            Hypothesis(text, score, score / (len(text) + 1) ** length_penalty, len(text) < bounds[sentence].limit)
-            for text, score in zip(written[start : start + count], total[start : start + count], strict=True)
-        ]
-        for sentence, start in enumerate(range(0, len(written), count))
-    ]
+    samples = []
+    for row, (text, score) in enumerate(zip(written, total, strict=True)):
+        ended = len(text) < bounds[row // count].limit
+        samples.append(Hypothesis(text, score, score / (len(text) + 1) ** length_penalty, ended, each_gained[row]))
+    return [samples[start : start + count] for start in range(0, len(samples), count)]
 
 
 def draw(log_probabilities: Tensor, uniform: Tensor, sampling: Sampling) -> Tensor:

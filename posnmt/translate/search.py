@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from posnmt.data.subword import BOS, EOS
-from posnmt.model.base import TranslationModel
+from posnmt.model.base import State, TranslationModel
 from posnmt.translate.bounds import Bounds
 from posnmt.translate.continuations import continuations
+from posnmt.translate.coverage import Coverage
 
 
 @dataclass(frozen=True)
@@ -26,14 +27,18 @@ class Hypothesis:
         tokens: subwords, without bos and eos.
         log_probability: natural logarithm of its probability, eos included, as from forced scoring; NaN from greedy
             search without scores.
-        score: log_probability / (len(tokens) + 1)^length_penalty, by which hypotheses are ranked.
+        score: log_probability / (len(tokens) + 1)^length_penalty + coverage, by which hypotheses are ranked.
         ended: False if the length limit ended it, and not eos.
+        log_probabilities: of each subword; eos has the rest of `log_probability`. None where that is NaN.
+        coverage: the coverage penalty, 0 or less.
     """
 
     tokens: list[int]
     log_probability: float
     score: float
     ended: bool
+    log_probabilities: Sequence[float] = ()
+    coverage: float = 0.0
 
 
 @torch.inference_mode()
@@ -45,6 +50,7 @@ def search(
     beam: int = 1,
     length_penalty: float = 1.0,
     scored: bool = True,
+    coverage: Coverage | None = None,
 ) -> list[list[Hypothesis]]:
     """Translate a batch with one model or an ensemble (the mean of the models' probabilities).
 
@@ -59,6 +65,7 @@ def search(
         beam: k, hypotheses kept for each sentence.
         length_penalty: a in log-probability / length^a.
         scored: whether to compute probabilities, which greedy search does not need.
+        coverage: of this batch, for a coverage penalty.
 
     Returns:
         For each sentence its finished hypotheses, best score first: `beam` or more, fewer than twice as many (the last
@@ -68,26 +75,33 @@ def search(
     scored = scored or beam > 1 or len(models) > 1
     states = [model.start(model.encode(source, lengths), lengths) for model in models]
     first = torch.arange(sentences, device=device).repeat_interleave(beam)
-    for state in states:
+    selected: list[State] = [*states] if coverage is None else [*states, coverage]
+    for state in selected:
         state.select(first)  # nothing is cached yet; carries of recurrent schemes are repeated k times
     finished: list[list[Hypothesis]] = [[] for _ in range(sentences)]
     alive = list(range(sentences))  # sentence numbers still in the batch
     scores = torch.full((sentences, beam), -torch.inf, device=device)
     scores[:, 0] = 0.0  # the hypotheses of a sentence start identical: only one of them is used
     written = torch.empty(sentences, beam, 0, dtype=torch.long, device=device)
+    gained = torch.empty(sentences, beam, 0, device=device)  # the log-probabilities of `written`, if scored
     tokens = torch.full((sentences * beam, 1), BOS, device=device)
     step = 0
     while alive:
         # each row has at most 2k continuations, so that k remain if k of them end
         following = [after for sentence in alive for after in [bounds[sentence].after(step)] * beam]
         row_scores, row_tokens = continuations(models, states, tokens, 2 * beam, following, scored)
-        total = (scores[..., None] + row_scores.view(len(alive), beam, -1)).flatten(1)
+        row_scores = row_scores.view(len(alive), beam, -1)
+        if coverage is not None:
+            coverage.add()
+        total = (scores[..., None] + row_scores).flatten(1)
         candidates, places = total.topk(min(2 * beam, total.shape[1]), dim=-1)  # [S,2k] best first
         width = row_tokens.shape[-1]
         parents = places // width
         chosen = row_tokens.view(len(alive), -1).gather(1, places)
         ends = chosen == EOS
-        _collect_ended(finished, alive, candidates, parents, ends, written, bounds, beam, length_penalty)
+        _collect_ended(
+            finished, alive, candidates, parents, ends, written, gained, bounds, beam, length_penalty, coverage
+        )
         step += 1
         going_on = [
             place
@@ -98,23 +112,29 @@ def search(
             break
         scores, order = candidates.masked_fill(ends, -torch.inf).topk(beam, dim=-1)  # [S,k] the open ones
         parents, chosen = parents.gather(1, order), chosen.gather(1, order)
-        written = torch.cat(
-            [written.gather(1, parents[..., None].expand(-1, -1, written.shape[2])), chosen[..., None]], dim=2
-        )
+        written = _append(written, parents, chosen)
+        if scored:
+            gained = _append(gained, parents, row_scores.flatten(1).gather(1, places.gather(1, order)))
         keep = _with_company(going_on, len(alive))
         leaving = len(keep) < len(alive)
         kept = torch.tensor(keep, device=device)
         if leaving:
             alive = [alive[place] for place in keep]
             scores, parents, written, chosen = scores[kept], parents[kept], written[kept], chosen[kept]
+            gained = gained[kept]
         if leaving or beam > 1:
             rows = (kept[:, None] * beam + parents).flatten()
-            for state in states:
+            for state in selected:
                 state.select(rows, kept if leaving else None)
         tokens = chosen.reshape(-1, 1)
     if not scored:
         return [[replace(each, log_probability=math.nan, score=math.nan) for each in group] for group in finished]
     return [sorted(group, key=lambda hypothesis: -hypothesis.score) for group in finished]
+
+
+def _append(rows: Tensor, parents: Tensor, last: Tensor) -> Tensor:
+    """[S,k,T+1] what follows `parents` [S,k] of some rows [S,k,T], with `last` [S,k] behind it."""
+    return torch.cat([rows.gather(1, parents[..., None].expand(-1, -1, rows.shape[2])), last[..., None]], dim=2)
 
 
 def _with_company(going_on: list[int], sentences: int) -> list[int]:
@@ -137,9 +157,11 @@ def _collect_ended(
     parents: Tensor,
     ends: Tensor,
     written: Tensor,
+    gained: Tensor,
     bounds: Sequence[Bounds],
     beam: int,
     length_penalty: float,
+    coverage: Coverage | None,
 ) -> None:
     """Move the continuations [S,2k] that end among a sentence's best k to its finished hypotheses."""
     best = ends[:, :beam] & candidates[:, :beam].isfinite()
@@ -148,8 +170,10 @@ def _collect_ended(
         sentence = alive[place]
         if sentence in full:
             continue
-        tokens = written[place, parents[place, rank]].tolist()
-        log_probability = candidates[place, rank].item()
-        score = log_probability / (len(tokens) + 1) ** length_penalty
+        parent = int(parents[place, rank])
+        tokens, log_probability = written[place, parent].tolist(), candidates[place, rank].item()
+        penalty = 0.0 if coverage is None else coverage.penalty(place * beam + parent)
+        score = log_probability / (len(tokens) + 1) ** length_penalty + penalty
         ended = len(tokens) < bounds[sentence].limit
-        finished[sentence].append(Hypothesis(tokens, log_probability, score, ended))
+        log_probabilities = gained[place, parent].tolist()
+        finished[sentence].append(Hypothesis(tokens, log_probability, score, ended, log_probabilities, penalty))

@@ -7,7 +7,8 @@ order; batching affects only the speed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,9 +23,12 @@ from posnmt.model.at_inference import change_positions
 from posnmt.parallel.threads import Workers
 from posnmt.processor import multiplies_bf16
 from posnmt.translate.bounds import Bounds
+from posnmt.translate.constrained import constrained_search
+from posnmt.translate.coverage import Coverage, SourceAttention, watching
 from posnmt.translate.parts import in_parts
 from posnmt.translate.sampling import sample
 from posnmt.translate.search import Hypothesis, search
+from posnmt.translate.terms import Terms, contains, continuing, subwords_of
 from posnmt.translate.translations import Translation, as_text
 
 if TYPE_CHECKING:
@@ -149,6 +153,7 @@ class Translator:
         name: str = "input",
         scored: bool = True,
         prefixes: Sequence[str] = (),
+        terms: Terms | None = None,
     ) -> list[Translation]:
         """Translate lines; one result for each, in order. Lines in parts (`decode.split`) have one translation each.
 
@@ -158,6 +163,7 @@ class Translator:
             first_line, name: origin of the lines, for errors; with the seed, a line's number determines its samples.
             scored: see `search`.
             prefixes: for each line the beginning of its translation; none: all are free.
+            terms: of a glossary. A part of a line has those that its text asks for.
 
         Raises:
             UserError: a line too long for a finite position table, or one in parts with a prefix.
@@ -170,11 +176,26 @@ class Translator:
         self._refuse_too_long(beginnings, first_line, "the prefixes", target=True)
         beginnings = parts.prefixes(beginnings, first_line, name)
         wanted = Wanted(parts.numbers(first_line), max(nbest, decode.mbr), beginnings)
+        if terms is not None:
+            wanted = self._with_terms(wanted, terms, parts.texts, prefixes)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.narrow):
             hypotheses = translate_subwords(
                 self.searched, parts.flat, decode, self.device, self.workers, scored or decode.mbr > 0, wanted
             )
         return parts.joined(as_text(self.text, parts.flat, hypotheses, decode, nbest), decode.length_penalty)
+
+    def _with_terms(
+        self, wanted: Wanted, terms: Terms, texts: Sequence[Sequence[str]], prefixes: Sequence[str]
+    ) -> Wanted:
+        """What is wanted, with the terms of each part of each line, except those that stand in its prefix."""
+        named = [
+            [each for each in terms.wanted(part) if not contains(prefix, each)]
+            for parts, prefix in zip(texts, prefixes or [""] * len(texts), strict=True)
+            for part in parts
+        ]
+        subwords = subwords_of({each for group in named for each in group}, self.text.target)
+        of_lines = [[subwords[each] for each in group if each in subwords] for group in named]
+        return replace(wanted, terms=of_lines, continuing=continuing(self.text.target))
 
     def score(
         self,
@@ -331,33 +352,62 @@ def translate_subwords(
 
     Each worker takes one batch after another, the longest sentences first; if there are few, they are distributed
     evenly. `workers` None: one worker on all cores. `scored`: see `search`.
+
+    Raises:
+        UserError: terms or a coverage penalty for samples, or a coverage penalty for models that can have none.
     """
     wanted = wanted or Wanted()
+    if decode.sampling is not None:
+        _refuse_for_samples(decode, wanted)
     workers = workers or Workers(1)
     translations: list[list[Hypothesis]] = [[] for _ in sources]
     longest = min((model.longest_target for model in models if model.longest_target is not None), default=None)
     places = [number for number, source in enumerate(sources) if source]
-    lengths = [len(sources[number]) for number in places]
+    beams = {number: 1 + sum(map(len, wanted.terms_of(number))) for number in places}
+    sizes = {number: (len(sources[number]) + 1) * beams[number] for number in places}  # in source tokens, with eos
     sampling, width = decode.sampling, decode.beam if decode.sampling is None else wanted.count
     limit = decode.batch // width
     if workers.count > 1:
-        limit = min(limit, max((sum(lengths) + len(lengths)) // workers.count + 1, FEW // width))
+        limit = min(limit, max(sum(sizes.values()) // workers.count + 1, FEW // width))
 
-    def work(chosen: list[int]) -> None:
-        numbers = [places[number] for number in chosen]
+    def work(numbers: list[int], watched: Sequence[SourceAttention]) -> None:
         source, lengths = pad([sources[number] for number in numbers], after=EOS)
         bounds = [wanted.bounds(number, decode, len(sources[number]), longest) for number in numbers]
         batch = source.to(device), lengths.to(device), bounds
-        if sampling is None:
-            results = search(models, *batch, decode.beam, decode.length_penalty, scored)
-        else:
+        if sampling is not None:
             lines = [wanted.numbers[number] if wanted.numbers else number + 1 for number in numbers]
             results = sample(models, *batch, lines, wanted.count, sampling, decode.length_penalty)
+        else:
+            coverage = Coverage(decode.coverage_penalty, watched, *batch[:2]) if watched else None
+            if beams[numbers[0]] > 1:
+                behind = torch.tensor(wanted.continuing, device=device)
+                results = constrained_search(models, *batch, behind, decode.beam, decode.length_penalty, coverage)
+            else:
+                results = search(models, *batch, decode.beam, decode.length_penalty, scored, coverage)
         for number, hypotheses in zip(numbers, results, strict=True):
             translations[number] = hypotheses
 
-    workers.map(work, _batches(lengths, max(1, limit)))
+    groups = [number for number in places if beams[number] > 1], [number for number in places if beams[number] == 1]
+    batches = [
+        [group[place] for place in chosen]
+        for group in groups
+        for chosen in _batches([sizes[number] - 1 for number in group], max(1, limit))
+    ]
+    with watching(models if decode.coverage_penalty else []) as watched:
+        workers.map(partial(work, watched=watched), batches)
     return translations
+
+
+def _refuse_for_samples(decode: Decode, wanted: Wanted) -> None:
+    """Check that nothing is wanted that search alone can do.
+
+    Raises:
+        UserError: it is.
+    """
+    if decode.coverage_penalty:
+        raise UserError("samples are not ranked by coverage", "decode.coverage_penalty", "leave it out, or search")
+    if any(wanted.terms):
+        raise UserError("samples cannot be given terms", "terms", "leave them out, or search")
 
 
 @dataclass(frozen=True)
@@ -368,16 +418,27 @@ class Wanted:
         numbers: of the sources, which determine their samples; none: from 1.
         count: samples of each source.
         prefixes: subwords with which each translation begins; none: all are free.
+        terms: of each translation, as subwords; none: it has none.
+        continuing: subwords that go on with the word before them, and so cannot stand behind a term.
     """
 
     numbers: Sequence[int] = ()
     count: int = 1
     prefixes: Sequence[Sequence[int]] = ()
+    terms: Sequence[Sequence[Sequence[int]]] = ()
+    continuing: Sequence[int] = ()
+
+    def terms_of(self, number: int) -> Sequence[Sequence[int]]:
+        """The terms of one translation."""
+        return self.terms[number] if self.terms else ()
 
     def bounds(self, number: int, decode: Decode, source: int, longest: int | None) -> Bounds:
         """The bounds of one translation; `source` and `longest` as of `output_limit`."""
         prefix = self.prefixes[number] if self.prefixes else ()
-        return Bounds(output_limit(decode, source, longest), decode.min_length, prefix)
+        terms = list(self.terms_of(number))
+        while longest is not None and len(prefix) + sum(map(len, terms)) > longest - 1:
+            terms.pop()  # what does not fit the table is missing, and is said to be
+        return Bounds(output_limit(decode, source, longest), decode.min_length, prefix, terms)
 
 
 @torch.inference_mode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +57,7 @@ def test_hypotheses_are_those_of_translate(trained, lines, tmp_path):
         out, _ = commands.run("translate", *folders, "--input", path, "--format=jsonl", "--nbest=2", "--beam=2")
         expected = [json.loads(line)["hypotheses"] for line in out.splitlines()]
         hypotheses = posnmt.load(folders).hypotheses(lines, nbest=2, beam=2)
-        assert [[vars(each) for each in line] for line in hypotheses] == expected
+        assert [[asdict(each) for each in line] for line in hypotheses] == expected
         assert hypotheses[3] == []
 
 

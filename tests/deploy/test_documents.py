@@ -58,6 +58,15 @@ def test_doubtful_translations_are_named(page):
     assert f"({page}, lines 1, 2, 2)" in err
 
 
+def test_a_glossary_for_a_document(page, tmp_path):
+    terms = tmp_path / "terms"
+    terms.write_text("zabi\tder Zug\nleri\tΩ\n")
+    out, err = run("translate", LEARNED, "--input", page, "--terms", terms)
+    assert "der Zug" in out.splitlines()[0]
+    assert out.splitlines()[1:] == run("translate", LEARNED, "--input", page)[0].splitlines()[1:]
+    assert f"1 translations lack a term of --terms ({page}, lines 2)" in err
+
+
 def test_lines_stay_lines(page):
     out, err = run("translate", LEARNED, "--input", page, "--document", "lines")
     assert len(out.splitlines()) == len(page.read_text().splitlines())

@@ -130,6 +130,13 @@ def test_own_interface_has_what_jsonl_has(served):
             ]
             for name in ("log_probability", "score"):
                 assert ours[name] == pytest.approx(theirs[name], abs=1e-4)
+            assert [pytest.approx(word, abs=1e-4) for word in _numbers(theirs["words"])] == _numbers(ours["words"])
+            assert [word["text"] for word in ours["words"]] == ours["text"].split() != []
+
+
+def _numbers(words):
+    """What is known of words, without their text."""
+    return [[word[name] for name in ("start", "end", "subwords", "probability")] for word in words]
 
 
 def test_own_interface_says_which_models_there_are(served):

@@ -134,3 +134,12 @@ def test_selection_score() -> None:
     assert selection_score(good, by_perplexity) < selection_score(bad, by_perplexity)
     # without BLEU, perplexity decides
     assert selection_score({"perplexity": 9.0}, by_bleu) < selection_score({"perplexity": 5.0}, by_bleu)
+
+
+def test_a_coverage_penalty_is_not_for_dev(tmp_path):
+    """It ranks what a beam has found, and models without layers of attention train with it too."""
+    config = make(
+        tmp_path, model={"system": "rnn-nmt"}, train={"steps": 2, "evaluate_every": 2}, decode={"coverage_penalty": 0.5}
+    )
+    train(load(config), tmp_path / "run")
+    assert "bleu" in dev_lines(Run.open(tmp_path / "run"))[-1]

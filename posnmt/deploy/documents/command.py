@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from posnmt.extras import requires
 from posnmt.files import replacing
 from posnmt.progress import Display
 from posnmt.translate.command import Chosen, Engine, choose_runs
+from posnmt.translate.terms import Terms
 from posnmt.translate.translations import Translation
 
 SHOWN = 10
@@ -24,7 +26,12 @@ SHOWN = 10
 
 
 def translate_document(
-    chosen: Chosen, form: str, source: Path | None, output: Path | None, languages: tuple[str, str] | None = None
+    chosen: Chosen,
+    form: str,
+    source: Path | None,
+    output: Path | None,
+    languages: tuple[str, str] | None = None,
+    terms: Path | None = None,
 ) -> None:
     """Translate a document into another of the same format.
 
@@ -35,11 +42,13 @@ def translate_document(
         form: a name in `ENDINGS`.
         source, output: files; None: standard input or output.
         languages: codes of source and target; None: those of the model.
+        terms: a file of source terms and target terms; see `posnmt.translate.terms`.
 
     Raises:
         UserError: a document that cannot be read, one without anything to translate, or every sentence is refused.
     """
     requires("documents")
+    glossary = None if terms is None else Terms.read(terms)
     name = Path("standard input") if source is None else source
     data = sys.stdin.buffer.read() if source is None else existing_file(source, "input").read_bytes()
     engine = chosen.load()
@@ -55,8 +64,8 @@ def translate_document(
         if has_letters(each.text)
     ]
     with Display() as display:
-        report = _Report(name)
-        translated = _translate(engine, chosen.decode, texts, report, display)
+        report = _Report(name, glossary)
+        translated = _translate(engine, chosen.decode, texts, report, display, glossary)
         for segment, parts in zip(wanted, divided, strict=True):
             if any(id(each) in translated for each in parts):
                 placed = [each.place(translated.get(id(each), each.text)) for each in parts]
@@ -78,8 +87,10 @@ def translate_document(
             display.say(f"warning: {warning}")
 
 
-def choose(engine: str, folders: Sequence[Path], checkpoint: str, search: dict[str, Any]) -> Chosen:
-    """What is to translate, by the options of `posnmt translate`.
+def choose(
+    engine: str, folders: Sequence[Path], checkpoint: str, search: dict[str, Any], with_terms: bool = False
+) -> Chosen:
+    """What is to translate, by the options of `posnmt translate`; `with_terms`: whether it is given a glossary.
 
     Raises:
         UserError: see `choose_runs` and `elsewhere`.
@@ -87,7 +98,7 @@ def choose(engine: str, folders: Sequence[Path], checkpoint: str, search: dict[s
     if engine == "torch":
         return choose_runs(folders, checkpoint, search)
     refuse_ensemble(folders)
-    return elsewhere(engine, folders[0], checkpoint, search)
+    return elsewhere(engine, folders[0], checkpoint, search, with_terms=with_terms)
 
 
 def refuse_options(given: dict[str, Any]) -> None:
@@ -103,8 +114,8 @@ def refuse_options(given: dict[str, Any]) -> None:
 class _Report:
     """Places with doubtful translations, or none."""
 
-    def __init__(self, name: Path) -> None:
-        self._name = name
+    def __init__(self, name: Path, terms: Terms | None = None) -> None:
+        self._name, self._terms = name, terms
         self._refused: list[tuple[int, UserError]] = []
         self._places: dict[str, list[int]] = {}
 
@@ -112,9 +123,10 @@ class _Report:
         """A sentence that stays as it is."""
         self._refused.append((line, fault))
 
-    def add(self, line: int, translation: Translation) -> None:
-        """A translation."""
+    def add(self, line: int, text: str, translation: Translation) -> None:
+        """The translation of a text."""
         signs = {
+            "lack a term of --terms": self._terms is not None and bool(self._terms.missing(text, translation.text)),
             "reached the output limit; see --max-ratio and --max-extra": translation.at_limit,
             "repeat themselves, as the source does not": any(translation.repetitive[:1]),
             "are empty": not translation.text.strip(),
@@ -138,7 +150,12 @@ class _Report:
 
 
 def _translate(
-    engine: Engine, decode: Decode, texts: Sequence[tuple[Sentence, int]], report: _Report, display: Display
+    engine: Engine,
+    decode: Decode,
+    texts: Sequence[tuple[Sentence, int]],
+    report: _Report,
+    display: Display,
+    terms: Terms | None,
 ) -> dict[int, str]:
     """The translations by the identity of the sentence; `texts` are sentences with their lines.
 
@@ -146,24 +163,25 @@ def _translate(
         UserError: the engine refuses every sentence.
     """
     translated: dict[int, str] = {}
+    translate = partial(engine.translate, scored=False, terms=terms)
     last: UserError | None = None
     done = 0
     for group in portions(iter(texts)):
         lines = [sentence.text for sentence, _ in group]
         try:
-            results: list[Translation | None] = [*engine.translate(lines, decode, 1, done + 1, scored=False)]
+            results: list[Translation | None] = [*translate(lines, decode, 1, done + 1)]
         except UserError:
             results = []
             for number, (sentence, line) in enumerate(group, done + 1):
                 try:
-                    results += engine.translate([sentence.text], decode, 1, number, scored=False)
+                    results += translate([sentence.text], decode, 1, number)
                 except UserError as fault:
                     report.refused(line, last := fault)
                     results.append(None)
         for (sentence, line), result in zip(group, results, strict=True):
             if result is not None:
                 translated[id(sentence)] = result.text
-                report.add(line, result)
+                report.add(line, sentence.text, result)
         done += len(group)
         display.show("translating", done / len(texts), f"{done:,} of {len(texts):,} sentences")
     if last is not None and not translated:

@@ -26,6 +26,22 @@ class Query(BaseModel):
     beam: int | None = Field(None, ge=1, description="hypotheses kept; default: the model's")
 
 
+class WordBody(BaseModel):
+    """A word of a translation.
+
+    Attributes:
+        text: characters `start` to `end` of the translation, counted from 0; `end` is behind the last.
+        subwords: how many of the next subwords are its own.
+        probability: of the word, given the source and all words before it.
+    """
+
+    text: str
+    start: int
+    end: int
+    subwords: int
+    probability: float
+
+
 class HypothesisBody(BaseModel):
     """One translation of a line.
 
@@ -34,6 +50,7 @@ class HypothesisBody(BaseModel):
         score: log_probability / length^length_penalty, by which hypotheses rank.
         ended: false if the output limit ended it.
         subwords: of the output.
+        words: of the text, in order.
         parts: in which the line was translated, one after the other: more than one if it is far longer than training
             sentences.
     """
@@ -43,6 +60,7 @@ class HypothesisBody(BaseModel):
     score: float
     ended: bool
     subwords: list[str]
+    words: list[WordBody]
     parts: int
 
 
@@ -150,12 +168,12 @@ def _model(service: Service, query: Query, texts: list[str]) -> Model:
 
 def _text(model: Model, text: Translated) -> dict[str, Any]:
     """A text with its lines as `posnmt translate --format jsonl` writes them, and their lengths."""
-    pieces = model.engine.text.target.subwords.pieces
+    target = model.engine.text.target
     lines = [
         {
             "source": line,
             "source_subwords": len(translation.source),
-            "hypotheses": hypothesis_records(translation, pieces),
+            "hypotheses": hypothesis_records(translation, target),
         }
         for line, translation in zip(text.lines, text.translations, strict=True)
     ]

@@ -24,6 +24,7 @@ from posnmt.errors import UserError
 from posnmt.parallel.cores import cores
 from posnmt.translate.parts import in_parts
 from posnmt.translate.search import Hypothesis
+from posnmt.translate.terms import Terms
 from posnmt.translate.translations import Translation, as_text
 from posnmt.translate.translator import output_limit, refuse_longer, refuse_too_long
 
@@ -82,6 +83,7 @@ class CTranslate2Engine:
         name: str = "input",
         scored: bool = True,
         prefixes: Sequence[str] = (),
+        terms: Terms | None = None,
     ) -> list[Translation]:
         """Translate lines; one result for each, in order. See `posnmt.translate.translator.Translator.translate`.
 
@@ -91,7 +93,7 @@ class CTranslate2Engine:
         Raises:
             UserError: settings that this engine does not have; see `refuse_settings`.
         """
-        refuse_settings(decode, len(prefixes) > 0)
+        refuse_settings(decode, len(prefixes) > 0, terms is not None)
         encoded = self.text.source.encode(list(lines))
         refuse_longer(encoded, decode.max_source, first_line, name)
         parts = in_parts(lines, encoded, self.text.source, decode, self.trained)
@@ -107,13 +109,19 @@ class CTranslate2Engine:
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], batch: int = 4096
     ) -> list[float]:
         """Log-probability (natural, eos included) of each target given its source, both as subwords."""
+        return [sum(row) for row in self._score_tokens(sources, targets, batch)]
+
+    def _score_tokens(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], batch: int
+    ) -> list[list[float]]:
+        """The log-probability of each token of each target, eos included."""
         if not sources:
             return []
         written = [[self._target[token] for token in row] for row in targets]
         results = self._translator.score_batch(
             self._pieces(sources), written, max_batch_size=batch, batch_type="tokens", max_input_length=0
         )
-        return [sum(result.log_probs) for result in results]
+        return [list(result.log_probs) for result in results]
 
     def _hypotheses(self, sources: Sequence[Sequence[int]], decode: Decode, scored: bool) -> list[list[Hypothesis]]:
         """The hypotheses of each source, best first."""
@@ -130,12 +138,12 @@ class CTranslate2Engine:
             rows[number] = list(dict.fromkeys(each[: limits[number]] for each in rows[number]))
         unranked = set(range(len(sources)) if scored else again if decode.beam > 1 else [])
         pairs = [(number, tokens) for number in sorted(unranked) for tokens in rows[number]]
-        scores = self.score(
+        scores = self._score_tokens(
             [sources[number] for number, _ in pairs], [list(tokens) for _, tokens in pairs], decode.batch
         )
         probabilities = dict(zip(pairs, scores, strict=True))
         return [
-            _ranked(row, [probabilities.get((number, tokens), math.nan) for tokens in row], limits[number], decode)
+            _ranked(row, [probabilities.get((number, tokens), []) for tokens in row], limits[number], decode)
             for number, row in enumerate(rows)
         ]
 
@@ -194,16 +202,23 @@ class CTranslate2Engine:
         return tuple(tokens[:-1] if tokens[-1:] == [EOS] else tokens)
 
 
-def refuse_settings(decode: Decode, prefixed: bool) -> None:
+def refuse_settings(decode: Decode, prefixed: bool, with_terms: bool = False) -> None:
     """Check that search needs nothing that is PyTorch's alone.
 
     Args:
         prefixed: whether translations have a given beginning.
+        with_terms: whether they have given terms.
 
     Raises:
         UserError: it does.
     """
-    asked = {"sampling": decode.sampling, "a shortest length": decode.min_length, "a prefix": prefixed}
+    asked = {
+        "sampling": decode.sampling,
+        "a shortest length": decode.min_length,
+        "a coverage penalty": decode.coverage_penalty,
+        "a prefix": prefixed,
+        "terms": with_terms,
+    }
     what = [name for name, value in asked.items() if value]
     if what:
         names = " and ".join(what)
@@ -211,13 +226,14 @@ def refuse_settings(decode: Decode, prefixed: bool) -> None:
 
 
 def _ranked(
-    row: Sequence[tuple[int, ...]], probabilities: Sequence[float], limit: int, decode: Decode
+    row: Sequence[tuple[int, ...]], log_probabilities: Sequence[list[float]], limit: int, decode: Decode
 ) -> list[Hypothesis]:
     """Hypotheses with their scores, best first if they have any."""
-    scored = [
-        Hypothesis(list(tokens), each, each / (len(tokens) + 1) ** decode.length_penalty, len(tokens) < limit)
-        for tokens, each in zip(row, probabilities, strict=True)
-    ]
-    if any(math.isnan(each) for each in probabilities):
+    scored = []
+    for tokens, each in zip(row, log_probabilities, strict=True):
+        total = sum(each) if each else math.nan
+        score = total / (len(tokens) + 1) ** decode.length_penalty
+        scored.append(Hypothesis(list(tokens), total, score, len(tokens) < limit, each[:-1]))
+    if not all(log_probabilities):
         return scored
     return sorted(scored, key=lambda hypothesis: -hypothesis.score)

@@ -1,0 +1,228 @@
+"""Search for translations that have given terms: grid beam search (Hokamp and Liu, 2017).
+
+A sentence with terms of C subwords together has C + 1 beams. Beam c has the best hypotheses that have written c
+subwords of terms. A hypothesis goes on with any subword and stays in its beam, or begins a term or goes on with the one
+that it is in, and moves to the next beam. Only those of the last beam may end, so that every translation has every term
+whole, and the model decides where. Nothing depends on the other sentences of a batch.
+
+Shapes: S sentences, R hypotheses of the sentence that has most, N = S x R rows, V vocabulary entries.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+import torch
+from torch import Tensor
+
+from posnmt.data.subword import BOS, EOS
+from posnmt.model.base import State, TranslationModel
+from posnmt.translate.bounds import Bounds, Next
+from posnmt.translate.continuations import CANDIDATES, NARROW, Step, largest
+from posnmt.translate.coverage import Coverage
+from posnmt.translate.search import Hypothesis
+
+
+@dataclass(frozen=True)
+class _Open:
+    """A hypothesis that goes on.
+
+    Attributes:
+        row: of the batch, of the hypothesis that it goes on from.
+        tokens, gained: its subwords, and the log-probability of each.
+        total: log-probability.
+        whole: terms that it has written, by number.
+        within: the term that it is in, and how many of its subwords are written.
+        written: subwords of terms.
+        behind: whether the last subword ended a term, so that a word must not go on.
+    """
+
+    row: int
+    tokens: tuple[int, ...] = ()
+    gained: tuple[float, ...] = ()
+    total: float = 0.0
+    whole: frozenset[int] = frozenset()
+    within: tuple[int, int] | None = None
+    written: int = 0
+    behind: bool = False
+
+    @property
+    def state(self) -> tuple[object, ...]:
+        """What two hypotheses of a beam differ in."""
+        return self.tokens, self.whole, self.within
+
+    def longer(self, row: int, token: int, gain: float) -> _Open:
+        """This hypothesis with one more subword."""
+        return _Open(
+            row, (*self.tokens, token), (*self.gained, gain), self.total + gain, self.whole, None, self.written
+        )
+
+    def longer_by_term(self, row: int, term: int, subwords: Sequence[int], gain: float) -> _Open:
+        """This hypothesis with the first or next subword of a term."""
+        place = self.within[1] if self.within else 0
+        longer, ends = self.longer(row, subwords[place], gain), place + 1 == len(subwords)
+        return replace(
+            longer,
+            whole=longer.whole | {term} if ends else longer.whole,
+            within=None if ends else (term, place + 1),
+            written=self.written + 1,
+            behind=ends,
+        )
+
+
+class _Sentence:
+    """The search for the translations of one sentence."""
+
+    def __init__(self, row: int, bounds: Bounds, beam: int, length_penalty: float) -> None:
+        self.bounds, self.beam, self.length_penalty = bounds, beam, length_penalty
+        self.open = [_Open(row)]
+        self.finished: list[Hypothesis] = []
+        self.all_written = sum(map(len, bounds.terms))
+
+    def following(self, each: _Open) -> Next:
+        """What may follow a hypothesis where it does not go on with a term."""
+        after = self.bounds.after(len(each.tokens))
+        return Next(after.only, after.may_end and each.written == self.all_written)
+
+    def of_terms(self, each: _Open) -> list[tuple[int, int]]:
+        """The terms with which a hypothesis may go on, by number, and the next subword of each."""
+        if len(each.tokens) < len(self.bounds.prefix):
+            return []
+        if each.within is not None:
+            term, place = each.within
+            return [(term, self.bounds.terms[term][place])]
+        return [(term, subwords[0]) for term, subwords in enumerate(self.bounds.terms) if term not in each.whole]
+
+    def advance(self, candidates: Sequence[_Open], coverage: Coverage | None) -> None:
+        """Choose among the hypotheses that the open ones have become, eos being the last subword of those that end."""
+        beams = defaultdict(list)
+        for each in candidates:
+            beams[each.written].append(each)
+        self.open = []
+        for written, beam in sorted(beams.items()):
+            distinct: dict[tuple[object, ...], _Open] = {}
+            for each in sorted(beam, key=lambda each: -each.total):
+                distinct.setdefault(each.state, each)
+            best = list(distinct.values())
+            for each in best[: self.beam]:
+                if each.tokens[-1] == EOS:
+                    self._finish(each, coverage)
+            going_on = [each for each in best if each.tokens[-1] != EOS][: self.beam]
+            self.open += [each for each in going_on if self.all_written - written <= self._remaining(each)]
+        if self._is_done():
+            self.open = []
+
+    def _remaining(self, each: _Open) -> int:
+        """How many subwords may still follow."""
+        return self.bounds.limit - len(each.tokens)
+
+    def _finish(self, each: _Open, coverage: Coverage | None) -> None:
+        tokens = list(each.tokens[:-1])
+        penalty = 0.0 if coverage is None else coverage.penalty(each.row)
+        score = self._normalised(each.total, len(tokens)) + penalty
+        ended = len(tokens) < self.bounds.limit
+        self.finished.append(Hypothesis(tokens, each.total, score, ended, list(each.gained[:-1]), penalty))
+
+    def _is_done(self) -> bool:
+        """Whether as many as wanted have ended, and no other would be better if it ended now for nothing."""
+        if len(self.finished) < self.beam:
+            return False
+        best = max(each.score for each in self.finished)
+        return all(self._normalised(each.total, len(each.tokens)) <= best for each in self.open)
+
+    def _normalised(self, total: float, length: int) -> float:
+        return total / (length + 1) ** self.length_penalty
+
+
+@torch.inference_mode()
+def constrained_search(
+    models: Sequence[TranslationModel],
+    source: Tensor,
+    lengths: Tensor,
+    bounds: Sequence[Bounds],
+    continuing: Tensor,
+    beam: int = 1,
+    length_penalty: float = 1.0,
+    coverage: Coverage | None = None,
+) -> list[list[Hypothesis]]:
+    """Translate a batch with one model or an ensemble, so that translations have the terms of their bounds.
+
+    A sentence is finished at its limit, or when `beam` hypotheses have ended and the best of them has a score that none
+    of the others has now.
+
+    Args:
+        source: [S,J] subwords with eos, right-padded.
+        lengths: [S] real source tokens.
+        bounds: of the translation of each sentence.
+        continuing: subwords that cannot stand behind a term, since they go on with its last word.
+        beam: hypotheses kept in each beam.
+        length_penalty: a in log-probability / length^a.
+        coverage: of this batch, for a coverage penalty.
+
+    Returns:
+        For each sentence its finished hypotheses, best score first.
+    """
+    device = source.device
+    states = [model.start(model.encode(source, lengths), lengths) for model in models]
+    selected: list[State] = [*states] if coverage is None else [*states, coverage]
+    sentences = [_Sentence(row, each, beam, length_penalty) for row, each in enumerate(bounds)]
+    alive = sentences
+    tokens = torch.full((len(alive), 1), BOS, device=device)
+    while alive:
+        width = max(len(sentence.open) for sentence in alive)
+        rows = [(sentence, each) for sentence in alive for each in _filled(sentence.open, width)]
+        step = Step(models, states, tokens, [sentence.following(each) for sentence, each in rows], scored=True)
+        if coverage is not None:
+            coverage.add()
+        after = _continuations(step, rows, continuing, 2 * beam)
+        for place, sentence in enumerate(alive):
+            first = place * width
+            sentence.advance([*chain(*after[first : first + len(sentence.open)])], coverage)
+        keep = [place for place, sentence in enumerate(alive) if sentence.open]
+        if not keep:
+            break
+        kept = torch.tensor(keep, device=device) if len(keep) < len(alive) else None
+        alive = [alive[place] for place in keep]
+        width = max(len(sentence.open) for sentence in alive)
+        chosen = [each for sentence in alive for each in _filled(sentence.open, width)]
+        for state in selected:
+            state.select(torch.tensor([each.row for each in chosen], device=device), kept)
+        tokens = torch.tensor([[each.tokens[-1]] for each in chosen], device=device)
+    return [sorted(sentence.finished, key=lambda hypothesis: -hypothesis.score) for sentence in sentences]
+
+
+def _filled(open_ones: Sequence[_Open], width: int) -> list[_Open]:
+    """As many hypotheses as the sentence that has most: the first one again, which is computed and not read."""
+    return [*open_ones, *[open_ones[0]] * (width - len(open_ones))]
+
+
+def _continuations(
+    step: Step, rows: Sequence[tuple[_Sentence, _Open]], continuing: Tensor, count: int
+) -> list[list[_Open]]:
+    """What each row becomes: with the most probable next subwords, and with those of terms."""
+    behind = [row for row, (_, each) in enumerate(rows) if each.behind]
+    if behind:
+        step.mean[torch.tensor(behind, device=continuing.device)[:, None], continuing] = -math.inf
+    if any(logits.dtype in NARROW for logits in step.logits):
+        count = max(count, CANDIDATES)
+    best, chosen = largest(step.mean, min(count, step.mean.shape[-1]))
+    values = step.exactly(chosen).masked_fill(best.isneginf(), -math.inf)
+    terms = [sentence.of_terms(each) for sentence, each in rows]
+    columns = range(max(map(len, terms)))
+    of_terms = [
+        step.exactly(
+            torch.tensor([[row[place][1] if place < len(row) else EOS] for row in terms], device=chosen.device)
+        )[:, 0].tolist()
+        for place in columns
+    ]
+    after: list[list[_Open]] = []
+    for row, ((sentence, each), tokens, gains) in enumerate(zip(rows, chosen.tolist(), values.tolist(), strict=True)):
+        pairs = zip(tokens, gains, strict=True) if each.within is None else ()
+        after.append([each.longer(row, token, gain) for token, gain in pairs if gain > -math.inf])
+        for place, (term, _) in enumerate(terms[row]):
+            after[row].append(each.longer_by_term(row, term, sentence.bounds.terms[term], of_terms[place][row]))
+    return after
