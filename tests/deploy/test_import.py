@@ -62,6 +62,11 @@ def test_a_vocabulary_beside_the_model_is_saved_and_read(imported, tmp_path):
     text = Run.open(imported[1]).text()
     assert text.shared
     assert text.source.subwords.model != text.target.subwords.model
+    lines = [pair.source for pair in marian.PAIRS]
+    ids = {piece: number for number, piece in enumerate(text.source.subwords.pieces)}
+    encoded = [[ids.get(piece, 1) for piece in row] for row in text.source.subwords.split(lines)]
+    assert text.source.encode(lines) == encoded
+    assert any(1 in row for row in encoded)
     text.source.subwords.save(tmp_path / "source.model")
     again = Subwords.load(tmp_path / "source.model")
     assert again.encode(SOURCE) == text.source.subwords.encode(SOURCE)

@@ -188,9 +188,9 @@ def unpickled(path: Path, allowed: Sequence[type] = ()) -> Any:
             AttributeError, IndexError, AssertionError, UnicodeDecodeError) as error:  # fmt: skip
         if is_out_of_memory(error):
             raise
-        found = re.search(r"[Uu]nsupported (?:global: )?GLOBAL (\S+)|Trying to instantiate class (\S+)", str(error))
-        if found:
-            what = f"the checkpoint holds a {found[1] or found[2]}, whose code would be run"
+        refusal = re.search(r"[Uu]nsupported (?:global: )?GLOBAL (\S+)|Trying to instantiate class (\S+)", str(error))
+        if refusal:
+            what = f"the checkpoint holds a {refusal[1] or refusal[2]}, whose code would be run"
             raise UserError(what, path, "posnmt reads tensors and plain values alone; save it without") from None
         raise UserError("not a checkpoint that PyTorch wrote, or a damaged one", path, OTHER) from None
 

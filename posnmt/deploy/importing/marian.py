@@ -146,8 +146,8 @@ def _vocabularies(folder: Path, settings: Settings) -> list[Vocabulary]:
     """Of source and target; with shared embeddings twice the same."""
     shared = settings.share_encoder_decoder_embeddings
     sizes = {"vocab.json": settings.vocab_size} | ({} if shared else {"target_vocab.json": settings.target_size})
-    found = [_vocabulary(folder / name, size, settings) for name, size in sizes.items()]
-    return [found[0], found[-1]]
+    sides = [_vocabulary(folder / name, size, settings) for name, size in sizes.items()]
+    return [sides[0], sides[-1]]
 
 
 def _vocabulary(path: Path, size: int, settings: Settings) -> Vocabulary:
