@@ -94,18 +94,28 @@ class Subwords:
         return [self._processor.id_to_piece(index) for index in range(len(self._processor))]
 
     @cached_property
-    def _ids(self) -> list[int] | None:
-        """The id of each piece of the SentencePiece model, if the vocabulary is not the model's."""
-        if self.entries is None:
-            return None
-        known = {piece: number for number, piece in enumerate(self.entries) if number >= SPECIALS}
-        return [known.get(piece, UNK) for piece in self._own_pieces]
+    def _ids(self) -> dict[str, int]:
+        """The id of each piece of a vocabulary that is not the model's."""
+        return {piece: number for number, piece in enumerate(self.pieces) if number >= SPECIALS}
+
+    @cached_property
+    def _whole_words(self) -> bool:
+        """Whether every piece of the SentencePiece model begins with a blank, but for the unknown one."""
+        return all(piece.startswith(_BLANK) for piece in self._own_pieces[1:])
 
     def _split(self, texts: list[str], threads: int) -> list[list[int]]:
         """The ids of each text, computed by so many threads; -1: on all cores."""
-        rows: list[list[int]] = self._processor.encode(texts, num_threads=threads) if texts else []
-        ids = self._ids
-        return rows if ids is None else [[ids[piece] for piece in row] for row in rows]
+        if self.entries is None or not texts:
+            return self._processor.encode(texts, num_threads=threads) if texts else []
+        rows = self._processor.encode(texts, out_type=str, num_threads=threads)
+        return [[number for piece in row for number in self._numbers(piece)] for row in rows]
+
+    def _numbers(self, piece: str) -> list[int]:
+        """The ids of a piece; SentencePiece joins unknown words that follow each other."""
+        number = self._ids.get(piece)
+        if number is not None:
+            return [number]
+        return [UNK] * (piece.count(_BLANK) if self._whole_words else 1)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, without bos and eos, computed on all cores."""
@@ -149,7 +159,7 @@ class Subwords:
         size = len(self._processor)
         ranked = all(self._processor.get_score(index) == SPECIALS - index for index in range(SPECIALS, size))
         across = any(_BLANK in piece[1:] for piece in self._own_pieces)
-        return ranked and not across and self._processor.piece_to_id(_BLANK) != UNK
+        return ranked and not across and self._processor.piece_to_id(_BLANK) != self._processor.unk_id()
 
     def normalised(self, text: str) -> str:
         """The text as it is split, with SentencePiece's symbol for a blank."""

@@ -148,7 +148,7 @@ class Harmful:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (Harmful(), "the checkpoint holds a builtins.print, whose code would be run"),
+        (Harmful(), "the checkpoint holds a print, whose code would be run"),
         ([1, 2], "it holds no weights by name"),
     ],
 )
@@ -177,9 +177,9 @@ def words(tmp_path_factory):
 
 def test_segmented_text_is_split_at_its_blanks(words):
     text = Run.open(words).text()
-    ids = text.source.encode([SOURCE[0], "unheard", ""])
+    ids = text.source.encode([SOURCE[0], "unheard of", ""])
     assert [text.source.subwords.pieces[number] for number in ids[0]] == [f"▁{word}" for word in SOURCE[0].split()]
-    assert ids[1:] == [[1], []]
+    assert ids[1:] == [[1, 1], []]
     assert text.source.decode([ids[0], [1]]) == [SOURCE[0], "⁇"]
 
 
@@ -232,7 +232,7 @@ def test_other_checkpoints_of_opennmt_give_one_line(name, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"model": {}, "opt": Harmful()}, "the checkpoint holds a builtins.print"),
+        ({"model": {}, "opt": Harmful()}, "the checkpoint holds a print"),
         ({"model": {}, "generator": {}}, "not a checkpoint of OpenNMT-py 3: it has no opt and vocab"),
     ],
 )

@@ -38,8 +38,8 @@ def theirs(opt, tree):
     for side, kind in (("src", "encoders.transformer"), ("tgt", "decoders.transformer")):
         name = "TransformerEncoder" if side == "src" else "TransformerDecoder"
         table = embeddings(
-            32, len(tree["vocab"][side]), opt.position_encoding, opt.position_encoding_type,
-            word_padding_idx=tree["vocab"][side].index("<blank>"),
+            32, len(tree["vocab"][side]), tree["vocab"][side].index("<blank>"), opt.position_encoding,
+            opt.position_encoding_type,
         )  # fmt: skip
         sides.append(getattr(opennmt(kind), name).from_opt(opt, table))
     model = opennmt("models.model").NMTModel(*sides)

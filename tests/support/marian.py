@@ -48,9 +48,9 @@ def config(**changes: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def weights(about: Mapping[str, Any], seed: int = 0) -> dict[str, Tensor]:
-    """Random weights by Transformers' names, biases and normalisations included; `</s>` is likely, so outputs end."""
-    draw = torch.Generator().manual_seed(seed)
+def weights(about: Mapping[str, Any], ends: float) -> dict[str, Tensor]:
+    """Random weights by Transformers' names, biases and normalisations included; `ends` is added to `</s>`'s bias."""
+    draw = torch.Generator().manual_seed(0)
     d, inner = about["d_model"], about["encoder_ffn_dim"]
 
     def normal(*shape: int, scale: float) -> Tensor:
@@ -78,20 +78,25 @@ def weights(about: Mapping[str, Any], seed: int = 0) -> dict[str, Tensor]:
         3  # the last of the decoder: some subwords are far more likely than others
     )
     size, target = about["vocab_size"], about.get("decoder_vocab_size") or about["vocab_size"]
-    if about["share_encoder_decoder_embeddings"]:
+    if about["share_encoder_decoder_embeddings"]:  # without tied matrices, nothing reads it
         made["model.shared.weight"] = normal(size, d, scale=0.15)
-    else:
+    if not (about["share_encoder_decoder_embeddings"] and about["tie_word_embeddings"]):
         made["model.encoder.embed_tokens.weight"] = normal(size, d, scale=0.15)
         made["model.decoder.embed_tokens.weight"] = normal(target, d, scale=0.15)
     if not about["tie_word_embeddings"]:
         made["lm_head.weight"] = normal(target, d, scale=0.15)
     made["final_logits_bias"] = normal(1, target, scale=0.5)
-    made["final_logits_bias"][0, 0] += 4.0
+    made["final_logits_bias"][0, 0] += ends
     return made
 
 
 def write(
-    folder: Path, file: str = "model.safetensors", missing: int = 0, kind: str = "unigram", **changes: Any
+    folder: Path,
+    file: str = "model.safetensors",
+    missing: int = 0,
+    kind: str = "unigram",
+    ends: float = 4.0,
+    **changes: Any,
 ) -> Path:
     """A folder as save_pretrained writes it.
 
@@ -99,6 +104,7 @@ def write(
         file: of the weights.
         missing: pieces of each SentencePiece model that the vocabulary does not have.
         kind: of SentencePiece model.
+        ends: how likely an output ends.
         changes: of `config.json`.
     """
     folder.mkdir()
@@ -112,7 +118,7 @@ def write(
     sizes = []
     for name, listed in names.items():
         vocabulary = list(dict.fromkeys(["</s>", "<unk>", *reversed(listed)]))
-        last = about.get("pad_token_id", len(vocabulary))
+        last = about.get("pad_token_id", len(vocabulary) if shared else 2)
         vocabulary.insert(last, "<pad>")
         (folder / name).write_text(json.dumps({piece: number for number, piece in enumerate(vocabulary)}))
         about.setdefault("pad_token_id", last)
@@ -126,7 +132,7 @@ def write(
     (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "tokenizer_class": "MarianTokenizer"}))
     for side, model in models.items():
         (folder / f"{side}.spm").write_bytes(model)
-    made = weights(about)
+    made = weights(about, ends)
     if file.endswith(".safetensors"):
         save_file(made, folder / file, metadata={"format": "pt"})
     else:

@@ -226,14 +226,19 @@ def _weights(checkpoint: Checkpoint, settings: Settings, vocabularies: Sequence[
 
 
 def _tables(checkpoint: Checkpoint, settings: Settings) -> tuple[Tensor, Tensor]:
-    """[V,d] the source and target embeddings, which have several names where they are one matrix."""
-    sides = ["model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"]
-    if settings.share_encoder_decoder_embeddings:
-        names = ["model.shared.weight", *sides, "lm_head.weight"]
-        table = checkpoint.table(next((name for name in names if name in checkpoint), names[0]), settings.vocab_size)
-        return table, table
-    tied = "lm_head.weight" if settings.tie_word_embeddings and sides[1] not in checkpoint else sides[1]
-    return checkpoint.table(sides[0], settings.vocab_size), checkpoint.table(tied, settings.target_size)
+    """[V,d] the source and target embeddings, which may have another name where they are one matrix with others.
+
+    Transformers before 5 has one matrix for both sides also where the output projection is none of it.
+    """
+    shared, output = "model.shared.weight", "lm_head.weight"
+    source, target = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
+    names = {
+        "all": ([shared, source, target, output], [shared, source, target, output]),
+        "target": ([source], [target, output]),
+        "none": ([source, shared], [target, shared]),
+    }[settings.tie]
+    present = [next((name for name in each if name in checkpoint), each[0]) for each in names]
+    return checkpoint.table(present[0], settings.vocab_size), checkpoint.table(present[1], settings.target_size)
 
 
 def _search(folder: Path) -> dict[str, Any]:
