@@ -126,7 +126,12 @@ def write(
     about |= {"decoder_start_token_id": about["pad_token_id"], "vocab_size": sizes[0], "decoder_vocab_size": sizes[-1]}
     (folder / "config.json").write_text(json.dumps(about))
     symbols = {name: about[name] for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id")}
-    search = {"num_beams": 3, "length_penalty": 0.8, "forced_eos_token_id": 0, "bad_words_ids": [[sizes[0] - 1]]}
+    search = {
+        "num_beams": 3,
+        "length_penalty": 0.8,
+        "forced_eos_token_id": 0,
+        "bad_words_ids": [[about["pad_token_id"]]],
+    }
     (folder / "generation_config.json").write_text(json.dumps({**symbols, **search}))
     settings = {"source_lang": "en", "target_lang": "fr", "separate_vocabs": not shared}
     (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "tokenizer_class": "MarianTokenizer"}))

@@ -184,7 +184,7 @@ def _text(
         if unknown := vocabulary.unknown(subwords):
             notes.append(f"{unknown:,} pieces of {path.name} are not in the vocabulary: text with them has <unk> there")
         sides.append(SideText(Words(language), subwords))
-    return TextPipeline(*sides), notes
+    return TextPipeline(sides[0], sides[1]), notes
 
 
 def _languages(folder: Path) -> tuple[str, str]:

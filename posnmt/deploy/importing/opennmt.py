@@ -195,7 +195,7 @@ def _text(
             name = files[index].name
             notes.append(f"{unknown:,} pieces of {name} are not in the vocabulary: text with them has <unk> there")
         sides.append(SideText(Words(language), subwords))
-    return TextPipeline(*sides), notes
+    return TextPipeline(sides[0], sides[1]), notes
 
 
 def _tensors(tree: dict[str, Any], path: Path) -> tuple[Path, dict[str, Tensor]]:
@@ -217,7 +217,7 @@ def _weights(checkpoint: Checkpoint, options: Options, vocabularies: Sequence[Vo
         for side, size, vocabulary in zip(LAYERS, sizes, vocabularies, strict=True)
     ]
     projection = checkpoint.reads("generator", sizes[1])
-    weights = embeddings(options.tie, *tables, vocabularies[1].output(*projection))
+    weights = embeddings(options.tie, tables[0], tables[1], vocabularies[1].output(*projection))
     for (side, (theirs, names)), layers in zip(LAYERS.items(), (options.enc_layers, options.dec_layers), strict=True):
         checkpoint.refuse_other_sinusoids(f"{side}.embeddings.make_embedding.pe.pe")
         for index in range(layers):

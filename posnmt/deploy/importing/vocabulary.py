@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from posnmt.data.subword import Subwords
+from posnmt.errors import UserError
 
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
 """The names of the special symbols, in the order of their ids."""
@@ -66,9 +67,7 @@ def with_symbols(model: bytes, symbols: Iterable[str]) -> bytes:
 
 def blanks_alone(pieces: Sequence[str]) -> bytes:
     """A SentencePiece model that splits text at its blanks and changes nothing; its pieces are words behind `▁`."""
-    from sentencepiece import sentencepiece_model_pb2
-
-    proto: Any = sentencepiece_model_pb2  # its classes are made when it is imported
+    proto = _classes()
     tree = proto.ModelProto()
     kinds = proto.ModelProto.SentencePiece
     tree.pieces.add(piece=SPECIAL[1], score=0.0, type=kinds.UNKNOWN)
@@ -93,10 +92,20 @@ def settings(subwords: Subwords) -> dict[str, Any]:
 
 
 def _proto(model: bytes) -> Any:
-    from sentencepiece import sentencepiece_model_pb2
+    return _classes().ModelProto.FromString(model)
 
-    proto: Any = sentencepiece_model_pb2
-    return proto.ModelProto.FromString(model)
+
+def _classes() -> Any:
+    """The classes of SentencePiece's files, which protobuf makes when they are imported.
+
+    Raises:
+        UserError: protobuf is not installed; translating does not need it.
+    """
+    try:
+        from sentencepiece import sentencepiece_model_pb2
+    except ImportError:
+        raise UserError("protobuf is not installed here", None, "pip install protobuf") from None
+    return sentencepiece_model_pb2
 
 
 def _distinct(pieces: Iterable[str]) -> list[str]:
