@@ -58,6 +58,19 @@ def test_a_run_says_where_it_is_from_and_every_command_reads_it(imported, tmp_pa
     assert theirs == run("translate", place, "--input", source, "--beam", 1)[0]
 
 
+def test_a_training_goes_on_from_it(imported, tmp_path):
+    source = text_of(tmp_path, "source", [pair.source for pair in marian.PAIRS[:60]])
+    target = text_of(tmp_path, "target", [pair.target for pair in marian.PAIRS[:60]])
+    given = ("--source", source, "--target", target, "--out", tmp_path / "run", "--set", "train.steps=2")
+    out, _ = run("train", "--init", imported[1], *given, "--set", f"data.store={tmp_path / 'stores'}")
+    assert out == f"{tmp_path / 'run'}\n"
+    again = Run.open(tmp_path / "run")
+    assert again.config.model.activation == "silu"
+    assert again.text_hash() == Run.open(imported[1]).text_hash()
+    [line] = refused("train", "--out", imported[1], "--resume")
+    assert line
+
+
 def test_a_vocabulary_beside_the_model_is_saved_and_read(imported, tmp_path):
     text = Run.open(imported[1]).text()
     assert text.shared
