@@ -20,6 +20,7 @@ from posnmt.cli.analyse import analyse
 from posnmt.cli.condition import condition
 from posnmt.cli.data import data
 from posnmt.cli.group import COMMAND, Group, allow_plugins, language_pair, loading
+from posnmt.cli.importing import import_
 from posnmt.cli.new import new
 from posnmt.cli.positions import chosen_positions, positions_option
 from posnmt.cli.serve import serve
@@ -498,6 +499,7 @@ def score(
 main.add_command(analyse)
 main.add_command(condition)
 main.add_command(data)
+main.add_command(import_)
 main.add_command(new)
 main.add_command(serve)
 main.add_command(show)

@@ -24,6 +24,8 @@ from posnmt.config.yaml import Section
 Positive = Annotated[int, Field(gt=0)]
 Init = Literal["xavier", "pytorch", "fairseq", "small-output", "depth-scaled", "deepnorm"]
 """Initialisation of matrices: see `posnmt.model.start`."""
+Activation = Literal["relu", "gelu", "silu"]
+"""The function inside the feed-forward layers: see `posnmt.model.layers`."""
 Norm = Literal["post", "pre", "deep"]
 """Position of layer normalisation: see `posnmt.model.layers`."""
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -231,7 +233,7 @@ class Model(Section):
         "have dropout_before and dropout_after in its place",
     )
     attention_dropout: Share = Field(0.0, description="on attention weights; above 0 a slower kernel is used")
-    feed_forward_dropout: Share = Field(0.0, description="inside the feed-forward layer, after ReLU")
+    feed_forward_dropout: Share = Field(0.0, description="inside the feed-forward layer, after its activation")
     norm: Norm = Field(
         "post",
         description="position of layer normalisation: post, LN(x + Sublayer(x)), as in the papers; pre, "
@@ -250,6 +252,15 @@ class Model(Section):
         "scaled-normal",
         description="initialisation of word embeddings: scaled-normal is N(0, 1/d_model), normal is N(0, 1), as in "
         "N19's published code; a separate output projection always starts from N(0, 1/d_model)",
+    )
+    activation: Activation = Field(
+        "relu",
+        description="function inside the feed-forward layers of a Transformer: relu, as in the papers; gelu; silu, also"
+        " called swish, as in Marian's models",
+    )
+    source_end: bool = Field(
+        True,
+        description="whether a Transformer reads the end of the source sentence as a symbol; OpenNMT-py's do not",
     )
     scale_embeddings: bool = Field(
         True, description="multiply word embeddings by sqrt(d_model); RNN-NMT and RNNsearch ignore it"

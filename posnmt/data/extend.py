@@ -26,8 +26,12 @@ def extended(subwords: Subwords, texts: Iterable[str], coverage: float, folder: 
         folder: of the model, for messages.
 
     Raises:
-        UserError: the model splits text neither by BPE nor by the unigram model, or has bytes for unknown characters.
+        UserError: the model splits text neither by BPE nor by the unigram model, has bytes for unknown characters, or
+            has a vocabulary beside it.
     """
+    if subwords.entries is not None:
+        what = "the vocabulary is not the SentencePiece model's own, as after `posnmt import`, and cannot be extended"
+        raise UserError(what, folder, "leave subword.pieces out")
     from sentencepiece import sentencepiece_model_pb2
 
     proto: Any = sentencepiece_model_pb2  # its classes are made when it is imported

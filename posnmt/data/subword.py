@@ -3,12 +3,16 @@
 Text is normalised according to `subword.normalisation`. SentencePiece's default, `nmt_nfkc`, is NFKC without control
 characters and invisible marks; every setting collapses white space to one blank. Characters outside the vocabulary
 become `UNK`.
+
+A model of another toolkit may have a vocabulary of its own behind the SentencePiece model: `entries` has its pieces, in
+a file beside the model, and pieces of the model that are not among them are `UNK`.
 """
 
 from __future__ import annotations
 
 import io
 import itertools
+import json
 import random
 import re
 from array import array
@@ -22,6 +26,7 @@ from numpy.typing import NDArray
 
 from posnmt.config.schema import Subword
 from posnmt.errors import UserError, existing_file
+from posnmt.files import load_json
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 SPECIALS = 4
@@ -31,6 +36,9 @@ _RESERVED = "\u2585"
 BLANK = "\u2581"
 # Characters of cached words, some 40 MB. The cache is cleared when it is full: frequent words return soon.
 REMEMBERED = 2**20
+
+AGAIN = "get the file again, or prepare the store again"
+"""What to do about a damaged file of a text pipeline."""
 
 Item = TypeVar("Item")
 
@@ -57,31 +65,61 @@ class Subwords:
 
     Args:
         model: the model file's bytes.
+        entries: the vocabulary by id, in SentencePiece's form, if it is not the model's; the special symbols are first.
     """
 
-    def __init__(self, model: bytes) -> None:
+    def __init__(self, model: bytes, entries: Sequence[str] | None = None) -> None:
         import sentencepiece
 
-        self.model = model
+        self.model, self.entries = model, None if entries is None else list(entries)
         self._processor: Any = sentencepiece.SentencePieceProcessor(model_proto=model)
         self._words: dict[str, bytes] = {}
         self._remembered = 0
 
-    def __reduce__(self) -> tuple[type[Subwords], tuple[bytes]]:
-        return Subwords, (self.model,)
+    def __reduce__(self) -> tuple[type[Subwords], tuple[bytes, list[str] | None]]:
+        return Subwords, (self.model, self.entries)
 
     def __len__(self) -> int:
         """The size of the vocabulary, the 4 special symbols included."""
-        return len(self._processor)
+        return len(self._processor) if self.entries is None else len(self.entries)
 
     @cached_property
     def pieces(self) -> list[str]:
         """All entries by id, in SentencePiece's form (`▁` for a blank)."""
-        return [self._processor.id_to_piece(index) for index in range(len(self))]
+        return self._own_pieces if self.entries is None else self.entries
+
+    @property
+    def _own_pieces(self) -> list[str]:
+        """The pieces of the SentencePiece model."""
+        return [self._processor.id_to_piece(index) for index in range(len(self._processor))]
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        """The id of each piece of a vocabulary that is not the model's."""
+        return {piece: number for number, piece in enumerate(self.pieces) if number >= SPECIALS}
+
+    @cached_property
+    def _whole_words(self) -> bool:
+        """Whether every piece of the SentencePiece model begins with a blank, but for the unknown one."""
+        return all(piece.startswith(BLANK) for piece in self._own_pieces[1:])
+
+    def _split(self, texts: list[str], threads: int) -> list[list[int]]:
+        """The ids of each text, computed by so many threads; -1: on all cores."""
+        if self.entries is None or not texts:
+            return self._processor.encode(texts, num_threads=threads) if texts else []
+        rows = self._processor.encode(texts, out_type=str, num_threads=threads)
+        return [[number for piece in row for number in self._numbers(piece)] for row in rows]
+
+    def _numbers(self, piece: str) -> list[int]:
+        """The ids of a piece; SentencePiece joins unknown words that follow each other."""
+        number = self._ids.get(piece)
+        if number is not None:
+            return [number]
+        return [UNK] * (piece.count(BLANK) if self._whole_words else 1)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, without bos and eos, computed on all cores."""
-        return self._processor.encode(list(texts), num_threads=-1) if texts else []
+        return self._split(list(texts), -1)
 
     def encode_flat(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """The ids of `encode`, concatenated [tokens], and the number of ids of each text [N], computed on one core.
@@ -94,7 +132,7 @@ class Subwords:
             # Caching does not pay for text without blanks between words.
             if 2 * sum(map(len, unseen)) < sum(map(len, texts)):
                 return self._encode_words(lines, unseen)
-        rows = self._processor.encode(list(texts), num_threads=1) if texts else []
+        rows = self._split(list(texts), 1)
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         return np.fromiter(itertools.chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths
 
@@ -106,7 +144,7 @@ class Subwords:
             self._remembered = 0
         self._remembered += sum(map(len, unseen))
         words = list(unseen)
-        encoded = self._processor.encode(words, num_threads=1) if words else []
+        encoded = self._split(words, 1)
         self._words.update((word, array("i", ids).tobytes()) for word, ids in zip(words, encoded, strict=True))
         rows = [b"".join([self._words[word] for word in line]) for line in lines]
         ids = np.frombuffer(b"".join(rows), np.intc).astype(np.int32, copy=False)
@@ -118,9 +156,10 @@ class Subwords:
 
         Not in unigram, where the best segmentation of a text may differ by rounding. BPE's scores are merge ranks.
         """
-        ranked = all(self._processor.get_score(index) == SPECIALS - index for index in range(SPECIALS, len(self)))
-        across = any(BLANK in piece[1:] for piece in self.pieces)
-        return ranked and not across and self._processor.piece_to_id(BLANK) != UNK
+        size = len(self._processor)
+        ranked = all(self._processor.get_score(index) == SPECIALS - index for index in range(SPECIALS, size))
+        across = any(BLANK in piece[1:] for piece in self._own_pieces)
+        return ranked and not across and self._processor.piece_to_id(BLANK) != self._processor.unk_id()
 
     def normalised(self, text: str) -> str:
         """The text as it is split, with SentencePiece's symbol for a blank."""
@@ -128,7 +167,7 @@ class Subwords:
 
     def lacks(self, character: str) -> bool:
         """Whether a character is outside the vocabulary."""
-        return bool(self._processor.piece_to_id(character) == UNK) and character != _RESERVED
+        return bool(self._processor.piece_to_id(character) == self._processor.unk_id()) and character != _RESERVED
 
     def split(self, texts: Sequence[str]) -> list[list[str]]:
         """The pieces of each text in SentencePiece's form; unknown pieces as their own characters."""
@@ -136,23 +175,43 @@ class Subwords:
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         """The text of each row of ids; pad, bos and eos are omitted, unk is ` ⁇ `."""
-        return self._processor.decode([list(row) for row in rows], num_threads=-1) if rows else []
+        if self.entries is None:
+            return self._processor.decode([list(row) for row in rows], num_threads=-1) if rows else []
+        unknown, silent = self._processor.id_to_piece(self._processor.unk_id()), (PAD, BOS, EOS)
+        return [
+            self._processor.decode(
+                [unknown if index == UNK else self.entries[index] for index in row if index not in silent]
+            )
+            .replace(BLANK, " ")
+            .strip(" ")
+            for row in rows
+        ]
 
     def save(self, path: Path) -> None:
-        """Write the SentencePiece model file."""
+        """Write the SentencePiece model file and, if there is one, the vocabulary beside it."""
         path.write_bytes(self.model)
+        if self.entries is not None:
+            text = json.dumps(self.entries, ensure_ascii=False, indent=0) + "\n"
+            vocabulary_file(path).write_text(text, encoding="utf-8", newline="\n")
 
     @classmethod
     def load(cls, path: Path) -> Subwords:
-        """Read a SentencePiece model file."""
-        model = existing_file(path, "subword model").read_bytes()
+        """Read a SentencePiece model file, with the vocabulary beside it if there is one.
+
+        Raises:
+            UserError: a file is missing or is not what it should be.
+        """
+        model, beside = existing_file(path, "subword model").read_bytes(), vocabulary_file(path)
+        entries = load_json(beside, list[str], "vocabulary", AGAIN) if beside.exists() else None
+        if entries is not None and len(entries) < SPECIALS:
+            raise UserError("not a vocabulary: it has no special symbols", beside, AGAIN)
         try:
-            subwords = cls(model)
-            if len(subwords) > 0:  # an empty file loads, as a model without entries
+            subwords = cls(model, entries)
+            if len(subwords._processor) > 0:  # an empty file loads, as a model without entries
                 return subwords
         except RuntimeError:
             pass
-        raise UserError("not a SentencePiece model", path, "get the file again, or prepare the store again")
+        raise UserError("not a SentencePiece model", path, AGAIN)
 
     @classmethod
     def learn(cls, sentences: Iterable[str], settings: Subword, role: str) -> Subwords:
@@ -188,6 +247,11 @@ class Subwords:
         except RuntimeError as error:
             raise _vocabulary_fault(str(error), settings, role) from None
         return cls(model.getvalue())
+
+
+def vocabulary_file(model: Path) -> Path:
+    """The file beside a SentencePiece model that has the vocabulary, if that is not the model's."""
+    return model.with_suffix(".vocabulary.json")
 
 
 def _vocabulary_fault(message: str, settings: Subword, role: str) -> UserError:

@@ -1,7 +1,9 @@
 """From text to subword ids and back, for both sides of a model.
 
 A saved pipeline is a folder with `source.model`, `target.model` (SentencePiece), `text.json` (settings) and, with
-truecasing, `source.truecase.json` and `target.truecase.json`. With a shared vocabulary both model files are equal.
+truecasing, `source.truecase.json` and `target.truecase.json`. With a shared vocabulary both model files are equal,
+unless the vocabulary has files of its own, `source.vocabulary.json` and `target.vocabulary.json`
+(`posnmt.data.subword`).
 `pairs.tsv` has the pairs of subwords that share features of their embeddings, if a model does that.
 """
 
@@ -62,7 +64,7 @@ class SideText:
 
 @dataclass(frozen=True)
 class TextPipeline:
-    """The text pipelines of both sides; with a shared vocabulary both have the same `Subwords`.
+    """The text pipelines of both sides; with one SentencePiece model for both, they have the same `Subwords`.
 
     Attributes:
         pairs: of source and target subwords, for the architecture that reads them.
@@ -78,8 +80,9 @@ class TextPipeline:
 
     @property
     def shared(self) -> bool:
-        """Whether both sides have one vocabulary."""
-        return self.source.subwords is self.target.subwords
+        """Whether both sides have one vocabulary, which each may split into by a model of its own."""
+        source, target = self.source.subwords, self.target.subwords
+        return source is target or (source.entries is not None and source.entries == target.entries)
 
     def save(self, folder: str | Path) -> None:
         """Write the pipeline into a folder, which is created if necessary."""
@@ -118,7 +121,7 @@ class TextPipeline:
         except (ValueError, KeyError, TypeError):
             raise UserError("not the settings of a text pipeline", path, "prepare the store again") from None
         source = Subwords.load(folder / "source.model")
-        target = source if shared else Subwords.load(folder / "target.model")
+        target = source if shared and source.entries is None else Subwords.load(folder / "target.model")
         pairs = WordPairs.load(folder / PAIRS, len(source), len(target)) if (folder / PAIRS).exists() else None
         return cls(SideText(sides[0], source), SideText(sides[1], target), pairs)
 

@@ -54,7 +54,7 @@ def refuse(text: TextPipeline) -> None:
         UserError: two vocabularies, or text that is tokenised or truecased before subwords.
     """
     todo = "use --format ctranslate2, or posnmt serve for LibreTranslate's clients"
-    if not text.shared:
+    if not (text.shared and text.source.subwords.model == text.target.subwords.model):
         raise UserError("Argos has one SentencePiece model for both sides, and this run has two", None, todo)
     for side in (text.source.words, text.target.words):
         if side.tokeniser != "none" or side.truecaser is not None:

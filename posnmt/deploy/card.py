@@ -27,15 +27,14 @@ def card(run: Run, manifest: Manifest) -> str:
         "",
         f"# {manifest.run}: {source} to {target}",
         "",
-        f"A translator trained by posnmt ({run.record.get('posnmt', 'unknown version')}), exported by posnmt"
-        f" {posnmt.__version__}.",
+        f"A translator {_origin(run)}, exported by posnmt {posnmt.__version__}.",
         "",
         "| | |",
         "|---|---|",
         f"| system | {system} (architecture {manifest.architecture}) |",
         *(f"| positions, {side} | {_shown(choices)} |" for side, choices in manifest.positions.items()),
         f"| parameters | {run.record.get('parameters', 0):,} |",
-        f"| training text | {_names(run.config.data.train)} |",
+        f"| training text | {'unknown' if 'imported' in run.record else _names(run.config.data.train)} |",
         f"| checkpoint | {manifest.checkpoint}, SHA-256 {manifest.weights[:16]}… |",
         *_scores(dev_figures(run, manifest.checkpoint), run),
         *_lengths(manifest),
@@ -65,6 +64,15 @@ def dev_figures(run: Run, checkpoint: str) -> dict[str, Any]:
         return figures
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return next((line for line in reversed(lines) if line["kind"] == "average"), {})
+
+
+def _origin(run: Run) -> str:
+    """Who trained it."""
+    version = run.record.get("posnmt", "unknown version")
+    imported = run.record.get("imported")
+    if imported is None:
+        return f"trained by posnmt ({version})"
+    return f"of another toolkit, read from its format {imported['format']} by posnmt ({version})"
 
 
 def _shown(choices: list[dict[str, Any]]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from posnmt.config.schema import Activation, Model
 from posnmt.data.subword import BOS, EOS, UNK
 from posnmt.data.text import TextPipeline
 from posnmt.deploy.positions import ELSEWHERE, Positions, express
@@ -15,6 +16,9 @@ from posnmt.errors import UserError
 from posnmt.model.base import TranslationModel
 from posnmt.model.ordered import OrderedEmbedding
 from posnmt.model.transformer import Transformer
+
+ACTIVATIONS: dict[Activation, str] = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
+"""An activation -> its name in CTranslate2."""
 
 
 def write(
@@ -42,19 +46,19 @@ def write(
     model = model.float()
     stacks = {"encoder": model.source, "decoder": model.target}
     positions = {side: _positions(model, side, embedding, size) for side, embedding in stacks.items()}
-    pre = model.config.norm == "pre"
-    encoder = specs.TransformerEncoderSpec(
-        len(model.encoder), model.config.heads, pre_norm=pre, **_options(positions["encoder"])
-    )
-    decoder = specs.TransformerDecoderSpec(
-        len(model.decoder), model.config.heads, pre_norm=pre, **_options(positions["decoder"])
-    )
+    layers = {
+        "pre_norm": model.config.norm == "pre",
+        "activation": getattr(specs.common_spec.Activation, ACTIVATIONS[model.config.activation]),
+    }
+    heads = model.config.heads
+    encoder = specs.TransformerEncoderSpec(len(model.encoder), heads, **layers, **_options(positions["encoder"]))
+    decoder = specs.TransformerDecoderSpec(len(model.decoder), heads, **layers, **_options(positions["decoder"]))
     _fill(encoder, decoder, model)
     for side, stack in (("encoder", encoder), ("decoder", decoder)):
         _fill_positions(stack, positions[side])
         stack.scale_embeddings = stacks[side].scale != 1.0
     spec = specs.TransformerSpec(encoder, decoder)
-    _name_symbols(spec, text, model.config.norm_epsilon)
+    _name_symbols(spec, text, model.config)
     spec.validate()
     spec.optimize("int8" if precision == "int8" else None)  # tied matrices are stored once
     folder.mkdir(parents=True, exist_ok=True)
@@ -143,7 +147,7 @@ def _fill_norm(part: Any, norm: nn.LayerNorm) -> None:
     part.gamma, part.beta = norm.weight, norm.bias
 
 
-def _name_symbols(spec: Any, text: TextPipeline, epsilon: float) -> None:
+def _name_symbols(spec: Any, text: TextPipeline, model: Model) -> None:
     """Vocabularies, and the symbols that CTranslate2 adds by itself: `</s>` after a source, `<s>` before a target."""
     source, target = text.source.subwords.pieces, text.target.subwords.pieces
     spec.register_source_vocabulary(source)
@@ -151,5 +155,5 @@ def _name_symbols(spec: Any, text: TextPipeline, epsilon: float) -> None:
     config = spec.config
     config.unk_token, config.bos_token, config.eos_token = target[UNK], target[BOS], target[EOS]
     config.decoder_start_token = target[BOS]
-    config.add_source_eos = True
-    config.layer_norm_epsilon = epsilon
+    config.add_source_eos = model.source_end
+    config.layer_norm_epsilon = model.norm_epsilon

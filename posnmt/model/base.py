@@ -144,11 +144,14 @@ def foreign_settings(config: Model) -> Faults:
         for key in ("attention_dropout", "feed_forward_dropout")
         if getattr(config, key)
     ]
-    for key, purpose in (("norm", "normalise"), ("norm_epsilon", "normalise"), ("init", "initialise")):
+    purposes = {"norm": "normalise", "norm_epsilon": "normalise", "init": "initialise", "activation": "activate"}
+    for key, purpose in purposes.items():
         value = getattr(config, key)
         if value not in (Model.model_fields[key].default, *_EARLIER_DEFAULTS.get(key, ())):
             what = f"{config.architecture} has no Transformer layers to {purpose}; leave it out"
             faults.append(((key,), f"{what}, got {value}"))
+    if not config.source_end:
+        faults.append((("source_end",), f"{config.architecture} reads the end of the source; leave source_end out"))
     return faults
 
 

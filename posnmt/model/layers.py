@@ -12,33 +12,44 @@ Shapes: B rows, T tokens, d model width; S sentences, N hypotheses in the decode
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import Tensor, nn
 from torch.nn import functional
 
-from posnmt.config.schema import Model, Norm
+from posnmt.config.schema import Activation, Model, Norm
 from posnmt.dropout import Dropout
 from posnmt.model.attention import CrossAttention, SelfAttention
 from posnmt.model.start import Start, deepnorm
 from posnmt.model.state import LayerCache
 from posnmt.position.seam import LayerPositions, Span
 
+ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+    "relu": functional.relu,
+    "gelu": functional.gelu,
+    "silu": functional.silu,
+}
 
-class RectifiedLinear(nn.Linear):
-    """`max(0, W x + b)`."""
+
+class ActivatedLinear(nn.Linear):
+    """`f(W x + b)`; f is `model.activation`: `max(0, z)`, GELU by the error function, or SiLU, `z / (1 + exp(-z))`."""
+
+    def __init__(self, inputs: int, outputs: int, activation: Activation) -> None:
+        super().__init__(inputs, outputs)
+        self.activation: Activation = activation
 
     def forward(self, x: Tensor) -> Tensor:
         """[..,d] -> [..,d']."""
-        return functional.relu(super().forward(x))
+        return ACTIVATIONS[self.activation](super().forward(x))
 
 
 class FeedForward(nn.Module):
-    """`W_2 max(0, W_1 x + b_1) + b_2`."""
+    """`W_2 f(W_1 x + b_1) + b_2`; see `ActivatedLinear`."""
 
-    def __init__(self, d_model: int, inner: int, dropout: float, start: Start) -> None:
+    def __init__(self, d_model: int, inner: int, dropout: float, start: Start, activation: Activation = "relu") -> None:
         super().__init__()
-        self.rise, self.fall = RectifiedLinear(d_model, inner), nn.Linear(inner, d_model)
+        self.rise, self.fall = ActivatedLinear(d_model, inner, activation), nn.Linear(inner, d_model)
         self.dropout = Dropout(dropout)
         start(self.rise, "inner")
         start(self.fall, "feed-forward-output")

@@ -1,7 +1,7 @@
 """Linear layers of a trained model for translating on a CPU.
 
-Weights are stored in oneDNN's packed layout, so that they are not reordered in each step, and bias and ReLU are fused
-with the product: in float32, or in bfloat16 on a CPU with instructions for it (AVX-512 BF16, AMX). In bfloat16,
+Weights are stored in oneDNN's packed layout, so that they are not reordered in each step, and bias and activation are
+fused with the product: in float32, or in bfloat16 on a CPU with instructions for it (AVX-512 BF16, AMX). In bfloat16,
 products accumulate in float32, and the residual stream is float32.
 """
 
@@ -12,18 +12,21 @@ from torch import Tensor, nn
 
 from posnmt.model.attention import CrossAttention, HeadProjection
 from posnmt.model.base import TranslationModel
-from posnmt.model.layers import DecoderLayer, EncoderLayer, RectifiedLinear
+from posnmt.model.layers import ActivatedLinear, DecoderLayer, EncoderLayer
 from posnmt.model.transformer import Transformer
 
 ROWS = 512
 """The number of rows that the layout is optimised for; others work too."""
+
+FUSED = {"relu": ("relu", ""), "gelu": ("gelu", "none"), "silu": ("swish", "")}
+"""An activation -> its name and algorithm in oneDNN."""
 
 SMALLEST = 8
 """Fewest rows and columns of a position scheme's matrix that is packed."""
 
 
 class PackedLinear(nn.Module):
-    """`x W^T + b`, with ReLU if the layer has it.
+    """`x W^T + b`, with the activation of the layer if it has one.
 
     Args:
         linear: the layer that it replaces.
@@ -37,14 +40,14 @@ class PackedLinear(nn.Module):
         weight = linear.restricted(reads) if isinstance(linear, HeadProjection) else linear.weight
         self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach().to(dtype), ROWS)
         self.packed_bias = None if linear.bias is None else linear.bias.detach().to(dtype)
-        self.dtype, self.wide, self.activation = dtype, wide, "relu" if isinstance(linear, RectifiedLinear) else "none"
+        self.dtype, self.wide = dtype, wide
+        self.activation = FUSED[linear.activation] if isinstance(linear, ActivatedLinear) else ("none", "")
 
     def forward(self, x: Tensor, reads: Tensor | None = None) -> Tensor:
         """[..,d] -> [..,d'], of `dtype` unless `wide`; `reads` is ignored, since the weights are already restricted."""
         given = x.to(self.dtype)
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(
-            given, self.packed, self.packed_bias, self.activation, [], ""
-        )
+        name, algorithm = self.activation
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(given, self.packed, self.packed_bias, name, [], algorithm)
         return product.float() if self.wide else product
 
 

@@ -9,6 +9,7 @@ Shapes: B rows, J source tokens, T target tokens, V vocabulary entries, d model 
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from posnmt.config.schema import Model
@@ -60,7 +61,8 @@ class Transformer(OrderedTranslator):
 
     def build_feed_forward(self, config: Model, causal: bool) -> nn.Module:
         """The feed-forward layer of one encoder or decoder layer; an override has the same signature of `forward`."""
-        return FeedForward(config.d_model, config.feed_forward, config.feed_forward_dropout, start_of(config, causal))
+        start = start_of(config, causal)
+        return FeedForward(config.d_model, config.feed_forward, config.feed_forward_dropout, start, config.activation)
 
     def build_decoder_layer(self, config: Model, index: int) -> DecoderLayer:
         """The decoder layer of this index."""
@@ -75,8 +77,20 @@ class Transformer(OrderedTranslator):
             Residual.of(config, causal=True),
         )
 
+    def read(self, source: Tensor, lengths: Tensor | None) -> Tensor | None:
+        """[B] how many tokens of each row of a source [B,J,..], with real lengths [B], are read; None: all.
+
+        Without `model.source_end` the last one is not, except in a row that has no other.
+        """
+        if self.config.source_end:
+            return lengths
+        if lengths is None:
+            lengths = torch.full(source.shape[:1], source.shape[1], device=source.device)
+        return (lengths - 1).clamp(min=1)
+
     def encode(self, source: Tensor, lengths: Tensor | None) -> Tensor:
         """Source tokens [B,J], right-padded, with real lengths [B] (None: no padding) -> [B,J,d]."""
+        lengths = self.read(source, lengths)
         span = Span(0, source.shape[1], source.device, lengths)
         x, _ = self.source(source, span, [None] * len(self.source.schemes))
         return self.encode_words(x, span, padding_mask(lengths, source.shape[1]))
@@ -92,7 +106,7 @@ class Transformer(OrderedTranslator):
         """The decoder's state before the first target token, from the encoder output [S,J,d]."""
         memory = [layer.remember(encoded) for layer in self.decoder if isinstance(layer, DecoderLayer)]
         caches = [LayerCache() for _ in self.decoder]
-        mask = padding_mask(lengths, encoded.shape[1])
+        mask = padding_mask(self.read(encoded, lengths), encoded.shape[1])
         return DecoderState(memory, mask, caches, [None] * len(self.target.schemes))
 
     def advance(self, tokens: Tensor, state: DecoderState, lengths: Tensor | None = None) -> Tensor:

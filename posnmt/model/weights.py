@@ -45,8 +45,11 @@ def write_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, st
         raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from None
 
 
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def read_tensors(path: Path, described: bool = True) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The tensors in a safetensors file by name, and the metadata of its header.
+
+    Args:
+        described: whether the metadata are posnmt's; those of another program are left alone.
 
     Raises:
         UserError: no such file, or not safetensors.
@@ -56,7 +59,8 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         tensors = load_file(path)
         with safe_open(path, framework="pt") as file:
-            about = {key: json.loads(value) for key, value in (file.metadata() or {}).items()}
+            metadata = (file.metadata() or {}) if described else {}
+            about = {key: json.loads(value) for key, value in metadata.items()}
     except (SafetensorError, ValueError, RecursionError) as error:
         raise UserError(f"not a readable safetensors file: {error}", path, "copy it again from its origin") from None
     return tensors, about

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _SAME = (
     "architecture", "options", "d_model", "feed_forward", "heads", "encoder.layers", "decoder.layers", "norm",
-    "norm_epsilon", "scale_embeddings", "tie_embeddings",
+    "norm_epsilon", "activation", "source_end", "scale_embeddings", "tie_embeddings",
 )  # fmt: skip
 """Settings of the model without which the weights of a run mean something else, or have other shapes."""
 

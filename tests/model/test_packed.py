@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 import torch
 
 import tiny
-from posnmt.config.schema import Decode
+from posnmt.config.schema import Activation, Decode
 from posnmt.data.subword import BOS, EOS
+from posnmt.model.layers import ActivatedLinear
 from posnmt.model.packed import PackedLinear, pack
 from posnmt.parallel.threads import Workers
 from posnmt.processor import multiplies_bf16
@@ -49,6 +52,14 @@ def test_position_schemes_are_packed(system, count):
     found = [*model.source.schemes.modules(), *model.target.schemes.modules()]
     assert sum(isinstance(part, PackedLinear) for part in found) == count
     assert not any(isinstance(part, torch.nn.Linear) for part in found)
+
+
+@pytest.mark.parametrize("activation", get_args(Activation))
+def test_each_activation_is_fused(activation):
+    linear = ActivatedLinear(12, 20, activation)
+    x = 3 * torch.randn(7, 12)
+    torch.testing.assert_close(PackedLinear(linear, torch.float32)(x), linear(x))
+    torch.testing.assert_close(linear(x), getattr(torch.nn.functional, activation)(x @ linear.weight.T + linear.bias))
 
 
 def test_only_what_a_head_may_read_is_packed():

@@ -180,3 +180,16 @@ def test_refusals(part, sentence):
 def test_the_start_of_rnn_nmt_can_be_asked_for():
     model = build_model(settings(system="rnn-nmt", embedding_init="normal"), VOCABULARY, VOCABULARY)
     assert model.source.weight.std().item() == pytest.approx(1.0, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("system", "part", "sentence"),
+    [
+        ("rnn-nmt", {"activation": "silu"}, "model.activation: rnn-nmt has no Transformer layers to activate"),
+        ("sru", {"activation": "gelu"}, "model.activation: sru has recurrences in place of activations"),
+        ("dtmt", {"source_end": False}, "model.source_end: dtmt reads the end of the source"),
+    ],
+)
+def test_settings_of_other_toolkits_models_are_refused_where_they_mean_nothing(system, part, sentence):
+    with pytest.raises(UserError, match=sentence):
+        config(system=system, **part)

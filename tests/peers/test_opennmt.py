@@ -26,7 +26,7 @@ def ours(name, causal, **options):
 
 def theirs(attention, maximum):
     """OpenNMT-py's attention with the weights of ours."""
-    peer = opennmt("multi_headed_attn").MultiHeadedAttention(
+    peer = opennmt("modules.multi_headed_attn").MultiHeadedAttention(
         HEADS, D, dropout=0.0, is_decoder=False, max_relative_positions=maximum, attn_type="self", add_qkvbias=True
     )
     peer = peer.double().eval()

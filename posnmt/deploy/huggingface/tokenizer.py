@@ -17,6 +17,8 @@ FILES = {
     "target_file": "target.model",
     "source_truecase_file": "source.truecase.json",
     "target_truecase_file": "target.truecase.json",
+    "source_vocabulary_file": "source.vocabulary.json",
+    "target_vocabulary_file": "target.vocabulary.json",
 }
 """Argument of the tokenizer → file, as `TextPipeline.save` writes them."""
 
@@ -40,6 +42,8 @@ class PosnmtTokenizer(PreTrainedTokenizer):
         target_file: str | None = None,
         source_truecase_file: str | None = None,
         target_truecase_file: str | None = None,
+        source_vocabulary_file: str | None = None,
+        target_vocabulary_file: str | None = None,
         **options: Any,
     ) -> None:
         self.text = TextPipeline.load(Path(settings_file).parent)

@@ -82,7 +82,11 @@ class RecurrentEncoder(ResidualLayer):
         self.backward_network = AttentiveRecurrence(config, settings)
         self.joint = nn.Linear(2 * config.d_model, config.d_model) if settings.directions == "joined" else None
         self.feed_forward = FeedForward(
-            config.d_model, config.feed_forward, config.feed_forward_dropout, start_of(config, causal=False)
+            config.d_model,
+            config.feed_forward,
+            config.feed_forward_dropout,
+            start_of(config, causal=False),
+            config.activation,
         )
         self.recurrence_norm, self.feed_forward_norm = residual.layer_norm(), residual.layer_norm()
         self.last_norm = residual.last_norm()

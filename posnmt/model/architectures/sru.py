@@ -54,8 +54,11 @@ class RecurrentTransformer(Transformer):
 
     @classmethod
     def refuses(cls, config: Model, settings: Any) -> list[tuple[tuple[str, ...], str]]:
-        """An odd width that two directions cannot share."""
+        """An odd width that two directions cannot share, and an activation, which a recurrence has none of."""
         faults = super().refuses(config, settings)
+        if config.activation != "relu":
+            what = f"sru has recurrences in place of activations; leave it out, got {config.activation}"
+            faults.append((("activation",), what))
         if settings.bidirectional and config.feed_forward % 2:
             what = f"sru needs an even feed_forward, half for each direction; {config.feed_forward} is odd"
             faults.append((("feed_forward",), what))

@@ -1,0 +1,206 @@
+"""The tensors of another toolkit's Transformer, checked one by one and named as posnmt names them.
+
+Shapes: d model width, i inner width, V vocabulary entries.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+import zipfile
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from posnmt.errors import UserError, existing_file, is_out_of_memory
+from posnmt.position.absolute import sinusoids
+
+OTHER = "check that it is the file that the toolkit wrote"
+
+Linear = tuple[Tensor, Tensor]
+"""Weight and bias, also of a layer normalisation."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a toolkit calls the parts of a layer.
+
+    Attributes:
+        matrices: of attention: query, key, value, output.
+        cross, cross_norm: of a decoder layer.
+    """
+
+    attention: str
+    attention_norm: str
+    rise: str
+    fall: str
+    feed_forward_norm: str
+    matrices: tuple[str, str, str, str]
+    cross: str = ""
+    cross_norm: str = ""
+
+
+class Checkpoint:
+    """Tensors by name, each of which is asked for with the shape that it must have.
+
+    Args:
+        tensors: by the toolkit's names.
+        path: of their file, for messages.
+        width: d.
+        order: [d] the toolkit's feature of the residual stream behind each of ours; None: the same.
+    """
+
+    def __init__(self, tensors: Mapping[str, Tensor], path: Path, width: int, order: Tensor | None = None) -> None:
+        self.tensors, self.path, self.width = tensors, path, width
+        self.order = torch.arange(width) if order is None else order
+        self._asked: set[str] = set()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.tensors
+
+    def take(self, name: str, *shape: int) -> Tensor:
+        """A tensor in float32.
+
+        Raises:
+            UserError: it is missing or has another shape or type.
+        """
+        if name not in self.tensors:
+            raise UserError(f"the checkpoint has no {name}", self.path, OTHER)
+        self._asked.add(name)
+        tensor = self.tensors[name]
+        if tensor.shape != shape or not tensor.is_floating_point():
+            what = f"{name} is {list(tensor.shape)} of {tensor.dtype}, not {list(shape)} of a floating-point type"
+            raise UserError(what, self.path, OTHER)
+        return tensor.float()
+
+    def refuse_rest(self, ignored: str) -> None:
+        """Check that every tensor was asked for, apart from those whose names match `ignored`.
+
+        Raises:
+            UserError: one was not, so that the model computes something else.
+        """
+        rest = [name for name in self.tensors if name not in self._asked and not re.fullmatch(ignored, name)]
+        if rest:
+            more = f" and {len(rest) - 3} more" * (len(rest) > 3)
+            what = f"the model has parts that posnmt's has not: {', '.join(rest[:3])}{more}"
+            raise UserError(what, self.path, "translate with the toolkit that trained it")
+
+    def refuse_other_sinusoids(self, name: str) -> None:
+        """Check that a table of positions [P,..,d], where there is one, has the sinusoids that posnmt computes.
+
+        Raises:
+            UserError: it has not.
+        """
+        if name not in self.tensors:
+            return
+        table = self.take(name, *self.tensors[name].shape).flatten(1)
+        own = sinusoids(torch.arange(len(table)), self.width).float()
+        if table.shape != own.shape or not torch.allclose(table[:, self.order], own, atol=2e-3):
+            what = f"the positions in {name} are not the sinusoids of Vaswani et al. 2017"
+            raise UserError(what, self.path, "translate with the toolkit that trained it")
+
+    def table(self, name: str, entries: int) -> Tensor:
+        """[V,d] word embeddings."""
+        return self.take(name, entries, self.width)[:, self.order]
+
+    def reads(self, name: str, outputs: int) -> Linear:
+        """A linear layer [d] -> [outputs] from the residual stream; without a bias its bias is 0."""
+        return self.take(f"{name}.weight", outputs, self.width)[:, self.order], self._bias(name, outputs)
+
+    def writes(self, name: str, inputs: int) -> Linear:
+        """A linear layer [inputs] -> [d] to the residual stream; without a bias its bias is 0."""
+        weight = self.take(f"{name}.weight", self.width, inputs)[self.order]
+        return weight, self._bias(name, self.width)[self.order]
+
+    def norm(self, name: str) -> Linear:
+        """A layer normalisation of the residual stream."""
+        weight, bias = (self.take(f"{name}.{part}", self.width)[self.order] for part in ("weight", "bias"))
+        return weight, bias
+
+    def layer(self, ours: str, theirs: str, names: Names, inner: int) -> dict[str, Tensor]:
+        """The weights of one layer by posnmt's names.
+
+        Args:
+            ours, theirs: the layer's name, such as `encoder.0`, in posnmt and in the toolkit.
+            names: of its parts in the toolkit.
+            inner: i.
+        """
+        *reading, output = names.matrices
+        query, *memory = reading
+        parts = {
+            "attention.project": self._joined(f"{theirs}.{names.attention}", reading),
+            "attention.output": self.writes(f"{theirs}.{names.attention}.{output}", self.width),
+            "attention_norm": self.norm(f"{theirs}.{names.attention_norm}"),
+            "feed_forward.rise": self.reads(f"{theirs}.{names.rise}", inner),
+            "feed_forward.fall": self.writes(f"{theirs}.{names.fall}", inner),
+            "feed_forward_norm": self.norm(f"{theirs}.{names.feed_forward_norm}"),
+        }
+        if names.cross:
+            parts |= {
+                "cross.query": self._joined(f"{theirs}.{names.cross}", [query]),
+                "cross.memory": self._joined(f"{theirs}.{names.cross}", memory),
+                "cross.output": self.writes(f"{theirs}.{names.cross}.{output}", self.width),
+                "cross_norm": self.norm(f"{theirs}.{names.cross_norm}"),
+            }
+        return {f"{ours}.{part}.{kind}": tensor for part, linear in parts.items() for kind, tensor in named(linear)}
+
+    def _joined(self, attention: str, matrices: Sequence[str]) -> Linear:
+        """The matrices [d,d] of an attention, one below the other."""
+        weights, biases = zip(*[self.reads(f"{attention}.{matrix}", self.width) for matrix in matrices], strict=True)
+        return torch.cat(weights), torch.cat(biases)
+
+    def _bias(self, name: str, width: int) -> Tensor:
+        return self.take(f"{name}.bias", width) if f"{name}.bias" in self.tensors else torch.zeros(width)
+
+
+def named(linear: Linear) -> list[tuple[str, Tensor]]:
+    """The parameters of a linear layer or a normalisation with their names."""
+    return list(zip(("weight", "bias"), linear, strict=True))
+
+
+def embeddings(tie: str, source: Tensor, target: Tensor, output: Linear) -> dict[str, Tensor]:
+    """The word embeddings [V,d] and the output projection by posnmt's names; `tie` is `model.tie_embeddings`."""
+    weights = {"source.table.weight": source, "output.bias": output[1]}
+    if tie != "all":
+        weights["target.table.weight"] = target
+    if tie == "none":
+        weights["output.weight"] = output[0]
+    return weights
+
+
+def unpickled(path: Path, allowed: Sequence[type] = ()) -> Any:
+    """The content of a file of `torch.save`: tensors, plain values and objects of the allowed classes, nothing else.
+
+    Raises:
+        UserError: no such file, another kind of file, or one that holds other classes, whose code would be run.
+    """
+    existing_file(path, "the checkpoint")
+    safe: AbstractContextManager[None] = torch.serialization.safe_globals(list(allowed))
+    try:
+        with safe:
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, zipfile.BadZipFile, EOFError, RuntimeError, ValueError, KeyError, TypeError,
+            AttributeError, IndexError, AssertionError, UnicodeDecodeError) as error:  # fmt: skip
+        if is_out_of_memory(error):
+            raise
+        refusal = re.search(r"[Uu]nsupported (?:global: )?GLOBAL (\S+)|Trying to instantiate class (\S+)", str(error))
+        if refusal:
+            what = f"the checkpoint holds a {refusal[1] or refusal[2]}, whose code would be run"
+            raise UserError(what, path, "posnmt reads tensors and plain values alone; save it without") from None
+        raise UserError("not a checkpoint that PyTorch wrote, or a damaged one", path, OTHER) from None
+
+
+def tensors_of(tree: Any, path: Path) -> dict[str, Tensor]:
+    """A dictionary of tensors by name.
+
+    Raises:
+        UserError: it is none.
+    """
+    if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
+        raise UserError("not a checkpoint: it holds no weights by name", path, OTHER)
+    return {name: tensor for name, tensor in tree.items() if isinstance(tensor, Tensor)}

@@ -1,0 +1,95 @@
+"""From another toolkit's model to a run folder."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import posnmt
+from posnmt.data.text import TextPipeline
+from posnmt.deploy.folder import new_folder
+from posnmt.deploy.importing.vocabulary import settings
+from posnmt.errors import UserError
+from posnmt.files import sha256_of
+from posnmt.model.registry import build_undrawn
+from posnmt.model.weights import save_model
+from posnmt.resolve import from_tree
+from posnmt.run import Run
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A model of another toolkit.
+
+    Attributes:
+        model: the `model` section of a configuration; `decode`: settings of search.
+        text: subwords and languages.
+        weights: by posnmt's names.
+        format: the toolkit's, as the command has it.
+        files: that it was read from.
+        notes: for the user.
+    """
+
+    model: dict[str, Any]
+    text: TextPipeline
+    weights: dict[str, Tensor]
+    format: str
+    files: Sequence[Path]
+    decode: dict[str, Any] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+def write(imported: Imported, out: Path) -> Run:
+    """Write a run folder.
+
+    The configuration names no training text, since that is not known, and one update of training.
+
+    Raises:
+        UserError: the folder exists, or posnmt has no such model.
+    """
+    text = imported.text
+    source, target = text.source.words.language, text.target.words.language
+    config = from_tree(
+        {
+            "data": {
+                "root": str(out.resolve()),
+                "train": {"source": f"unknown.{source}", "target": f"unknown.{target}"},
+                "source_language": source,
+                "target_language": target,
+            },
+            "subword": {"shared": text.shared, **settings(text.target.subwords)},
+            "model": imported.model,
+            "train": {"steps": 1},
+            "decode": imported.decode,
+        }
+    )
+    model = build_undrawn(config.model, text.source.size, text.target.size)
+    parameters = dict(model.named_parameters())
+    assert parameters.keys() == imported.weights.keys()
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(imported.weights[name])
+    infinite = [name for name, parameter in parameters.items() if not parameter.isfinite().all()]
+    if infinite:
+        raise UserError(f"weights are not finite: {infinite[0]}", imported.files[0], "get the checkpoint again")
+    record = {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": sys.argv,
+        "posnmt": posnmt.__version__,
+        "parameters": sum(parameter.numel() for parameter in parameters.values()),
+        "imported": {
+            "format": imported.format,
+            "files": {path.name: sha256_of(path) for path in imported.files},
+        },
+    }
+    with new_folder(out) as building:
+        run = Run.create(building, config, text, record)
+        save_model(model, run.weights(), {"imported": imported.format})
+    return Run.open(out)

@@ -1,0 +1,118 @@
+"""Another toolkit's vocabulary in posnmt's order: `<pad>`, `<unk>`, `<s>`, `</s>`, and the rest as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from posnmt.data.subword import Subwords
+from posnmt.errors import UserError
+
+SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
+"""The names of the special symbols, in the order of their ids."""
+
+NEVER = -1e4
+"""Bias of an entry that is never predicted: its probability is 0 in single and half precision, and its logit finite."""
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """A vocabulary in posnmt's order.
+
+    Attributes:
+        pieces: by posnmt's id, each once.
+        rows: [V] the toolkit's id of each.
+        doubles: posnmt's ids of special symbols that are another one's entry as well, which is never predicted as they.
+    """
+
+    pieces: list[str]
+    rows: Tensor
+    doubles: list[int]
+
+    @classmethod
+    def of(cls, pieces: Sequence[str], pad: int, unk: int, begin: int, end: int) -> Vocabulary:
+        """From the toolkit's pieces by its ids, and its ids of what pads, is unknown, begins and ends an output."""
+        special = [pad, unk, begin, end]
+        others = [number for number in range(len(pieces)) if number not in special]
+        doubles = [ours for ours, theirs in enumerate(special) if theirs in special[ours + 1 :]]
+        return cls(_distinct([*SPECIAL, *(pieces[row] for row in others)]), torch.tensor(special + others), doubles)
+
+    def output(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+        """The output projection, weight [V,d] and bias [V], in posnmt's order."""
+        bias = bias[self.rows].clone()
+        bias[self.doubles] = NEVER
+        return weight[self.rows], bias
+
+    def unknown(self, subwords: Subwords) -> int:
+        """The number of pieces that a SentencePiece model splits text into and the vocabulary does not have."""
+        model = _proto(subwords.model)
+        kinds = model.SentencePiece
+        splits = (kinds.NORMAL, kinds.USER_DEFINED, kinds.BYTE)
+        return len({piece.piece for piece in model.pieces if piece.type in splits} - {*self.pieces})
+
+
+def with_symbols(model: bytes, symbols: Iterable[str]) -> bytes:
+    """A SentencePiece model that keeps some symbols whole at the beginning of a word."""
+    tree = _proto(model)
+    own = {piece.piece for piece in tree.pieces}
+    for symbol in symbols:
+        if symbol not in own:
+            tree.pieces.add(piece=symbol, score=0.0, type=tree.SentencePiece.USER_DEFINED)
+    return bytes(tree.SerializeToString())
+
+
+def blanks_alone(pieces: Sequence[str]) -> bytes:
+    """A SentencePiece model that splits text at its blanks and changes nothing; its pieces are words behind `▁`."""
+    proto = _classes()
+    tree = proto.ModelProto()
+    kinds = proto.ModelProto.SentencePiece
+    tree.pieces.add(piece=SPECIAL[1], score=0.0, type=kinds.UNKNOWN)
+    for piece in dict.fromkeys(pieces):
+        tree.pieces.add(piece=piece, score=0.0, type=kinds.NORMAL)
+    tree.trainer_spec.model_type = proto.TrainerSpec.WORD
+    tree.trainer_spec.vocab_size = len(tree.pieces)
+    tree.normalizer_spec.name = "identity"
+    return bytes(tree.SerializeToString())
+
+
+def settings(subwords: Subwords) -> dict[str, Any]:
+    """The `subword` section of a configuration for a SentencePiece model, as far as it can say."""
+    tree = _proto(subwords.model)
+    bpe = tree.trainer_spec.model_type == type(tree.trainer_spec).BPE
+    rule = tree.normalizer_spec.name
+    return {
+        "type": "bpe" if bpe else "unigram",
+        "vocabulary": max(1, len(subwords) - len(SPECIAL)),
+        **({"normalisation": rule} if rule in ("nmt_nfkc", "nfkc", "identity") else {}),
+    }
+
+
+def _proto(model: bytes) -> Any:
+    return _classes().ModelProto.FromString(model)
+
+
+def _classes() -> Any:
+    """The classes of SentencePiece's files, which protobuf makes when they are imported.
+
+    Raises:
+        UserError: protobuf is not installed; translating does not need it.
+    """
+    try:
+        from sentencepiece import sentencepiece_model_pb2
+    except ImportError:
+        raise UserError("protobuf is not installed here", None, "pip install protobuf") from None
+    return sentencepiece_model_pb2
+
+
+def _distinct(pieces: Iterable[str]) -> list[str]:
+    """The pieces, those that occurred before with marks behind them: a `<s>` that is not ours becomes `<s>'`."""
+    seen: dict[str, None] = {}
+    for piece in pieces:
+        while piece in seen:
+            piece += "'"
+        seen[piece] = None
+    return list(seen)
