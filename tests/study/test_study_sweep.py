@@ -259,15 +259,27 @@ def test_curves_of_a_sweep(tmp_path: Path) -> None:
     assert not [line for line in plate.legend if "not run" in line]
 
 
+def of_long_sources(recipe: Recipe, scale: Scale) -> StudyResults:
+    """Results whose figure is of the second bin."""
+    [panel] = recipe.figures[0].panels
+    figures = [recipe.figures[0].model_copy(update={"panels": [panel.model_copy(update={"lengths": [10, None]})]})]
+    results = replace(results_of(recipe, scale), recipe=recipe.model_copy(update={"figures": figures}))
+    results.__dict__["measured"] = results_of(recipe, scale).measured
+    return results
+
+
+def test_curves_at_a_length_have_its_intervals(tmp_path: Path) -> None:
+    recipe = load(swept(tmp_path, {"clip": CLIP}, seeds=1), check_configs=False)
+    plate, *_ = plates(of_long_sources(recipe, "small"))
+    [curve] = plate.charts[0].panels[0].curves
+    assert list(curve.values) == [2, 4, 8]
+    assert list(curve.intervals) == [[-3, 7], [-1, 9], [3, 13]]
+
+
 def test_curves_over_seeds_words_and_lengths(tmp_path: Path) -> None:
     words = {"init": {"of": "relative.init", "values": ["normal", "xavier"]}}
     recipe = load(swept(tmp_path, words), check_configs=False)
-    [panel] = recipe.figures[0].panels
-    figures = [recipe.figures[0].model_copy(update={"panels": [panel.model_copy(update={"lengths": [10, None]})]})]
-    results = results_of(recipe, "smoke")
-    results = replace(results, recipe=recipe.model_copy(update={"figures": figures}))
-    results.__dict__["measured"] = results_of(recipe, "smoke").measured
-    [plate] = plates(results)
+    [plate] = plates(of_long_sources(recipe, "smoke"))
     [chart] = plate.charts
     assert (chart.places, chart.labels, chart.axis) == (None, ["normal", "xavier"], "relative.init")
     assert chart.title.endswith("sources of 10- subwords")
