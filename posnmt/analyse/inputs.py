@@ -10,7 +10,7 @@ from typing import Any
 
 from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.data.length_unit import length_unit
-from posnmt.errors import UserError, raise_all
+from posnmt.errors import UserError, quoted, raise_all
 
 # A text with this many lines that end in a blank and a full stop counts as tokenised; sacreBLEU's threshold.
 MANY_TOKENISED = 100
@@ -33,11 +33,15 @@ class Text:
     share: float = 0.0
 
 
+LONGEST_NAME = 200
+"""Characters of a system's name."""
+
+
 def parse_outputs(pairs: Sequence[str]) -> dict[str, Path]:
     """Parse `NAME=FILE` options: name → path, in order.
 
     Raises:
-        UserError: a name or a file is missing, or a name is unprintable or a duplicate; all at once.
+        UserError: a name or a file is missing, or a name is unprintable, too long or a duplicate; all at once.
     """
     outputs: dict[str, Path] = {}
     faults = []
@@ -45,10 +49,13 @@ def parse_outputs(pairs: Sequence[str]) -> dict[str, Path]:
         name, sign, path = pair.partition("=")
         name = name.strip()
         if not (name and sign and path) or not name.isprintable():
-            faults.append(UserError(f"an output is written NAME=FILE; got {pair!r}", "--output"))
+            faults.append(UserError(f"an output is written NAME=FILE; got {quoted(pair)}", "--output"))
+        elif len(name) > LONGEST_NAME:
+            what = f"the name of an output has {len(name):,} characters: {quoted(name)}"
+            faults.append(UserError(what, "--output", f"take at most {LONGEST_NAME}"))
         elif name in outputs:
             todo = f"give each system its own name; for several seeds of a system, use {name}:1 and {name}:2"
-            faults.append(UserError(f"two outputs are called {name!r}", "--output", todo))
+            faults.append(UserError(f"two outputs are called {quoted(name)}", "--output", todo))
         else:
             outputs[name] = Path(path)
     raise_all(faults)

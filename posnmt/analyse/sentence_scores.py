@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from posnmt.analyse.additive import LENGTH_MEASURES
 from posnmt.analyse.inputs import Text
 from posnmt.data.corpus import Findings, TextFile, read_lines
-from posnmt.errors import UserError, raise_all
+from posnmt.errors import UserError, quoted, raise_all
 from posnmt.metrics.registry import METRICS
 
 if TYPE_CHECKING:
@@ -69,15 +69,15 @@ def parse_scores(pairs: Sequence[str]) -> Scores:
         names, _, path = pair.partition("=")
         metric, _, name = (part.strip() for part in names.partition(":"))
         if not (metric and name and path):
-            what = f"sentence scores are written METRIC:NAME=FILE, such as comet:mine=comet.txt; got {pair!r}"
+            what = f"sentence scores are written METRIC:NAME=FILE, such as comet:mine=comet.txt; got {quoted(pair)}"
             faults.append(UserError(what, OPTION))
         elif not NAME.fullmatch(metric):
-            what = f"a metric's name has letters, digits and hyphens, 40 at most, a letter first; got {metric!r}"
+            what = f"a metric's name has letters, digits and hyphens, 40 at most, a letter first; got {quoted(metric)}"
             faults.append(UserError(what, OPTION))
         elif metric.lower() in taken:
-            faults.append(UserError(f"{metric!r} is counted here", OPTION, "give the scores another name"))
+            faults.append(UserError(f"{quoted(metric)} is counted here", OPTION, "give the scores another name"))
         elif name in scores.setdefault(metric, {}):
-            faults.append(UserError(f"{name!r} has two files of {metric}", OPTION))
+            faults.append(UserError(f"{quoted(name)} has two files of {metric}", OPTION))
         else:
             scores[metric][name] = Path(path)
     raise_all(faults)
@@ -96,7 +96,7 @@ def faults_of(scores: Scores, names: Sequence[str], lower: Sequence[str]) -> lis
     for metric, files in scores.items():
         for name in files:
             if name not in names:
-                what = f"no output is called {name!r}, of which there are scores of {metric}"
+                what = f"no output is called {quoted(name)}, of which there are scores of {metric}"
                 faults.append(UserError(what, OPTION, f"choose from {', '.join(names)}"))
         if missing := [name for name in names if name not in files]:
             todo = "give a file for every output: " + ", ".join(f"{metric}:{name}=FILE" for name in missing)
@@ -106,7 +106,7 @@ def faults_of(scores: Scores, names: Sequence[str], lower: Sequence[str]) -> lis
         faults.append(UserError(f"names that differ in case alone: {', '.join(twice)}", OPTION, "choose another name"))
     for metric in lower:
         if metric not in scores:
-            what = f"no scores are called {metric!r}"
+            what = f"no scores are called {quoted(metric)}"
             faults.append(UserError(what, "--lower-is-better", f"name a metric of {OPTION} METRIC:NAME=FILE"))
     return faults
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from posnmt.errors import UserError, raise_all
+from posnmt.errors import UserError, quoted, raise_all
 
 OPTION = "--swapped"
 # System and share of swapped words → its translation.
@@ -33,12 +33,12 @@ def parse_swapped(pairs: Sequence[str], systems: Iterable[str]) -> Swapped:
         key = (name.strip(), _share(share))
         if not (key[0] and path and 0 < key[1] <= 1):
             form = "NAME:SHARE=FILE with a share above 0 and at most 1, such as mine:0.1=out.de"
-            faults.append(UserError(f"a translation of a swapped source is written {form}; got {pair!r}", OPTION))
+            faults.append(UserError(f"a translation of a swapped source is written {form}; got {quoted(pair)}", OPTION))
         elif key[0] not in known:
             todo = f"choose from {', '.join(known)}"
-            faults.append(UserError(f"no output is called {key[0]!r}, which {pair!r} names", OPTION, todo))
+            faults.append(UserError(f"no output is called {quoted(key[0])}, which {quoted(pair)} names", OPTION, todo))
         elif key in swapped:
-            faults.append(UserError(f"{key[0]!r} has two outputs for the share {key[1]:g}", OPTION))
+            faults.append(UserError(f"{quoted(key[0])} has two outputs for the share {key[1]:g}", OPTION))
         else:
             swapped[key] = Path(path)
     raise_all(faults)
