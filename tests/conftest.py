@@ -13,8 +13,10 @@ from fetch_server import serving
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+# Everybody's run has the same examples; those of `--hypothesis-profile search` are many, and others each time.
+settings.register_profile("same", deadline=None, derandomize=True)
+settings.register_profile("search", deadline=None, max_examples=1000)
+settings.load_profile("same")
 
 
 FIRST = tuple(

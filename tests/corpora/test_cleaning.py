@@ -113,7 +113,7 @@ SETTINGS = st.builds(
     min_script=st.sampled_from([0, 0.5, 1]),
     duplicates=st.sampled_from(["near", "exact", "keep"]),
     one_target=st.booleans(),
-    languages=st.just(("de", "en")),
+    languages=st.just(("de-Latn", "en-Latn")),  # not guessed from letters, so that the good pair stays
 )
 
 
