@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posnmt.data.subword import BLANK
 from posnmt.errors import UserError, refuse_unknown
 
 if TYPE_CHECKING:
@@ -39,7 +40,9 @@ def marks_in(pairs: Pairs, subwords: Subwords) -> dict[str, int]:
     """
     total = len(pairs.source_lengths)
     chosen = np.linspace(0, total - 1, min(LINES, total)).round().astype(int)
-    beginnings = subwords.decode([pairs.pair(int(number))[0][:LONGEST].tolist() for number in chosen])
+    sources = (pairs.pair(int(number))[0][:LONGEST] for number in chosen)
+    may_begin = np.array([piece.lstrip(BLANK)[:1] in "<>" for piece in subwords.pieces])  # or is a blank alone
+    beginnings = subwords.decode([ids.tolist() for ids in sources if len(ids) and may_begin[ids[0]]])
     return dict(sorted(Counter(filter(None, map(mark_of, beginnings))).items()))
 
 
