@@ -29,7 +29,7 @@ class Hypothesis:
             search without scores.
         score: log_probability / (len(tokens) + 1)^length_penalty + coverage, by which hypotheses are ranked.
         ended: False if the length limit ended it, and not eos.
-        log_probabilities: of each subword; eos has the rest of `log_probability`. None where that is NaN.
+        log_probabilities: of each subword; eos has the rest of `log_probability`. None where they were not asked for.
         coverage: the coverage penalty, 0 or less.
     """
 
@@ -64,7 +64,7 @@ def search(
         bounds: of the translation of each sentence.
         beam: k, hypotheses kept for each sentence.
         length_penalty: a in log-probability / length^a.
-        scored: whether to compute probabilities, which greedy search does not need.
+        scored: whether probabilities are asked for; without, subwords have none, nor have hypotheses of greedy search.
         coverage: of this batch, for a coverage penalty.
 
     Returns:
@@ -72,6 +72,7 @@ def search(
         step may end several); fewer than `beam` only if the limit allows so few outputs.
     """
     device, sentences = source.device, source.shape[0]
+    by_subword = scored
     scored = scored or beam > 1 or len(models) > 1
     states = [model.start(model.encode(source, lengths), lengths) for model in models]
     first = torch.arange(sentences, device=device).repeat_interleave(beam)
@@ -83,7 +84,7 @@ def search(
     scores = torch.full((sentences, beam), -torch.inf, device=device)
     scores[:, 0] = 0.0  # the hypotheses of a sentence start identical: only one of them is used
     written = torch.empty(sentences, beam, 0, dtype=torch.long, device=device)
-    gained = torch.empty(sentences, beam, 0, device=device)  # the log-probabilities of `written`, if scored
+    gained = torch.empty(sentences, beam, 0, device=device)  # log-probabilities of `written`, by subword
     tokens = torch.full((sentences * beam, 1), BOS, device=device)
     step = 0
     while alive:
@@ -113,7 +114,7 @@ def search(
         scores, order = candidates.masked_fill(ends, -torch.inf).topk(beam, dim=-1)  # [S,k] the open ones
         parents, chosen = parents.gather(1, order), chosen.gather(1, order)
         written = _append(written, parents, chosen)
-        if scored:
+        if by_subword:
             gained = _append(gained, parents, row_scores.flatten(1).gather(1, places.gather(1, order)))
         keep = _with_company(going_on, len(alive))
         leaving = len(keep) < len(alive)

@@ -141,13 +141,13 @@ def test_what_cannot_be_combined(trained, lines, tmp_path):
     (tmp_path / "input").write_text(f"{lines[0]}\n{' '.join(lines)}\n")
     (tmp_path / "prefix").write_text("a\na\n")
     command = ("translate", trained / "run", "--input", tmp_path / "input", "--split", "auto")
-    [told] = refused(*command, "--prefix", tmp_path / "prefix")
-    assert "parts cannot have a given beginning" in told
-    assert f"{tmp_path / 'input'}:2" in told
+    [line] = refused(*command, "--prefix", tmp_path / "prefix")
+    assert "parts cannot have a given beginning" in line
+    assert f"{tmp_path / 'input'}:2" in line
     (tmp_path / "prefix").write_text("a\n\n")
     assert len(run(*command, "--prefix", tmp_path / "prefix")[0].splitlines()) == 2
-    [told] = refused(*command, "--max-source", "20")
-    assert "decode.max_source allows 20" in told, "the limit is for the line, not for its parts"
+    [line] = refused(*command, "--max-source", "20")
+    assert "decode.max_source allows 20" in line, "the limit is for the line, not for its parts"
 
 
 def test_ctranslate2_has_the_same_parts(trained, lines, tmp_path):

@@ -73,8 +73,8 @@ def test_a_glossary_with_faults(tmp_path):
     [first, second] = refused("translate", LEARNED, "--terms", path, stdin="a\n")
     assert f"an empty term ({path}:2)" in first
     assert f"the source term 'a' stands twice ({path}:3)" in second
-    [told] = refused("translate", LEARNED, "--terms", tmp_path / "none", stdin="a\n")
-    assert "none" in told
+    [line] = refused("translate", LEARNED, "--terms", tmp_path / "none", stdin="a\n")
+    assert "none" in line
     with pytest.raises(UserError, match="a line is a string"):
         posnmt.load(LEARNED).translate(["a"], terms={"a": 5})
 
@@ -229,10 +229,10 @@ def test_translations_of_lines_have_them(glossary, tmp_path, beam):
 def test_what_has_no_terms(glossary, tmp_path, options, fault):
     source = tmp_path / "source"
     source.write_text(DEV.read_text())
-    [told] = refused("translate", LEARNED, "--input", source, "--terms", glossary, *options)
-    assert fault in told
+    [line] = refused("translate", LEARNED, "--input", source, "--terms", glossary, *options)
+    assert fault in line
 
 
 def test_a_glossary_is_not_written_over(glossary):
-    [told] = refused("translate", LEARNED, "--input", DEV, "--terms", glossary, "--output", glossary, "--force")
-    assert "would replace the input" in told
+    [line] = refused("translate", LEARNED, "--input", DEV, "--terms", glossary, "--output", glossary, "--force")
+    assert "would replace the input" in line

@@ -71,11 +71,11 @@ def test_probabilities_are_those_of_forced_decoding(options, parts):
             assert [each["text"][word["start"] : word["end"]] for word in each["words"]] == each["text"].split()
             assert sum(word["subwords"] for word in each["words"]) == len(each["subwords"])
             gained = forced(*parts, row["source"], each["subwords"])
-            told = [word["probability"] for word in each["words"]]
-            assert told == pytest.approx(by_blanks(each["subwords"], gained), rel=1e-4)
-            whole = sum(map(math.log, told)) + gained[-1]
+            probabilities = [word["probability"] for word in each["words"]]
+            assert probabilities == pytest.approx(by_blanks(each["subwords"], gained), rel=1e-4)
+            whole = sum(map(math.log, probabilities)) + gained[-1]
             assert each["log_probability"] == pytest.approx(whole, abs=1e-4)
-            compared += len(told)
+            compared += len(probabilities)
     assert compared > 5
 
 
