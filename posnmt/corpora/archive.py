@@ -132,6 +132,9 @@ def _reported_damage(path: Path, *more: type[Exception]) -> Iterator[None]:
         if more:
             raise UserError(f"the archive cannot be unpacked: {error}", path, "unpack it by hand") from None
         raise
+    except MemoryError:  # LZMA's header says how much it takes, up to 4 GB
+        what = "unpacking the file takes more memory than there is"
+        raise UserError(what, path, "it may be damaged: remove it, and fetch it again, or unpack it by hand") from None
     except kinds as error:
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise  # of the disk, not of the file; EINVAL: a place before the beginning of the file

@@ -3,7 +3,10 @@
 import bz2
 import gzip
 import lzma
+import resource
 import tarfile
+import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -117,3 +120,20 @@ def test_a_compressed_file_far_larger_than_text(tmp_path, monkeypatch, pack):
     (tmp_path / "a").write_bytes(pack(bytes(2_000_000)))
     with pytest.raises(UserError, match="unpacks to more than 100,000 bytes"), unpacked(tmp_path / "a") as stream:
         stream.read()
+
+
+def test_an_archive_that_asks_for_more_memory_than_there_is(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_LZMA) as box:
+        box.writestr("b.de", TEXTS["x/a.de"])
+    content = bytearray((tmp_path / "a.zip").read_bytes())
+    dictionary = 30 + len("b.de") + 5  # after the local header, its name, and LZMA's version, length and first property
+    content[dictionary : dictionary + 4] = (3 * 2**30).to_bytes(4, "little")
+    (tmp_path / "a.zip").write_bytes(content)
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + 2**30, before[1]))
+    try:
+        with pytest.raises(UserError, match=r"takes more memory than there is.*a\.zip"):
+            extract(tmp_path / "a.zip", {"b.de": tmp_path / "1"})
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
