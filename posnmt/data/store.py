@@ -85,7 +85,7 @@ class Split:
         try:
             reader = pa.ipc.open_file(pa.memory_map(str(path)))
             self._batches = [reader.get_batch(index) for index in range(reader.num_record_batches)]
-        except (OSError, pa.ArrowInvalid) as error:
+        except (OSError, pa.ArrowException) as error:
             raise UserError(
                 f"the store is damaged: {error}", path, "delete the store's folder and prepare it again"
             ) from None
@@ -128,7 +128,7 @@ class Split:
         try:
             for batch in self._batches:
                 batch.validate(full=True)
-        except pa.ArrowInvalid:
+        except pa.ArrowException:
             return False
         return True
 

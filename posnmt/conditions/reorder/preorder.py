@@ -86,7 +86,10 @@ class Preorderer:
                 raise ValueError(f"format {content['format']!r}")
             weights = np.zeros((1 << BITS, 2))
             weights[content["features"]] = np.array(content["weights"], float).reshape(-1, 2)
-            return cls(Vocabulary({str(word): int(number) for word, number in content["classes"].items()}), weights)
+            classes = {str(word): int(number) for word, number in content["classes"].items()}
+            if not all(0 <= number < 2**32 for number in classes.values()):
+                raise ValueError("the number of a class is out of range")
+            return cls(Vocabulary(classes), weights)
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
             raise UserError(
                 f"this is not a model of {FORMAT!r}: {error}", path, "use model.json of `posnmt condition reorder`"

@@ -84,6 +84,13 @@ class Tokens(HTMLParser):
         kept = given.get("translate", "").lower() == "no" or "notranslate" in given.get("class", "").split()
         self._add("empty" if kind == "empty" or tag in VOID else "start", tag, kept or tag in KEPT)
 
+    def parse_marked_section(self, i: int, report: bool = True) -> int:
+        """Where a section `<![` ends; one that HTML does not know is a comment up to `>`, as browsers read it."""
+        try:
+            return super().parse_marked_section(i, report)
+        except AssertionError:
+            return self.parse_bogus_comment(i, report)
+
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """A tag closes itself: elements of HTML do not, those of SVG do."""
         self.handle_starttag(tag, attrs, "empty")
