@@ -20,12 +20,11 @@ from posnmt.corpora.spec import Listed, spec
 from posnmt.errors import UserError
 from posnmt.study.claims import Claim, Scale
 from posnmt.study.layout import Figure, Table, Words, words_at
-from posnmt.study.resources import ByKind
-from posnmt.study.sweep import Sweep
+from posnmt.study.resources import ByKind, Positive
+from posnmt.study.sweep import Seeds, Sweep
 
 SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")
 Value = TypeVar("Value")
-Positive = Annotated[int, Field(gt=0)]
 Share = Annotated[float, Field(gt=0, le=1)]
 NAME = r"^[\w.+-]+$"
 Name = Annotated[str, Field(pattern=NAME)]
@@ -76,7 +75,7 @@ class Setting(Section):
     `config` has the sections of a configuration of `posnmt train`, without corpora and systems.
     """
 
-    seeds: Positive = Field(3, description="of every system that `runs` gives no number of its own")
+    seeds: Seeds = Field(3, description="of every system that `runs` gives no number of its own")
     pair: Pair | None = Field(None, description="the languages at this scale; default: those of the recipe")
     floor: Annotated[float, Field(ge=0)] = Field(
         10.0,
@@ -165,7 +164,7 @@ class Runs(Section):
     systems: list[str]
     trainings: list[str]
     tests: list[str]
-    seeds: Positive | dict[Scale, Positive] | None = Field(None, description="instead of the scale's number")
+    seeds: Seeds | dict[Scale, Seeds] | None = Field(None, description="instead of the scale's number")
     scales: list[Scale] = Field(list(SCALES))
 
 
@@ -209,7 +208,7 @@ class Recipe(Section):
     pair: Pair
     scales: dict[Scale, Setting]
     systems: dict[PointName, System]
-    trainings: dict[PointName, Training] = Field({"all": Training()})
+    trainings: dict[PointName, Training] = Field({"all": Training()}, min_length=1)
     tests: dict[Name, Test]
     runs: list[Runs] = Field([])
     sweep: dict[Name, Sweep] = Field({}, description="grids of settings; their points are further runs")

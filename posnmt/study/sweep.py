@@ -14,7 +14,8 @@ from posnmt.errors import UserError, quoted
 from posnmt.study.claims import Scale
 
 Value = bool | int | float | str
-Positive = Annotated[int, Field(gt=0)]
+Seeds = Annotated[int, Field(gt=0, le=1000)]
+"""A number of seeds; each is a training and its translations in a plan."""
 MOST_POINTS = 100
 """The most points of a sweep that does not ask for more."""
 OF_TEXT = ("data", "subword", "decode")
@@ -60,9 +61,9 @@ class Sweep(Section):
     grid: dict[Annotated[str, Field(pattern=r"^[\w-]+$")], Dimension] = Field(
         min_length=1, description="name -> setting and values; the first is the axis of figures"
     )
-    seeds: Positive | dict[Scale, Positive] | None = Field(None, description="instead of the scale's number")
+    seeds: Seeds | dict[Scale, Seeds] | None = Field(None, description="instead of the scale's number")
     caption: str | None = Field(None, description="of its figures")
-    most: Positive = Field(MOST_POINTS, description="number of points that it may have")
+    most: int = Field(MOST_POINTS, gt=0, le=10_000, description="number of points that it may have")
 
     @model_validator(mode="after")
     def _varies_each_once(self) -> Sweep:

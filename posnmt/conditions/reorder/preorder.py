@@ -90,7 +90,7 @@ class Preorderer:
             if not all(0 <= number < 2**32 for number in classes.values()):
                 raise ValueError("the number of a class is out of range")
             return cls(Vocabulary(classes), weights)
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+        except (ValueError, OverflowError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
             raise UserError(
                 f"this is not a model of {FORMAT!r}: {error}", path, "use model.json of `posnmt condition reorder`"
             ) from None
