@@ -16,6 +16,7 @@ from posnmt.api.values import Encoding, Hypothesis
 from posnmt.config.schema import Decode
 from posnmt.data.lines import checked_lines
 from posnmt.data.portions import portions
+from posnmt.data.text import SideText
 from posnmt.errors import UserError, refuse_unknown
 from posnmt.run import Run
 from posnmt.show.values import Attentions, DistanceBias, Positions
@@ -166,6 +167,7 @@ class TrainedModel:
         prefixes: Iterable[str] | None = None,
         terms: Mapping[str, str] | None = None,
         batch: int | None = None,
+        alignments: bool = False,
     ) -> list[list[Hypothesis]]:
         """The best translations of each line with their scores and subwords, best first; an empty line has none.
 
@@ -176,32 +178,16 @@ class TrainedModel:
         Args:
             nbest: hypotheses of each line, at most the beam or `mbr`; fewer where search ends with fewer, and one of a
                 line in parts.
+            alignments: whether to link the words of each hypothesis to words of its line, by the attention of the last
+                decoder layer (docs/translate.md); Transformers only.
 
         The other arguments and errors are those of `translate`.
         """
         options = _options(
             beam, length_penalty, coverage_penalty, max_ratio, max_extra, min_length, sampling, mbr, split, batch
         )
-        target = self._searching.text.target
-        pieces = target.subwords.pieces
-        return [
-            [
-                Hypothesis(
-                    text,
-                    each.log_probability,
-                    each.score,
-                    each.ended,
-                    again,
-                    [pieces[token] for token in each.tokens],
-                    words(target, text, each.tokens, each.log_probabilities),
-                    translation.parts,
-                )
-                for text, each, again in zip(
-                    translation.texts, translation.hypotheses, translation.repetitive, strict=False
-                )
-            ]
-            for translation in self._search(lines, nbest, options, prefixes, terms, scored=True)
-        ]
+        searched = self._search(lines, nbest, options, prefixes, terms, scored=True, aligned=alignments)
+        return [_hypotheses(translation, self._searching.text.target) for translation in searched]
 
     def score(self, pairs: Iterable[tuple[str, str]], *, batch: int = 4096) -> list[float]:
         """The natural log-probability of each target given its source, `</s>` included, by a full forward pass.
@@ -309,6 +295,7 @@ class TrainedModel:
         prefixes: Iterable[str] | None,
         terms: Mapping[str, str] | None,
         scored: bool,
+        aligned: bool = False,
     ) -> Iterator[Translation]:
         """Translations, portion by portion as on the command line."""
         decode = with_options(self._decode, options)
@@ -325,7 +312,9 @@ class TrainedModel:
         first = 0
         for group in portions(iter(texts)):
             given = beginnings[first : first + len(group)]
-            yield from self._searching.translate(group, decode, nbest, first + 1, "lines", scored, given, glossary)
+            yield from self._searching.translate(
+                group, decode, nbest, first + 1, "lines", scored, given, glossary, aligned
+            )
             first += len(group)
 
     def _translator(self, precision: str, cuda_graphs: bool = False) -> Translator:
@@ -342,6 +331,31 @@ class TrainedModel:
     def _refuse_ensemble(self, what: str) -> None:
         if len(self.runs) > 1:
             raise UserError(f"{what} are those of one model, and this is an ensemble", None, "load one run")
+
+
+def _hypotheses(translation: Translation, target: SideText) -> list[Hypothesis]:
+    """The hypotheses of a line; `target` is the text pipeline of translations."""
+    pieces, aligned = target.subwords.pieces, translation.aligned
+    hypotheses = []
+    for place, (text, each, again) in enumerate(
+        zip(translation.texts, translation.hypotheses, translation.repetitive, strict=False)
+    ):
+        in_order = words(target, text, each.tokens, each.log_probabilities)
+        hypotheses.append(
+            Hypothesis(
+                text,
+                each.log_probability,
+                each.score,
+                each.ended,
+                again,
+                [pieces[token] for token in each.tokens],
+                in_order,
+                translation.parts,
+                aligned.words if aligned else [],
+                aligned.links(place, in_order) if aligned else [],
+            )
+        )
+    return hypotheses
 
 
 def _options(

@@ -5,10 +5,10 @@ Shapes: J source subwords with `</s>`, d model width.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from posnmt.show.distances import Floats
-from posnmt.translate.words import Word
+from posnmt.translate.words import Span, Word
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,8 @@ class Hypothesis:
         subwords: of the translation, `▁` for a blank.
         words: of the translation, each with its place in `text` and its probability.
         parts: in which the line was translated, one after the other; see `TrainedModel.translate`.
+        source_words: of the line, each with its place in it; none unless `alignments` were asked for.
+        alignment: pairs of a word of `source_words` and one of `words`, by their numbers from 0, sorted.
     """
 
     text: str
@@ -35,6 +37,8 @@ class Hypothesis:
     subwords: list[str]
     words: list[Word]
     parts: int
+    source_words: list[Span] = field(default_factory=list)
+    alignment: list[tuple[int, int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

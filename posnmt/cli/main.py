@@ -22,10 +22,10 @@ from posnmt.cli.data import data
 from posnmt.cli.group import COMMAND, Group, allow_plugins, language_pair, loading
 from posnmt.cli.importing import import_
 from posnmt.cli.new import new
-from posnmt.cli.positions import chosen_positions, positions_option
 from posnmt.cli.serve import serve
 from posnmt.cli.show import show
 from posnmt.cli.study import study
+from posnmt.cli.translate import score, translate
 from posnmt.errors import UserError
 from posnmt.extras import requires
 from posnmt.runtime import ENVIRONMENT
@@ -211,202 +211,8 @@ def train(
         click.echo(str(run.folder))
 
 
-@main.command(context_settings=COMMAND)
-@click.argument("runs", type=click.Path(path_type=Path), nargs=-1, required=True)
-@click.option(
-    "--input",
-    "source",
-    type=click.Path(path_type=Path),
-    help="text, one sentence a line (plain, .gz, .xz); default: standard input",
-)
-@click.option("--output", type=click.Path(path_type=Path), help="a new file; default: standard output")
-@click.option(
-    "--force", is_flag=True, help="replace an existing --output, and begin again what --resume would go on with"
-)
-@click.option("--resume", is_flag=True, help="go on with an --output that was begun, with the same settings")
-@click.option(
-    "--beam", type=click.IntRange(min=1), help="hypotheses kept; 1 is greedy search; default: the run's config"
-)
-@click.option("--nbest", type=click.IntRange(min=1), default=1, show_default=True, help="translations per line")
-@click.option("--format", "form", type=click.Choice(["text", "jsonl"]), default="text", show_default=True)
-@click.option(
-    "--length-penalty", type=click.FloatRange(min=0), help="a in log-probability / length^a; default: the run's config"
-)
-@click.option(
-    "--coverage-penalty",
-    type=click.FloatRange(min=0),
-    help="beta: lowers the scores of translations whose attention leaves source subwords out; Transformers only;"
-    " default: the run's config",
-)
-@click.option(
-    "--max-ratio",
-    type=click.FloatRange(min=0, min_open=True),
-    help="longest output = ratio x source + extra, in subwords",
-)
-@click.option("--max-extra", type=click.IntRange(min=0), help="see --max-ratio")
-@click.option(
-    "--max-source",
-    type=click.IntRange(min=1),
-    help="refuse lines of more subwords, whose time grows with the square of their length; default: the run's config",
-)
-@click.option(
-    "--split",
-    type=click.Choice(["auto", "huge", "off"]),
-    help="translate lines in parts, cut at ends of sentences and clauses: those longer than training sentences (auto),"
-    " or of more than 4,096 subwords and 8 times as long (huge); default: the run's config",
-)
-@click.option("--min-length", type=click.IntRange(min=0), help="shortest output in subwords; default: the run's config")
-@click.option(
-    "--sample", is_flag=True, help="draw translations at random from the model's probabilities instead of searching"
-)
-@click.option(
-    "--temperature",
-    type=click.FloatRange(min=0, min_open=True),
-    help="with --sample: less than 1 draws what is probable more often; default: 1",
-)
-@click.option(
-    "--top-k", type=click.IntRange(min=0), help="with --sample: draw among so many most probable subwords; 0: all"
-)
-@click.option(
-    "--top-p",
-    type=click.FloatRange(min=0, max=1, min_open=True),
-    help="with --sample: draw among the fewest most probable subwords with this share of probability",
-)
-@click.option("--seed", type=click.IntRange(0, (1 << 32) - 1), help="with --sample: of the random numbers; default: 1")
-@click.option(
-    "--mbr",
-    type=click.IntRange(min=0),
-    help="of so many translations, from the beam or drawn, take the one most similar to the others by chrF",
-)
-@click.option(
-    "--prefix",
-    type=click.Path(path_type=Path),
-    help="a file with the beginning of each translation, a line for each line of --input; an empty line leaves it free",
-)
-@click.option(
-    "--terms",
-    type=click.Path(path_type=Path),
-    help="a glossary, a line each: source term <tab> target term; where a line has the first, its translation has the"
-    " second",
-)
-@click.option("--batch", type=click.IntRange(min=1), help="padded source tokens x beam per batch; affects speed only")
-@click.option(
-    "--precision",
-    type=click.Choice(["fp32", "bf16", "int8"]),
-    help="of matrix products; bf16 is faster on hardware that supports it, and less exact; int8 likewise, with"
-    " CTranslate2 alone; default: the run's config",
-)
-@click.option(
-    "--cuda-graphs/--no-cuda-graphs",
-    default=None,
-    help="on a GPU, record the decoder's steps and replay them; default: the run's config",
-)
-@click.option(
-    "--checkpoint", type=click.Choice(["model", "best", "average", "last"]), default="model", show_default=True
-)
-@positions_option
-@click.option(
-    "--interpolate",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="FACTOR",
-    help="the same as --positions interpolate=FACTOR",
-)
-@click.option(
-    "--document",
-    type=click.Choice(["lines", "tmx", "xliff", "html", "srt", "vtt", "text", "wrapped"]),
-    help="format of --input and --output; text: each line is a paragraph; wrapped: blank lines separate paragraphs;"
-    " default: by the ending of --input, otherwise lines, one sentence each",
-)
-@click.option(
-    "--languages", metavar="SRC-TGT", help="of a document: source and target, such as en-de; default: as in the run"
-)
-@click.option(
-    "--to", metavar="LANGUAGE", help="the target language, of a model for several: its mark is put before each line"
-)
-@click.option(
-    "--engine",
-    type=click.Choice(["torch", "ctranslate2", "auto"]),
-    help="the program that translates; auto: CTranslate2 in fp32 if it can express the run; default: torch, and"
-    " ctranslate2 for an exported model",
-)
-@allow_plugins
-def translate(
-    runs: tuple[Path, ...],
-    source: Path | None,
-    output: Path | None,
-    force: bool,
-    resume: bool,
-    nbest: int,
-    form: str,
-    checkpoint: str,
-    interpolate: float | None,
-    positions: tuple[str, ...],
-    engine: str | None,
-    prefix: Path | None,
-    terms: Path | None,
-    document: str | None,
-    languages: str | None,
-    to: str | None,
-    **search: Any,
-) -> None:
-    """Translate text line by line, in order. Several RUNS are an ensemble; or one folder that `posnmt export` made.
-
-    An empty line gives an empty line. With --nbest N in text format, each translation is a line `number TAB score TAB
-    text`. Lines may have any length; outputs that reach the output limit or repeat themselves are reported.
-    A translation into a file that was interrupted or killed goes on with --resume.
-
-    A document (TMX, XLIFF, HTML, subtitles, paragraphs) becomes another one with the same structure; what stays
-    untranslated is counted and named.
-
-    \b
-    Example: posnmt translate runs/multi30k --input test.en --output test.de --beam 4
-    """
-    with loading():
-        from posnmt.deploy.documents.formats import format_of
-        from posnmt.deploy.folder import choose_engine
-        from posnmt.translate.command import translate_file
-        from posnmt.translate.output import refuse_output
-
-    refuse_output(output, [source, *filter(None, (prefix, terms))], force, resume)
-    chosen = {key: value for key, value in _with_sampling(search).items() if value is not None}
-    if changes := chosen_positions(positions, interpolate):
-        chosen["positions"] = changes
-    engine = choose_engine(engine, runs, chosen.get("precision"))
-    if kind := format_of(document, source):
-        with loading():
-            from posnmt.deploy.documents.command import choose, refuse_options, translate_document
-        refuse_options({"--nbest": nbest > 1, "--format": form != "text", "--prefix": prefix, "--resume": resume})
-        pair = None if languages is None else language_pair(languages, "--languages")
-        model = choose(engine, runs, checkpoint, chosen, terms is not None).to(to)
-        translate_document(model, kind, source, output, pair, terms)
-        return
-    if languages is not None:
-        raise UserError("lines have no languages", "--languages", "name a --document format, or leave it out")
-    if engine == "torch":
-        translate_file(runs, source, output, nbest, form, checkpoint, chosen, resume, prefix, terms, to)
-        return
-    with loading():
-        from posnmt.deploy.command import translate_elsewhere
-
-    translate_elsewhere(engine, runs, source, output, nbest, form, checkpoint, chosen, resume, prefix, terms, to)
-
-
-def _with_sampling(search: dict[str, Any]) -> dict[str, Any]:
-    """The options of search with those of sampling as one setting.
-
-    Raises:
-        UserError: options of sampling without --sample.
-    """
-    from posnmt.errors import UserError
-
-    names = ("temperature", "top_k", "top_p", "seed")
-    drawn = {name: value for name in names if (value := search.pop(name)) is not None}
-    if not search.pop("sample"):
-        if drawn:
-            options = ", ".join(f"--{name.replace('_', '-')}" for name in drawn)
-            raise UserError("search draws nothing", options, "add --sample, or leave them out")
-        return search
-    return {**search, "sampling": drawn}
+main.add_command(translate)
+main.add_command(score)
 
 
 @main.command(context_settings=COMMAND)
@@ -465,35 +271,6 @@ def export(
     else:
         write(run, kind, out, checkpoint, positions, precision, say)
     click.echo(str(out))
-
-
-@main.command(context_settings=COMMAND)
-@click.argument("run", type=click.Path(path_type=Path))
-@click.option("--source", type=click.Path(path_type=Path), required=True, help="source text")
-@click.option("--target", type=click.Path(path_type=Path), required=True, help="its translations, line by line")
-@click.option(
-    "--checkpoint", type=click.Choice(["model", "best", "average", "last"]), default="model", show_default=True
-)
-@positions_option
-@click.option(
-    "--interpolate",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="FACTOR",
-    help="the same as --positions interpolate=FACTOR",
-)
-@allow_plugins
-def score(
-    run: Path, source: Path, target: Path, checkpoint: str, interpolate: float | None, positions: tuple[str, ...]
-) -> None:
-    """Print the natural log-probability of each target line given its source line, by the full forward pass.
-
-    \b
-    Example: posnmt score runs/multi30k --source test.en --target test.de
-    """
-    with loading():
-        from posnmt.translate.command import score_files
-
-    score_files(run, source, target, checkpoint, chosen_positions(positions, interpolate))
 
 
 main.add_command(analyse)

@@ -59,7 +59,7 @@ def read_alignment(path: str | Path, pairs: Sequence[tuple[Sequence[str], Sequen
     return alignment
 
 
-def pharaoh(links: Links) -> str:
+def pharaoh(links: Iterable[tuple[int, int]]) -> str:
     """Links in Pharaoh format, sorted."""
     return " ".join(f"{i}-{j}" for i, j in sorted(links))
 

@@ -147,6 +147,18 @@ def fit(lengths: NDArray[np.int32], limit: int) -> Iterator[tuple[int, int]]:
         start += count
 
 
+def batches_by_length(lengths: Sequence[int], limit: int) -> Iterator[list[int]]:
+    """Indices of sentences in batches of similar length, the longest first, each within a limit of padded tokens.
+
+    Args:
+        lengths: of the sentences, without the symbol that ends each.
+    """
+    order = sorted(range(len(lengths)), key=lambda number: (-lengths[number], number))
+    padded = np.array([lengths[number] + 1 for number in order], dtype=np.int32)
+    for start, end in fit(padded, limit):
+        yield order[start:end]
+
+
 def collate(pairs: Sequence[Pair]) -> Batch:
     """Pairs of subword sequences as one padded batch."""
     sources, source_lengths = pad([source for source, _ in pairs], after=EOS)

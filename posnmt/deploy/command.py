@@ -20,7 +20,7 @@ from posnmt.files import sha256_of, write_text
 from posnmt.model.base import TranslationModel
 from posnmt.run import Run
 from posnmt.translate.command import Chosen, Engine, Work, fingerprint, translate_lines
-from posnmt.translate.engines.ctranslate2 import CTranslate2Engine, refuse_settings
+from posnmt.translate.engines.ctranslate2 import CTranslate2Engine, refuse_settings, wanted_of
 from posnmt.translate.options import with_options
 from posnmt.translate.translator import Translator, longest_trained, trained_model
 
@@ -105,6 +105,7 @@ def translate_elsewhere(
     prefix: Path | None = None,
     terms: Path | None = None,
     to: str | None = None,
+    alignments: bool = False,
 ) -> Work:
     """Translate by CTranslate2, with an exported model, or with a run that is converted for this call.
 
@@ -119,8 +120,9 @@ def translate_elsewhere(
             model that it cannot express, or computes otherwise.
     """
     refuse_ensemble(folders)
-    chosen = elsewhere(engine, folders[0], checkpoint, search, prefix is not None, terms is not None).to(to)
-    return translate_lines(chosen.load, chosen.model, chosen.decode, source, output, nbest, form, resume, prefix, terms)
+    wanted = wanted_of(prefix is not None, terms is not None, alignments)
+    chosen = elsewhere(engine, folders[0], checkpoint, search, wanted).to(to)
+    return translate_lines(chosen, source, output, nbest, form, resume, prefix, terms, alignments)
 
 
 def refuse_ensemble(folders: Sequence[Path]) -> None:
@@ -133,18 +135,11 @@ def refuse_ensemble(folders: Sequence[Path]) -> None:
         raise UserError("CTranslate2 translates with one model, and several are an ensemble", None, NO_TORCH)
 
 
-def elsewhere(
-    engine: str,
-    folder: Path,
-    checkpoint: str,
-    search: dict[str, Any],
-    prefixed: bool = False,
-    with_terms: bool = False,
-) -> Chosen:
+def elsewhere(engine: str, folder: Path, checkpoint: str, search: dict[str, Any], wanted: Sequence[str] = ()) -> Chosen:
     """The model of a folder for CTranslate2; see `translate_elsewhere`.
 
     Args:
-        prefixed, with_terms: whether translations have a given beginning, and given terms.
+        wanted: what is asked for that is PyTorch's alone; see `refuse_settings`.
     """
     settings = {key: value for key, value in search.items() if key not in ("precision", "cuda_graphs")}
     precision = search.get("precision")
@@ -164,7 +159,7 @@ def elsewhere(
 
         def load() -> Engine:
             try:
-                refuse_settings(decode, prefixed, with_terms)
+                refuse_settings(decode, wanted)
                 return _converted(run, checkpoint, precision or "fp32", positions)
             except UserError as error:
                 if engine != "auto":

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 import posnmt
 from posnmt.config.schema import Decode, Positions
+from posnmt.data.alignment import pharaoh
 from posnmt.data.arriving import arriving_lines
 from posnmt.data.corpus import Findings, TextFile, open_text, read_lines
 from posnmt.data.marks import mark_for
@@ -30,7 +31,7 @@ from posnmt.translate.repetition import REPEATS
 from posnmt.translate.terms import Terms
 from posnmt.translate.translations import Translation, refuse_too_many
 from posnmt.translate.translator import Translator
-from posnmt.translate.words import words
+from posnmt.translate.words import spans, words
 
 SPEED_ALONE = {"batch", "cuda_graphs"}
 """Settings of search that may change where a translation is resumed: they change scores by rounding alone."""
@@ -61,6 +62,11 @@ class Engine(Protocol):
     text: TextPipeline
 
     @property
+    def aligns(self) -> bool:
+        """Whether it can align translations."""
+        ...
+
+    @property
     def notes(self) -> list[str]:
         """Notes for the user on how the translation was computed."""
         ...
@@ -75,6 +81,7 @@ class Engine(Protocol):
         scored: bool = True,
         prefixes: Sequence[str] = (),
         terms: Terms | None = None,
+        aligned: bool = False,
     ) -> list[Translation]:
         """Translate lines; one result for each, in order. See `Translator.translate`."""
         ...
@@ -145,6 +152,7 @@ def translate_file(
     prefix: Path | None = None,
     terms: Path | None = None,
     to: str | None = None,
+    alignments: bool = False,
 ) -> Work:
     """Translate a file or standard input, portion by portion.
 
@@ -159,12 +167,13 @@ def translate_file(
         prefix: a file with the beginning of each translation, a line for each line of `source`.
         terms: a file of source terms and target terms; see `posnmt.translate.terms`.
         to: the target language, of a model for several.
+        alignments: whether the words of translations are linked to those of their lines.
 
     Raises:
         UserError: see `translate_lines`, and no run folder, or one without a mark for the language.
     """
     chosen = choose_runs(folders, checkpoint, search).to(to)
-    return translate_lines(chosen.load, chosen.model, chosen.decode, source, output, nbest, form, resume, prefix, terms)
+    return translate_lines(chosen, source, output, nbest, form, resume, prefix, terms, alignments)
 
 
 def fingerprint(run: Run, checkpoint: str) -> str:
@@ -175,9 +184,7 @@ def fingerprint(run: Run, checkpoint: str) -> str:
 
 
 def translate_lines(
-    load: Callable[[], Engine],
-    model: Callable[[], dict[str, Any]],
-    decode: Decode,
+    chosen: Chosen,
     source: Path | None,
     output: Path | None,
     nbest: int,
@@ -185,13 +192,13 @@ def translate_lines(
     resume: bool = False,
     prefix: Path | None = None,
     terms: Path | None = None,
+    alignments: bool = False,
 ) -> Work:
     """Translate a file or standard input with an engine, portion by portion.
 
     Args:
-        load: gives the engine; called when the text has been checked.
-        model: what identifies the engine's model, as JSON has it; called where an output may be resumed.
-        decode: settings of search.
+        chosen: the engine, loaded when the text has been checked; what identifies its model is asked for where an
+            output may be resumed.
 
     The other arguments are those of `translate_file`.
 
@@ -199,6 +206,7 @@ def translate_lines(
         UserError: faulty text (a file is checked completely before anything is translated), nbest above the beam, a
             line too long for a finite position table, or an output that cannot be written or resumed.
     """
+    decode = chosen.decode
     refuse_too_many(nbest, decode)
     findings = Findings(accept=("empty", "crlf"), stop=True)
     file = TextFile("input", source or Path("standard input"))
@@ -206,10 +214,10 @@ def translate_lines(
     digest, total = (None, None) if streamed else _checked(file)
     prefixes = _prefixes(prefix, file, total)
     glossary = None if terms is None else Terms.read(terms)
-    translator = load()
+    translator = chosen.load()
 
     def settings() -> dict[str, Any]:
-        chosen = decode.model_dump(exclude=SPEED_ALONE) | {"nbest": nbest, "format": form}
+        search = decode.model_dump(exclude=SPEED_ALONE) | {"nbest": nbest, "format": form}
         texts = {
             "input": digest,
             "prefix": prefixes and _digest(prefixes),
@@ -217,7 +225,9 @@ def translate_lines(
         }
         if translator.text.source.mark:
             texts["mark"] = translator.text.source.mark
-        return {"posnmt": posnmt.__version__, "engine": translator.name, **texts, **model(), **chosen}
+        if alignments:
+            texts["alignments"] = "by attention"
+        return {"posnmt": posnmt.__version__, "engine": translator.name, **texts, **chosen.model(), **search}
 
     subwords, started = 0, time.monotonic()
     with Display() as display, opened(output, settings, resume) as out, _kept(out, not streamed, display):
@@ -229,7 +239,7 @@ def translate_lines(
             beginnings = prefixes[record.lines : record.lines + len(group)]
             first = record.lines + 1
             translations = translator.translate(
-                group, decode, nbest, first, str(file.path), scored, beginnings, glossary
+                group, decode, nbest, first, str(file.path), scored, beginnings, glossary, alignments
             )
             target = translator.text.target
             written: list[str] = []
@@ -387,29 +397,56 @@ def _shown(
     """
     if form == "jsonl":
         row = {"line": number, "source": line, "hypotheses": hypothesis_records(translation, target)}
+        if (of_line := source_words(translation)) is not None:
+            row["source_words"] = of_line
         yield json.dumps(row if missing is None else {**row, "missing_terms": missing}, ensure_ascii=False) + "\n"
-    elif nbest == 1:
-        yield translation.text + "\n"
-    else:
-        for text, hypothesis in zip(translation.texts, translation.hypotheses, strict=False):
-            yield f"{number}\t{hypothesis.score:.6f}\t{text}\n"
+        return
+    links = _pharaoh(translation, target)
+    if nbest == 1:
+        yield translation.text + "".join(f"\t{each}" for each in links[:1]) + "\n"
+        return
+    for place, (text, hypothesis) in enumerate(zip(translation.texts, translation.hypotheses, strict=False)):
+        yield f"{number}\t{hypothesis.score:.6f}\t{text}" + "".join(f"\t{each}" for each in links[place:][:1]) + "\n"
+
+
+def _pharaoh(translation: Translation, target: SideText) -> list[str]:
+    """The links of each hypothesis, as `0-0 1-2`; none for none; an empty line has one without links."""
+    if translation.aligned is None:
+        return []
+    words = [
+        spans(target, text, hypothesis.tokens)
+        for text, hypothesis in zip(translation.texts, translation.hypotheses, strict=False)
+    ]
+    links = [translation.aligned.links(place, each) for place, each in enumerate(words)]
+    return [pharaoh(each) for each in links] or [""]
+
+
+def source_words(translation: Translation) -> list[dict[str, Any]] | None:
+    """The words of a line as JSON has them; None: it is not aligned."""
+    if translation.aligned is None:
+        return None
+    return [{"text": word.text, "start": word.start, "end": word.end} for word in translation.aligned.words]
 
 
 def hypothesis_records(translation: Translation, target: SideText) -> list[dict[str, Any]]:
     """The hypotheses of a line as JSON has them; `target` is the text pipeline of translations."""
     pieces = target.subwords.pieces
-    return [
-        {
+    records: list[dict[str, Any]] = []
+    for place, (text, hypothesis, repetitive) in enumerate(
+        zip(translation.texts, translation.hypotheses, translation.repetitive, strict=False)
+    ):
+        in_order = words(target, text, hypothesis.tokens, hypothesis.log_probabilities)
+        record = {
             "text": text,
             "log_probability": hypothesis.log_probability,
             "score": hypothesis.score,
             "ended": hypothesis.ended,
             "repetitive": repetitive,
             "subwords": [pieces[token] for token in hypothesis.tokens],
-            "words": [asdict(word) for word in words(target, text, hypothesis.tokens, hypothesis.log_probabilities)],
+            "words": [asdict(word) for word in in_order],
             "parts": translation.parts,
         }
-        for text, hypothesis, repetitive in zip(
-            translation.texts, translation.hypotheses, translation.repetitive, strict=False
-        )
-    ]
+        if translation.aligned is not None:
+            record["alignment"] = translation.aligned.links(place, in_order)
+        records.append(record)
+    return records

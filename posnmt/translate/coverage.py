@@ -12,68 +12,12 @@ Shapes: S sentences, N hypotheses (N / S of a sentence), J source tokens, k hypo
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from typing import Any
+from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from posnmt.errors import UserError
-from posnmt.model.base import TranslationModel
-from posnmt.model.kernels.plain import attention_weights
-from posnmt.model.layers import DecoderLayer
-from posnmt.model.transformer import Transformer
-from posnmt.translate.graphs import GraphedDecoder
-
-
-class SourceAttention(threading.local):
-    """The attention of a model to the source in the last step that a thread computed.
-
-    Attributes:
-        weights: [N,J] the mean over heads; J counts states before those of the tokens, if the model has any.
-    """
-
-    weights: Tensor
-
-    def record(self, module: nn.Module, arguments: tuple[Any, ...]) -> None:
-        """Compute the weights from the arguments of a `CrossAttention`, of one token a hypothesis."""
-        weights = attention_weights(module.operands(*arguments))  # type: ignore[operator]  # [S,H,k,J]
-        self.weights = weights.float().mean(1).flatten(0, 1)
-
-
-@contextmanager
-def watching(models: Sequence[TranslationModel]) -> Iterator[list[SourceAttention]]:
-    """A context in which the attention of each model to the source is known after each step.
-
-    Raises:
-        UserError: a model that is not a Transformer, or whose steps are CUDA graphs.
-    """
-    with ExitStack() as stack:
-        watched = []
-        for model in models:
-            layer = model.decoder[-1] if isinstance(model, Transformer) else None
-            if not isinstance(layer, DecoderLayer):
-                what = f"a coverage penalty needs the attention of a Transformer, and this is {_kind(model)}"
-                raise UserError(what, "decode.coverage_penalty", "leave it out")
-            attention = SourceAttention()
-            stack.enter_context(_hooked(layer.cross, attention))
-            watched.append(attention)
-        yield watched
-
-
-@contextmanager
-def _hooked(module: nn.Module, attention: SourceAttention) -> Iterator[None]:
-    hook = module.register_forward_pre_hook(attention.record)
-    try:
-        yield
-    finally:
-        hook.remove()
-
-
-def _kind(model: TranslationModel) -> str:
-    return "one with CUDA graphs" if isinstance(model, GraphedDecoder) else model.config.architecture
+from posnmt.translate.watched import SourceAttention
 
 
 class Coverage:
@@ -101,7 +45,7 @@ class Coverage:
     def add(self) -> None:
         """Add the attention of the step that the models have computed."""
         width = self._attended.shape[1]
-        each = [attention.weights[:, -width:] for attention in self.watched]
+        each = [attention.weights[:, 0, -width:] for attention in self.watched]
         self._attended = self._attended + torch.stack(each).mean(0)
 
     def penalty(self, row: int) -> float:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from posnmt.config.schema import Decode
 from posnmt.config.writing import writing
 from posnmt.errors import UserError
+from posnmt.translate.alignments import joined
 from posnmt.translate.search import Hypothesis
 from posnmt.translate.sentences import sentences
 from posnmt.translate.translations import Translation
@@ -167,7 +168,8 @@ def _join(texts: list[str], parts: list[Translation], whole: list[int], length_p
     log_probabilities = [value for each in best for value in each.log_probabilities]
     hypothesis = Hypothesis(tokens, log_probability, score, ended, log_probabilities, coverage)
     text = _joined_text(texts, [part.text for part in parts])
-    return Translation([text], [hypothesis], whole, len(texts))
+    links = [part.aligned for part in parts if part.aligned is not None]
+    return Translation([text], [hypothesis], whole, len(texts), joined(links, texts) if links else None)
 
 
 def _joined_text(sources: list[str], translations: list[str]) -> str:

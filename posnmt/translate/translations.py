@@ -11,6 +11,7 @@ import numpy as np
 
 from posnmt.config.schema import Decode
 from posnmt.errors import UserError
+from posnmt.translate.alignments import Aligned
 from posnmt.translate.mbr import expected_similarities
 from posnmt.translate.repetition import is_repetitive
 from posnmt.translate.search import Hypothesis
@@ -26,12 +27,14 @@ class Translation:
     Attributes:
         source: subwords of the line, without eos.
         parts: in which the line was translated, one after the other; see `posnmt.translate.parts`.
+        aligned: the links of all hypotheses; None: not asked for.
     """
 
     texts: list[str]
     hypotheses: list[Hypothesis]
     source: Sequence[int]
     parts: int = 1
+    aligned: Aligned | None = None
 
     @property
     def text(self) -> str:

@@ -6,7 +6,7 @@ order; batching affects only the speed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,20 +16,22 @@ import torch
 from numpy.typing import NDArray
 
 from posnmt.config.schema import Decode, Positions
-from posnmt.data.batch import collate, fit, pad
+from posnmt.data.batch import batches_by_length, collate, pad
 from posnmt.data.subword import EOS, PAD
 from posnmt.errors import UserError
 from posnmt.model.at_inference import change_positions
 from posnmt.parallel.threads import Workers
 from posnmt.processor import multiplies_bf16
+from posnmt.translate.alignments import align
 from posnmt.translate.bounds import Bounds
 from posnmt.translate.constrained import constrained_search
-from posnmt.translate.coverage import Coverage, SourceAttention, watching
-from posnmt.translate.parts import in_parts
+from posnmt.translate.coverage import Coverage
+from posnmt.translate.parts import Parts, in_parts
 from posnmt.translate.sampling import sample
 from posnmt.translate.search import Hypothesis, search
 from posnmt.translate.terms import Terms, contains, continuing, subwords_of
 from posnmt.translate.translations import Translation, as_text
+from posnmt.translate.watched import SourceAttention, can_be_watched, watching
 
 if TYPE_CHECKING:
     from posnmt.data.text import TextPipeline
@@ -105,6 +107,11 @@ class Translator:
         return decoders
 
     @property
+    def aligns(self) -> bool:
+        """Whether the models have alignments."""
+        return all(map(can_be_watched, self.models))
+
+    @property
     def notes(self) -> list[str]:
         """Notes for the user on how the translation was computed."""
         failures = {getattr(model, "failure", None) for model in self.searched} - {None}
@@ -154,6 +161,7 @@ class Translator:
         scored: bool = True,
         prefixes: Sequence[str] = (),
         terms: Terms | None = None,
+        aligned: bool = False,
     ) -> list[Translation]:
         """Translate lines; one result for each, in order. Lines in parts (`decode.split`) have one translation each.
 
@@ -164,9 +172,11 @@ class Translator:
             scored: see `search`.
             prefixes: for each line the beginning of its translation; none: all are free.
             terms: of a glossary. A part of a line has those that its text asks for.
+            aligned: whether to link the words of each hypothesis to those of its line.
 
         Raises:
-            UserError: a line too long for a finite position table, or one in parts with a prefix.
+            UserError: a line too long for a finite position table, or one in parts with a prefix; alignments by models
+                that can have none.
         """
         encoded = self.text.source.encode(list(lines))
         refuse_longer(encoded, decode.max_source, first_line, name)
@@ -182,7 +192,17 @@ class Translator:
             hypotheses = translate_subwords(
                 self.searched, parts.flat, decode, self.device, self.workers, scored or decode.mbr > 0, wanted
             )
-        return parts.joined(as_text(self.text, parts.flat, hypotheses, decode, nbest), decode.length_penalty)
+            translations = as_text(self.text, parts.flat, hypotheses, decode, nbest)
+            if aligned:
+                translations = self._aligned(parts, translations, decode.batch)
+        return parts.joined(translations, decode.length_penalty)
+
+    def _aligned(self, parts: Parts, translations: Sequence[Translation], batch: int) -> list[Translation]:
+        """The translations of parts with the links of their hypotheses."""
+        lines = [text for texts in parts.texts for text in texts]
+        tokens = [[each.tokens for each in translation.hypotheses] for translation in translations]
+        links = align(self.models, self.text.source, lines, parts.flat, tokens, batch)
+        return [replace(each, aligned=linked) for each, linked in zip(translations, links, strict=True)]
 
     def _with_terms(
         self, wanted: Wanted, terms: Terms, texts: Sequence[Sequence[str]], prefixes: Sequence[str]
@@ -232,7 +252,7 @@ class Translator:
         nothing: NDArray[np.float32] = np.empty((0, model.config.d_model), np.float32)
         states: list[tuple[list[int], NDArray[np.float32]]] = [([], nothing) for _ in encoded]
         places = [number for number, ids in enumerate(encoded) if ids]
-        for chosen in _batches([len(encoded[number]) for number in places], batch):
+        for chosen in batches_by_length([len(encoded[number]) for number in places], batch):
             numbers = [places[number] for number in chosen]
             source, lengths = pad([encoded[number] for number in numbers], after=EOS)
             output = model.encode(source.to(self.device), lengths.to(self.device)).float().cpu().numpy()
@@ -391,9 +411,11 @@ def translate_subwords(
     batches = [
         [group[place] for place in chosen]
         for group in groups
-        for chosen in _batches([sizes[number] - 1 for number in group], max(1, limit))
+        for chosen in batches_by_length([sizes[number] - 1 for number in group], max(1, limit))
     ]
-    with watching(models if decode.coverage_penalty else []) as watched:
+    with watching(
+        models if decode.coverage_penalty else [], "a coverage penalty", "decode.coverage_penalty"
+    ) as watched:
         workers.map(partial(work, watched=watched), batches)
     return translations
 
@@ -452,7 +474,7 @@ def score_subwords(
     """Log-probability of each target given its source by the models' mean probability, by the full forward pass."""
     scores = [0.0] * len(sources)
     longest = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
-    for numbers in _batches(longest, batch):
+    for numbers in batches_by_length(longest, batch):
         pairs = [(np.asarray(sources[n], np.int32), np.asarray(targets[n], np.int32)) for n in numbers]
         padded = collate(pairs).to(device)
         each = []
@@ -465,11 +487,3 @@ def score_subwords(
         for number, score in zip(numbers, total.tolist(), strict=True):
             scores[number] = score
     return scores
-
-
-def _batches(lengths: Sequence[int], limit: int) -> Iterator[list[int]]:
-    """Indices of sentences in batches of similar length, the longest first, each within a limit of padded tokens."""
-    order = sorted(range(len(lengths)), key=lambda number: (-lengths[number], number))
-    padded = np.array([lengths[number] + 1 for number in order], dtype=np.int32)
-    for start, end in fit(padded, limit):
-        yield order[start:end]

@@ -54,10 +54,15 @@ def test_hypotheses_are_those_of_translate(trained, lines, tmp_path):
     path.write_text("".join(lines), encoding="utf-8")
     for runs in (["first"], ["first", "second"]):
         folders = [trained / run for run in runs]
-        out, _ = commands.run("translate", *folders, "--input", path, "--format=jsonl", "--nbest=2", "--beam=2")
-        expected = [json.loads(line)["hypotheses"] for line in out.splitlines()]
-        hypotheses = posnmt.load(folders).hypotheses(lines, nbest=2, beam=2)
-        assert [[asdict(each) for each in line] for line in hypotheses] == expected
+        options = ("--format=jsonl", "--nbest=2", "--beam=2", "--alignments")
+        out, _ = commands.run("translate", *folders, "--input", path, *options)
+        hypotheses = posnmt.load(folders).hypotheses(lines, nbest=2, beam=2, alignments=True)
+        for row, of_line in zip(map(json.loads, out.splitlines()), hypotheses, strict=True):
+            assert len(row["hypotheses"]) == len(of_line)
+            for record, each in zip(row["hypotheses"], of_line, strict=True):
+                values = json.loads(json.dumps(asdict(each)))
+                places = [{key: word[key] for key in ("text", "start", "end")} for word in values.pop("source_words")]
+                assert (values, places) == (record, row["source_words"])
         assert hypotheses[3] == []
 
 

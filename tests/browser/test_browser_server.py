@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,31 @@ def test_a_text_by_three_models_side_by_side(open_server):
     assert length.endswith("subwords, trained on 5 to 24")
     cut = page.locator('td[data-model="slow"] .beyond').first
     assert cut.inner_text() == "cut off at the output limit"
+
+
+def test_words_under_the_pointer_show_what_they_are_linked_to(open_server):
+    page = open_server()
+    line = f"{LINES[0]} \U0001f600 {LINES[1].split()[0]}"  # a character of two units in JavaScript
+    page.locator("#source").fill(line)
+    page.keyboard.press("Control+Enter")
+    page.get_by_text("3 of 3 translations").wait_for()
+    out, _ = run("translate", LEARNED, "--alignments", "--format", "jsonl", stdin=line)
+    row = json.loads(out)
+    [best] = row["hypotheses"]
+    sources, words = page.locator("tbody th .word"), page.locator('td[data-model="mine"] .word')
+    assert page.locator("tbody th").inner_text() == line
+    assert sources.all_inner_texts() == [word["text"] for word in row["source_words"]]
+    assert words.all_inner_texts() == [word["text"] for word in best["words"]]
+    for number in range(words.count()):
+        words.nth(number).hover()
+        expected = [row["source_words"][source]["text"] for source, target in best["alignment"] if target == number]
+        assert page.locator("tbody th .linked").all_inner_texts() == expected
+    first = best["alignment"][0][0]
+    sources.nth(first).hover()
+    expected = [best["words"][target]["text"] for source, target in best["alignment"] if source == first]
+    assert page.locator('td[data-model="mine"] .linked').all_inner_texts() == expected
+    page.locator("h1").hover()
+    assert page.locator(".linked").count() == 0
 
 
 def test_lengths_beyond_training_are_marked_and_errors_shown(open_server):

@@ -139,6 +139,21 @@ def _numbers(words):
     return [[word[name] for name in ("start", "end", "subwords", "probability")] for word in words]
 
 
+def test_own_interface_has_the_alignments_of_jsonl(served):
+    text = "\n".join(LINES[:3])
+    status, answer, _ = served.post("/v1/translate", {"text": text, "model": "mine", "alignments": True})
+    assert status == 200
+    out, _ = run("translate", LEARNED, "--alignments", "--format", "jsonl", stdin=text)
+    lines = answer["translations"][0]["lines"]
+    for line, row in zip(lines, map(json.loads, out.splitlines()), strict=True):
+        assert line["source_words"] == row["source_words"]
+        assert [each["alignment"] for each in line["hypotheses"]] == [each["alignment"] for each in row["hypotheses"]]
+        assert line["hypotheses"][0]["alignment"]
+    _, without, _ = served.post("/v1/translate", {"text": text, "model": "mine"})
+    assert "source_words" not in without["translations"][0]["lines"][0]
+    assert "alignment" not in without["translations"][0]["lines"][0]["hypotheses"][0]
+
+
 def test_own_interface_says_which_models_there_are(served):
     mine, table = served.get("/v1/models")[1]
     assert (mine["name"], mine["source"], mine["target"], mine["system"]) == ("mine", "en", "de", "relative")

@@ -123,7 +123,7 @@ class Engine:
     def __init__(self):
         self.calls = []
 
-    def translate(self, lines, decode, nbest, first_line, name, scored):
+    def translate(self, lines, decode, nbest, first_line, name, scored, aligned):
         self.calls.append(lines)
         if "bad" in lines:
             raise UserError("cannot read", f"{name}:{first_line + lines.index('bad')}")

@@ -98,7 +98,7 @@ def choose(
     if engine == "torch":
         return choose_runs(folders, checkpoint, search)
     refuse_ensemble(folders)
-    return elsewhere(engine, folders[0], checkpoint, search, with_terms=with_terms)
+    return elsewhere(engine, folders[0], checkpoint, search, ["terms"] if with_terms else [])
 
 
 def refuse_options(given: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from posnmt.deploy.server.libretranslate import ERRORS
 from posnmt.deploy.server.models import Model
 from posnmt.deploy.server.refusal import Refusal
 from posnmt.deploy.server.service import Service, Translated, warnings
-from posnmt.translate.command import hypothesis_records
+from posnmt.translate.command import hypothesis_records, source_words
 
 
 class Query(BaseModel):
@@ -24,20 +24,25 @@ class Query(BaseModel):
     target: str | None = Field(None, description="language code")
     nbest: int = Field(1, ge=1, description="hypotheses of each line, at most the beam")
     beam: int | None = Field(None, ge=1, description="hypotheses kept; default: the model's")
+    alignments: bool = Field(False, description="whether words are linked to those of the source")
 
 
-class WordBody(BaseModel):
-    """A word of a translation.
-
-    Attributes:
-        text: characters `start` to `end` of the translation, counted from 0; `end` is behind the last.
-        subwords: how many of the next subwords are its own.
-        probability: of the word, given the source and all words before it.
-    """
+class SpanBody(BaseModel):
+    """A word: characters `start` to `end` of its text, counted from 0; `end` is behind the last."""
 
     text: str
     start: int
     end: int
+
+
+class WordBody(SpanBody):
+    """A word of a translation.
+
+    Attributes:
+        subwords: how many of the next subwords are its own.
+        probability: of the word, given the source and all words before it.
+    """
+
     subwords: int
     probability: float
 
@@ -53,6 +58,7 @@ class HypothesisBody(BaseModel):
         words: of the text, in order.
         parts: in which the line was translated, one after the other: more than one if it is far longer than training
             sentences.
+        alignment: if asked for, pairs of a source word and a word, by their numbers from 0.
     """
 
     text: str
@@ -62,13 +68,19 @@ class HypothesisBody(BaseModel):
     subwords: list[str]
     words: list[WordBody]
     parts: int
+    alignment: list[tuple[int, int]] | None = None
 
 
 class LineBody(BaseModel):
-    """A line with its hypotheses, best first; an empty line has none."""
+    """A line with its hypotheses, best first; an empty line has none.
+
+    Attributes:
+        source_words: of the line, if alignments were asked for.
+    """
 
     source: str
     source_subwords: int
+    source_words: list[SpanBody] | None = None
     hypotheses: list[HypothesisBody]
 
 
@@ -97,6 +109,7 @@ class ModelBody(BaseModel):
         trained: shortest and longest training sentences of each side, in subwords, if recorded.
         beam: the default.
         output_limit: `max_ratio` x source + `max_extra`, in subwords.
+        alignments: whether it has them.
     """
 
     name: str
@@ -107,22 +120,29 @@ class ModelBody(BaseModel):
     trained: dict[str, dict[str, int]] | None
     beam: int
     output_limit: dict[str, float]
+    alignments: bool
 
 
 def routes(service: Service) -> APIRouter:
     """The routes of this interface."""
     router = APIRouter(prefix="/v1", tags=["posnmt"])
 
-    @router.post("/translate", response_model=AnswerBody, responses=ERRORS, openapi_extra=body_of(Query))
+    @router.post(
+        "/translate",
+        response_model=AnswerBody,
+        response_model_exclude_none=True,
+        responses=ERRORS,
+        openapi_extra=body_of(Query),
+    )
     async def translate_lines(request: Request) -> dict[str, Any]:
-        """Translate texts line by line, with n-best lists, scores and subwords."""
+        """Translate texts line by line, with n-best lists, scores, subwords and alignments."""
         query = await read(request, Query)
         client = service.client(request)
         texts = [query.text] if isinstance(query.text, str) else query.text
         model = _model(service, query, texts)
         if query.nbest > (beam := query.beam or model.decode.beam):
             raise Refusal(400, f"nbest {query.nbest} is more than the beam of {beam} keeps; raise beam")
-        search = service.search(model, query.nbest, query.beam, scored=True)
+        search = service.search(model, query.nbest, query.beam, scored=True, aligned=query.alignments)
         translated = await service.translate(request, client, model, texts, search)
         return {
             "model": model.name,
@@ -145,6 +165,7 @@ def routes(service: Service) -> APIRouter:
                 "trained": model.trained,
                 "beam": model.decode.beam,
                 "output_limit": {"max_ratio": model.decode.max_ratio, "max_extra": model.decode.max_extra},
+                "alignments": model.engine.aligns,
             }
             for model in service.models.all
         ]
@@ -173,6 +194,7 @@ def _text(model: Model, text: Translated) -> dict[str, Any]:
         {
             "source": line,
             "source_subwords": len(translation.source),
+            "source_words": source_words(translation),
             "hypotheses": hypothesis_records(translation, target),
         }
         for line, translation in zip(text.lines, text.translations, strict=True)

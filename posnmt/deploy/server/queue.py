@@ -39,11 +39,13 @@ class Search:
         beam: None: the model's.
         nbest: hypotheses of each line.
         scored: whether probabilities are computed.
+        aligned: whether words are linked to those of the line.
     """
 
     beam: int | None = None
     nbest: int = 1
     scored: bool = False
+    aligned: bool = False
 
 
 @dataclass(eq=False)

@@ -132,16 +132,20 @@ class Service:
             raise Refusal(400, f"the text is not written in the script of {' or '.join(codes)}; name its language")
         return detected
 
-    def search(self, model: Model, nbest: int, beam: int | None = None, scored: bool = False) -> Search:
+    def search(
+        self, model: Model, nbest: int, beam: int | None = None, scored: bool = False, aligned: bool = False
+    ) -> Search:
         """How to search for so many translations; the beam becomes as wide as they are many.
 
         Raises:
-            Refusal: too many.
+            Refusal: too many, or alignments by a model without.
         """
+        if aligned and not model.engine.aligns:
+            raise Refusal(400, f"model {model.name} has no alignments; Transformers that PyTorch computes have")
         width = max(nbest, beam or model.decode.beam)
         if width > MOST_BEAM and width != model.decode.beam:
             raise Refusal(400, f"at most {MOST_BEAM} translations of a text, and as wide a beam, can be asked for")
-        return Search(None if width == model.decode.beam else width, nbest, scored)
+        return Search(None if width == model.decode.beam else width, nbest, scored, aligned)
 
     async def translate(
         self, request: Request, client: str, model: Model, texts: Sequence[str], search: Search

@@ -67,4 +67,4 @@ class Worker(threading.Thread):
     def _search(self, batch: Batch, lines: list[str], first: int) -> list[Translation]:
         search = batch.search
         decode = self.decode if search.beam is None else self.decode.model_copy(update={"beam": search.beam})
-        return self.engine.translate(lines, decode, search.nbest, first, "text", search.scored)
+        return self.engine.translate(lines, decode, search.nbest, first, "text", search.scored, aligned=search.aligned)

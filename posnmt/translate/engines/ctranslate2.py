@@ -63,6 +63,7 @@ class CTranslate2Engine:
     ) -> None:
         import ctranslate2
 
+        self.aligns = False
         self.text, self.longest, self.trained = text, longest, trained
         self.name = f"CTranslate2 {ctranslate2.__version__}"
         self.notes: list[str] = []
@@ -84,6 +85,7 @@ class CTranslate2Engine:
         scored: bool = True,
         prefixes: Sequence[str] = (),
         terms: Terms | None = None,
+        aligned: bool = False,
     ) -> list[Translation]:
         """Translate lines; one result for each, in order. See `posnmt.translate.translator.Translator.translate`.
 
@@ -93,7 +95,7 @@ class CTranslate2Engine:
         Raises:
             UserError: settings that this engine does not have; see `refuse_settings`.
         """
-        refuse_settings(decode, len(prefixes) > 0, terms is not None)
+        refuse_settings(decode, wanted_of(len(prefixes) > 0, terms is not None, aligned))
         encoded = self.text.source.encode(list(lines))
         refuse_longer(encoded, decode.max_source, first_line, name)
         parts = in_parts(lines, encoded, self.text.source, decode, self.trained)
@@ -202,12 +204,17 @@ class CTranslate2Engine:
         return tuple(tokens[:-1] if tokens[-1:] == [EOS] else tokens)
 
 
-def refuse_settings(decode: Decode, prefixed: bool, with_terms: bool = False) -> None:
+def wanted_of(prefixes: bool, terms: bool, alignments: bool) -> list[str]:
+    """What is asked for of the things that `refuse_settings` refuses."""
+    asked = {"a prefix": prefixes, "terms": terms, "alignments": alignments}
+    return [name for name, value in asked.items() if value]
+
+
+def refuse_settings(decode: Decode, wanted: Sequence[str]) -> None:
     """Check that search needs nothing that is PyTorch's alone.
 
     Args:
-        prefixed: whether translations have a given beginning.
-        with_terms: whether they have given terms.
+        wanted: what is, and is asked for beside the settings.
 
     Raises:
         UserError: it does.
@@ -216,10 +223,8 @@ def refuse_settings(decode: Decode, prefixed: bool, with_terms: bool = False) ->
         "sampling": decode.sampling,
         "a shortest length": decode.min_length,
         "a coverage penalty": decode.coverage_penalty,
-        "a prefix": prefixed,
-        "terms": with_terms,
     }
-    what = [name for name, value in asked.items() if value]
+    what = [*(name for name, value in asked.items() if value), *wanted]
     if what:
         names = " and ".join(what)
         raise UserError(f"{names}: not available with CTranslate2 here", None, "translate the run with --engine torch")

@@ -49,7 +49,7 @@ async function ask(text, model, signal) {
   for (;;) {
     const key = element("key").value;
     const headers = { "Content-Type": "application/json", ...(key ? { Authorization: `Bearer ${key}` } : {}) };
-    const answer = await fetch("v1/translate", { method: "POST", headers, signal, body: JSON.stringify({ text, model: model.name }) });
+    const answer = await fetch("v1/translate", { method: "POST", headers, signal, body: JSON.stringify({ text, model: model.name, alignments: model.alignments }) });
     if (answer.status === 403) element("key-control").hidden = false;
     if (![429, 503].includes(answer.status)) return { ok: answer.ok, ...(await answer.json()) };
     await pause(Number(answer.headers.get("Retry-After")) || 1, signal);
@@ -63,11 +63,48 @@ function showLine(cell, answer, model) {
     return false;
   }
   const line = answer.translations[0].lines[0];
-  add(cell, "span", { className: "text", textContent: answer.translations[0].text, dir: "auto", lang: model.target });
+  const text = add(cell, "span", { className: "text", dir: "auto", lang: model.target });
+  if (line.source_words && line.hypotheses.length) showLinked(text, line);
+  else text.textContent = answer.translations[0].text;
   const length = lengthOf(line, model);
   add(cell, "span", { className: length.beyond ? "note beyond" : "note", textContent: length.text });
   if (line.hypotheses.some((each) => !each.ended)) add(cell, "span", { className: "note beyond", textContent: "cut off at the output limit" });
   return true;
+}
+
+// Text with an element for each of its words, whose places count characters as Python does.
+function addWords(parent, text, words) {
+  const letters = [...text];
+  let at = 0;
+  const elements = words.map(({ start, end }) => {
+    parent.append(letters.slice(at, start).join(""));
+    at = end;
+    return add(parent, "span", { className: "word", textContent: letters.slice(start, end).join(""), sources: [] });
+  });
+  parent.append(letters.slice(at).join(""));
+  return elements;
+}
+
+// Each word of a translation knows the source words that it is linked to, and each source word itself.
+function showLinked(cell, line) {
+  const [best] = line.hypotheses;
+  const words = addWords(cell, best.text, best.words);
+  for (const [from, to] of best.alignment) words[to].sources.push(line.source_words[from]);
+  const head = cell.closest("tr").cells[0];
+  if (head.querySelector(".word")) return;
+  head.replaceChildren();
+  addWords(head, line.source, line.source_words).forEach((word, number) => { word.sources.push(line.source_words[number]); });
+}
+
+function markLinks(word) {
+  for (const marked of table.querySelectorAll(".linked")) marked.classList.remove("linked");
+  if (!word) return;
+  const cell = word.closest("th, td");
+  const overlaps = (other) => word.sources.some((a) => other.sources.some((b) => a.start < b.end && b.start < a.end));
+  for (const other of word.closest("tr").querySelectorAll(cell.tagName === "TH" ? "td .word" : "th .word")) {
+    if (overlaps(other)) other.classList.add("linked");
+  }
+  if (word.sources.length) word.classList.add("linked");
 }
 
 function drawTable(lines, models) {
@@ -154,6 +191,8 @@ async function open(file) {
 }
 
 form.addEventListener("submit", (event) => { event.preventDefault(); translate(); });
+for (const kind of ["pointerover", "click"]) table.addEventListener(kind, (event) => markLinks(event.target.closest(".word")));
+table.addEventListener("pointerleave", () => markLinks(null));
 stop.addEventListener("click", () => running?.abort());
 element("models").addEventListener("change", limitModels);
 element("file").addEventListener("change", (event) => event.target.files[0] && open(event.target.files[0]));
