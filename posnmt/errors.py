@@ -98,7 +98,7 @@ def nearest(word: str, words: Iterable[str]) -> str | None:
     return matches[0] if matches else None
 
 
-def refuse_unknown(name: str, known: Iterable[str], kind: str) -> None:
+def refuse_unknown(name: str, known: Iterable[str], kind: str, where: str | None = None) -> None:
     """Check that `name` is a known name.
 
     Raises:
@@ -108,7 +108,7 @@ def refuse_unknown(name: str, known: Iterable[str], kind: str) -> None:
     if name not in names:
         near = nearest(name, names)
         hint = f"did you mean {near!r}? " if near else ""
-        raise UserError(f"no {kind} is called {name!r}", None, f"{hint}there are: {', '.join(names)}")
+        raise UserError(f"no {kind} is called {name!r}", where, f"{hint}there are: {', '.join(names)}")
 
 
 def existing_file(path: str | Path, role: str) -> Path:

@@ -15,6 +15,7 @@ import torch
 from posnmt.api.values import Encoding, Hypothesis
 from posnmt.config.schema import Decode
 from posnmt.data.lines import checked_lines
+from posnmt.data.marks import mark_for
 from posnmt.data.portions import portions
 from posnmt.data.text import SideText
 from posnmt.errors import UserError, refuse_unknown
@@ -40,6 +41,7 @@ def load(
     precision: Literal["fp32", "bf16"] | None = None,
     cuda_graphs: bool | None = None,
     device: str | None = None,
+    to: str | None = None,
     allow_plugins: bool = False,
 ) -> TrainedModel:
     """A trained model, or several as an ensemble.
@@ -55,11 +57,12 @@ def load(
             attention are always computed in fp32.
         cuda_graphs: on a GPU, record the decoder's steps and replay them; default: as in the run's config.
         device: of PyTorch, such as `cpu` or `cuda:1`; default: a GPU if there is one.
+        to: the target language, of a model for several: its mark is put before each line.
         allow_plugins: import the classes that a run's config names by `module:Class`; only for runs that you trust.
 
     Raises:
         UserError: no run folder, no such checkpoint, runs with different vocabularies, or a change that means nothing
-            for the positions of a model.
+            for the positions of a model; or a language whose mark the training text lacks.
     """
     listed = [runs] if isinstance(runs, str | Path | Run) else list(runs)
     if not listed:
@@ -76,7 +79,8 @@ def load(
         "positions": None if positions is None else dict(positions),
     }
     decode = with_options(opened[0].config.decode, settings)
-    return TrainedModel(opened, decode, checkpoint, _device(device))
+    mark = "" if to is None else mark_for(to, opened[0].marks, "to")
+    return TrainedModel(opened, decode, checkpoint, _device(device), mark)
 
 
 class TrainedModel:
@@ -94,9 +98,10 @@ class TrainedModel:
         decode: Decode,
         checkpoint: str = "model",
         device: torch.device | None = None,
+        mark: str = "",
     ) -> None:
         self.runs = list(runs)
-        self._decode, self._checkpoint, self._device = decode, checkpoint, device
+        self._decode, self._checkpoint, self._device, self._mark = decode, checkpoint, device, mark
         self._searching = self._translator(decode.precision, decode.cuda_graphs)
         self._exact = self._searching if decode.precision == "fp32" else None
 
@@ -318,9 +323,11 @@ class TrainedModel:
             first += len(group)
 
     def _translator(self, precision: str, cuda_graphs: bool = False) -> Translator:
-        return Translator.load(
+        translator = Translator.load(
             self.runs, self._checkpoint, self._decode.positions, self._device, precision, cuda_graphs
         )
+        translator.text = translator.text.marked(self._mark)
+        return translator
 
     def _exactly(self) -> Translator:
         """The models in fp32; loaded once more where search computes in bf16."""

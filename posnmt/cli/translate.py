@@ -237,9 +237,18 @@ def _with_sampling(search: dict[str, Any]) -> dict[str, Any]:
     metavar="FACTOR",
     help="the same as --positions interpolate=FACTOR",
 )
+@click.option(
+    "--to", metavar="LANGUAGE", help="the target language, of a model for several: its mark is put before each line"
+)
 @allow_plugins
 def score(
-    run: Path, source: Path, target: Path, checkpoint: str, interpolate: float | None, positions: tuple[str, ...]
+    run: Path,
+    source: Path,
+    target: Path,
+    checkpoint: str,
+    interpolate: float | None,
+    positions: tuple[str, ...],
+    to: str | None,
 ) -> None:
     """Print the natural log-probability of each target line given its source line, by the full forward pass.
 
@@ -249,4 +258,4 @@ def score(
     with loading():
         from posnmt.translate.command import score_files
 
-    score_files(run, source, target, checkpoint, chosen_positions(positions, interpolate))
+    score_files(run, source, target, checkpoint, chosen_positions(positions, interpolate), to)

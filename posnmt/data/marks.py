@@ -46,12 +46,13 @@ def marks_in(pairs: Pairs, subwords: Subwords) -> dict[str, int]:
     return dict(sorted(Counter(filter(None, map(mark_of, beginnings))).items()))
 
 
-def mark_for(language: str, marks: Iterable[str]) -> str:
+def mark_for(language: str, marks: Iterable[str], option: str = "--to") -> str:
     """The mark of a language.
 
     Args:
         language: its code.
         marks: of the training text.
+        option: that names the language, for errors.
 
     Raises:
         UserError: there is none for it.
@@ -59,6 +60,6 @@ def mark_for(language: str, marks: Iterable[str]) -> str:
     codes = {match[2].lower(): mark for mark in marks if (match := _MARK.match(f"{mark} x"))}
     if not codes:
         what = "no marks of target languages are recorded of this run's training text"
-        raise UserError(what, "--to", "leave it out, and write the marks before the lines as in training")
-    refuse_unknown(language.lower(), codes, "target language of this run")
+        raise UserError(what, option, "leave it out, and write the marks before the lines as in training")
+    refuse_unknown(language.lower(), codes, "target language of this run", option)
     return codes[language.lower()]

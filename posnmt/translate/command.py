@@ -363,17 +363,25 @@ def _warnings(record: Record, decode: Decode) -> Iterator[str]:
 
 
 def score_files(
-    folder: Path, source: Path, target: Path, checkpoint: str, positions: dict[str, Any] | None = None
+    folder: Path,
+    source: Path,
+    target: Path,
+    checkpoint: str,
+    positions: dict[str, Any] | None = None,
+    to: str | None = None,
 ) -> None:
     """Print the log-probability of each pair of lines.
 
     Args:
         positions: changes of positions, in place of those of the run's configuration.
+        to: the target language, of a model for several.
 
     Raises:
-        UserError: faulty text, different line counts, or a line too long for a finite position table.
+        UserError: faulty text, different line counts, a line too long for a finite position table, or no mark for the
+            language.
     """
     run = Run.open(folder)
+    mark = "" if to is None else mark_for(to, run.marks)
     findings = Findings(accept=("empty", "crlf"))
     files = [TextFile("source", source), TextFile("target", target)]
     sources, targets = (list(read_lines(file, findings)) for file in files)
@@ -382,6 +390,7 @@ def score_files(
     findings.raise_all()
     chosen = None if positions is None else Positions.model_validate(positions)
     translator = Translator.load([run], checkpoint, chosen)
+    translator.text = translator.text.marked(mark)
     for value in translator.score(sources, targets, names=(str(source), str(target))):
         print(f"{value:.6f}")
 

@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 import corpus
+import posnmt
 from commands import refused, run
 from posnmt.data.marks import mark_for, mark_of
 from posnmt.errors import UserError
@@ -28,7 +29,7 @@ def test_what_is_a_mark(line, mark):
 def test_the_mark_of_a_language():
     marks = ["<2de>", ">>pt_BR<<", "<2sv-2x2>"]
     assert [mark_for(code, marks) for code in ("DE", "pt_br", "sv-2x2")] == marks
-    with pytest.raises(UserError, match=r"no target language of this run is called 'fr'; .*there are: de, pt_br"):
+    with pytest.raises(UserError, match=r"no target language of this run is called 'fr' .*there are: de, pt_br"):
         mark_for("fr", marks)
     with pytest.raises(UserError, match=r"no marks of target languages are recorded .*\(--to\)"):
         mark_for("de", [])
@@ -67,6 +68,23 @@ def test_lines_are_translated_as_with_their_mark(many):
     assert wanted[3] == []
 
 
+def test_scores_and_python_know_the_language(many):
+    lines = (many / "plain").read_text().splitlines()
+    marked = [line and f"<2fr> {line}" for line in lines]
+    model, plain = posnmt.load(many / "run", to="FR"), posnmt.load(many / "run")
+    assert model.translate(lines, split="off") == plain.translate(marked, split="off")
+    pairs = [(line, "a b") for line in lines if line]
+    expected = plain.score([(f"<2fr> {source}", target) for source, target in pairs])
+    assert model.score(pairs) == expected != plain.score(pairs)
+    for side, texts in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
+        (many / f"pairs.{side}").write_text("".join(f"{line}\n" for line in texts))
+    files = ("--source", many / "pairs.source", "--target", many / "pairs.target")
+    out, _ = run("score", many / "run", *files, "--to", "fr")
+    assert out == "".join(f"{score:.6f}\n" for score in expected)
+    with pytest.raises(UserError, match="no target language of this run is called 'sv'"):
+        posnmt.load(many / "run", to="sv")
+
+
 def test_each_part_of_a_line_has_the_mark(many):
     side = Run.open(many / "run").text().marked("<2fr>").source
     [mark] = side.subwords.encode(["<2fr>"])
@@ -79,7 +97,7 @@ def test_each_part_of_a_line_has_the_mark(many):
 def test_a_language_without_a_mark_is_refused(many, tmp_path):
     lines = ("--input", many / "plain")
     [fault] = refused("translate", many / "run", *lines, "--to", "es")
-    assert fault.startswith("error: no target language of this run is called 'es';")
+    assert fault.startswith("error: no target language of this run is called 'es' (--to);")
     assert fault.endswith("there are: de, fr")
     other = shutil.copytree(many / "run", tmp_path / "run")
     record = json.loads((other / "record.json").read_text())
@@ -97,3 +115,24 @@ def test_an_exported_model_has_the_marks(many, tmp_path):
     to = hypotheses(tmp_path / "exported", "--input", many / "plain", "--to", "fr", "--split", "off")
     assert [each and each[0]["text"] for each in to] == wanted
     assert "called 'es'" in refused("translate", tmp_path / "exported", "--input", many / "plain", "--to", "es")[0]
+
+
+def test_a_server_has_a_model_for_each_language(many):
+    pytest.importorskip("fastapi", reason="FastAPI is not installed (extra serve)")
+    from serving import serving
+
+    folder = many / "run"
+    languages = [f"--languages={code}=en-{code}" for code in ("de", "fr")]
+    with serving(f"de={folder}", f"fr={folder}", *languages) as server:
+        for code in ("de", "fr"):
+            expected = run("translate", folder, "--input", many / "plain", "--to", code)[0].splitlines()
+            text = (many / "plain").read_text().splitlines()
+            assert (
+                server.post("/v1/translate", {"text": text, "target": code})[1]["translations"][0]["text"]
+                == expected[0]
+            )
+            answer = server.post("/translate", {"q": text, "source": "en", "target": code})[1]
+            assert answer["translatedText"] == expected
+    [fault] = refused("serve", folder, "--languages", "en-es")
+    assert "no target language of this run is called 'es'" in fault
+    assert "--languages" in fault

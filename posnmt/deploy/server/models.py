@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from posnmt.config.schema import Decode
+from posnmt.data.marks import mark_for
 from posnmt.deploy.command import elsewhere
 from posnmt.deploy.folder import choose_engine, describe, is_exported, open_folder
 from posnmt.deploy.server.languages import match
@@ -97,7 +98,8 @@ def load(
         search: settings of `decode` that override the run's, and `precision`.
 
     Raises:
-        UserError: no such folder, or an engine that cannot translate with it.
+        UserError: no such folder, an engine that cannot translate with it, or a model for several languages that is to
+            translate into none of them.
     """
     folder = choice.folder
     engine = choose_engine(engine, [folder], search.get("precision"))
@@ -108,15 +110,18 @@ def load(
         about = describe(Run.open(folder), checkpoint)
     if engine == "torch":
         run = Run.open(folder)
-        decode = with_options(run.config.decode, search)
+        decode, marks = with_options(run.config.decode, search), list(run.marks)
 
         def start() -> Engine:
             return Translator.load([run], checkpoint, precision=decode.precision, cuda_graphs=decode.cuda_graphs)
     else:
-        decode, start, *_ = elsewhere(engine, folder, checkpoint, search)
+        chosen = elsewhere(engine, folder, checkpoint, search)
+        decode, start, marks = chosen.decode, chosen.load, list(chosen.marks())
     loaded = start()
     queue = Queue(settings.queue_characters, settings.timeout / 2, settings.batch_characters)
     source, target = choice.languages or (about["languages"]["source"], about["languages"]["target"])
+    if marks:
+        loaded.text = loaded.text.marked(mark_for(target, marks, "--languages"))
     worker = Worker(choice.name, loaded, decode, queue, metrics.observe(choice.name, queue))
     name = getattr(loaded, "name", "PyTorch")
     return Model(
