@@ -1,19 +1,30 @@
-"""The option `--positions` of commands that translate: changes of positions for long texts."""
+"""The options of positions of commands that translate: changes of positions for long texts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
-positions_option = click.option(
+_POSITIONS = click.option(
     "--positions",
     multiple=True,
     metavar="CHANGE=VALUE",
     help="a change of positions for texts longer than those of training (docs/long.md): interpolate=2, ntk=2, yarn=2,"
     " clip=16, group=4, temperature=log; repeated, or several with commas",
 )
+_INTERPOLATE = click.option(
+    "--interpolate",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="FACTOR",
+    help="the same as --positions interpolate=FACTOR",
+)
+
+
+def positions_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command `--positions` and the older `--interpolate`."""
+    return _POSITIONS(_INTERPOLATE(command))
 
 
 def chosen_positions(texts: Sequence[str], interpolate: float | None = None) -> dict[str, Any] | None:

@@ -8,8 +8,15 @@ from typing import Any
 import click
 
 from posnmt.cli.group import COMMAND, allow_plugins, language_pair, loading
-from posnmt.cli.positions import chosen_positions, positions_option
+from posnmt.cli.positions import chosen_positions, positions_options
 from posnmt.errors import UserError
+
+_CHECKPOINT = click.option(
+    "--checkpoint", type=click.Choice(["model", "best", "average", "last"]), default="model", show_default=True
+)
+_TO = click.option(
+    "--to", metavar="LANGUAGE", help="the target language, of a model for several: its mark is put before each line"
+)
 
 
 @click.command(context_settings=COMMAND)
@@ -108,16 +115,8 @@ from posnmt.errors import UserError
     default=None,
     help="on a GPU, record the decoder's steps and replay them; default: the run's config",
 )
-@click.option(
-    "--checkpoint", type=click.Choice(["model", "best", "average", "last"]), default="model", show_default=True
-)
-@positions_option
-@click.option(
-    "--interpolate",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="FACTOR",
-    help="the same as --positions interpolate=FACTOR",
-)
+@_CHECKPOINT
+@positions_options
 @click.option(
     "--document",
     type=click.Choice(["lines", "tmx", "xliff", "html", "srt", "vtt", "text", "wrapped"]),
@@ -127,9 +126,7 @@ from posnmt.errors import UserError
 @click.option(
     "--languages", metavar="SRC-TGT", help="of a document: source and target, such as en-de; default: as in the run"
 )
-@click.option(
-    "--to", metavar="LANGUAGE", help="the target language, of a model for several: its mark is put before each line"
-)
+@_TO
 @click.option(
     "--engine",
     type=click.Choice(["torch", "ctranslate2", "auto"]),
@@ -227,19 +224,9 @@ def _with_sampling(search: dict[str, Any]) -> dict[str, Any]:
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--source", type=click.Path(path_type=Path), required=True, help="source text")
 @click.option("--target", type=click.Path(path_type=Path), required=True, help="its translations, line by line")
-@click.option(
-    "--checkpoint", type=click.Choice(["model", "best", "average", "last"]), default="model", show_default=True
-)
-@positions_option
-@click.option(
-    "--interpolate",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="FACTOR",
-    help="the same as --positions interpolate=FACTOR",
-)
-@click.option(
-    "--to", metavar="LANGUAGE", help="the target language, of a model for several: its mark is put before each line"
-)
+@_CHECKPOINT
+@positions_options
+@_TO
 @allow_plugins
 def score(
     run: Path,
