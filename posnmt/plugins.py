@@ -8,6 +8,7 @@ a run from somebody else imports no code by itself.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import importlib
 import os
@@ -210,10 +211,25 @@ def origin(kind: str, name: str) -> Origin | None:
     return Origin(kind, name, noted.target, noted.distribution, noted.version, digest)
 
 
-def _entry_points(kind: str) -> list[EntryPoint]:
+def _entry_points(kind: str) -> tuple[EntryPoint, ...]:
+    """The entry points of a kind; installed packages are read again when a folder of `sys.path` has changed."""
+    return _read_entry_points(GROUPS[kind], tuple((path, _changed(path)) for path in sys.path))
+
+
+@functools.lru_cache(maxsize=2 * len(GROUPS))
+def _read_entry_points(group: str, path: tuple[tuple[str, int | None], ...]) -> tuple[EntryPoint, ...]:
+    """The entry points of a group. `path` only tells what was read: folders and the times of their last changes."""
     from importlib.metadata import entry_points
 
-    return list(entry_points(group=GROUPS[kind]))
+    return tuple(entry_points(group=group))
+
+
+def _changed(path: str) -> int | None:
+    """When an entry of `sys.path` was last changed, in nanoseconds; None: it is not there."""
+    try:
+        return os.stat(path or ".").st_mtime_ns
+    except OSError:
+        return None
 
 
 def _of_entry_point(point: EntryPoint) -> Origin:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import re
@@ -77,6 +78,20 @@ def test_an_unknown_name_lists_those_of_packages(site):
     offers(site)
     with pytest.raises(UserError, match="did you mean 'mine'"):
         scheme_class("mined")
+
+
+def test_packages_are_read_again_only_after_a_change(site, monkeypatch):
+    reads, entry_points = [], importlib.metadata.entry_points
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **group: reads.append(1) or entry_points(**group))
+    offers(site)
+    assert plugins.names("scheme") == plugins.names("scheme") == ["mine"]
+    assert len(reads) == 1
+    offers(site, "pos-more", scheme="more", module="mine_more")  # installed while the program runs
+    assert plugins.names("scheme") == ["mine", "more"]
+    monkeypatch.syspath_prepend(site.parent / "absent")
+    assert plugins.names("scheme") == ["mine", "more"]
+    sys.path.remove(str(site))
+    assert plugins.names("scheme") == []
 
 
 def test_a_class_is_imported_only_where_it_is_allowed(site):
