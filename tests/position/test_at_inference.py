@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import math
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,22 +32,34 @@ TRAINED = 5, 4
 WIDTH = 8
 
 
+@cache
+def plain(name):
+    """A tiny model without a change."""
+    return build_model(**MODELS[name])
+
+
 def changed(name, change, trained=TRAINED):
     """A tiny model with a change."""
-    model = build_model(**MODELS[name])
+    model = copy.deepcopy(plain(name))
     change_positions(model, Positions(**change), trained, Path("run"))
     return model
 
 
-def serves(name, change):
-    try:
-        changed(name, change)
-    except UserError:
-        return False
-    return True
+@cache
+def served(name):
+    """Change → the model with it, of those that mean something to a model."""
+    models = {}
+    for change, settings in CHANGES.items():
+        with contextlib.suppress(UserError):
+            models[change] = changed(name, settings)
+    return models
 
 
-SERVED = [(name, change) for name in MODELS for change in CHANGES if serves(name, CHANGES[change])]
+def assert_same(change, got, want):
+    torch.testing.assert_close(got, want, rtol=0, atol=1e-9, msg=lambda text: f"{change}: {text}")
+
+
+by_name = pytest.mark.parametrize("name", MODELS)
 
 
 def scheme(name, causal, d_head=WIDTH, **options):
@@ -183,44 +198,37 @@ def test_temperature_multiplies_every_logit(name, causal):
     assert plain.tables(span).keys() >= hot.tables(span).keys() == set()
 
 
-@pytest.mark.parametrize(("name", "change"), SERVED)
-def test_steps_are_the_whole(name, change):
-    model = changed(name, CHANGES[change])
+@by_name
+def test_steps_are_the_whole(name):
     source, target = tokens(2, 11), tokens(2, 13, seed=1)
-    whole = model(source, None, target)
-    steps = _in_pieces(model, source, None, target, range(1, 14))
-    torch.testing.assert_close(steps, whole, rtol=0, atol=1e-9)
-    assert (whole - build_model(**MODELS[name])(source, None, target)).abs().max() > 1e-7
+    before = plain(name)(source, None, target)
+    for change, model in served(name).items():
+        whole = model(source, None, target)
+        assert_same(change, _in_pieces(model, source, None, target, range(1, 14)), whole)
+        assert (whole - before).abs().max() > 1e-7, change
 
 
-@pytest.mark.parametrize(("name", "change"), SERVED)
-def test_padding_changes_nothing(name, change):
-    model = changed(name, CHANGES[change])
+@by_name
+def test_padding_changes_nothing(name):
     source, target = tokens(1, 9), tokens(1, 7, seed=1)
-    alone = model(source, None, target)
     padded = torch.cat([source, torch.zeros(1, 4, dtype=source.dtype)], 1)
-    torch.testing.assert_close(model(padded, torch.tensor([9]), target), alone, rtol=0, atol=1e-9)
+    for change, model in served(name).items():
+        assert_same(change, model(padded, torch.tensor([9]), target), model(source, None, target))
 
 
-@pytest.mark.parametrize("name", [name for name, change in SERVED if change == "temperature"])
-def test_a_temperature_changes_nothing_within_the_trained_lengths(name):
-    model, source, target = changed(name, {"temperature": "log"}, (9, 7)), tokens(2, 9), tokens(2, 7, seed=1)
-    torch.testing.assert_close(
-        model(source, None, target), build_model(**MODELS[name])(source, None, target), rtol=0, atol=1e-9
-    )
-
-
-@pytest.mark.parametrize(("name", "change"), [pair for pair in SERVED if pair[1] in ("clip", "group")])
-def test_a_reach_that_no_distance_passes_changes_nothing(name, change):
-    model, source, target = changed(name, {**CHANGES[change], "clip": 20}), tokens(2, 11), tokens(2, 13, seed=1)
-    want = build_model(**MODELS[name])(source, None, target)
-    torch.testing.assert_close(model(source, None, target), want, rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize(("name", "change"), [pair for pair in SERVED if pair[1] in ("interpolate", "ntk", "yarn")])
-def test_a_factor_of_one_changes_nothing(name, change):
-    model, source, target = changed(name, {change: 1.0}), tokens(2, 11), tokens(2, 13, seed=1)
-    assert torch.equal(model(source, None, target), build_model(**MODELS[name])(source, None, target))
+@by_name
+def test_what_has_no_effect_changes_nothing(name):
+    """A factor of one, a reach that no distance passes, and a temperature within the trained lengths."""
+    source, target = tokens(2, 11), tokens(2, 13, seed=1)
+    before = plain(name)(source, None, target)
+    for change in served(name):
+        if change in ("interpolate", "ntk", "yarn"):
+            assert torch.equal(changed(name, {change: 1.0})(source, None, target), before), change
+        elif change in ("clip", "group"):
+            model = changed(name, {**CHANGES[change], "clip": 20})
+            assert_same(change, model(source, None, target), before)
+        else:
+            assert_same(change, changed(name, CHANGES[change], (11, 13))(source, None, target), before)
 
 
 def test_which_schemes_have_which_change():
@@ -286,6 +294,7 @@ def test_a_temperature_computes_the_same_in_blocks(monkeypatch):
 
 
 def test_subjects_are_there():
-    assert len(SERVED) > 100
+    assert sum(len(served(name)) for name in MODELS) > 100
+    assert {change for name in MODELS for change in served(name)} == {*CHANGES}
     assert isinstance(join([], 1)[0], LayerPositions)
     assert subject(MODELS["rope"]).is_transformer
