@@ -12,12 +12,16 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
 from posnmt.errors import UserError, existing_file
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 PARTIAL = ".partial"
 """Suffix of a file or folder that is being written."""
@@ -66,6 +70,14 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return tree if isinstance(tree, dict) else None
 
 
+@cache
+def validator(kind: Any) -> TypeAdapter[Any]:
+    """What checks that a value is of a type; making one takes as long as checking hundreds of values."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
 def load_json(path: Path, kind: Any, role: str, todo: str) -> Any:
     """The content of a JSON file that posnmt wrote, checked to be of a type.
 
@@ -77,11 +89,11 @@ def load_json(path: Path, kind: Any, role: str, todo: str) -> Any:
     Raises:
         UserError: it does not exist, is not JSON, or has other content.
     """
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     content = existing_file(path, role).read_bytes()
     try:
-        return TypeAdapter(kind).validate_json(content)
+        return validator(kind).validate_json(content)
     except ValidationError as error:
         problem = error.errors()[0]
         place = ".".join(str(key)[:40] for key in problem["loc"])

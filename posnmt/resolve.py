@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from posnmt import plugins
 from posnmt.config.formats import FORMAT, as_meant, unreadable
 from posnmt.config.schema import Config
 from posnmt.config.systems import SIZES, SYSTEMS, named
-from posnmt.config.yaml import Lines, expand, faults, merge, override, place, read_yaml
+from posnmt.config.yaml import Lines, expand, faults, merge, override, place, read_yaml, written_yaml
 from posnmt.errors import UserError, raise_all
 
 _ABLATED = {"encoder": ("encoder",), "decoder": ("decoder",), "both": ("encoder", "decoder")}
@@ -102,7 +101,7 @@ def resumed(config: Config, number: int) -> Config:
 
 def dump(config: Config) -> str:
     """The configuration as YAML that `load` reads back to an equal one."""
-    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=100)
+    return written_yaml(config.model_dump(mode="json"))
 
 
 def json_schema() -> dict[str, Any]:

@@ -21,14 +21,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, ValidationError
 from typing_extensions import TypedDict
 
 from posnmt import plugins
 from posnmt.config.formats import OLDEST
 from posnmt.config.schema import Config
 from posnmt.errors import UserError
-from posnmt.files import PARTIAL, load_json, locked, read_json, write_json, write_text
+from posnmt.files import PARTIAL, load_json, locked, read_json, validator, write_json, write_text
 from posnmt.progress import warn
 from posnmt.resolve import dump, load, origins
 
@@ -224,7 +224,7 @@ def _validated(record: dict[str, Any], name: str, kind: Any, default: Any, folde
         UserError: the record is damaged there.
     """
     try:
-        return TypeAdapter(kind).validate_python(record.get(name, default))
+        return validator(kind).validate_python(record.get(name, default))
     except ValidationError:
         raise UserError(f"the run's record is damaged: {name}", folder / "record.json", RESTORE) from None
 

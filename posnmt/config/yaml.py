@@ -85,6 +85,13 @@ class _Loader(yaml.SafeLoader):
             raise ConstructorError(None, None, f"{what}is no {kind}: {error}", node.start_mark) from None
 
 
+def written_yaml(tree: Any) -> str:
+    """A tree of plain values as YAML, its keys in their order; by LibYAML where PyYAML has it."""
+    dumper = yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper
+    text: str = yaml.dump(tree, Dumper=dumper, sort_keys=False, allow_unicode=True, width=100)
+    return text
+
+
 def _compose(text: str) -> yaml.Node | None:
     """The YAML document in a text, checked to be of a size that can be worked with.
 

@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from posnmt.config.yaml import written_yaml
 from posnmt.errors import UserError
 from posnmt.files import PARTIAL, load_json, read_json, write_json, write_text
 from posnmt.progress import duration
@@ -52,7 +51,7 @@ def publish(study_plan: Plan, out: Path, to: Path) -> Path:
     to.mkdir(parents=True, exist_ok=True)
     write_json(to / MARK, {"format": 1, "recipe": study_plan.recipe.recipe, "scale": study_plan.scale})
     tree = collapsed(study_plan.recipe).model_dump(mode="json", by_alias=True, exclude_unset=True)
-    write_text(to / "recipe.yaml", yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=100))
+    write_text(to / "recipe.yaml", written_yaml(tree))
     if any(name.startswith("analyse/") for name in done):
         _write_report(study_plan, out, to)
     for run in trained:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -34,13 +34,15 @@ def provenance(seed: int, data_key: str, parameters: int) -> dict[str, Any]:
         "data": data_key,
         "parameters": parameters,
         "python": platform.python_version(),
-        "packages": {
-            name: metadata.version(name) for name in ("torch", "lightning-fabric", "sentencepiece", "sacrebleu")
-        },
+        "packages": {name: _version(name) for name in ("torch", "lightning-fabric", "sentencepiece", "sacrebleu")},
         "machine": {"system": platform.platform(), "processor": processor(), "threads": torch.get_num_threads()},
     }
 
 
+_version = cache(metadata.version)  # which searches the folders of packages
+
+
+@cache
 def _commit() -> str | None:
     """The commit of the running source tree, with `+changes` if it has edits; None outside a repository."""
     folder = Path(posnmt.__file__).parent

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from posnmt.config.yaml import written_yaml
 from posnmt.corpora.cleaning.clean import Settings
 from posnmt.corpora.cleaning.rules import NAMES, Rule
 
@@ -52,7 +51,7 @@ def configuration(pairs: Sequence[tuple[Path, Path]], settings: Settings, rules:
         f"It writes {FOLDER}/{names[0]} and {FOLDER}/{names[1]}.",
         *(f"OpusFilter does otherwise: {each}" for each in _differences(settings, rules)),
     ]
-    return "".join(f"# {line}\n" for line in head) + yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
+    return "".join(f"# {line}\n" for line in head) + written_yaml(tree)
 
 
 def _differences(settings: Settings, rules: Sequence[Rule]) -> list[str]:
