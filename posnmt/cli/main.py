@@ -141,7 +141,6 @@ def prepare(config: Path, out: Path | None, settings: tuple[str, ...], check: bo
     from posnmt.data.prepare import table
     from posnmt.data.suspicions import warnings
     from posnmt.progress import Display
-    from posnmt.train.checks import check_all
     from posnmt.train.choose import Written, for_preparing, for_training
 
     with Display() as display:
@@ -151,6 +150,8 @@ def prepare(config: Path, out: Path | None, settings: tuple[str, ...], check: bo
         for sentence in warnings(store, whole):
             display.say(f"warning: {sentence}")
         if check:
+            from posnmt.train.checks import check_all
+
             check_all(whole, store, display)
     Console(stderr=True).print(table(store))
     click.echo(str(store.folder))
