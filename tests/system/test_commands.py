@@ -31,7 +31,8 @@ def trained(tmp_path_factory):
     out, err = process("train", path, "--out", folder / "relative")
     assert out == f"{folder / 'relative'}\n"
     assert re.search(r"step 150  dev perplexity [\d.]+  BLEU [\d.]+", err)
-    run("train", path, "--out", folder / "learned", "--set", "model.system=learned", "--set", "model.max_length=60")
+    settings = ("model.system=learned", "model.max_length=60", "train.steps=20", "train.evaluate_every=20")
+    run("train", path, "--out", folder / "learned", *(each for setting in settings for each in ("--set", setting)))
     return folder
 
 
@@ -51,7 +52,7 @@ def test_translate_gives_one_line_for_one_line_in_order(trained):
     assert len(lines(out)) == 20
     assert "Traceback" not in err
     turned = "\n".join(lines(source.read_text())[::-1]) + "\n"
-    back, _ = process("translate", trained / "relative", "--batch", 1, stdin=turned.encode())
+    back, _ = run("translate", trained / "relative", "--batch", 1, stdin=turned.encode())
     assert lines(back)[::-1] == lines(out)
 
 
@@ -189,7 +190,7 @@ def test_what_translate_and_score_refuse(trained, tmp_path):
     bad = tmp_path / "bad"
     bad.write_bytes(b"fine\n\xfe\n")
     words = ("translate", trained / "relative", "--input", bad, "--output", tmp_path / "never")
-    assert f"{bad}:2" in refused(*words, run=process)[0]
+    assert f"{bad}:2" in refused(*words)[0]
     assert not (tmp_path / "never").exists()
     short = tmp_path / "short"
     short.write_text("one\n")
@@ -212,7 +213,7 @@ def test_prepare_once_and_its_table(tmp_path):
 
 def test_train_refusals(trained, tmp_path):
     path = trained / "config.yaml"
-    [error] = refused("train", path, "--out", trained / "relative", run=process)
+    [error] = refused("train", path, "--out", trained / "relative")
     assert "the run folder exists already" in error
     assert len(refused("train", path, "--set", "train.stpes=1", "--set", "model.heads=0", "--set", "modle=3")) == 3
     assert "no training text is named" in refused("train")[0]

@@ -9,7 +9,7 @@ import pytest
 
 import corpus
 import posnmt
-from commands import process, refused, run
+from commands import refused, run
 from posnmt.config.yaml import read_yaml
 from posnmt.run import Run
 
@@ -33,7 +33,7 @@ FEW = ("--set", "train.steps=4", "--set", "train.evaluate_every=4", "--set", "tr
 def test_data_and_a_run_are_enough(trained, tmp_path):
     files = ["--source", trained / "corpus" / "test.source", "--target", trained / "corpus" / "test.target"]
     common = ["--init", trained / "rope", *files, "--set", f"data.store={tmp_path / 'stores'}"]
-    out, err = process("train", *common, "--minutes", 0.01, "--out", tmp_path / "new")
+    out, err = run("train", *common, "--minutes", 0.01, "--out", tmp_path / "new")
     assert out == f"{tmp_path / 'new'}\n"
     assert f"continuing from {trained / 'rope'}, trained with 150 updates: " in err
     new, old = Run.open(tmp_path / "new"), Run.open(trained / "rope")

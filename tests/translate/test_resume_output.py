@@ -16,7 +16,7 @@ import pytest
 from every_state import recorded
 
 import corpus
-from commands import process, refused, run
+from commands import refused, run
 from posnmt.data import portions
 from posnmt.translate.command import translate_file
 from posnmt.translate.output import Output
@@ -186,12 +186,14 @@ def test_lines_of_a_pipe_are_kept_before_a_fault(trained, tmp_path, small_portio
     assert "--resume needs the whole input again" in error
 
 
-@pytest.mark.parametrize("waits", [(250,), pytest.param((0, 250, 1750, 3750), marks=pytest.mark.slow)])
-def test_sigkill_at_any_time(trained, tmp_path, waits):
+@pytest.mark.parametrize(
+    ("waits", "copies"), [((250,), 12), pytest.param((0, 250, 1750, 3750), 95, marks=pytest.mark.slow)]
+)
+def test_sigkill_at_any_time(trained, tmp_path, waits, copies):
     """The real command, killed when so many lines are kept, and resumed."""
-    (tmp_path / "text").write_text((trained / "text").read_text() * (waits[-1] // 50 + 20))
+    (tmp_path / "text").write_text((trained / "text").read_text() * copies)
     words = ["translate", trained / "run", "--input", tmp_path / "text", "--beam", 1, "--format", "jsonl", "--output"]
-    process(*words, tmp_path / "whole")
+    run(*words, tmp_path / "whole")
     command = [sys.executable, "-m", "posnmt", *map(str, words), str(tmp_path / "out"), "--resume"]
     folder, kept, kills = tmp_path / "out.partial", [], 0
     for wait in waits:
@@ -204,7 +206,7 @@ def test_sigkill_at_any_time(trained, tmp_path, waits):
     assert kills == len(waits)
     assert kept[-1] >= waits[-1]
     assert kept == sorted(kept)
-    _, err = process(*command[3:])
+    _, err = run(*command[3:])
     assert f"resuming after {kept[-1]:,} of" in err
     assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
 
