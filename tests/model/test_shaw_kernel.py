@@ -79,19 +79,19 @@ def agree(got, want, leaves):
 # A block of keys or queries has 16 tokens in float32: a part of one, one, several, and some beyond the distance.
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(
-    ("kind", "tokens", "distance", "width", "lengths"),
+    ("kind", "tokens", "distance", "width", "lengths", "count"),
     [
-        (RelativeKeysAndValues, 2, 16, 16, [2]),
-        (RelativeKeysAndValues, 7, 3, 20, [7, 4]),
-        (RelativeKeysAndValues, 16, 40, 16, [16]),
-        (RelativeKeysAndValues, 34, 16, 16, [34]),
-        (RelativeKeysAndValues, 33, 5, 24, [33, 18]),
-        (RelativeKeys, 21, 5, 24, [21, 10]),
-        (RelativeValues, 21, 5, 24, [21, 10]),
+        (RelativeKeysAndValues, 2, 16, 16, [2], 2),
+        (RelativeKeysAndValues, 7, 3, 20, [7, 4], 2),
+        (RelativeKeysAndValues, 16, 40, 16, [16], 2),
+        (RelativeKeysAndValues, 34, 16, 16, [34], 2),
+        (RelativeKeysAndValues, 33, 5, 24, [33, 18], 1),
+        (RelativeKeys, 21, 5, 24, [21, 10], 1),
+        (RelativeValues, 21, 5, 24, [21, 10], 1),
     ],
 )
-def test_kernel_is_the_plain_path(kind, tokens, distance, width, lengths, causal):
-    mixed, (q, k, v) = heads(len(lengths), tokens, width)
+def test_kernel_is_the_plain_path(kind, tokens, distance, width, lengths, count, causal):
+    mixed, (q, k, v) = heads(len(lengths), tokens, width, count)
     view = kind(distance, width, trained=True).to(DEVICE)
     mask = padding(lengths, tokens) if len(lengths) > 1 else None
     leaves = [mixed, *(table for table in view.distance_vectors() if table is not None)]

@@ -137,13 +137,13 @@ def test_skewing_reads_each_row_from_its_own_offset(queries, keys, tokens_first,
     places = torch.arange(keys) - torch.arange(queries)[:, None] + queries - 1
     index = places.expand(*outer, queries, keys)
     torch.testing.assert_close(skew(by_offset), by_offset.gather(-1, index), rtol=0, atol=0)
-    torch.autograd.gradcheck(skew, by_offset.requires_grad_())
+    torch.autograd.gradcheck(skew, by_offset.requires_grad_(), fast_mode=True)
     if len(outer) < 2:
         return
     weights = torch.randn(*outer, queries, keys, dtype=torch.float64)
     want = torch.zeros(by_offset.shape, dtype=torch.float64).scatter(-1, index, weights)
     torch.testing.assert_close(unskew(weights), want, rtol=0, atol=0)
-    torch.autograd.gradcheck(unskew, weights.requires_grad_())
+    torch.autograd.gradcheck(unskew, weights.requires_grad_(), fast_mode=True)
 
 
 @pytest.mark.parametrize("reach", [1, 2, 5, 20])
@@ -159,8 +159,8 @@ def test_diagonals_equal_an_index(reach, start, queries, monkeypatch):
     weights = torch.randn(2, queries, keys, dtype=torch.float64)
     summed = torch.zeros_like(table).scatter_add(-1, index, weights)
     torch.testing.assert_close(collect(weights, start, reach), summed, rtol=0, atol=1e-13)
-    torch.autograd.gradcheck(lambda rows: spread(rows, start, keys), table.requires_grad_())
-    torch.autograd.gradcheck(lambda found: collect(found, start, reach), weights.requires_grad_())
+    torch.autograd.gradcheck(lambda rows: spread(rows, start, keys), table.requires_grad_(), fast_mode=True)
+    torch.autograd.gradcheck(lambda found: collect(found, start, reach), weights.requires_grad_(), fast_mode=True)
     monkeypatch.setattr("torch.compiler.is_compiling", lambda: True)  # the form that the compiler is given
     torch.testing.assert_close(spread(table, start, keys), table.gather(-1, index), rtol=0, atol=0)
     torch.testing.assert_close(collect(weights, start, reach), summed, rtol=0, atol=0)

@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from report_case import report_of
+from report_case import report_of, without_figures
 
 from posnmt.analyse.measure import Resampling
 from posnmt.errors import UserError
@@ -44,10 +44,9 @@ def results(folder):
     files = {key: file(f"output-{number}", lines) for number, (key, lines) in enumerate(OUTPUTS.items())}
     plain = {f"R:{seed}": path for (_, seed, share), path in files.items() if not share}
     swapped = {(f"R:{seed}", share): path for (_, seed, share), path in files.items() if share}
-    report_of(
-        file("source", SOURCES), file("reference", REFERENCES), plain, swapped=swapped, bin_edges=[3, 6], out=folder,
-        resampling=Resampling(samples=100),
-    )  # fmt: skip
+    source, reference, resampling = file("source", SOURCES), file("reference", REFERENCES), Resampling(samples=100)
+    with without_figures():
+        report_of(source, reference, plain, folder, swapped=swapped, bin_edges=[3, 6], resampling=resampling)
     outputs = [
         {"name": f"R:{seed}", "system": system, "training": "all", "seed": seed, "share": share}
         for system, seed, share in OUTPUTS
