@@ -1,17 +1,23 @@
 """Fixtures that several files of tests share."""
 
+import importlib
 import signal
+from functools import cache
 
 import pytest
 import torch
 from hypothesis import settings
 
-import triton_interpreter  # noqa: F401  before any test imports Triton
+import triton_interpreter  # noqa: F401  before anything else imports Triton
 from fetch_server import serving
 
 # A shell's background job ignores Ctrl-C, and so would every process that a test starts and interrupts.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Each training asks every installed package for callbacks for Lightning, which takes longer than a small update.
+lightning = importlib.import_module("lightning_fabric.utilities.registry")  # which imports Triton
+lightning.entry_points = cache(lightning.entry_points)
 
 # Everybody's run has the same examples; those of `--hypothesis-profile search` are many, and others each time.
 settings.register_profile("same", deadline=None, derandomize=True)
