@@ -23,6 +23,9 @@ DOCS = Path(__file__).parents[1]
 PART = re.compile(r"(<!-- begin ([\w ]+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
 Schema = dict[str, Any]
 
+VALUES = {"Corpus": "corpus", "Tokenisers": "one for each side"}
+"""Sections that are a value of a setting, and what they are called there."""
+
 
 def main(check: bool) -> int:
     """Fill every page, or name those that are out of date."""
@@ -87,13 +90,13 @@ def _settings_table(section: Schema, inner: Schema, prefix: str) -> str:
 
 def _rows(section: Schema, inner: Schema, prefix: str) -> Iterator[tuple[str, ...]]:
     for name, field in section["properties"].items():
-        nested = _name(field)
-        if nested in inner and nested not in ("Corpus", "Tokenisers") and "anyOf" not in field:
+        named = {_name(each) for each in [field, *field.get("anyOf", [])]}.intersection(inner) - VALUES.keys()
+        if not named or "anyOf" in field:  # a section that may be left out is a setting too
+            default = "required" if name in section.get("required", []) else _value(field.get("default"))
+            about = text(field.get("description", ""))
+            yield f"`{prefix}{name}`", _kind(field), default, about
+        for nested in named:
             yield from _rows(inner[nested], inner, f"{prefix}{name}.")
-            continue
-        default = "required" if name in section.get("required", []) else _value(field.get("default"))
-        about = text(field.get("description", ""))
-        yield f"`{prefix}{name}`", _kind(field), default, about
 
 
 def _name(field: Schema) -> str:
@@ -119,7 +122,7 @@ def _kind(field: Schema) -> str:
     if options := field.get("anyOf"):
         return " or ".join(_kind(option) for option in options if option.get("type") != "null")
     if named := _name(field):
-        return "corpus" if named == "Corpus" else "one for each side"
+        return VALUES.get(named, "the settings below")
     if "enum" in field or "const" in field:
         return ", ".join(f"`{value}`" for value in field.get("enum", [field.get("const")]))
     match field.get("type"):

@@ -138,7 +138,7 @@ def prepare(config: Path, out: Path | None, settings: tuple[str, ...], check: bo
     from rich.console import Console
 
     from posnmt.data.prepare import prepare as make
-    from posnmt.data.prepare import table
+    from posnmt.data.prepare import sampled, table
     from posnmt.data.suspicions import warnings
     from posnmt.progress import Display
     from posnmt.train.choose import Written, for_preparing, for_training
@@ -149,6 +149,8 @@ def prepare(config: Path, out: Path | None, settings: tuple[str, ...], check: bo
         store = make(whole, out, display.say)
         for sentence in warnings(store, whole):
             display.say(f"warning: {sentence}")
+        for sentence in sampled(store):
+            display.say(sentence)
         if check:
             from posnmt.train.checks import check_all
 

@@ -155,6 +155,25 @@ class Pairs(Section):
     )
 
 
+class SubwordSampling(Section):
+    """Random segmentations of the training text, for subword regularisation."""
+
+    segmentations: Positive = Field(
+        8,
+        description="how many of each training pair the store holds; the first pass has the first, and so on in turn",
+    )
+    dropout: Share = Field(
+        0.1, description="bpe: probability that a merge is skipped (BPE-dropout); 0: the usual segmentation"
+    )
+    alpha: float = Field(
+        0.2,
+        ge=0,
+        le=100,
+        description="unigram: exponent of the probabilities of segmentations; 0: all are equally probable, above 1: "
+        "next to the usual one",
+    )
+
+
 class Subword(Section):
     """SentencePiece subwords. A model has 4 entries more than `vocabulary`: pad, unk, bos, eos."""
 
@@ -182,6 +201,11 @@ class Subword(Section):
     sample: Positive = Field(1_000_000, description="sentences a side, drawn at random, that subwords are learned from")
     pairs: Pairs | None = Field(
         None, description="how subwords are paired, for the system shared-private, which sets it; no other reads pairs"
+    )
+    sampling: SubwordSampling | None = Field(
+        None,
+        description="subword regularisation: training reads random segmentations of its text; dev and translation have "
+        "the usual one",
     )
 
 

@@ -81,6 +81,7 @@ class BatchPlan:
         unit: unit of `size`.
         seed: of the order.
         sort_by: the primary side of sorting.
+        segmentations: the corpus is in so many, one after the other, and each pass has the next (see `Alternating`).
     """
 
     def __init__(
@@ -90,8 +91,10 @@ class BatchPlan:
         unit: Literal["tokens", "sentences"],
         seed: int,
         sort_by: Literal["source", "target"] = "target",
+        segmentations: int = 1,
     ) -> None:
         self.pairs, self.size, self.unit, self.seed, self.sort_by = pairs, size, unit, seed, sort_by
+        self.segmentations = segmentations
         self._epoch: int | None = None
         self._batches: list[NDArray[np.int64]] = []
 
@@ -99,7 +102,8 @@ class BatchPlan:
         """The batches of one pass, each as an array of pair numbers."""
         if number != self._epoch:
             generator = np.random.default_rng([self.seed, number])
-            shuffled = generator.permutation(len(self.pairs.source_lengths))
+            count = len(self.pairs.source_lengths) // self.segmentations
+            shuffled = generator.permutation(count) + number % self.segmentations * count
             sources, targets = self.pairs.source_lengths[shuffled], self.pairs.target_lengths[shuffled]
             keys = (sources, targets) if self.sort_by == "target" else (targets, sources)  # the last key counts first
             order = shuffled[np.lexsort(keys)]  # stable: pairs of equal lengths stay shuffled

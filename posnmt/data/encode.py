@@ -1,9 +1,15 @@
-"""Encodes pairs as subword ids, a chunk at a time, with counts of kept and dropped pairs."""
+"""Encodes pairs as subword ids, a chunk at a time, with counts of kept and dropped pairs.
+
+Random segmentations of a kept pair are functions of its line and of their own number, so that neither chunks nor
+processes show. One that is longer than `data.max_length` has the usual segmentation in its place, and is counted.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,9 +17,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from posnmt.data.corpus import Chunk
+from posnmt.data.sampling import Sampler
 from posnmt.data.store import SCHEMA
-from posnmt.data.subword import UNK
-from posnmt.data.text import TextPipeline
+from posnmt.data.subword import UNK, Flat, flat
+from posnmt.data.text import SIDES, TextPipeline
 from posnmt.data.tokenise import TruecaseLearner, Words
 
 REASONS = ("empty", "no subwords", "source too long", "target too long", "both too long")
@@ -27,6 +34,8 @@ class Account:
         read, kept, kept_too_long, copies: pairs; kept although longer than `data.max_length`; with equal sides.
         dropped: pairs for each of `REASONS`.
         subwords, unknown, longest: of the source and the target of kept pairs.
+        sampled, replaced: of the source and the target: subwords of all random segmentations; how many of these are
+            the usual one, as they were too long.
     """
 
     read: int = 0
@@ -37,6 +46,8 @@ class Account:
     subwords: list[int] = field(default_factory=lambda: [0, 0])
     unknown: list[int] = field(default_factory=lambda: [0, 0])
     longest: list[int] = field(default_factory=lambda: [0, 0])
+    sampled: list[int] = field(default_factory=lambda: [0, 0])
+    replaced: list[int] = field(default_factory=lambda: [0, 0])
 
     def add(self, part: Account) -> None:
         """Add the counts of a part."""
@@ -49,22 +60,31 @@ class Account:
             self.subwords[side] += part.subwords[side]
             self.unknown[side] += part.unknown[side]
             self.longest[side] = max(self.longest[side], part.longest[side])
+            self.sampled[side] += part.sampled[side]
+            self.replaced[side] += part.replaced[side]
 
     def manifest(self) -> dict[str, Any]:
         """The counts in the form of the manifest."""
         dropped = {reason: self.dropped[reason] for reason in REASONS}
         books = {"read": self.read, "kept": self.kept, "dropped": dropped, "kept_too_long": self.kept_too_long}
         books["copies"] = self.copies
-        for side, name in enumerate(("source", "target")):
+        for side, name in enumerate(SIDES):
             names = {"subwords": self.subwords, "unknown": self.unknown, "longest": self.longest}
             books[name] = {measure: values[side] for measure, values in names.items()}
         return books
 
+    def sampling(self) -> dict[str, Any]:
+        """The counts of random segmentations in the form of the manifest."""
+        values = zip(SIDES, self.sampled, self.replaced, strict=True)
+        return {side: {"subwords": subwords, "replaced": replaced} for side, subwords, replaced in values}
+
 
 class Encoded(NamedTuple):
-    """An encoded chunk: kept rows; line, reason and lengths of the dropped pairs; the counts."""
+    """An encoded chunk: kept rows, and the same for each random segmentation; line, reason and lengths of the dropped
+    pairs; the counts."""
 
     rows: pa.RecordBatch
+    sampled: list[pa.RecordBatch]
     dropped: list[tuple[int, str, int, int]]
     account: Account
 
@@ -77,11 +97,13 @@ class EncodeChunk:
         text: the text pipeline.
         split: `train` or `dev`; the text of dev is stored.
         max_length: most subwords of a side; None: no limit.
+        samplers: of source and target; None: no random segmentations are drawn.
     """
 
     text: TextPipeline
     split: str
     max_length: int | None
+    samplers: tuple[Sampler, Sampler] | None = None
 
     def __call__(self, chunk: Chunk) -> Encoded:
         """The encoded chunk."""
@@ -92,23 +114,43 @@ class EncodeChunk:
         rows = np.flatnonzero(kept)
         copies = sum(chunk.sources[row].strip() == chunk.targets[row].strip() for row in rows.tolist())
         account = Account(len(kept), len(rows), int(too_long[kept].sum()), copies)
-        columns = [pa.array(np.asarray(chunk.lines, dtype=np.int64)[rows])]
-        columns.append(_strings(chunk.documents, rows))
+        origins = [pa.array(np.asarray(chunk.lines, dtype=np.int64)[rows]), _strings(chunk.documents, rows)]
+        encoded, sampled = [], []
         for side, (ids, lengths) in enumerate(sides):
             ids, lengths = ids[np.repeat(kept, lengths)], lengths[kept]
             account.subwords[side] = len(ids)
             account.unknown[side] = int((ids == UNK).sum())
             account.longest[side] = int(lengths.max(initial=0))
-            starts = np.concatenate([[0], np.cumsum(lengths)])
-            columns.append(pa.LargeListArray.from_arrays(pa.array(starts, pa.int64()), pa.array(ids, pa.int32())))
-        for texts in (chunk.sources, chunk.targets):
-            columns.append(_strings(texts if self.split == "dev" else None, rows))
+            encoded.append(_lists(ids, lengths))
+            if self.samplers is not None:
+                drawn, account.replaced[side] = self._drawn(chunk, rows.tolist(), side, encoded[side])
+                account.sampled[side] = sum(len(ids) for ids, _ in drawn)
+                sampled.append(list(itertools.starmap(_lists, drawn)))
+        texts = [_strings(side if self.split == "dev" else None, rows) for side in (chunk.sources, chunk.targets)]
         dropped = [
             (chunk.lines[row], REASONS[reasons[row] - 1], int(source[row]), int(target[row]))
             for row in np.flatnonzero(~kept).tolist()
         ]
         account.dropped.update(reason for _, reason, _, _ in dropped)
-        return Encoded(pa.record_batch(columns, schema=SCHEMA), dropped, account)
+        tables = [
+            pa.record_batch([*origins, *columns, *texts], schema=SCHEMA)
+            for columns in (encoded, *zip(*sampled, strict=True))
+        ]
+        return Encoded(tables[0], tables[1:], dropped, account)
+
+    def _drawn(self, chunk: Chunk, rows: list[int], side: int, usual: pa.Array) -> tuple[list[Flat], int]:
+        """Random segmentations of a side of some rows, and how many are the usual ones since they were too long."""
+        assert self.samplers is not None
+        sampler, texts = self.samplers[side], (chunk.sources, chunk.targets)[side]
+        words, replaced = (self.text.source, self.text.target)[side].words, 0
+        drawn: list[list[list[int]]] = [[] for _ in range(sampler.settings.segmentations)]
+        for place, row in enumerate(rows):
+            samples = sampler.samples(words.split(texts[row]), Random(2 * chunk.lines[row] + side))
+            for column, sample in zip(drawn, samples, strict=True):
+                too_long = self.max_length is not None and len(sample) > self.max_length
+                column.append(usual[place].as_py() if too_long else sample)
+                replaced += too_long
+        return list(map(flat, drawn)), replaced
 
     def _reasons(
         self, chunk: Chunk, source: NDArray[np.int64], target: NDArray[np.int64]
@@ -143,6 +185,12 @@ class CountForms:
                     if words is not None:
                         learner.add(words.split(text))
         return learners[0].forms, learners[1].forms
+
+
+def _lists(ids: NDArray[np.int32], lengths: NDArray[np.int64]) -> pa.Array:
+    """Rows of ids as a column: ids [tokens], and the number of them in each row [N]."""
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    return pa.LargeListArray.from_arrays(pa.array(starts, pa.int64()), pa.array(ids, pa.int32()))
 
 
 def _strings(texts: list[Any] | None, rows: NDArray[np.int64]) -> pa.Array:

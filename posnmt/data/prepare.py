@@ -15,7 +15,7 @@ import os
 import platform
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -29,9 +29,10 @@ from posnmt.config.yaml import expand
 from posnmt.data.corpus import BYTE_ORDER_MARK, Chunk, Findings, TextFile, corpus_files, read_chunks
 from posnmt.data.encode import REASONS, Account, EncodeChunk
 from posnmt.data.learn import Files, Report, all_files, learn, text_folder, with_progress
-from posnmt.data.store import FORMAT, Split, SplitWriter, Store
+from posnmt.data.sampling import Sampler
+from posnmt.data.store import FORMAT, Split, SplitWriter, Store, sampled_splits
 from posnmt.data.suspicions import signs
-from posnmt.data.text import TextPipeline, text_hash
+from posnmt.data.text import SIDES, TextPipeline, text_hash
 from posnmt.data.word_pairs import pairs_of, read_lexicon, translations_of
 from posnmt.errors import UserError, existing_file, raise_all
 from posnmt.files import PARTIAL, Digests, commit_folder, folder_digests, locked, sha256_of
@@ -106,6 +107,7 @@ def _make(config: Config, inputs: Inputs, key: str, folder: Path, processes: int
     """Prepare a store in a temporary folder, and rename it when it is complete."""
     files = inputs.files
     text, findings, held_out = learn(config, files, processes, say)
+    samplers = _samplers(config, text)
     building = folder.with_name(f".{folder.name}{PARTIAL}")
     shutil.rmtree(building, ignore_errors=True)  # left by a killed process
     building.mkdir()
@@ -113,7 +115,7 @@ def _make(config: Config, inputs: Inputs, key: str, folder: Path, processes: int
         sources = {name: partial(read_chunks, parts) for name, parts in files.items()}
         if held_out:
             sources = {name: partial(_chunks, files["train"], held_out, name == "dev") for name in ("train", "dev")}
-        splits = _write(config, sources, text, building, processes, say)
+        splits, sampling = _write(config, sources, text, samplers, building, processes, say)
         if config.subword.pairs is not None and text.pairs is None:
             text = _with_pairs(config, config.subword.pairs, text, Split(building / "train.arrow"), say)
         manifest = {
@@ -125,7 +127,7 @@ def _make(config: Config, inputs: Inputs, key: str, folder: Path, processes: int
             "splits": splits,
             "signs": signs({name: Split(building / f"{name}.arrow") for name in splits}, files),
             "versions": _versions(config),
-        }
+        } | sampling
         if _signatures(files) != inputs.signatures:
             raise UserError("an input file changed while it was being prepared", "data", "prepare again")
         text.save(building / "text")
@@ -150,6 +152,22 @@ def dropped(store: Store) -> list[str]:
                 f" {store.folder / 'dropped.tsv'} lists them"
             )
     return sentences
+
+
+def sampled(store: Store) -> list[str]:
+    """How many random segmentations a store holds, how long they are and what they take: a sentence, or none."""
+    if (counts := store.manifest.get("sampling")) is None:
+        return []
+    number, usual = counts["segmentations"], store.manifest["splits"]["train"]
+    longer = " and ".join(
+        f"{counts[side]['subwords'] / number / usual[side]['subwords']:.2f} times the {side} subwords" for side in SIDES
+    )
+    size = sum((store.folder / f"{name}.arrow").stat().st_size for name in sampled_splits(number))
+    sentence = f"train: {number:,} random segmentations of each pair, with {longer}, {size / 2**20:,.1f} MiB"
+    if replaced := sum(counts[side]["replaced"] for side in SIDES):
+        of = f"{replaced:,} of {2 * number * usual['kept']:,}"
+        sentence += f"; {of} were longer than data.max_length, and are the usual segmentation"
+    return [sentence]
 
 
 def table(store: Store) -> Table:
@@ -232,15 +250,24 @@ def _settings(config: Config) -> dict[str, Any]:
             "lexicon": None if lexicon is None else sha256_of(existing_file(lexicon, "lexicon")),
             "threshold": config.subword.pairs.threshold,
         }
+    sampling = {}
+    if config.subword.sampling is not None:
+        sampling["sampling"] = config.subword.sampling.model_dump(mode="json")
     if config.subword.text is not None:
         subword: dict[str, Any] = {"text": text_hash(text_folder(config))}
         if config.subword.pieces == "extended":
             subword |= config.subword.model_dump(mode="json", include={"pieces", "character_coverage", "sample"})
-        return {"data": data, "subword": subword | pairs}
-    return {
-        "data": data,
-        "subword": config.subword.model_dump(mode="json", exclude={"text", "pieces", "pairs"}) | pairs,
-    }
+    else:
+        subword = config.subword.model_dump(mode="json", exclude={"text", "pieces", "pairs", "sampling"})
+    return {"data": data, "subword": subword | pairs | sampling}
+
+
+def _samplers(config: Config, text: TextPipeline) -> tuple[Sampler, Sampler] | None:
+    """What draws random segmentations of source and target; None: nothing."""
+    settings = config.subword.sampling
+    return (
+        None if settings is None else (Sampler(text.source.subwords, settings), Sampler(text.target.subwords, settings))
+    )
 
 
 def _lexicon(config: Config, pairs: Pairs) -> Path | None:
@@ -299,31 +326,39 @@ def _chunks(files: dict[str, TextFile], lines: frozenset[int], chosen: bool, fin
 
 
 def _write(
-    config: Config, sources: Mapping[str, Callable[[Findings], Iterator[Chunk]]], text: TextPipeline, folder: Path,
-    processes: int, say: Report,
-) -> dict[str, Any]:  # fmt: skip
-    """Second pass: encode every pair and write it, or drop it with a reason; the counts of each split."""
-    splits = {}
+    config: Config, sources: Mapping[str, Callable[[Findings], Iterator[Chunk]]], text: TextPipeline,
+    samplers: tuple[Sampler, Sampler] | None, folder: Path, processes: int, say: Report,
+) -> tuple[dict[str, Any], dict[str, Any]]:  # fmt: skip
+    """Second pass: encode every pair and write it, or drop it with a reason.
+
+    Returns:
+        The counts of each split; `sampling` and the counts of random segmentations, if there are some.
+    """
+    splits, sampling = {}, {}
     with (folder / "dropped.tsv").open("w", encoding="utf-8", newline="\n") as dropped:
         dropped.write("split\tline\treason\tsource length\ttarget length\n")
         for name, read in sources.items():
             chunks = with_progress(read(Findings(config.data.accept, stop=True)), f"encoding data.{name}", say)
             account = Account()
-            encode = EncodeChunk(text, name, config.data.max_length)
-            with (
-                SplitWriter(folder / f"{name}.arrow") as writer,
-                closing(ordered_map(encode, chunks, processes)) as encoded,
-            ):
+            drawing = samplers if name == "train" else None
+            encode = EncodeChunk(text, name, config.data.max_length, drawing)
+            names = [name, *(sampled_splits(drawing[0].settings.segmentations) if drawing else ())]
+            with ExitStack() as stack:
+                writers = [stack.enter_context(SplitWriter(folder / f"{each}.arrow")) for each in names]
+                encoded = stack.enter_context(closing(ordered_map(encode, chunks, processes)))
                 for part in encoded:
-                    writer.add(part.rows)
+                    for writer, rows in zip(writers, (part.rows, *part.sampled), strict=True):
+                        writer.add(rows)
                     account.add(part.account)
                     dropped.writelines("\t".join(map(str, (name, *pair))) + "\n" for pair in part.dropped)
             splits[name] = account.manifest()
+            if drawing:
+                sampling["sampling"] = {"segmentations": len(names) - 1, **account.sampling()}
             if account.kept == 0:
                 reasons = ", ".join(f"{number:,} {reason}" for reason, number in account.dropped.items())
                 todo = f"raise data.max_length ({config.data.max_length}), or check the files"
                 raise UserError(f"no {name} pair is left: dropped are {reasons}", f"data.{name}", todo)
-    return splits
+    return splits, sampling
 
 
 def _input(file: TextFile, digest: str, findings: Findings) -> dict[str, Any]:

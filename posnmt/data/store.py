@@ -1,7 +1,8 @@
 """The store: a prepared corpus in memory-mapped Arrow files, read without copies.
 
 A store is a folder: `manifest.json` (inputs and counts), `train.arrow` and possibly `dev.arrow`, `text/` (the
-`TextPipeline`) and `dropped.tsv`. Rows are in corpus order. An Arrow file consists of record batches of `ROWS` rows,
+`TextPipeline`) and `dropped.tsv`; with `subword.sampling` also `train.1.arrow` and so on, the pairs of `train.arrow` in
+random segmentations. Rows are in corpus order. An Arrow file consists of record batches of `ROWS` rows,
 except the last, so that row i is located in constant time.
 """
 
@@ -189,12 +190,28 @@ class _Signs(TypedDict):
     exchanged: NotRequired[bool]
 
 
+class _SampledSide(TypedDict):
+    """Subwords of all random segmentations of a side; how many of these are the usual one, as they were too long."""
+
+    subwords: int
+    replaced: int
+
+
+class _Sampling(TypedDict):
+    """Random segmentations of the training pairs."""
+
+    segmentations: int
+    source: _SampledSide
+    target: _SampledSide
+
+
 class _Manifest(TypedDict):
     """What is read of the manifest."""
 
     key: str
     splits: dict[str, _Counts]
     signs: NotRequired[_Signs]
+    sampling: NotRequired[_Sampling]
     files: NotRequired[dict[str, str]]
 
 
@@ -268,9 +285,22 @@ class Store:
         """
         if name not in self.manifest["splits"]:
             raise UserError(f"the store has no split {name!r}", self.folder, f"it has {', '.join(self.splits)}")
+        return self._split(name)
+
+    def trained(self) -> list[Split]:
+        """The training pairs as passes of training read them in turn: in random segmentations, if there are some."""
+        sampling = self.manifest.get("sampling")
+        return [self._split(name) for name in (sampled_splits(sampling["segmentations"]) if sampling else ["train"])]
+
+    def _split(self, name: str) -> Split:
         if name not in self._splits:
             self._splits[name] = Split(self.folder / f"{name}.arrow")
         return self._splits[name]
+
+
+def sampled_splits(segmentations: int) -> list[str]:
+    """The names of so many random segmentations of `train`."""
+    return [f"train.{number}" for number in range(1, segmentations + 1)]
 
 
 def _digest(path: Path) -> str | None:

@@ -40,6 +40,9 @@ REMEMBERED = 2**20
 AGAIN = "get the file again, or prepare the store again"
 """What to do about a damaged file of a text pipeline."""
 
+Flat = tuple[NDArray[np.int32], NDArray[np.int64]]
+"""Ids of several texts, concatenated [tokens], and the number of ids of each text [N]."""
+
 Item = TypeVar("Item")
 
 
@@ -121,7 +124,7 @@ class Subwords:
         """The ids of each text, without bos and eos, computed on all cores."""
         return self._split(list(texts), -1)
 
-    def encode_flat(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    def encode_flat(self, texts: Sequence[str]) -> Flat:
         """The ids of `encode`, concatenated [tokens], and the number of ids of each text [N], computed on one core.
 
         For many calls: the ids of a word are cached if they cannot depend on other words.
@@ -132,11 +135,9 @@ class Subwords:
             # Caching does not pay for text without blanks between words.
             if 2 * sum(map(len, unseen)) < sum(map(len, texts)):
                 return self._encode_words(lines, unseen)
-        rows = self._split(list(texts), 1)
-        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-        return np.fromiter(itertools.chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths
+        return flat(self._split(list(texts), 1))
 
-    def _encode_words(self, lines: list[list[str]], unseen: set[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    def _encode_words(self, lines: list[list[str]], unseen: set[str]) -> Flat:
         """Ids and lengths as in `encode_flat`, of lines split into words, some of which are not cached yet."""
         if self._remembered > REMEMBERED:
             unseen = unseen.union(*lines)
@@ -247,6 +248,12 @@ class Subwords:
         except RuntimeError as error:
             raise _vocabulary_fault(str(error), settings, role) from None
         return cls(model.getvalue())
+
+
+def flat(rows: Sequence[Sequence[int]]) -> Flat:
+    """Rows of ids, concatenated."""
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    return np.fromiter(itertools.chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths
 
 
 def vocabulary_file(model: Path) -> Path:

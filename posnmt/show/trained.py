@@ -34,7 +34,10 @@ def _lengths(run: Run) -> dict[str, np.ndarray]:
     if folder is None:
         return {}
     try:
-        split = Store.open(folder).split("train")
+        splits = Store.open(folder).trained()
     except UserError:
         return {}
-    return {side: np.asarray(getattr(split, f"{side}_lengths"), np.int64) + 1 for side in SIDES.values()}
+    return {
+        side: np.concatenate([getattr(split, f"{side}_lengths") for split in splits]).astype(np.int64) + 1
+        for side in SIDES.values()
+    }

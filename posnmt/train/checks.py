@@ -71,7 +71,7 @@ def try_largest_batch(updater: Updater, settings: Train, epoch: int = 0) -> Trie
     """Compute the gradient of the largest batch, and throw it away; not with `train.compile`, which takes minutes.
 
     Args:
-        epoch: the pass whose batches are looked at.
+        epoch: see `largest_batch`.
 
     Returns:
         What was tried; None if nothing was.
@@ -98,13 +98,18 @@ def try_largest_batch(updater: Updater, settings: Train, epoch: int = 0) -> Trie
 
 
 def largest_batch(plan: BatchPlan, epoch: int = 0) -> tuple[NDArray[np.int64], int]:
-    """The pairs of the batch of a pass with the most padded tokens, and their number, end symbols included."""
+    """The pairs of the batch with the most padded tokens, and their number, end symbols included.
+
+    Args:
+        epoch: the pass whose batches are looked at; of several segmentations, the first pass that has each.
+    """
     sources, targets = plan.pairs.source_lengths, plan.pairs.target_lengths
 
     def padded(numbers: NDArray[np.int64]) -> int:
         return len(numbers) * (int(sources[numbers].max()) + int(targets[numbers].max()) + 2)
 
-    numbers = max(plan.epoch(epoch), key=padded)
+    passes = range(epoch, epoch + plan.segmentations)
+    numbers = max((max(plan.epoch(number), key=padded) for number in passes), key=padded)
     return numbers, padded(numbers)
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from posnmt.config.schema import Config
+from posnmt.data.alternate import Alternating
 from posnmt.data.batch import BatchPlan
 from posnmt.data.concatenate import Concatenated
 from posnmt.model.base import TranslationModel
@@ -27,7 +28,7 @@ from posnmt.train.optimizer import make_optimizer
 if TYPE_CHECKING:
     from posnmt.data.store import Split, Store
 
-    Corpus = Split | Concatenated
+    Corpus = Split | Concatenated | Alternating
 
 
 @dataclass(frozen=True)
@@ -154,10 +155,12 @@ def new_model(config: Config, store: Store, fabric: Fabric) -> TranslationModel:
 def batch_plan(config: Config, corpus: Corpus) -> BatchPlan:
     """The order of a training corpus's batches."""
     train = config.train
-    return BatchPlan(corpus, train.batch, train.batch_unit, train.seed, train.sort_by)
+    segmentations = len(corpus.corpora) if isinstance(corpus, Alternating) else 1
+    return BatchPlan(corpus, train.batch, train.batch_unit, train.seed, train.sort_by, segmentations)
 
 
 def training_pairs(config: Config, store: Store) -> Corpus:
-    """The training corpus, with joined pairs where the configuration asks for them."""
-    corpus, share = store.split("train"), config.train.concatenate
-    return Concatenated(corpus, share, config.train.seed) if share else corpus
+    """The training corpus, with joined pairs and random segmentations where the configuration asks for them."""
+    share, seed = config.train.concatenate, config.train.seed
+    corpora = [Concatenated(split, share, seed) if share else split for split in store.trained()]
+    return Alternating(corpora) if len(corpora) > 1 else corpora[0]

@@ -134,6 +134,7 @@ OTHER_SUBWORD: dict[str, Any] = {
     "normalisation": "identity",
     "sample": 299,
     "pairs": {"lexicon": "lexicon"},
+    "sampling": {"segmentations": 2},
 }
 # Where subwords come from another run, these count: tests/train/test_continue.py.
 OF_OTHERS = {"text", "pieces"}

@@ -40,6 +40,7 @@ PERPLEXITY = ["train.dev_bleu=false", "train.best_by=perplexity"]
         ["train.concatenate=0.5", *PERPLEXITY],
         ["train.schedule.cooldown=0.75", *PERPLEXITY],
         ["train.optimizer=muon", *PERPLEXITY],
+        ["subword.sampling.segmentations=3", "train.batch=1000", "train.concatenate=0.1", *PERPLEXITY],
     ],
     ids=lambda settings: settings[0],
 )

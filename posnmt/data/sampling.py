@@ -1,0 +1,150 @@
+"""Random segmentations of text by the pieces of a SentencePiece model, for subword regularisation.
+
+BPE models are sampled by BPE-dropout (Provilkov et al. 2020, algorithm 1), unigram models by P(segmentation)^alpha over
+all segmentations (Kudo 2018, equation 8 with l = infinity; forward filtering, backward sampling). SentencePiece has
+both, but its random numbers differ from process to process whatever the seed, and its BPE never tries a skipped merge
+again, unlike the paper. Here a segmentation is a function of the text, the model and the generator that is given.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator
+from itertools import accumulate, groupby, pairwise
+from random import Random
+from typing import Any
+
+from posnmt.config.schema import SubwordSampling
+from posnmt.data.subword import BLANK, UNK, Subwords
+from posnmt.errors import UserError
+
+REMEMBERED = 2**20
+"""Characters of words whose lattices are cached; the cache is cleared when it is full."""
+
+UNKNOWN_PENALTY = 10.0
+"""SentencePiece's: an unknown character has the lowest score of all pieces, less this."""
+
+Lattice = list[tuple[list[int], list[float]]]
+"""For each end of a piece in a word: where the pieces that end there start, and their cumulative probabilities."""
+
+
+class Sampler:
+    """Draws segmentations of text. Can be pickled.
+
+    Args:
+        subwords: the model.
+        settings: `dropout` is read for BPE models, `alpha` for unigram models.
+
+    Raises:
+        UserError: the model is of another kind.
+    """
+
+    def __init__(self, subwords: Subwords, settings: SubwordSampling) -> None:
+        from sentencepiece import sentencepiece_model_pb2
+
+        proto: Any = sentencepiece_model_pb2  # its classes are made when it is imported
+        model, types = proto.ModelProto.FromString(subwords.model), proto.ModelProto.SentencePiece
+        kinds = proto.TrainerSpec.ModelType
+        segment = {kinds.BPE: self._merged, kinds.UNIGRAM: self._drawn}.get(model.trainer_spec.model_type)
+        usual = {types.NORMAL, types.UNKNOWN, types.CONTROL}
+        if segment is None or subwords.entries is not None or {piece.type for piece in model.pieces} - usual:
+            raise UserError(
+                "segmentations are sampled of SentencePiece's BPE and unigram models only, without bytes or pieces of"
+                " the user, and without a vocabulary beside the model, as after `posnmt import`",
+                "subword.sampling",
+                "leave it out, or learn the subwords: leave subword.text out",
+            )
+        self.subwords, self.settings = subwords, settings
+        self._segment: Callable[[str, Random], Iterator[str]] = segment
+        normal = [(number, piece) for number, piece in enumerate(model.pieces) if piece.type == types.NORMAL]
+        self._ids = {piece.piece: number for number, piece in normal}
+        self._scores = {piece.piece: float(piece.score) for _, piece in normal}
+        self._longest, self._unknown = max(map(len, self._ids)), min(self._scores.values()) - UNKNOWN_PENALTY
+        across = any(BLANK in piece[1:] for piece in self._ids)
+        # no piece of another model crosses the beginning of a word, so that its words are independent
+        self._words = re.compile(r".+" if across else f"{BLANK}[^{BLANK}]*|[^{BLANK}]+", re.DOTALL)
+        self._lattices: dict[str, Lattice] = {}
+        self._remembered = 0
+
+    def __reduce__(self) -> tuple[type[Sampler], tuple[Subwords, SubwordSampling]]:
+        return Sampler, (self.subwords, self.settings)
+
+    def samples(self, text: str, random: Random) -> list[list[int]]:
+        """The ids of random segmentations of a tokenised text, as many as the settings say, without bos and eos."""
+        words = self._words.findall(self.subwords.normalised(text))
+        return [self._sample(words, random) for _ in range(self.settings.segmentations)]
+
+    def _sample(self, words: list[str], random: Random) -> list[int]:
+        """The ids of a random segmentation; as in SentencePiece, unknown neighbours are one."""
+        ids = [self._ids.get(piece, UNK) for word in words for piece in self._segment(word, random)]
+        return [number for number, same in groupby(ids) for number in (same if number != UNK else [UNK])]
+
+    def _merged(self, word: str, random: Random) -> Iterator[str]:
+        """A word after merges in the order of their ranks, of which each is skipped at random at each step."""
+        pieces, end = list(word), len(word)  # each where it starts; nothing where it was merged with an earlier one
+        before, after = list(range(-1, end - 1)), list(range(1, end + 1))
+        possible: list[tuple[float, int]] = []  # best first: of equal ones that on the left
+
+        def candidate(left: int) -> tuple[float, int] | None:
+            """The merge of the pieces that start here and after it, if there is one."""
+            if left < 0 or after[left] == end:
+                return None
+            score = self._scores.get(pieces[left] + pieces[after[left]])
+            return None if score is None else (-score, left)
+
+        for left in range(end):
+            if (merge := candidate(left)) is not None:
+                insort(possible, merge)
+        while True:
+            chosen = next((n for n in range(len(possible)) if random.random() >= self.settings.dropout), None)
+            if chosen is None:
+                return filter(None, pieces)
+            left = possible[chosen][1]
+            right = after[left]
+            for place in (before[left], left, right):
+                if (gone := candidate(place)) is not None:
+                    del possible[bisect_left(possible, gone)]
+            pieces[left], pieces[right], after[left] = pieces[left] + pieces[right], "", after[right]
+            if after[left] < end:
+                before[after[left]] = left
+            for place in (before[left], left):
+                if (merge := candidate(place)) is not None:
+                    insort(possible, merge)
+
+    def _drawn(self, word: str, random: Random) -> Iterator[str]:
+        """A word cut from its end to its beginning, by the probabilities of the lattice."""
+        lattice, cuts = self._lattice(word), [len(word)]
+        while cuts[-1]:
+            starts, cumulative = lattice[cuts[-1] - 1]
+            place = bisect_left(cumulative, (1 - random.random()) * cumulative[-1])  # a number above 0, up to the whole
+            cuts.append(starts[place])
+        return (word[start:end] for start, end in pairwise(reversed(cuts)))
+
+    def _lattice(self, word: str) -> Lattice:
+        """The cached lattice of a word."""
+        if word not in self._lattices:
+            if self._remembered > REMEMBERED:
+                self._lattices.clear()
+                self._remembered = 0
+            self._remembered += len(word)
+            self._lattices[word] = self._filtered(word)
+        return self._lattices[word]
+
+    def _filtered(self, word: str) -> Lattice:
+        """Forward filtering: P(start of the last piece | end) of all segmentations of the beginning of a word."""
+        lattice: Lattice = []
+        totals = [0.0]  # log of the summed weights of all segmentations up to each place
+        for end in range(1, len(word) + 1):
+            starts, weights = [], []
+            for start in range(max(0, end - self._longest), end):
+                score = self._scores.get(word[start:end], self._unknown if start == end - 1 else None)
+                if score is not None:
+                    starts.append(start)
+                    weights.append(totals[start] + self.settings.alpha * score)
+            largest = max(weights)
+            cumulative = list(accumulate(math.exp(weight - largest) for weight in weights))
+            totals.append(largest + math.log(cumulative[-1]))
+            lattice.append((starts, cumulative))
+        return lattice
