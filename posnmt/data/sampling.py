@@ -85,33 +85,32 @@ class Sampler:
         """A word after merges in the order of their ranks, of which each is skipped at random at each step."""
         pieces, end = list(word), len(word)  # each where it starts; nothing where it was merged with an earlier one
         before, after = list(range(-1, end - 1)), list(range(1, end + 1))
-        possible: list[tuple[float, int]] = []  # best first: of equal ones that on the left
-
-        def candidate(left: int) -> tuple[float, int] | None:
-            """The merge of the pieces that start here and after it, if there is one."""
-            if left < 0 or after[left] == end:
-                return None
-            score = self._scores.get(pieces[left] + pieces[after[left]])
-            return None if score is None else (-score, left)
-
-        for left in range(end):
-            if (merge := candidate(left)) is not None:
-                insort(possible, merge)
+        merges = [self._merge(left, word[left : left + 2]) for left in range(end)]  # of a piece with the next one
+        possible = sorted(filter(None, merges))  # best first: of equal ones that on the left
         while True:
-            chosen = next((n for n in range(len(possible)) if random.random() >= self.settings.dropout), None)
-            if chosen is None:
+            kept = (place for place in range(len(possible)) if random.random() >= self.settings.dropout)
+            if (chosen := next(kept, None)) is None:
                 return filter(None, pieces)
-            left = possible[chosen][1]
-            right = after[left]
-            for place in (before[left], left, right):
-                if (gone := candidate(place)) is not None:
-                    del possible[bisect_left(possible, gone)]
-            pieces[left], pieces[right], after[left] = pieces[left] + pieces[right], "", after[right]
-            if after[left] < end:
-                before[after[left]] = left
-            for place in (before[left], left):
-                if (merge := candidate(place)) is not None:
-                    insort(possible, merge)
+            left = possible.pop(chosen)[1]
+            right, first = after[left], before[left]
+            then = after[left] = after[right]
+            pieces[left], pieces[right] = pieces[left] + pieces[right], ""
+            if then < end:
+                before[then] = left
+            for place in (first, right):
+                if place >= 0 and (gone := merges[place]) is not None:
+                    possible.remove(gone)
+            merges[left] = self._merge(left, pieces[left] + pieces[then]) if then < end else None
+            if first >= 0:
+                merges[first] = self._merge(first, pieces[first] + pieces[left])
+            for place in (first, left):
+                if place >= 0 and (new := merges[place]) is not None:
+                    insort(possible, new)
+
+    def _merge(self, left: int, merged: str) -> tuple[float, int] | None:
+        """The rank and place of a merge, the best of all being the least; None: there is no such piece."""
+        score = self._scores.get(merged)
+        return None if score is None or len(merged) == 1 else (-score, left)
 
     def _drawn(self, word: str, random: Random) -> Iterator[str]:
         """A word cut from its end to its beginning, by the probabilities of the lattice."""
