@@ -158,8 +158,10 @@ class Pairs(Section):
 class SubwordSampling(Section):
     """Random segmentations of the training text, for subword regularisation."""
 
-    segmentations: Positive = Field(
+    segmentations: int = Field(
         8,
+        gt=0,
+        le=256,
         description="how many of each training pair the store holds; the first pass has the first, and so on in turn",
     )
     dropout: Share = Field(

@@ -1,7 +1,7 @@
 """Encodes pairs as subword ids, a chunk at a time, with counts of kept and dropped pairs.
 
 Random segmentations of a kept pair are functions of its line and of their own number, so that neither chunks nor
-processes show. One that is longer than `data.max_length` has the usual segmentation in its place, and is counted.
+processes show. One that is longer than `data.max_length` is replaced by the usual segmentation, and is counted.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Account:
         read, kept, kept_too_long, copies: pairs; kept although longer than `data.max_length`; with equal sides.
         dropped: pairs for each of `REASONS`.
         subwords, unknown, longest: of the source and the target of kept pairs.
-        sampled, replaced: of the source and the target: subwords of all random segmentations; how many of these are
-            the usual one, as they were too long.
+        sampled, replaced: of the source and the target: subwords of all random segmentations; how many segmentations
+            were too long and are replaced by the usual one.
     """
 
     read: int = 0
@@ -139,7 +139,7 @@ class EncodeChunk:
         return Encoded(tables[0], tables[1:], dropped, account)
 
     def _drawn(self, chunk: Chunk, rows: list[int], side: int, usual: pa.Array) -> tuple[list[Flat], int]:
-        """Random segmentations of a side of some rows, and how many are the usual ones since they were too long."""
+        """Random segmentations of a side of some rows, and how many were too long and are replaced by the usual one."""
         assert self.samplers is not None
         sampler, texts = self.samplers[side], (chunk.sources, chunk.targets)[side]
         words, replaced = (self.text.source, self.text.target)[side].words, 0

@@ -166,7 +166,7 @@ def sampled(store: Store) -> list[str]:
     sentence = f"train: {number:,} random segmentations of each pair, with {longer}, {size / 2**20:,.1f} MiB"
     if replaced := sum(counts[side]["replaced"] for side in SIDES):
         of = f"{replaced:,} of {2 * number * usual['kept']:,}"
-        sentence += f"; {of} were longer than data.max_length, and are the usual segmentation"
+        sentence += f"; {of} were longer than data.max_length, and are replaced by the usual segmentation"
     return [sentence]
 
 

@@ -1,9 +1,9 @@
 """Random segmentations of text by the pieces of a SentencePiece model, for subword regularisation.
 
 BPE models are sampled by BPE-dropout (Provilkov et al. 2020, algorithm 1), unigram models by P(segmentation)^alpha over
-all segmentations (Kudo 2018, equation 8 with l = infinity; forward filtering, backward sampling). SentencePiece has
-both, but its random numbers differ from process to process whatever the seed, and its BPE never tries a skipped merge
-again, unlike the paper. Here a segmentation is a function of the text, the model and the generator that is given.
+all segmentations (Kudo 2018 with l = infinity; forward filtering, backward sampling). SentencePiece has both, but its
+random numbers differ from process to process whatever the seed, and its BPE never tries a skipped merge again, unlike
+the paper. Here a segmentation is a function of the text, the model and the generator that is given.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from posnmt.config.schema import SubwordSampling
 from posnmt.data.subword import BLANK, UNK, Subwords
 from posnmt.errors import UserError
 
-REMEMBERED = 2**20
-"""Characters of words whose lattices are cached; the cache is cleared when it is full."""
+REMEMBERED = 2**17
+"""Characters of words whose lattices are cached, some 50 MB. The cache is cleared when it is full."""
 
 UNKNOWN_PENALTY = 10.0
 """SentencePiece's: an unknown character has the lowest score of all pieces, less this."""
@@ -63,7 +63,7 @@ class Sampler:
         self._scores = {piece.piece: float(piece.score) for _, piece in normal}
         self._longest, self._unknown = max(map(len, self._ids)), min(self._scores.values()) - UNKNOWN_PENALTY
         across = any(BLANK in piece[1:] for piece in self._ids)
-        # no piece of another model crosses the beginning of a word, so that its words are independent
+        # where no piece crosses the beginning of a word, words are segmented independently
         self._words = re.compile(r".+" if across else f"{BLANK}[^{BLANK}]*|[^{BLANK}]+", re.DOTALL)
         self._lattices: dict[str, Lattice] = {}
         self._remembered = 0
@@ -117,7 +117,8 @@ class Sampler:
         lattice, cuts = self._lattice(word), [len(word)]
         while cuts[-1]:
             starts, cumulative = lattice[cuts[-1] - 1]
-            place = bisect_left(cumulative, (1 - random.random()) * cumulative[-1])  # a number above 0, up to the whole
+            # of a number above 0, since a piece may have the probability 0
+            place = bisect_left(cumulative, (1 - random.random()) * cumulative[-1])
             cuts.append(starts[place])
         return (word[start:end] for start, end in pairwise(reversed(cuts)))
 

@@ -191,7 +191,7 @@ class _Signs(TypedDict):
 
 
 class _SampledSide(TypedDict):
-    """Subwords of all random segmentations of a side; how many of these are the usual one, as they were too long."""
+    """Subwords of all random segmentations of a side; how many were too long and are replaced by the usual one."""
 
     subwords: int
     replaced: int
