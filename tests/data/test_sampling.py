@@ -17,15 +17,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prepare_case import SOURCE, TARGET, configure, contents, small_corpus, write
 
+import commands
+import corpus
+from posnmt.analyse.seen import training_store
 from posnmt.config.schema import Subword, SubwordSampling
 from posnmt.data import corpus as corpus_module
 from posnmt.data.batch import BatchPlan
 from posnmt.data.concatenate import Concatenated
 from posnmt.data.prepare import prepare, sampled
 from posnmt.data.sampling import Sampler
+from posnmt.data.store import Store
 from posnmt.data.subword import BLANK, SPECIALS, Subwords
 from posnmt.errors import UserError
+from posnmt.resolve import load
+from posnmt.show.trained import trained_tokens
 from posnmt.train.checks import largest_batch
+from posnmt.train.loop import train
 from posnmt.train.update import batch_plan, training_pairs
 
 KINDS = ("bpe", "unigram")
@@ -302,3 +309,22 @@ def test_the_largest_batch_is_that_of_all_segmentations() -> None:
         numbers, tokens = largest_batch(plan, epoch)
         assert 3 in numbers.tolist()
         assert tokens == 3 * 20
+
+
+def test_lengths_of_training_are_those_of_the_segmentations(tmp_path: Path) -> None:
+    path, sampled_twice = corpus.make(tmp_path), "subword.sampling={segmentations: 2, dropout: 0.5}"
+    _, said = commands.run("prepare", path, "--check", "--set", sampled_twice)
+    assert "train: 2 random segmentations of each pair, with " in said
+    assert "the largest batch fits" in said
+    run = train(
+        load(path, [sampled_twice, "train.steps=1", "train.dev_bleu=false", "train.best_by=perplexity"]),
+        tmp_path / "run",
+    )
+    folder = training_store(run)
+    assert folder is not None
+    splits = Store.open(folder).trained()
+    longest = [int(split.source_lengths.max()) for split in splits]
+    assert run.record["training_lengths"]["source"]["longest"] == max(longest)
+    tokens = trained_tokens(run)["encoder"].lengths
+    assert tokens is not None
+    assert tokens.tolist() == [length + 1 for split in splits for length in split.source_lengths.tolist()]
