@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from posnmt.data.subword import Subwords
 from posnmt.errors import UserError
@@ -32,12 +31,9 @@ def extended(subwords: Subwords, texts: Iterable[str], coverage: float, folder: 
     if subwords.entries is not None:
         what = "the vocabulary is not the SentencePiece model's own, as after `posnmt import`, and cannot be extended"
         raise UserError(what, folder, "leave subword.pieces out")
-    from sentencepiece import sentencepiece_model_pb2
-
-    proto: Any = sentencepiece_model_pb2  # its classes are made when it is imported
-    model = proto.ModelProto.FromString(subwords.model)
-    kinds = proto.TrainerSpec.ModelType
-    if model.trainer_spec.byte_fallback or model.trainer_spec.model_type not in (kinds.BPE, kinds.UNIGRAM):
+    model = subwords.message
+    trained = model.trainer_spec
+    if trained.byte_fallback or trained.model_type not in (trained.BPE, trained.UNIGRAM):
         what = "only BPE and unigram models that have unknown characters can be extended"
         raise UserError(what, folder, "leave subword.pieces out")
     counts = Counter[str]()
@@ -51,6 +47,6 @@ def extended(subwords: Subwords, texts: Iterable[str], coverage: float, folder: 
             break
         lacking -= count
         least -= 1.0
-        model.pieces.add(piece=character, score=least, type=proto.ModelProto.SentencePiece.NORMAL)
-    model.trainer_spec.vocab_size = len(model.pieces)
+        model.pieces.add(piece=character, score=least, type=model.SentencePiece.NORMAL)
+    trained.vocab_size = len(model.pieces)
     return Subwords(model.SerializeToString())

@@ -14,7 +14,6 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
 from itertools import accumulate, groupby, pairwise
 from random import Random
-from typing import Any
 
 from posnmt.config.schema import SubwordSampling
 from posnmt.data.subword import BLANK, UNK, Subwords
@@ -42,12 +41,9 @@ class Sampler:
     """
 
     def __init__(self, subwords: Subwords, settings: SubwordSampling) -> None:
-        from sentencepiece import sentencepiece_model_pb2
-
-        proto: Any = sentencepiece_model_pb2  # its classes are made when it is imported
-        model, types = proto.ModelProto.FromString(subwords.model), proto.ModelProto.SentencePiece
-        kinds = proto.TrainerSpec.ModelType
-        segment = {kinds.BPE: self._merged, kinds.UNIGRAM: self._drawn}.get(model.trainer_spec.model_type)
+        model = subwords.message
+        trained, types = model.trainer_spec, model.SentencePiece
+        segment = {trained.BPE: self._merged, trained.UNIGRAM: self._drawn}.get(trained.model_type)
         usual = {types.NORMAL, types.UNKNOWN, types.CONTROL}
         if segment is None or subwords.entries is not None or {piece.type for piece in model.pieces} - usual:
             raise UserError(

@@ -162,6 +162,14 @@ class Subwords:
         across = any(BLANK in piece[1:] for piece in self._own_pieces)
         return ranked and not across and self._processor.piece_to_id(BLANK) != self._processor.unk_id()
 
+    @property
+    def message(self) -> Any:
+        """The model as SentencePiece's message `ModelProto`, a copy."""
+        from sentencepiece import sentencepiece_model_pb2
+
+        proto: Any = sentencepiece_model_pb2  # its classes are made when it is imported
+        return proto.ModelProto.FromString(self.model)
+
     def normalised(self, text: str) -> str:
         """The text as it is split, with SentencePiece's symbol for a blank."""
         return str(self._processor.normalize(text))
