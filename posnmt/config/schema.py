@@ -228,7 +228,7 @@ class SchemeChoice(BaseModel):
 class Side(Section):
     """The encoder or the decoder."""
 
-    layers: Positive = Field(6, description="number of layers")
+    layers: int = Field(6, gt=0, le=1000, description="number of layers")
     position: list[SchemeChoice] = Field(
         [],
         description="position schemes with their options, instead of a system: [{scheme: sinusoidal}, {scheme: "

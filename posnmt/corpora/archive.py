@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 from posnmt.corpora.download import require_space
-from posnmt.data.unpack import refuse_bomb, unpacking
+from posnmt.data.unpack import refuse_bomb, reported_memory, unpacking
 from posnmt.errors import UserError, nearest
 
 _DAMAGE = (zlib.error, lzma.LZMAError, EOFError)
@@ -127,14 +127,12 @@ def _reported_damage(path: Path, *more: type[Exception]) -> Iterator[None]:
     """Report what is raised in the block for a damaged file, `more` included, and for one that is locked."""
     kinds: tuple[type[Exception], ...] = (*_DAMAGE, *more, OSError)
     try:
-        yield
+        with reported_memory(path):
+            yield
     except RuntimeError as error:  # of zipfile: a password, an unknown compression
         if more:
             raise UserError(f"the archive cannot be unpacked: {error}", path, "unpack it by hand") from None
         raise
-    except MemoryError:  # LZMA's header says how much it takes, up to 4 GB
-        what = "unpacking the file takes more memory than there is"
-        raise UserError(what, path, "it may be damaged: remove it, and fetch it again, or unpack it by hand") from None
     except kinds as error:
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise  # of the disk, not of the file; EINVAL: a place before the beginning of the file

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -43,9 +44,10 @@ class Unpacking(io.RawIOBase):
         """Read into a buffer; the number of bytes.
 
         Raises:
-            UserError: too many.
+            UserError: too many, or too little memory.
         """
-        chunk = self._stream.read(len(buffer))
+        with reported_memory(self._path):
+            chunk = self._stream.read(len(buffer))
         buffer[: len(chunk)] = chunk
         self._size += len(chunk)
         refuse_bomb(self._size, self._path)
@@ -60,6 +62,20 @@ class Unpacking(io.RawIOBase):
 def unpacking(stream: BinaryIO, path: Path) -> BinaryIO:
     """A decompressed stream, buffered and limited."""
     return io.BufferedReader(Unpacking(stream, path), 1 << 17)
+
+
+@contextmanager
+def reported_memory(path: Path) -> Iterator[None]:
+    """Report a lack of memory in the block: the header of LZMA says how much it takes, up to 4 GB.
+
+    Raises:
+        UserError: there is too little.
+    """
+    try:
+        yield
+    except MemoryError:
+        what = "unpacking the file takes more memory than there is"
+        raise UserError(what, path, "it may be damaged: remove it, and fetch it again, or unpack it by hand") from None
 
 
 def refuse_bomb(size: int, path: Path) -> None:

@@ -277,7 +277,8 @@ def _paths(study_plan: Plan, name: str, text: Text) -> dict[str, Path]:
     for part in ("source", "target", "documents"):
         written = getattr(text, part)
         if written is not None:
-            path = study_plan.data / written.format(**study_plan.pair.model_dump())
+            pair = study_plan.pair
+            path = study_plan.data / written.replace("{source}", pair.source).replace("{target}", pair.target)
             paths[part] = path
             if not path.is_file():
                 faults.append(
