@@ -86,6 +86,8 @@ class Split:
         try:
             reader = pa.ipc.open_file(pa.memory_map(str(path)))
             self._batches = [reader.get_batch(index) for index in range(reader.num_record_batches)]
+            for batch in self._batches:
+                batch.validate()  # that no column ends behind its buffer; Arrow reads on otherwise
         except (OSError, pa.ArrowException) as error:
             raise UserError(
                 f"the store is damaged: {error}", path, "delete the store's folder and prepare it again"
