@@ -88,17 +88,17 @@ def test_lines_of_a_client_that_has_gone_are_not_translated(served):
     assert "Traceback" not in served.err
 
 
-def test_a_signal_ends_it_when_accepted_requests_are_answered(slow):
-    with serving(slow) as server:
-        asked = [Asking(server, long()) for _ in range(3)]
-        server.wait_for("posnmt_queue_characters", 900)
-        assert server.end(signal.SIGTERM) == 0
-        for each in asked:
-            each.join()
-        assert [each.answer[0] for each in asked] == [200] * 3
-        with pytest.raises(urllib.error.URLError):
-            server.get("/health")
-        assert "Traceback" not in server.err
+def test_a_signal_ends_it_when_accepted_requests_are_answered(served):
+    """The last test of this server."""
+    asked = [Asking(served, long()) for _ in range(3)]
+    served.wait_for("posnmt_queue_characters", 900)
+    assert served.end(signal.SIGTERM) == 0
+    for each in asked:
+        each.join()
+    assert [each.answer[0] for each in asked] == [200] * 3
+    with pytest.raises(urllib.error.URLError):
+        served.get("/health")
+    assert "Traceback" not in served.err
 
 
 @pytest.mark.slow

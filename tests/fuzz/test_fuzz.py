@@ -85,11 +85,21 @@ def test_a_parser_that_does_not_end_is_noticed(monkeypatch) -> None:
     assert fault_of(lambda _: all(each for each in repeat(True)), None).startswith("TooLong")
 
 
-def test_a_log_leaves_out_what_is_done(tmp_path: Path) -> None:
-    words = ["parsers", "--only", "words", "text", "--seed", 2, "--log", tmp_path / "log"]
-    assert "20 inputs of 2 parsers" in searched(*words, "--count", 20)
-    assert "0 inputs of 2 parsers" in searched(*words, "--count", 20)
-    assert searched("counts", "--log", tmp_path / "log") == "20 inputs of parsers, 0 faults, seed 2\n"
+def test_a_log_leaves_out_what_is_done(tmp_path: Path, monkeypatch, capsys) -> None:
+    """In the process of the tests, whose memory is not bounded."""
+    monkeypatch.setattr(fuzz, "bound_memory", lambda: None)
+
+    def printed(*arguments: object) -> str:
+        monkeypatch.setattr(sys, "argv", ["fuzz.py", *map(str, arguments), "--log", str(tmp_path / "log")])
+        with pytest.raises(SystemExit) as ended:
+            fuzz.main()
+        assert ended.value.code == 0
+        return capsys.readouterr().out
+
+    words = ["parsers", "--only", "words", "text", "--seed", 2, "--cases", tmp_path, "--count", 20]
+    assert "\n20 inputs of 2 parsers" in printed(*words)
+    assert printed(*words).startswith("0 inputs of 2 parsers")
+    assert printed("counts") == "20 inputs of parsers, 0 faults, seed 2\n"
 
 
 def test_a_search_finds_errors_and_depends_on_its_seed_alone() -> None:

@@ -55,7 +55,7 @@ def test_attention_dropout_takes_the_same_path_in_evaluation(name):
 @every_model
 @torch.inference_mode()
 def test_no_longest_sentence_unless_the_scheme_says_so(model_part):
-    model = build(**model_part, max_length=64)
+    model = build(**model_part, max_length=64).float()
     if model.longest_source is None:
         assert model.encode(tokens(1, 1100), None).isfinite().all()
     else:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,30 +31,47 @@ def config_path(tmp_path_factory):
     return corpus.make(tmp_path_factory.mktemp("corpus"))
 
 
+SAMPLED = ["subword.sampling.segmentations=3", "train.batch=1000", "train.concatenate=0.1"]
 PERPLEXITY = ["train.dev_bleu=false", "train.best_by=perplexity"]
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        ["train.precision=fp32"],
-        ["train.precision=bf16", *PERPLEXITY],
-        ["train.concatenate=0.5", *PERPLEXITY],
-        ["train.schedule.cooldown=0.75", *PERPLEXITY],
-        ["train.optimizer=muon", *PERPLEXITY],
-        ["subword.sampling.segmentations=3", "train.batch=1000", "train.concatenate=0.1", *PERPLEXITY],
+@pytest.fixture(scope="module")
+def plain(config_path, tmp_path_factory):
+    """A run of the configuration as it is."""
+    return train(load(config_path), tmp_path_factory.mktemp("plain") / "run")
+
+
+@pytest.fixture(scope="module")
+def never_stopped(config_path, tmp_path_factory):
+    """A function: settings → a configuration, and the folder of a run of it, which is trained once."""
+
+    @cache
+    def run(*settings):
+        config = load(config_path, [*settings, "model.dropout=0.2"])
+        return config, train(config, tmp_path_factory.mktemp("never") / "run").folder
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("settings", "stop"),
+    [
+        (["train.precision=fp32"], 3),
+        (["train.precision=fp32"], 4),
+        (["train.precision=fp32"], 9),
+        (["train.precision=bf16", *PERPLEXITY], 9),
+        (["train.concatenate=0.5", *PERPLEXITY], 3),
+        (["train.concatenate=0.5", *PERPLEXITY], 9),
+        (["train.schedule.cooldown=0.75", *PERPLEXITY], 9),
+        (["train.optimizer=muon", *PERPLEXITY], 9),
+        ([*SAMPLED, *PERPLEXITY], 3),
+        ([*SAMPLED, *PERPLEXITY], 9),
     ],
-    ids=lambda settings: settings[0],
+    ids=lambda value: value[0] if isinstance(value, list) else None,
 )
-def never_stopped(request, config_path, tmp_path_factory):
-    """A configuration, and the folder of a run of it."""
-    config = load(config_path, [*request.param, "model.dropout=0.2"])
-    return config, train(config, tmp_path_factory.mktemp("never") / "run").folder
-
-
-@pytest.mark.parametrize("stop", [3, 4, 9])
-def test_a_stopped_run_goes_on_bit_for_bit(never_stopped, tmp_path, monkeypatch, stop):
-    config, whole = never_stopped
+def test_a_stopped_run_goes_on_bit_for_bit(never_stopped, tmp_path, monkeypatch, settings, stop):
+    """Before the first evaluation, at one, and between two; what a setting adds is lost or kept at any stop alike."""
+    config, whole = never_stopped(*settings)
     with monkeypatch.context() as patch:
         StopAt(stop, patch)
         with pytest.raises(Interrupted, match=f"stopped after step {stop}, state saved"):
@@ -149,29 +168,27 @@ def test_accumulation_is_one_larger_batch(config_path, tmp_path, monkeypatch):
         torch.testing.assert_close(weights(tmp_path / "halves")[name], tensor, rtol=0, atol=1e-9)
 
 
-def test_a_run_records_where_it_came_from(config_path, tmp_path):
-    run = train(load(config_path), tmp_path / "run")
-    record = run.record
+def test_a_run_records_where_it_came_from(plain):
+    record = plain.record
     assert record["steps"] == 12
     assert record["stopped"] == "12 steps"
     assert record["seed"] == 1
     assert record["packages"]["torch"] == torch.__version__
     assert record["training_lengths"]["source"]["longest"] > record["training_lengths"]["source"]["shortest"] > 0
     assert len(record["data"]) == 64
-    assert record["parameters"] == sum(weight.numel() for weight in run.model().parameters())
-    assert list((tmp_path / "run" / "tensorboard").iterdir())
+    assert record["parameters"] == sum(weight.numel() for weight in plain.model().parameters())
+    assert list((plain.folder / "tensorboard").iterdir())
 
 
-def test_the_average_is_the_mean_and_old_checkpoints_go(config_path, tmp_path):
-    run = train(load(config_path), tmp_path / "run")
-    places = checkpoints_in(run.folder / "checkpoints")
+def test_the_average_is_the_mean_and_old_checkpoints_go(plain):
+    places = checkpoints_in(plain.folder / "checkpoints")
     assert [place.name for place in places] == ["step-00000008", "step-00000012"]
     assert all((place / "optimizer.safetensors").exists() for place in places)
     tensors = [load_file(place / "model.safetensors") for place in places]
     mean = average([place / "model.safetensors" for place in places])
     for name, value in mean.items():
         torch.testing.assert_close(value, (tensors[0][name] + tensors[1][name]) / 2)
-    assert_same(weights(run.folder, "average"), mean)
+    assert_same(weights(plain.folder, "average"), mean)
 
 
 def test_early_stopping(config_path, tmp_path):
@@ -190,7 +207,7 @@ def test_without_a_dev_corpus_the_last_checkpoint_is_the_model(config_path, tmp_
     assert losses(run.folder, "dev", "perplexity") == {}
 
 
-def test_refusals(config_path, tmp_path):
+def test_refusals(config_path, plain, tmp_path):
     config = load(config_path)
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "precious").write_text("x")
@@ -199,9 +216,8 @@ def test_refusals(config_path, tmp_path):
     with pytest.raises(UserError, match="is not a run folder"):
         train(config, tmp_path / "run", resume=True)
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["precious"]
-    train(config, tmp_path / "other")
     with pytest.raises(UserError, match=r"started with another config: model\.d_model was 16, is 32"):
-        train(load(config_path, ["model.d_model=32"]), tmp_path / "other", resume=True)
+        train(load(config_path, ["model.d_model=32"]), plain.folder, resume=True)
     with pytest.raises(
         UserError, match=r"a train (source|target) sentence has \d+ subwords .* position table has 5 entries"
     ):
@@ -209,18 +225,18 @@ def test_refusals(config_path, tmp_path):
     assert not (tmp_path / "short").exists()
 
 
-def test_joined_pairs_count_among_the_training_lengths(config_path, tmp_path):
-    plain = train(load(config_path), tmp_path / "plain").record["training_lengths"]["source"]["longest"]
-    joined = train(load(config_path, ["train.concatenate=1"]), tmp_path / "joined").record
-    assert plain < joined["training_lengths"]["source"]["longest"] <= 2 * plain
-    fits = plain + 1  # every sentence of the corpus, but not two of them
+def test_joined_pairs_count_among_the_training_lengths(config_path, plain, tmp_path):
+    longest = plain.record["training_lengths"]["source"]["longest"]
+    joined = train(load(config_path, ["train.concatenate=1", "train.steps=1"]), tmp_path / "joined").record
+    assert longest < joined["training_lengths"]["source"]["longest"] <= 2 * longest
+    fits = longest + 1  # every sentence of the corpus, but not two of them
     config = load(config_path, ["model.system=learned", f"model.max_length={fits}", "train.concatenate=1"])
     with pytest.raises(UserError, match=r"a train source sentence has \d+ subwords .*line \d+ joined with line \d+"):
         train(config, tmp_path / "short")
 
 
-def test_a_checkpoint_from_another_config_is_refused(config_path, tmp_path):
-    run = train(load(config_path), tmp_path / "run")
+def test_a_checkpoint_from_another_config_is_refused(plain, tmp_path):
+    run = Run.open(shutil.copytree(plain.folder, tmp_path / "run"))
     text = (run.folder / "config.yaml").read_text()
     (run.folder / "config.yaml").write_text(text.replace("d_model: 16", "d_model: 32"))
     with pytest.raises(UserError, match=r"made with another config: .* is \[.*16\], not \[.*32\]"):
