@@ -1,8 +1,8 @@
 """Word alignments of translations, by the attention of the last decoder layer to the source.
 
-Each subword of a translation is linked to the source subword on which most of the attention lies in the step that
-predicts it: the mean over the heads of the last layer, and over the models of an ensemble. A subword whose attention
-lies on the source's end symbol has no link. Words are linked where their subwords are.
+Each subword of a translation is linked to the source subword that gets most attention in the step that predicts it: the
+mean over the heads of the last layer, and over the models of an ensemble. Where that is the source's end symbol, it has
+no link. Words are linked where their subwords are.
 """
 
 from __future__ import annotations

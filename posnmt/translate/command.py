@@ -409,25 +409,22 @@ def _shown(
         if (of_line := source_words(translation)) is not None:
             row["source_words"] = of_line
         yield json.dumps(row if missing is None else {**row, "missing_terms": missing}, ensure_ascii=False) + "\n"
-        return
-    links = _pharaoh(translation, target)
-    if nbest == 1:
-        yield translation.text + "".join(f"\t{each}" for each in links[:1]) + "\n"
-        return
-    for place, (text, hypothesis) in enumerate(zip(translation.texts, translation.hypotheses, strict=False)):
-        yield f"{number}\t{hypothesis.score:.6f}\t{text}" + "".join(f"\t{each}" for each in links[place:][:1]) + "\n"
+    elif nbest == 1:
+        yield "\t".join([translation.text, *_pharaoh(translation, 0, target)]) + "\n"
+    else:
+        for place, (text, hypothesis) in enumerate(zip(translation.texts, translation.hypotheses, strict=False)):
+            links = _pharaoh(translation, place, target)
+            yield "\t".join([str(number), f"{hypothesis.score:.6f}", text, *links]) + "\n"
 
 
-def _pharaoh(translation: Translation, target: SideText) -> list[str]:
-    """The links of each hypothesis, as `0-0 1-2`; none for none; an empty line has one without links."""
+def _pharaoh(translation: Translation, place: int, target: SideText) -> list[str]:
+    """The links of a hypothesis, as `0-0 1-2`, empty for an empty line; none where it is not aligned."""
     if translation.aligned is None:
         return []
-    words = [
-        spans(target, text, hypothesis.tokens)
-        for text, hypothesis in zip(translation.texts, translation.hypotheses, strict=False)
-    ]
-    links = [translation.aligned.links(place, each) for place, each in enumerate(words)]
-    return [pharaoh(each) for each in links] or [""]
+    if not translation.hypotheses:
+        return [""]
+    words = spans(target, translation.texts[place], translation.hypotheses[place].tokens)
+    return [pharaoh(translation.aligned.links(place, words))]
 
 
 def source_words(translation: Translation) -> list[dict[str, Any]] | None:

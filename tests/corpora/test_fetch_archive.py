@@ -3,12 +3,11 @@
 import bz2
 import gzip
 import lzma
-import resource
 import tarfile
 import zipfile
-from pathlib import Path
 
 import pytest
+from little_memory import little_memory
 
 from fetch_server import tar, zipped
 from posnmt.corpora.archive import extract, is_archive, unpacked
@@ -129,11 +128,5 @@ def test_an_archive_that_asks_for_more_memory_than_there_is(tmp_path):
     dictionary = 30 + len("b.de") + 5  # after the local header, its name, and LZMA's version, length and first property
     content[dictionary : dictionary + 4] = (3 * 2**30).to_bytes(4, "little")
     (tmp_path / "a.zip").write_bytes(content)
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + 2**30, before[1]))
-    try:
-        with pytest.raises(UserError, match=r"takes more memory than there is.*a\.zip"):
-            extract(tmp_path / "a.zip", {"b.de": tmp_path / "1"})
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, before)
+    with little_memory(), pytest.raises(UserError, match=r"takes more memory than there is.*a\.zip"):
+        extract(tmp_path / "a.zip", {"b.de": tmp_path / "1"})

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import io
 import lzma
+import zlib
 from pathlib import Path
 
 import pytest
+from little_memory import little_memory
 
 from commands import refused
 from posnmt.data import unpack
@@ -47,6 +49,18 @@ def test_much_text_is_none(tmp_path, small):
     text = "".join(f"{number * 7919 % 100_003} words\n" for number in range(30_000)).encode()
     assert len(text) > 300_000
     assert len(list(read_lines(packed(tmp_path / "text.gz", text), Findings(stop=True)))) == 30_000
+
+
+def test_a_file_that_asks_for_more_memory_than_there_is(tmp_path):
+    content = bytearray(lzma.compress(b"a line\n"))
+    header = slice(12, 12 + 4 * (content[12] + 1))  # of the first block: size, flags, LZMA2, one byte, its dictionary
+    assert content[14:16] == b"\x21\x01"
+    content[16] = 39  # 3 GB
+    content[header.stop - 4 : header.stop] = zlib.crc32(content[header][:-4]).to_bytes(4, "little")
+    path = tmp_path / "a.xz"
+    path.write_bytes(content)
+    with little_memory(), pytest.raises(UserError, match=r"takes more memory than there is.*a\.xz"):
+        list(read_lines(TextFile("input", path), Findings(stop=True)))
 
 
 @pytest.mark.parametrize("suffix", ["", *PACKERS])
