@@ -22,6 +22,9 @@ from posnmt.config.segmenters import SEGMENTERS
 from posnmt.config.yaml import Section
 
 Positive = Annotated[int, Field(gt=0)]
+LARGEST = 100_000_000
+"""The largest size of a model: PyTorch cannot count the bytes of matrices far beyond it."""
+Size = Annotated[int, Field(gt=0, le=LARGEST)]
 Init = Literal["xavier", "pytorch", "fairseq", "small-output", "depth-scaled", "deepnorm"]
 """Initialisation of matrices: see `posnmt.model.start`."""
 Activation = Literal["relu", "gelu", "silu"]
@@ -191,7 +194,7 @@ class Subword(Section):
     )
     shared: bool = Field(True, description="one vocabulary for both sides, or one each")
     type: Literal["bpe", "unigram"] = Field("bpe", description="SentencePiece's algorithm")
-    vocabulary: Positive = Field(8000, description="entries of each vocabulary, the 4 special symbols not counted")
+    vocabulary: Size = Field(8000, description="entries of each vocabulary, the 4 special symbols not counted")
     character_coverage: float = Field(
         1.0, gt=0.9, le=1.0, description="share of characters kept; 0.9995 suits Japanese and Chinese"
     )
@@ -250,9 +253,9 @@ class Model(Section):
         description="tiny: 64 wide, 2+2 layers; small: 256 wide, 3+3; base: 512 wide, 6+6; big: 1024 wide, 6+6, "
         "dropout 0.3; single settings override it; default: base",
     )
-    d_model: Positive = Field(512, description="width of the model, a multiple of heads")
-    feed_forward: Positive = Field(2048, description="width of the feed-forward layers")
-    heads: Positive = Field(8, description="attention heads")
+    d_model: Size = Field(512, description="width of the model, a multiple of heads")
+    feed_forward: Size = Field(2048, description="width of the feed-forward layers")
+    heads: Size = Field(8, description="attention heads")
     dropout: Share = Field(
         0.1,
         description="on embeddings, once, after the position schemes, and on every sub-layer's output; some schemes "
@@ -294,7 +297,7 @@ class Model(Section):
     tie_embeddings: Literal["none", "target", "all"] = Field(
         "none", description="target: output projection = target embedding; all: source embedding too (shared subwords)"
     )
-    max_length: Positive = Field(
+    max_length: Size = Field(
         1024,
         description="length of finite tables (learned positions): a longer sentence is an error, never a clipped "
         "position; other schemes ignore it",

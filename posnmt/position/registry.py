@@ -167,5 +167,5 @@ def option_fault(name: str, settings: type[Options], problem: object) -> str:
         advice = f"did you mean {near!r}?" if near else f"its options: {', '.join(known) or 'none'}"
         return f"{name} has no option {option!r}; {advice}"
     if problem["type"] == "value_error":
-        return f"{name}: {problem['ctx']['error']}"
+        return f"{name}{'.' * bool(option)}{option}: {problem['ctx']['error']}"
     return f"{name}.{option}: {problem['msg']}, got {problem['input']!r}"

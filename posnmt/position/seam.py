@@ -22,9 +22,11 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import torch
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
 from torch import Tensor, nn
 
+from posnmt.config.schema import LARGEST
+from posnmt.errors import quoted
 from posnmt.position.diagonal import clipped, toeplitz
 
 Carry = Any
@@ -32,9 +34,17 @@ Carry = Any
 
 
 class Options(BaseModel):
-    """The options of a scheme: frozen; an unknown option is an error."""
+    """The options of a scheme: frozen; an unknown option is an error, and so is a whole number above `LARGEST`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*")
+    @classmethod
+    def _bounded(cls, value: Any) -> Any:
+        for number in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(number, int) and number > LARGEST:
+                raise ValueError(f"{quoted(number)} is more than {LARGEST:,}")
+        return value
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -13,7 +13,7 @@ Published = float | str | None
 TestName = Literal["paired_bootstrap", "sign_test", "approximate_randomisation"]
 OutputMeasure = Literal["bleu", "chrf", "ter", "multi-bleu", "length_difference", "length_ratio"]
 RunMeasure = Literal["parameters", "training_speed", "decoding_speed"]
-Words = str | dict[Scale, str]
+Words = str | Annotated[dict[Scale, str], Field(min_length=1)]
 """Text that may differ by scale: what a column shows at scale `small` is seldom what it shows at `paper`."""
 # Our columns in tables of kind `parts` and `corpora`.
 PARTS = ("Shortest", "Longest", "Pairs", "Source tokens")

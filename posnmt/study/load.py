@@ -15,7 +15,7 @@ from posnmt.config.segmenters import requires, word_tokeniser
 from posnmt.config.yaml import Lines, faults, merge, override, place, read_yaml
 from posnmt.errors import UserError, UserErrors, nearest, raise_all
 from posnmt.study.points import MARK, expanded, origins
-from posnmt.study.recipe import Analysis, Recipe, Scale, Training, at
+from posnmt.study.recipe import Analysis, Recipe, Runs, Scale, Training, at, lacks
 from posnmt.study.sweep import grid_of
 
 GIVEN = "given"
@@ -181,6 +181,35 @@ def _schemes(recipe: Recipe, scale: Scale, system: str) -> set[str]:
     return {each["scheme"] for side in ("encoder", "decoder") for each in model.get(side, {}).get("position", [])}
 
 
+def _missing_scales(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]:
+    """A fault for every setting that has no value at a scale at which it is used."""
+    for scale in recipe.scales:
+        runs = [each for each in recipe.runs if scale in each.scales]
+        used = {
+            **{("trainings", name): recipe.trainings.get(name) for each in runs for name in each.trainings},
+            **{
+                ("analyses", name): each
+                for name, each in recipe.analyses.items()
+                if _possible(recipe, each, runs, scale)
+            },
+        }
+        missing = [
+            (*keys, key)
+            for keys, section in used.items()
+            for key in ("max_length", "bins", "bleu_tokenizer")
+            if lacks(getattr(section, key, None), scale)
+        ]
+        for keys in missing:
+            what = f"{'.'.join(keys)} has no value at scale {scale}"
+            yield UserError(what, place(keys, path, lines), "give it one, or write one value for all scales")
+
+
+def _possible(recipe: Recipe, analysis: Analysis, runs: list[Runs], scale: Scale) -> bool:
+    """Whether a test is translated at a scale, whose `runs` are given, so that it can be analysed."""
+    test = recipe.tests.get(analysis.test)
+    return test is not None and not lacks(test.corpus, scale) and any(analysis.test in each.tests for each in runs)
+
+
 def name_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]:
     """The faults of names: names that the recipe uses but does not define, and unknown systems."""
     from posnmt.config.systems import named
@@ -209,7 +238,7 @@ def name_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]
     for test_name, test in recipe.tests.items():
         for scale, setting in recipe.scales.items():
             corpora = setting.names()
-            if isinstance(test.corpus, str) or scale in test.corpus:
+            if not lacks(test.corpus, scale):
                 corpus = at(test.corpus, scale)
                 if corpus not in corpora:
                     what = f"tests.{test_name}: there is no corpus {corpus!r} at scale {scale}"
@@ -222,6 +251,7 @@ def name_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]
             yield UserError(what, place(("sweep", name), path, lines), "name its `systems`, or other settings")
         for kind in ("systems", "trainings", "analyses"):
             yield from unknown(kind, getattr(sweep, kind), "sweep", name, kind)
+    yield from _missing_scales(recipe, path, lines)
     for number, runs in enumerate(recipe.runs):
         for kind in ("systems", "trainings", "tests"):
             yield from unknown(kind, getattr(runs, kind), "runs", str(number), kind)

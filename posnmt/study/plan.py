@@ -6,6 +6,7 @@ recognised by their keys. Analyses are planned separately (`analyses`), from the
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from posnmt.config.formats import FORMAT, OLDEST
 from posnmt.errors import UserError, raise_all
 from posnmt.study.claims import SPEEDS
 from posnmt.study.parts import in_key
-from posnmt.study.recipe import Analysis, Pair, Recipe, Scale, Setting, Text, Training, at
+from posnmt.study.recipe import Analysis, Pair, Recipe, Scale, Setting, Text, Training, at, lacks
 from posnmt.study.trainings import Config, text_config, train_config
 from posnmt.workflow.graph import Step
 
@@ -115,7 +116,7 @@ def plan(
     study_plan = Plan(recipe, scale, data, format, keys, parts)
     variants = recipe.variants(scale)
     corpora = [recipe.tests[test].corpus for tests in variants.values() for test in tests]
-    names = ["train", "dev", *(at(corpus, scale) for corpus in corpora if isinstance(corpus, str) or scale in corpus)]
+    names = ["train", "dev", *(at(corpus, scale) for corpus in corpora if not lacks(corpus, scale))]
     faults: list[UserError] = []
     for name in dict.fromkeys(names):
         try:
@@ -280,7 +281,7 @@ def _paths(study_plan: Plan, name: str, text: Text) -> dict[str, Path]:
             pair = study_plan.pair
             path = study_plan.data / written.replace("{source}", pair.source).replace("{target}", pair.target)
             paths[part] = path
-            if not path.is_file():
+            if not os.path.isfile(path):  # pathlib raises for a name that is too long
                 faults.append(
                     UserError(f"the corpus {name!r} has no {part} text", path, "put it there, or change the recipe")
                 )
@@ -297,7 +298,7 @@ def _reordered(study_plan: Plan, name: str, text: str) -> str:
 def _test(study_plan: Plan, name: str, training: str) -> str | None:
     """The step that holds a test text as a training's systems read it; None if the scale lacks its corpus."""
     test = study_plan.recipe.tests[name]
-    if not isinstance(test.corpus, str) and study_plan.scale not in test.corpus:
+    if lacks(test.corpus, study_plan.scale):
         return None
     step = _corpus(study_plan, at(test.corpus, study_plan.scale))
     if test.join is not None:

@@ -274,6 +274,11 @@ class Recipe(Section):
         return f"{name}, {self.trainings[training].label or training}"
 
 
+def lacks(value: object, scale: Scale) -> bool:
+    """Whether a setting is a mapping without a value at a scale."""
+    return isinstance(value, Mapping) and scale not in value
+
+
 def at(value: Value | Mapping[Scale, Value], scale: Scale) -> Value:
     """The value of a setting at a scale; a setting that is not a mapping has the same value at all scales."""
     return value[scale] if isinstance(value, Mapping) else value

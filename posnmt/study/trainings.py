@@ -9,7 +9,7 @@ from posnmt.config.systems import SIZES
 from posnmt.config.yaml import merge
 from posnmt.errors import UserError
 from posnmt.resolve import with_names
-from posnmt.study.recipe import Recipe, Scale, Training, at
+from posnmt.study.recipe import Recipe, Scale, Training, at, lacks
 
 Config = dict[str, Any]
 Options = Mapping[str, Mapping[str, Any]]
@@ -72,5 +72,5 @@ def _with_options(model: Config, common: Options, own: Options, scale: Scale) ->
 
 def _at_scale(options: Mapping[str, Any], scale: Scale) -> Config:
     """The options at a scale: those for all scales, and those for this one."""
-    applicable = {key: value for key, value in options.items() if not isinstance(value, Mapping) or scale in value}
+    applicable = {key: value for key, value in options.items() if not lacks(value, scale)}
     return {key: at(value, scale) for key, value in applicable.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,16 @@ def test_all_faults_at_once_each_with_its_line(tmp_path):
         ("system: relative", "encoder: {position: [{scheme: learned}, {scheme: learned}]}", "learned is listed twice"),
         (
             "system: relative",
+            "encoder: {position: [{scheme: relative, distance: 1000000000000}]}",
+            "relative.distance: 1000000000000 is more than 100,000,000",
+        ),
+        (
+            "system: relative",
+            "d_model: 1000000000000",
+            "model.d_model: input should be less than or equal to 10000",
+        ),
+        (
+            "system: relative",
             "{system: transformer, d_model: 15, heads: 3}",
             "model.encoder.position: sinusoidal needs an even d_model; 15 is odd",
         ),
@@ -201,6 +212,13 @@ def test_an_ablation_takes_a_side_of_the_system_away(tmp_path, without, left):
     sides = config.model.encoder, config.model.decoder
     assert tuple(len(side.position) for side in sides) == left
     # as a run folder keeps it, so that the run can be opened
+    assert load(written(tmp_path, dump(config))) == config
+
+
+def test_a_file_name_that_is_not_utf_8_survives(tmp_path):
+    name = os.fsdecode("wörter.en".encode("latin-1"))
+    config = load(written(tmp_path, GOOD), [f"data.train.source={json.dumps(name)}"])
+    assert config.data.train.source == name
     assert load(written(tmp_path, dump(config))) == config
 
 

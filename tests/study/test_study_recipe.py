@@ -218,6 +218,24 @@ def test_unknown_recipes_keys_and_scales(tmp_path: Path) -> None:
         plan(load(written(tmp_path, only_smoke)), "paper", None)
 
 
+def test_a_setting_without_a_value_at_a_scale(tmp_path: Path) -> None:
+    tree = {
+        **SMALL,
+        "trainings": {**SMALL["trainings"], "all": {"max_length": {"smoke": 10}}},
+        "tests": {**SMALL["tests"], "hard": {"corpus": {"smoke": "test"}}},
+        "analyses": {
+            "test": {"test": "test", "trainings": ["all"], "bleu_tokenizer": {"small": "13a"}},
+            "hard": {"test": "hard", "trainings": ["all"], "bins": {"smoke": [10]}},  # at small there is no such test
+        },
+    }
+    told = faults_of(written(tmp_path, tree)).split("\n")
+    assert len(told) == 2
+    assert "trainings.all.max_length has no value at scale small" in told[1]
+    assert "analyses.test.bleu_tokenizer has no value at scale smoke" in told[0]
+    assert all("give it one" in line and "own.yaml:" in line for line in told)
+    assert "notes.0" in faults_of(written(tmp_path, {**SMALL, "notes": [{}]}))
+
+
 def test_missing_files_are_told_together(tmp_path: Path) -> None:
     recipe = load(written(tmp_path, SMALL))
     with pytest.raises(UserError, match="name its folder"):
