@@ -210,7 +210,8 @@ def graphs(work: Path, tiny: bool) -> Iterator[Line]:
     import torch
 
     from posnmt.config.schema import Decode
-    from posnmt.translate.translator import Translator, translate_subwords
+    from posnmt.translate.subwords import translate_subwords
+    from posnmt.translate.translator import Translator
 
     device = device_of(tiny)
     count = 8 if tiny else 2000

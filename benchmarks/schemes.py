@@ -41,7 +41,7 @@ from posnmt.resolve import from_tree
 from posnmt.train.device import make_fabric
 from posnmt.train.gradients import InParts
 from posnmt.train.loss import TrainingLoss
-from posnmt.translate.translator import translate_subwords
+from posnmt.translate.subwords import translate_subwords
 
 VOCABULARY = 8004
 LENGTHS = (8, 12, 16, 24, 32)

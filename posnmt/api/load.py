@@ -24,6 +24,7 @@ from posnmt.show.values import Attentions, DistanceBias, Positions
 from posnmt.translate.attention import offset_bias
 from posnmt.translate.options import with_options
 from posnmt.translate.terms import Terms
+from posnmt.translate.together import in_blocks
 from posnmt.translate.translations import Translation, refuse_too_many
 from posnmt.translate.translator import Translator
 from posnmt.translate.words import words
@@ -121,6 +122,8 @@ class TrainedModel:
         sampling: Mapping[str, Any] | None = None,
         mbr: int | None = None,
         split: Literal["auto", "huge", "off"] | None = None,
+        join: int | None = None,
+        documents: Iterable[str] | None = None,
         prefixes: Iterable[str] | None = None,
         terms: Mapping[str, str] | None = None,
         batch: int | None = None,
@@ -140,6 +143,10 @@ class TrainedModel:
             mbr: of so many translations take the one most similar to the others by chrF; 0: the most probable.
             split: which lines are translated in parts, cut at ends of sentences and clauses: `auto`, those longer than
                 training sentences; `huge`, those of more than 4,096 subwords and 8 times as long; `off`, none.
+            join: so many consecutive lines are translated together, each in the context of the others, by a model
+                trained with `train.context`; 1: each alone.
+            documents: with `join` a document id for each line; lines of two documents are never together, nor are those
+                before and behind an empty line.
             prefixes: the beginning of the translation of each line; None: all are free.
             terms: source term → target term; where a line has the first, its translation has the second, unless the
                 vocabulary lacks its characters or the line is in parts.
@@ -151,9 +158,12 @@ class TrainedModel:
             UserError: an option out of its range, a line that is none, or one too long for a finite position table.
         """
         options = _options(
-            beam, length_penalty, coverage_penalty, max_ratio, max_extra, min_length, sampling, mbr, split, batch
+            beam, length_penalty, coverage_penalty, max_ratio, max_extra, min_length, sampling, mbr, split, join, batch
         )
-        return [translation.text for translation in self._search(lines, 1, options, prefixes, terms, scored=False)]
+        return [
+            translation.text
+            for translation in self._search(lines, 1, options, prefixes, terms, documents, scored=False)
+        ]
 
     def hypotheses(
         self,
@@ -169,6 +179,8 @@ class TrainedModel:
         sampling: Mapping[str, Any] | None = None,
         mbr: int | None = None,
         split: Literal["auto", "huge", "off"] | None = None,
+        join: int | None = None,
+        documents: Iterable[str] | None = None,
         prefixes: Iterable[str] | None = None,
         terms: Mapping[str, str] | None = None,
         batch: int | None = None,
@@ -189,9 +201,9 @@ class TrainedModel:
         The other arguments and errors are those of `translate`.
         """
         options = _options(
-            beam, length_penalty, coverage_penalty, max_ratio, max_extra, min_length, sampling, mbr, split, batch
+            beam, length_penalty, coverage_penalty, max_ratio, max_extra, min_length, sampling, mbr, split, join, batch
         )
-        searched = self._search(lines, nbest, options, prefixes, terms, scored=True, aligned=alignments)
+        searched = self._search(lines, nbest, options, prefixes, terms, documents, scored=True, aligned=alignments)
         return [_hypotheses(translation, self._searching.text.target) for translation in searched]
 
     def score(self, pairs: Iterable[tuple[str, str]], *, batch: int = 4096) -> list[float]:
@@ -299,6 +311,7 @@ class TrainedModel:
         options: dict[str, Any],
         prefixes: Iterable[str] | None,
         terms: Mapping[str, str] | None,
+        documents: Iterable[str] | None,
         scored: bool,
         aligned: bool = False,
     ) -> Iterator[Translation]:
@@ -308,17 +321,18 @@ class TrainedModel:
             raise UserError(f"at least one translation must be wanted; got {nbest}", "nbest")
         refuse_too_many(nbest, decode)
         texts = checked_lines(lines, "lines")
-        beginnings = [] if prefixes is None else checked_lines(prefixes, "prefixes")
-        if prefixes is not None and len(beginnings) != len(texts):
-            raise UserError(
-                f"{len(texts):,} lines have {len(beginnings):,} prefixes", "prefixes", "give one for each line"
-            )
+        beginnings, ids = _beside(prefixes, "prefixes", texts), _beside(documents, "documents", texts)
         glossary = None if terms is None else Terms.of_mapping(terms)
+        if decode.join == 1 and ids:
+            raise UserError("documents matter to lines that are translated together", "documents", "give `join`")
+        groups: Iterable[list[str]] = portions(iter(texts))
+        if decode.join > 1:
+            groups = in_blocks(groups, ids, decode.join)
         first = 0
-        for group in portions(iter(texts)):
-            given = beginnings[first : first + len(group)]
+        for group in groups:
+            given, of_group = (each[first : first + len(group)] for each in (beginnings, ids))
             yield from self._searching.translate(
-                group, decode, nbest, first + 1, "lines", scored, given, glossary, aligned
+                group, decode, nbest, first + 1, "lines", scored, given, glossary, aligned, of_group
             )
             first += len(group)
 
@@ -365,6 +379,20 @@ def _hypotheses(translation: Translation, target: SideText) -> list[Hypothesis]:
     return hypotheses
 
 
+def _beside(values: Iterable[str] | None, name: str, lines: Sequence[str]) -> list[str]:
+    """What is given for each of some lines; none: nothing is.
+
+    Raises:
+        UserError: another number.
+    """
+    if values is None:
+        return []
+    beside = checked_lines(values, name)
+    if len(beside) != len(lines):
+        raise UserError(f"{len(lines):,} lines have {len(beside):,} {name}", name, "give one for each line")
+    return beside
+
+
 def _options(
     beam: int | None,
     length_penalty: float | None,
@@ -375,6 +403,7 @@ def _options(
     sampling: Mapping[str, Any] | None,
     mbr: int | None,
     split: str | None,
+    join: int | None,
     batch: int | None,
 ) -> dict[str, Any]:
     return {
@@ -387,6 +416,7 @@ def _options(
         "sampling": None if sampling is None else dict(sampling),
         "mbr": mbr,
         "split": split,
+        "join": join,
         "batch": batch,
     }
 

@@ -65,6 +65,17 @@ _TO = click.option(
 )
 @click.option("--min-length", type=click.IntRange(min=0), help="shortest output in subwords; default: the run's config")
 @click.option(
+    "--join",
+    type=click.IntRange(1, 1000),
+    help="translate so many consecutive lines together, each in the context of the others; a blank line ends a"
+    " document; for models trained with train.context; default: the run's config",
+)
+@click.option(
+    "--documents",
+    type=click.Path(path_type=Path),
+    help="with --join: a file with a document id for each line of --input; lines of two documents are never together",
+)
+@click.option(
     "--sample", is_flag=True, help="draw translations at random from the model's probabilities instead of searching"
 )
 @click.option(
@@ -149,6 +160,7 @@ def translate(
     prefix: Path | None,
     terms: Path | None,
     alignments: bool,
+    documents: Path | None,
     document: str | None,
     languages: str | None,
     to: str | None,
@@ -173,7 +185,7 @@ def translate(
         from posnmt.translate.command import translate_file
         from posnmt.translate.output import refuse_output
 
-    refuse_output(output, [source, *filter(None, (prefix, terms))], force, resume)
+    refuse_output(output, [source, *filter(None, (prefix, terms, documents))], force, resume)
     chosen = {key: value for key, value in _with_sampling(search).items() if value is not None}
     if changes := chosen_positions(positions, interpolate):
         chosen["positions"] = changes
@@ -184,7 +196,7 @@ def translate(
         refuse_options(
             {
                 "--nbest": nbest > 1, "--format": form != "text", "--prefix": prefix, "--resume": resume,
-                "--alignments": alignments,
+                "--alignments": alignments, "--join": search["join"], "--documents": documents,
             }
         )  # fmt: skip
         pair = None if languages is None else language_pair(languages, "--languages")
@@ -193,15 +205,14 @@ def translate(
         return
     if languages is not None:
         raise UserError("lines have no languages", "--languages", "name a --document format, or leave it out")
+    options = (source, output, nbest, form, checkpoint, chosen, resume, prefix, terms, to, alignments, documents)
     if engine == "torch":
-        translate_file(runs, source, output, nbest, form, checkpoint, chosen, resume, prefix, terms, to, alignments)
+        translate_file(runs, *options)
         return
     with loading():
         from posnmt.deploy.command import translate_elsewhere
 
-    translate_elsewhere(
-        engine, runs, source, output, nbest, form, checkpoint, chosen, resume, prefix, terms, to, alignments
-    )
+    translate_elsewhere(engine, runs, *options)
 
 
 def _with_sampling(search: dict[str, Any]) -> dict[str, Any]:

@@ -376,6 +376,13 @@ class Train(Section):
         description="concatenations of two random pairs (Kondo et al. 2021), relative to the corpus; 1 doubles the "
         "corpus, and the longest sentences are then twice as long: a control for any position scheme",
     )
+    context: int | None = Field(
+        None,
+        ge=2,
+        le=1000,
+        description="join each pair with the pairs before it in its document, so many in all at most, as further "
+        "training pairs: for `translate --join` (Tiedemann and Scherrer 2017); needs data.train.documents",
+    )
     accumulate: Positive = Field(
         1,
         description="batches of each device that are accumulated for one update; the gradient is the mean over all "
@@ -431,6 +438,12 @@ class Train(Section):
     def _some_end(self) -> Train:
         if self.steps is None and self.epochs is None and self.minutes is None:
             raise ValueError("set when to stop: steps, epochs or minutes")
+        return self
+
+    @model_validator(mode="after")
+    def _joined_once(self) -> Train:
+        if self.context and self.concatenate:
+            raise ValueError("context and concatenate both join pairs: choose one of them")
         return self
 
     @model_validator(mode="after")
@@ -518,6 +531,13 @@ class Decode(Section):
         "sentence; auto: those longer than the longest training sentence; off: none",
     )
     min_length: int = Field(0, ge=0, description="shortest output in subwords, as far as max_ratio allows it")
+    join: int = Field(
+        1,
+        ge=1,
+        le=1000,
+        description="consecutive lines that are translated together, each in the context of the others; at most "
+        "train.context; 1: each line alone",
+    )
     positions: Positions = Field(
         Positions(), description="changes of positions for long texts, in `translate` and `score`, not on dev"
     )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from posnmt.data.concatenate import Concatenated
+    from posnmt.data.joined import Joined
     from posnmt.data.store import Split
 
 
@@ -25,7 +25,7 @@ class Alternating:
         source_lengths, target_lengths: int32 [K N].
     """
 
-    def __init__(self, corpora: Sequence[Split | Concatenated]) -> None:
+    def __init__(self, corpora: Sequence[Split | Joined]) -> None:
         self.corpora = corpora
         self.source_lengths = np.concatenate([corpus.source_lengths for corpus in corpora])
         self.target_lengths = np.concatenate([corpus.target_lengths for corpus in corpora])

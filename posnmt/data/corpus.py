@@ -133,6 +133,11 @@ class Findings:
         return UserError(what.format(detail=detail) + total, f"{file.path}:{line}", todo)
 
 
+def document_of(line: str) -> str | None:
+    """The document id in a line of a file of them: what is before the first blank; None: the line is blank."""
+    return next(iter(line.split(maxsplit=1)), None)
+
+
 def open_text(file: TextFile) -> BinaryIO:
     """A text file opened for reading bytes, decompressed by the suffix of its name.
 
@@ -283,7 +288,7 @@ def _read_aligned(files: dict[str, TextFile], findings: Findings) -> Iterator[Ch
     for blocks in itertools.zip_longest(*streams, fillvalue=[]):
         counts = [len(block) for block in blocks]
         lines = range(first, first + min(counts))
-        documents = [next(iter(line.split(maxsplit=1)), None) for line in blocks[2]] if len(blocks) == 3 else None
+        documents = [document_of(line) for line in blocks[2]] if len(blocks) == 3 else None
         first += min(counts)
         if lines:
             source, target = (block[: len(lines)] for block in blocks[:2])

@@ -139,6 +139,11 @@ class Split:
         """The origin of a pair, for errors."""
         return f"line {self.lines[index]}"
 
+    @property
+    def documents(self) -> pa.LargeStringArray:
+        """[N]: the document id of each pair; null where it has none."""
+        return pa.concat_arrays([batch.column("document") for batch in self._batches])
+
     def document(self, index: int) -> str | None:
         """The document id of pair `index`, if it has one."""
         batch, row = self._place(index)

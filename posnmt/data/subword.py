@@ -30,6 +30,8 @@ from posnmt.files import load_json
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 SPECIALS = 4
+# Between sentences that are translated together. BOS is nowhere else in them, so that every vocabulary has it.
+BREAK = BOS
 # SentencePiece's mark for unknown characters; training silently skips lines that contain it.
 _RESERVED = "\u2585"
 # SentencePiece's symbol for a blank.

@@ -106,6 +106,7 @@ def translate_elsewhere(
     terms: Path | None = None,
     to: str | None = None,
     alignments: bool = False,
+    documents: Path | None = None,
 ) -> Work:
     """Translate by CTranslate2, with an exported model, or with a run that is converted for this call.
 
@@ -122,7 +123,7 @@ def translate_elsewhere(
     refuse_ensemble(folders)
     wanted = wanted_of(prefix is not None, terms is not None, alignments)
     chosen = elsewhere(engine, folders[0], checkpoint, search, wanted).to(to)
-    return translate_lines(chosen, source, output, nbest, form, resume, prefix, terms, alignments)
+    return translate_lines(chosen, source, output, nbest, form, resume, prefix, terms, alignments, documents)
 
 
 def refuse_ensemble(folders: Sequence[Path]) -> None:

@@ -12,7 +12,7 @@ from posnmt.data.subword import SPECIALS
 from posnmt.data.text import TextPipeline
 from posnmt.errors import UserError
 from posnmt.model.base import TranslationModel
-from posnmt.translate.translator import score_subwords
+from posnmt.translate.subwords import score_subwords
 
 LENGTHS = ((1, 1), (2, 7), (7, 2), (25, 20), (40, 90), (120, 60))
 """Subwords of the source and the target of the pairs; shortened to the limits of a finite table."""

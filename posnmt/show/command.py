@@ -114,10 +114,10 @@ def _shown(
                 f"{name}: {len(drawn)} of {sentences} lines are drawn with words; the others have more than"
                 f" {MOST_WORDS} subwords, too many for a figure, and are in the means alone."
             )
-    if run.config.train.concatenate:
+    if run.config.train.concatenate or run.config.train.context:
         notes.append(
-            f"{name}: training also joined sentences (train.concatenate), so that it had positions and distances beyond"
-            " those of its longest sentence, which the figures mark as not in training."
+            f"{name}: training also joined sentences (train.concatenate or train.context), so that it had positions and"
+            " distances beyond those of its longest sentence, which the figures mark as not in training."
         )
     return Shown(name, number, _about(run), positions, drawn, _share_from(name, positions)), notes
 

@@ -106,7 +106,7 @@ def _measure(tree: Mapping[str, Any]) -> Speed:
     from posnmt.train.device import make_fabric
     from posnmt.train.loss import TrainingLoss
     from posnmt.train.optimizer import make_optimizer
-    from posnmt.translate.translator import translate_subwords
+    from posnmt.translate.subwords import translate_subwords
 
     config = _resolved(tree)
     vocabulary = config.subword.vocabulary + SPECIALS

@@ -11,7 +11,7 @@ from lightning_fabric import Fabric
 from posnmt.config.schema import Config, Train
 from posnmt.data.batch import BatchPlan, collate
 from posnmt.parallel.threads import Workers
-from posnmt.translate.translator import translate_subwords
+from posnmt.translate.subwords import translate_subwords
 
 if TYPE_CHECKING:
     from posnmt.data.store import Split

@@ -13,10 +13,11 @@ from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from torch import Tensor
 
-from posnmt.config.schema import Config
+from posnmt.config.schema import Config, Train
 from posnmt.data.alternate import Alternating
 from posnmt.data.batch import BatchPlan
 from posnmt.data.concatenate import Concatenated
+from posnmt.data.context import InContext
 from posnmt.model.base import TranslationModel
 from posnmt.model.registry import build_model
 from posnmt.model.slices import full_tensor
@@ -26,9 +27,10 @@ from posnmt.train.loss import TrainingLoss
 from posnmt.train.optimizer import make_optimizer
 
 if TYPE_CHECKING:
+    from posnmt.data.joined import Joined
     from posnmt.data.store import Split, Store
 
-    Corpus = Split | Concatenated | Alternating
+    Corpus = Split | Joined | Alternating
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,12 @@ def batch_plan(config: Config, corpus: Corpus) -> BatchPlan:
 
 def training_pairs(config: Config, store: Store) -> Corpus:
     """The training corpus, with joined pairs and random segmentations where the configuration asks for them."""
-    share, seed = config.train.concatenate, config.train.seed
-    corpora = [Concatenated(split, share, seed) if share else split for split in store.trained()]
+    corpora = [_with_joined(config.train, split) for split in store.trained()]
     return Alternating(corpora) if len(corpora) > 1 else corpora[0]
+
+
+def _with_joined(settings: Train, split: Split) -> Split | Joined:
+    """A split with the joined pairs that the settings ask for."""
+    if settings.context:
+        return InContext(split, settings.context)
+    return Concatenated(split, settings.concatenate, settings.seed) if settings.concatenate else split

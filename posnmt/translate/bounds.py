@@ -1,4 +1,4 @@
-"""What the translation of a sentence must be: how long, with which beginning, and with which terms."""
+"""What the translation of a sentence, or of several together, must be: how long, with which beginning and terms."""
 
 from __future__ import annotations
 
@@ -15,37 +15,57 @@ class Next(NamedTuple):
     Attributes:
         only: the only subword that may follow; None: any.
         may_end: whether eos may follow.
+        may_break: whether the symbol between two sentences may follow.
     """
 
     only: int | None
     may_end: bool
+    may_break: bool = False
+
+
+class Written(NamedTuple):
+    """What was written of several sentences.
+
+    Attributes:
+        breaks: symbols between two sentences.
+        begun: subwords of the last sentence.
+    """
+
+    breaks: int
+    begun: int
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Bounds of the translation of one sentence, in subwords without eos.
+    """Bounds of the translation of one sentence, or of several together, in subwords without eos.
 
     Attributes:
         longest: eos is forced after so many.
-        shortest: eos is barred before so many, or before `longest` if that is less.
+        shortest: eos is barred before so many, or before `longest` if that is less; of several sentences for each.
         prefix: the first subwords, also where they are more than `longest`.
         terms: the subwords of terms that it has, in any order, also where they are more than `longest`.
+        breaks: symbols between two sentences that it has, fewer only where `longest` ends it; no sentence is empty.
     """
 
     longest: int
     shortest: int = 0
     prefix: Sequence[int] = ()
     terms: Sequence[Sequence[int]] = ()
+    breaks: int = 0
 
     @property
     def limit(self) -> int:
         """The largest number of subwords."""
         return max(self.longest, len(self.prefix) + sum(map(len, self.terms)))
 
-    def after(self, step: int) -> Next:
-        """What may follow `step` subwords."""
+    def after(self, step: int, written: Written | None = None) -> Next:
+        """What may follow `step` subwords; `written` is given where there are breaks."""
         if step < len(self.prefix):
             return Next(self.prefix[step], may_end=False)
         if step >= self.limit:
             return Next(EOS, may_end=True)
-        return Next(None, may_end=step >= self.shortest)
+        if written is None:
+            return Next(None, may_end=step >= self.shortest)
+        complete = written.begun >= max(1, self.shortest)
+        is_last = written.breaks == self.breaks
+        return Next(None, may_end=complete and is_last, may_break=complete and not is_last)

@@ -17,7 +17,7 @@ import posnmt
 from posnmt.config.schema import Decode, Positions
 from posnmt.data.alignment import pharaoh
 from posnmt.data.arriving import arriving_lines
-from posnmt.data.corpus import Findings, TextFile, open_text, read_lines
+from posnmt.data.corpus import Findings, TextFile, document_of, open_text, read_lines
 from posnmt.data.marks import mark_for
 from posnmt.data.portions import portions
 from posnmt.data.text import SideText, TextPipeline
@@ -29,6 +29,7 @@ from posnmt.translate.options import with_options
 from posnmt.translate.output import Output, PartialOutput, Record, is_stream, opened
 from posnmt.translate.repetition import REPEATS
 from posnmt.translate.terms import Terms
+from posnmt.translate.together import in_blocks
 from posnmt.translate.translations import Translation, refuse_too_many
 from posnmt.translate.translator import Translator
 from posnmt.translate.words import spans, words
@@ -82,6 +83,7 @@ class Engine(Protocol):
         prefixes: Sequence[str] = (),
         terms: Terms | None = None,
         aligned: bool = False,
+        documents: Sequence[str | None] = (),
     ) -> list[Translation]:
         """Translate lines; one result for each, in order. See `Translator.translate`."""
         ...
@@ -153,6 +155,7 @@ def translate_file(
     terms: Path | None = None,
     to: str | None = None,
     alignments: bool = False,
+    documents: Path | None = None,
 ) -> Work:
     """Translate a file or standard input, portion by portion.
 
@@ -168,12 +171,13 @@ def translate_file(
         terms: a file of source terms and target terms; see `posnmt.translate.terms`.
         to: the target language, of a model for several.
         alignments: whether the words of translations are linked to those of their lines.
+        documents: a file with the document of each line, for `decode.join`.
 
     Raises:
         UserError: see `translate_lines`, and no run folder, or one without a mark for the language.
     """
     chosen = choose_runs(folders, checkpoint, search).to(to)
-    return translate_lines(chosen, source, output, nbest, form, resume, prefix, terms, alignments)
+    return translate_lines(chosen, source, output, nbest, form, resume, prefix, terms, alignments, documents)
 
 
 def fingerprint(run: Run, checkpoint: str) -> str:
@@ -193,6 +197,7 @@ def translate_lines(
     prefix: Path | None = None,
     terms: Path | None = None,
     alignments: bool = False,
+    documents: Path | None = None,
 ) -> Work:
     """Translate a file or standard input with an engine, portion by portion.
 
@@ -212,7 +217,10 @@ def translate_lines(
     file = TextFile("input", source or Path("standard input"))
     streamed = source is None or is_stream(source)
     digest, total = (None, None) if streamed else _checked(file)
-    prefixes = _prefixes(prefix, file, total)
+    if documents is not None and decode.join == 1:
+        raise UserError("documents matter to lines that are translated together", "--documents", "add --join")
+    prefixes = _beside(prefix, "prefix", "the beginnings of translations belong", file, total)
+    of_lines = [document_of(line) for line in _beside(documents, "documents", "document ids belong", file, total)]
     glossary = None if terms is None else Terms.read(terms)
     translator = chosen.load()
 
@@ -223,6 +231,8 @@ def translate_lines(
             "prefix": prefixes and _digest(prefixes),
             "terms": glossary and glossary.digest[:DIGITS],
         }
+        if of_lines:
+            texts["documents"] = _digest([each or "" for each in of_lines])
         if translator.text.source.mark:
             texts["mark"] = translator.text.source.mark
         if alignments:
@@ -234,12 +244,24 @@ def translate_lines(
         record = out.record
         if total is not None and resume:
             display.say(f"resuming after {record.lines:,} of {total:,} lines")
-        for group in _groups(file, streamed, findings, record.lines):
+        groups = _groups(file, streamed, findings, record.lines)
+        if decode.join > 1:
+            groups = in_blocks(groups, of_lines, decode.join, record.lines)
+        for group in groups:
             scored = form == "jsonl" or nbest > 1
-            beginnings = prefixes[record.lines : record.lines + len(group)]
+            here = slice(record.lines, record.lines + len(group))
             first = record.lines + 1
             translations = translator.translate(
-                group, decode, nbest, first, str(file.path), scored, beginnings, glossary, alignments
+                group,
+                decode,
+                nbest,
+                first,
+                str(file.path),
+                scored,
+                prefixes[here],
+                glossary,
+                alignments,
+                of_lines[here],
             )
             target = translator.text.target
             written: list[str] = []
@@ -252,6 +274,8 @@ def translate_lines(
                     record.at_limit.add(number)
                 if translation.parts > 1:
                     record.split.add(number)
+                if translation.fell_apart:
+                    record.fell_apart.add(number)
                 if any(translation.repetitive[:1]):
                     record.repetitive.add(number)
             out.add("".join(written), len(group))
@@ -276,11 +300,12 @@ def _checked(file: TextFile) -> tuple[str, int]:
     return digest.hexdigest()[:DIGITS], total
 
 
-def _prefixes(path: Path | None, source: TextFile, lines: int | None) -> list[str]:
-    """The beginning of the translation of each line of `source`.
+def _beside(path: Path | None, role: str, belong: str, source: TextFile, lines: int | None) -> list[str]:
+    """The lines of a file that has one for each line of `source`.
 
     Args:
-        path: the file that has them; None: all translations are free.
+        path: of the file; None: there is none.
+        role, belong: what it has, for messages.
         lines: of the source; None: not known.
 
     Raises:
@@ -289,13 +314,13 @@ def _prefixes(path: Path | None, source: TextFile, lines: int | None) -> list[st
     if path is None:
         return []
     if lines is None:
-        raise UserError("the beginnings of translations belong to the lines of a file", "--input", "name a file")
+        raise UserError(f"{belong} to the lines of a file", "--input", "name a file")
     findings = Findings(accept=("empty", "crlf"), stop=True)
-    file = TextFile("prefix", path)
-    prefixes = list(read_lines(file, findings))
-    if len(prefixes) != lines:
-        findings.misaligned([source, file], [lines, len(prefixes)])
-    return prefixes
+    file = TextFile(role, path)
+    beside = list(read_lines(file, findings))
+    if len(beside) != lines:
+        findings.misaligned([source, file], [lines, len(beside)])
+    return beside
 
 
 def _digest(lines: Sequence[str]) -> str:
@@ -349,6 +374,11 @@ def _warnings(record: Record, decode: Decode) -> Iterator[str]:
             f"warning: {record.at_limit.count:,} of {record.lines:,} lines reached the output limit of"
             f" {decode.max_ratio:g} x source + {decode.max_extra} subwords; see --max-ratio and --max-extra"
             f" (lines {record.at_limit})"
+        )
+    if record.fell_apart.count:
+        yield (
+            f"warning: {record.fell_apart.count:,} of {record.lines:,} lines were translated each alone, as the"
+            f" translation of them together reached the output limit; see --join (lines {record.fell_apart})"
         )
     if record.missing_terms.count:
         yield (
@@ -452,6 +482,8 @@ def hypothesis_records(translation: Translation, target: SideText) -> list[dict[
             "words": [asdict(word) for word in in_order],
             "parts": translation.parts,
         }
+        if translation.joined > 1:
+            record["joined"] = translation.joined
         if translation.aligned is not None:
             record["alignment"] = translation.aligned.links(place, in_order)
         records.append(record)

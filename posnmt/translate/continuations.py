@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from posnmt.data.subword import BOS, EOS, PAD
+from posnmt.data.subword import BREAK, EOS, PAD
 from posnmt.model.base import State, TranslationModel
 from posnmt.translate.bounds import Next
 
@@ -80,7 +80,7 @@ class Step:
             self.mean = self.logits[0]
         else:
             self.mean = _mean([each - by for each, by in zip(self.logits, self.normalisers, strict=True)])
-        self.mean[:, [PAD, BOS]] = -torch.inf
+        self.mean[:, PAD] = -torch.inf
         _restrict(self.mean, following)
 
     @property
@@ -156,9 +156,14 @@ def largest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 def _restrict(logits: Tensor, following: Sequence[Next]) -> None:
     """Mask in the rows of logits [N,V] what may not follow."""
-    barred = [row for row, each in enumerate(following) if not each.may_end]
-    if barred:
-        logits[torch.tensor(barred, device=logits.device), EOS] = -torch.inf
+    for symbol, allowed in (
+        (EOS, [each.may_end for each in following]),
+        (BREAK, [each.may_break for each in following]),
+    ):
+        if not any(allowed):
+            logits[:, symbol] = -torch.inf
+        elif not all(allowed):
+            logits[torch.tensor(allowed, device=logits.device).logical_not(), symbol] = -torch.inf
     forced = [(row, each.only) for row, each in enumerate(following) if each.only is not None]
     if forced:
         rows, only = torch.tensor(forced, device=logits.device).unbind(1)

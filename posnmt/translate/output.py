@@ -59,6 +59,7 @@ class Record(BaseModel):
         at_limit: lines whose translation the output limit ended.
         repetitive: lines whose translation repeats itself.
         split: lines that were translated in parts.
+        fell_apart: lines that were translated alone, since those that they were to be together with were too long.
         missing_terms: lines whose translation lacks a term that it should have.
     """
 
@@ -69,6 +70,7 @@ class Record(BaseModel):
     at_limit: Lines = Lines()
     repetitive: Lines = Lines()
     split: Lines = Lines()
+    fell_apart: Lines = Lines()
     missing_terms: Lines = Lines()
 
 

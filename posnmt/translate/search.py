@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from posnmt.data.subword import BOS, EOS
+from posnmt.data.subword import BOS, BREAK, EOS
 from posnmt.model.base import State, TranslationModel
-from posnmt.translate.bounds import Bounds
+from posnmt.translate.bounds import Bounds, Next, Written
 from posnmt.translate.continuations import continuations
 from posnmt.translate.coverage import Coverage
 
@@ -89,7 +89,7 @@ def search(
     step = 0
     while alive:
         # each row has at most 2k continuations, so that k remain if k of them end
-        following = [after for sentence in alive for after in [bounds[sentence].after(step)] * beam]
+        following = _following([bounds[sentence] for sentence in alive], written)
         row_scores, row_tokens = continuations(models, states, tokens, 2 * beam, following, scored)
         row_scores = row_scores.view(len(alive), beam, -1)
         if coverage is not None:
@@ -131,6 +131,21 @@ def search(
     if not scored:
         return [[replace(each, log_probability=math.nan, score=math.nan) for each in group] for group in finished]
     return [sorted(group, key=lambda hypothesis: -hypothesis.score) for group in finished]
+
+
+def _following(bounds: Sequence[Bounds], written: Tensor) -> list[Next]:
+    """What may follow the hypotheses `written` [S,k,T] of sentences with these bounds, [S x k]."""
+    beam, step = written.shape[1:]
+    if not any(each.breaks for each in bounds):
+        return [after for each in bounds for after in [each.after(step)] * beam]
+    is_break = written == BREAK
+    breaks = is_break.sum(-1).tolist()
+    ends = (is_break * torch.arange(1, step + 1, device=written.device)).amax(-1).tolist() if step else breaks
+    return [
+        each.after(step, Written(number, step - end) if each.breaks else None)
+        for each, numbers, places in zip(bounds, breaks, ends, strict=True)
+        for number, end in zip(numbers, places, strict=True)
+    ]
 
 
 def _append(rows: Tensor, parents: Tensor, last: Tensor) -> Tensor:

@@ -28,6 +28,8 @@ class Translation:
         source: subwords of the line, without eos.
         parts: in which the line was translated, one after the other; see `posnmt.translate.parts`.
         aligned: the links of all hypotheses; None: not asked for.
+        joined: lines that were translated together with it, itself included; see `posnmt.translate.together`.
+        fell_apart: whether it was to be translated with others, whose output reached the limit, and so was alone.
     """
 
     texts: list[str]
@@ -35,6 +37,8 @@ class Translation:
     source: Sequence[int]
     parts: int = 1
     aligned: Aligned | None = None
+    joined: int = 1
+    fell_apart: bool = False
 
     @property
     def text(self) -> str:

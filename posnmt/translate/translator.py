@@ -7,8 +7,7 @@ order; batching affects only the speed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,31 +15,26 @@ import torch
 from numpy.typing import NDArray
 
 from posnmt.config.schema import Decode, Positions
-from posnmt.data.batch import batches_by_length, collate, pad
-from posnmt.data.subword import EOS, PAD
+from posnmt.data.batch import batches_by_length, pad
+from posnmt.data.subword import EOS
 from posnmt.errors import UserError
 from posnmt.model.at_inference import change_positions
 from posnmt.parallel.threads import Workers
 from posnmt.processor import multiplies_bf16
 from posnmt.translate.alignments import align
-from posnmt.translate.bounds import Bounds
-from posnmt.translate.constrained import constrained_search
-from posnmt.translate.coverage import Coverage
 from posnmt.translate.parts import Parts, in_parts
-from posnmt.translate.sampling import sample
-from posnmt.translate.search import Hypothesis, search
+from posnmt.translate.search import Hypothesis
+from posnmt.translate.subwords import Wanted, score_subwords, translate_subwords
 from posnmt.translate.terms import Terms, contains, continuing, subwords_of
+from posnmt.translate.together import Together, blocks, grouped
 from posnmt.translate.translations import Translation, as_text
-from posnmt.translate.watched import SourceAttention, can_be_watched, watching
+from posnmt.translate.watched import can_be_watched
 
 if TYPE_CHECKING:
     from posnmt.data.text import TextPipeline
     from posnmt.model.base import TranslationModel
     from posnmt.run import Run
     from posnmt.translate.attention import Attended
-
-FEW = 512
-"""Least padded source tokens x beam of a batch when sentences are distributed evenly over several workers."""
 
 
 class Translator:
@@ -50,6 +44,7 @@ class Translator:
         precision: of the products, `fp32` or `bf16`; a CPU without bf16 instructions computes in fp32.
         cuda_graphs: whether to record and replay the steps of search.
         trained: subwords of the longest source sentence in training; None: not known.
+        context: most sentences that were joined in training.
 
     Attributes:
         name: of the program that computes, with its version.
@@ -68,8 +63,9 @@ class Translator:
         precision: str = "fp32",
         cuda_graphs: bool = False,
         trained: int | None = None,
+        context: int = 1,
     ) -> None:
-        self.trained = trained
+        self.trained, self.context = trained, context
         self.device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.models = [model.to(self.device).eval() for model in models]
         self.text = text
@@ -149,7 +145,8 @@ class Translator:
                 )
         positions = runs[0].config.decode.positions if positions is None else positions
         models = [trained_model(run, checkpoint, positions) for run in runs]
-        return cls(models, runs[0].text(), device, precision, cuda_graphs, longest_trained(runs, positions))
+        context = min(run.config.train.context or 1 for run in runs)
+        return cls(models, runs[0].text(), device, precision, cuda_graphs, longest_trained(runs, positions), context)
 
     def translate(
         self,
@@ -162,8 +159,11 @@ class Translator:
         prefixes: Sequence[str] = (),
         terms: Terms | None = None,
         aligned: bool = False,
+        documents: Sequence[str | None] = (),
     ) -> list[Translation]:
         """Translate lines; one result for each, in order. Lines in parts (`decode.split`) have one translation each.
+
+        With `decode.join`, consecutive lines are translated together; the first line begins such a group.
 
         Args:
             decode: beam, length penalty, limits, batch size; or how to sample.
@@ -173,11 +173,15 @@ class Translator:
             prefixes: for each line the beginning of its translation; none: all are free.
             terms: of a glossary. A part of a line has those that its text asks for.
             aligned: whether to link the words of each hypothesis to those of its line.
+            documents: the document of each line, which `decode.join` does not cross, None for a line without; none at
+                all: a blank line alone ends a document.
 
         Raises:
             UserError: a line too long for a finite position table, or one in parts with a prefix; alignments by models
-                that can have none.
+                that can have none; lines together by models that are not trained for it, or with what needs each alone.
         """
+        if decode.join > 1:
+            self._refuse_together(decode, nbest, bool(terms or any(prefixes)))
         encoded = self.text.source.encode(list(lines))
         refuse_longer(encoded, decode.max_source, first_line, name)
         parts = in_parts(lines, encoded, self.text.source, decode, self.trained)
@@ -189,13 +193,52 @@ class Translator:
         if terms is not None:
             wanted = self._with_terms(wanted, terms, parts.texts, prefixes)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.narrow):
-            hypotheses = translate_subwords(
-                self.searched, parts.flat, decode, self.device, self.workers, scored or decode.mbr > 0, wanted
-            )
-            translations = as_text(self.text, parts.flat, hypotheses, decode, nbest)
+            scored = scored or decode.mbr > 0
+            if decode.join > 1:
+                together = self._together(parts, blocks(lines, documents, decode.join), decode, scored)
+                translations = together.marked(as_text(self.text, parts.flat, together.hypotheses, decode, nbest))
+            else:
+                hypotheses = self._search(parts.flat, decode, scored, wanted)
+                translations = as_text(self.text, parts.flat, hypotheses, decode, nbest)
             if aligned:
                 translations = self._aligned(parts, translations, decode.batch)
         return parts.joined(translations, decode.length_penalty)
+
+    def _search(
+        self, sources: Sequence[Sequence[int]], decode: Decode, scored: bool, wanted: Wanted
+    ) -> list[list[Hypothesis]]:
+        return translate_subwords(self.searched, sources, decode, self.device, self.workers, scored, wanted)
+
+    def _together(self, parts: Parts, in_block: Sequence[range], decode: Decode, scored: bool) -> Together:
+        """The hypotheses of parts, those of the lines of a block together."""
+        longest = self._longest(target=False)
+        groups = grouped(parts, in_block, None if longest is None else longest - 1)
+        return groups.translate(
+            lambda sources, breaks: self._search(sources, decode, scored, Wanted(breaks=breaks)), decode.length_penalty
+        )
+
+    def _refuse_together(self, decode: Decode, nbest: int, bounded: bool) -> None:
+        """Check that lines can be translated together.
+
+        Args:
+            bounded: whether some translations have a prefix or terms.
+
+        Raises:
+            UserError: they cannot.
+        """
+        if decode.join > self.context:
+            known = f"joined at most {self.context} lines" if self.context > 1 else "joined none"
+            todo = "leave it out, join fewer, or train with train.context"
+            raise UserError(f"{decode.join} lines are to be translated together; training {known}", "--join", todo)
+        others = {
+            "n-best lists": nbest > 1,
+            "samples": decode.sampling,
+            "a choice among several (decode.mbr)": decode.mbr,
+            "prefixes or terms": bounded,
+        }
+        if given := [what for what, is_given in others.items() if is_given]:
+            what = f"lines that are translated together cannot have {', '.join(given)}"
+            raise UserError(what, "--join", "leave one of them out")
 
     def _aligned(self, parts: Parts, translations: Sequence[Translation], batch: int) -> list[Translation]:
         """The translations of parts with the links of their hypotheses."""
@@ -277,8 +320,12 @@ class Translator:
     def _refuse_too_long(
         self, encoded: Sequence[Sequence[int]], first_line: int, name: str, target: bool = False
     ) -> None:
+        refuse_too_long(encoded, self._longest(target), first_line, name)
+
+    def _longest(self, target: bool) -> int | None:
+        """Entries of the shortest position table of a side; None: no limit."""
         limits = [model.longest_target if target else model.longest_source for model in self.models]
-        refuse_too_long(encoded, min((limit for limit in limits if limit is not None), default=None), first_line, name)
+        return min((limit for limit in limits if limit is not None), default=None)
 
 
 def trained_model(run: Run, checkpoint: str, positions: Positions) -> TranslationModel:
@@ -347,143 +394,3 @@ def _refuse_above(
         more = f" (and {len(over) - 1:,} more such lines)" if len(over) > 1 else ""
         place = f"{name}:{first_line + over[0]}"
         raise UserError(f"{len(encoded[over[0]])} subwords, but {what}{more}", place, todo)
-
-
-def output_limit(decode: Decode, source: int, longest: int | None) -> int:
-    """The largest number of output subwords for a source of so many subwords.
-
-    Args:
-        longest: entries of the decoder's position table, which holds bos and the output; None: no limit.
-    """
-    limit = int(decode.max_ratio * source) + decode.max_extra
-    return limit if longest is None else min(limit, longest - 1)
-
-
-def translate_subwords(
-    models: Sequence[TranslationModel],
-    sources: Sequence[Sequence[int]],
-    decode: Decode,
-    device: torch.device,
-    workers: Workers | None = None,
-    scored: bool = True,
-    wanted: Wanted | None = None,
-) -> list[list[Hypothesis]]:
-    """Search for, or sample, translations of each source (subwords without eos); an empty source has none.
-
-    Each worker takes one batch after another, the longest sentences first; if there are few, they are distributed
-    evenly. `workers` None: one worker on all cores. `scored`: see `search`.
-
-    Raises:
-        UserError: terms or a coverage penalty for samples, or a coverage penalty for models that can have none.
-    """
-    wanted = wanted or Wanted()
-    if decode.sampling is not None:
-        _refuse_for_samples(decode, wanted)
-    workers = workers or Workers(1)
-    translations: list[list[Hypothesis]] = [[] for _ in sources]
-    longest = min((model.longest_target for model in models if model.longest_target is not None), default=None)
-    places = [number for number, source in enumerate(sources) if source]
-    beams = {number: 1 + sum(map(len, wanted.terms_of(number))) for number in places}
-    sizes = {number: (len(sources[number]) + 1) * beams[number] for number in places}  # in source tokens, with eos
-    sampling, width = decode.sampling, decode.beam if decode.sampling is None else wanted.count
-    limit = decode.batch // width
-    if workers.count > 1:
-        limit = min(limit, max(sum(sizes.values()) // workers.count + 1, FEW // width))
-
-    def work(numbers: list[int], watched: Sequence[SourceAttention]) -> None:
-        source, lengths = pad([sources[number] for number in numbers], after=EOS)
-        bounds = [wanted.bounds(number, decode, len(sources[number]), longest) for number in numbers]
-        batch = source.to(device), lengths.to(device), bounds
-        if sampling is not None:
-            lines = [wanted.numbers[number] if wanted.numbers else number + 1 for number in numbers]
-            results = sample(models, *batch, lines, wanted.count, sampling, decode.length_penalty)
-        else:
-            coverage = Coverage(decode.coverage_penalty, watched, *batch[:2]) if watched else None
-            if beams[numbers[0]] > 1:
-                behind = torch.tensor(wanted.continuing, device=device)
-                results = constrained_search(models, *batch, behind, decode.beam, decode.length_penalty, coverage)
-            else:
-                results = search(models, *batch, decode.beam, decode.length_penalty, scored, coverage)
-        for number, hypotheses in zip(numbers, results, strict=True):
-            translations[number] = hypotheses
-
-    groups = [number for number in places if beams[number] > 1], [number for number in places if beams[number] == 1]
-    batches = [
-        [group[place] for place in chosen]
-        for group in groups
-        for chosen in batches_by_length([sizes[number] - 1 for number in group], max(1, limit))
-    ]
-    with watching(
-        models if decode.coverage_penalty else [], "a coverage penalty", "decode.coverage_penalty"
-    ) as watched:
-        workers.map(partial(work, watched=watched), batches)
-    return translations
-
-
-def _refuse_for_samples(decode: Decode, wanted: Wanted) -> None:
-    """Check that nothing is wanted that search alone can do.
-
-    Raises:
-        UserError: it is.
-    """
-    if decode.coverage_penalty:
-        raise UserError("samples are not ranked by coverage", "decode.coverage_penalty", "leave it out, or search")
-    if any(wanted.terms):
-        raise UserError("samples cannot be given terms", "terms", "leave them out, or search")
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What is wanted of the translations of some sources.
-
-    Attributes:
-        numbers: of the sources, which determine their samples; none: from 1.
-        count: samples of each source.
-        prefixes: subwords with which each translation begins; none: all are free.
-        terms: of each translation, as subwords; none: it has none.
-        continuing: subwords that go on with the word before them, and so cannot stand behind a term.
-    """
-
-    numbers: Sequence[int] = ()
-    count: int = 1
-    prefixes: Sequence[Sequence[int]] = ()
-    terms: Sequence[Sequence[Sequence[int]]] = ()
-    continuing: Sequence[int] = ()
-
-    def terms_of(self, number: int) -> Sequence[Sequence[int]]:
-        """The terms of one translation."""
-        return self.terms[number] if self.terms else ()
-
-    def bounds(self, number: int, decode: Decode, source: int, longest: int | None) -> Bounds:
-        """The bounds of one translation; `source` and `longest` as of `output_limit`."""
-        prefix = self.prefixes[number] if self.prefixes else ()
-        terms = list(self.terms_of(number))
-        while longest is not None and len(prefix) + sum(map(len, terms)) > longest - 1:
-            terms.pop()  # what does not fit the table is missing, and is said to be
-        return Bounds(output_limit(decode, source, longest), decode.min_length, prefix, terms)
-
-
-@torch.inference_mode()
-def score_subwords(
-    models: Sequence[TranslationModel],
-    sources: Sequence[Sequence[int]],
-    targets: Sequence[Sequence[int]],
-    batch: int,
-    device: torch.device,
-) -> list[float]:
-    """Log-probability of each target given its source by the models' mean probability, by the full forward pass."""
-    scores = [0.0] * len(sources)
-    longest = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
-    for numbers in batches_by_length(longest, batch):
-        pairs = [(np.asarray(sources[n], np.int32), np.asarray(targets[n], np.int32)) for n in numbers]
-        padded = collate(pairs).to(device)
-        each = []
-        for model in models:
-            logits = model.project(model(padded.source, padded.source_lengths, padded.target_in))
-            wide = logits if logits.dtype == torch.float64 else logits.float()
-            each.append(wide.log_softmax(-1).gather(-1, padded.target_out[..., None])[..., 0])
-        mixed = each[0] if len(each) == 1 else torch.stack(each).logsumexp(0) - np.log(len(each))
-        total = mixed.masked_fill(padded.target_out == PAD, 0.0).sum(-1)
-        for number, score in zip(numbers, total.tolist(), strict=True):
-            scores[number] = score
-    return scores

@@ -17,7 +17,7 @@ from posnmt.position.bias import bucket
 from posnmt.position.registry import build
 from posnmt.position.seam import Stack
 from posnmt.translate.engines.ctranslate2 import CTranslate2Engine
-from posnmt.translate.translator import score_subwords
+from posnmt.translate.subwords import score_subwords
 
 pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed (extra ctranslate2)")
 

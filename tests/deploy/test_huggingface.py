@@ -12,7 +12,7 @@ import torch
 import tiny
 from commands import refused, run
 from posnmt.config.schema import Decode
-from posnmt.translate.translator import score_subwords, translate_subwords
+from posnmt.translate.subwords import score_subwords, translate_subwords
 
 pytest.importorskip("transformers", reason="Transformers are not installed (extra huggingface)")
 

@@ -11,7 +11,7 @@ from posnmt.data.subword import BOS, EOS
 from posnmt.dropout import Dropout
 from posnmt.errors import UserError
 from posnmt.train.loss import TrainingLoss
-from posnmt.translate.translator import translate_subwords
+from posnmt.translate.subwords import translate_subwords
 from tiny import VOCABULARY, build, config, tokens
 
 SYSTEM = {"system": "rnn-nmt", "encoder": {"layers": 3}, "decoder": {"layers": 2}}

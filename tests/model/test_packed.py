@@ -17,7 +17,8 @@ from posnmt.processor import multiplies_bf16
 from posnmt.translate.bounds import Next
 from posnmt.translate.continuations import SHARE, continuations, largest, log_normaliser
 from posnmt.translate.search import _with_company
-from posnmt.translate.translator import Translator, translate_subwords
+from posnmt.translate.subwords import translate_subwords
+from posnmt.translate.translator import Translator
 
 needs_bf16 = pytest.mark.skipif(
     not torch.ops.mkldnn._is_mkldnn_bf16_supported(),

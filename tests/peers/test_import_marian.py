@@ -12,7 +12,8 @@ from commands import run
 from posnmt.config.schema import Decode
 from posnmt.data.subword import EOS
 from posnmt.run import Run
-from posnmt.translate.translator import Translator, output_limit
+from posnmt.translate.subwords import output_limit
+from posnmt.translate.translator import Translator
 
 transformers = pytest.importorskip("transformers", reason="Transformers are not installed (make test-peers)")
 

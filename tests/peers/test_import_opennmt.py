@@ -17,7 +17,8 @@ from commands import run
 from opennmt import opennmt
 from posnmt.config.schema import Decode
 from posnmt.run import Run
-from posnmt.translate.translator import Translator, output_limit
+from posnmt.translate.subwords import output_limit
+from posnmt.translate.translator import Translator
 
 LINES = [*(pair.source for pair in marian.PAIRS[:6]), "zzz qqq ✗"]
 TARGETS = [*(pair.target for pair in marian.PAIRS[:6]), "✗ zzz"]

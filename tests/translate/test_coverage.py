@@ -12,7 +12,7 @@ from posnmt.data.subword import EOS
 from posnmt.errors import UserError
 from posnmt.translate.attention import attend_pair
 from posnmt.translate.graphs import GraphedDecoder
-from posnmt.translate.translator import score_subwords, translate_subwords
+from posnmt.translate.subwords import score_subwords, translate_subwords
 from tiny import MODELS, TRANSFORMERS, build, tokens
 
 CPU = torch.device("cpu")

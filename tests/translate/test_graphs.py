@@ -10,7 +10,8 @@ from posnmt.config.schema import Decode
 from posnmt.data.subword import EOS
 from posnmt.errors import UserError
 from posnmt.translate.graphs import GraphedDecoder
-from posnmt.translate.translator import Translator, translate_subwords
+from posnmt.translate.subwords import translate_subwords
+from posnmt.translate.translator import Translator
 from tiny import MODELS, TRANSFORMERS, build, tokens
 
 ON_GPU = torch.cuda.is_available()

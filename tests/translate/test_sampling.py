@@ -15,8 +15,8 @@ from posnmt.errors import UserError
 from posnmt.parallel.threads import Workers
 from posnmt.translate.mbr import expected_similarities
 from posnmt.translate.sampling import draw
+from posnmt.translate.subwords import Wanted, score_subwords, translate_subwords
 from posnmt.translate.translations import refuse_too_many
-from posnmt.translate.translator import Wanted, score_subwords, translate_subwords
 from tiny import MODELS, build, tokens
 
 CPU = torch.device("cpu")

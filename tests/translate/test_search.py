@@ -15,7 +15,8 @@ from posnmt.data.subword import BOS, EOS, PAD
 from posnmt.errors import UserError
 from posnmt.translate.bounds import Bounds
 from posnmt.translate.search import search
-from posnmt.translate.translator import Translator, score_subwords, translate_subwords
+from posnmt.translate.subwords import score_subwords, translate_subwords
+from posnmt.translate.translator import Translator
 from tiny import MODELS, VOCABULARY, build, tokens
 
 every_model = pytest.mark.parametrize("model_part", MODELS.values(), ids=MODELS)

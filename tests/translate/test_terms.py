@@ -19,8 +19,8 @@ from posnmt.data.tokenise import Words
 from posnmt.errors import UserError
 from posnmt.translate.bounds import Bounds
 from posnmt.translate.constrained import constrained_search
+from posnmt.translate.subwords import Wanted, score_subwords, translate_subwords
 from posnmt.translate.terms import Terms, contains, subwords_of
-from posnmt.translate.translator import Wanted, score_subwords, translate_subwords
 from tiny import MODELS, VOCABULARY, build, tokens
 
 CPU = torch.device("cpu")

@@ -65,7 +65,8 @@ def translate_document(
     ]
     with Display() as display:
         report = _Report(name, glossary)
-        translated = _translate(engine, chosen.decode, texts, report, display, glossary)
+        alone = chosen.decode.model_copy(update={"join": 1})  # neighbours in a document may be a title and a menu
+        translated = _translate(engine, alone, texts, report, display, glossary)
         for segment, parts in zip(wanted, divided, strict=True):
             if any(id(each) in translated for each in parts):
                 placed = [each.place(translated.get(id(each), each.text)) for each in parts]

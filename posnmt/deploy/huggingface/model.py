@@ -24,7 +24,7 @@ from posnmt.data.subword import BOS, EOS, PAD
 from posnmt.deploy.huggingface.config import PosnmtConfig
 from posnmt.model.base import State
 from posnmt.model.registry import build_undrawn
-from posnmt.translate.translator import output_limit
+from posnmt.translate.subwords import output_limit
 
 WEIGHTS = "model.safetensors"
 

@@ -110,7 +110,8 @@ def load(
         about = describe(Run.open(folder), checkpoint)
     if engine == "torch":
         run = Run.open(folder)
-        decode, marks = with_options(run.config.decode, search), list(run.marks)
+        alone = {**search, "join": 1}  # a batch has lines of several requests
+        decode, marks = with_options(run.config.decode, alone), list(run.marks)
 
         def start() -> Engine:
             return Translator.load([run], checkpoint, precision=decode.precision, cuda_graphs=decode.cuda_graphs)

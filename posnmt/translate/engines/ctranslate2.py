@@ -24,9 +24,10 @@ from posnmt.errors import UserError
 from posnmt.parallel.cores import cores
 from posnmt.translate.parts import in_parts
 from posnmt.translate.search import Hypothesis
+from posnmt.translate.subwords import output_limit
 from posnmt.translate.terms import Terms
 from posnmt.translate.translations import Translation, as_text
-from posnmt.translate.translator import output_limit, refuse_longer, refuse_too_long
+from posnmt.translate.translator import refuse_longer, refuse_too_long
 
 COMPUTE_TYPES = {"fp32": "float32", "int8": "int8"}
 """posnmt's name of a precision → CTranslate2's."""
@@ -86,6 +87,7 @@ class CTranslate2Engine:
         prefixes: Sequence[str] = (),
         terms: Terms | None = None,
         aligned: bool = False,
+        documents: Sequence[str | None] = (),
     ) -> list[Translation]:
         """Translate lines; one result for each, in order. See `posnmt.translate.translator.Translator.translate`.
 
@@ -223,6 +225,7 @@ def refuse_settings(decode: Decode, wanted: Sequence[str]) -> None:
         "sampling": decode.sampling,
         "a shortest length": decode.min_length,
         "a coverage penalty": decode.coverage_penalty,
+        "lines together (join)": decode.join > 1,
     }
     what = [*(name for name, value in asked.items() if value), *wanted]
     if what:
