@@ -18,6 +18,9 @@ from posnmt.data.survey import Survey
 Tree = Mapping[str, Any]
 Settings = dict[str, Any]
 
+EVALUATING = 0.15
+"""The share of a budget of time that evaluations may take, where three of them take less."""
+
 AUTO = "auto"
 """A value that asks for the choice, as leaving the setting out does."""
 
@@ -80,7 +83,9 @@ def _without(section: Tree, keys: set[str]) -> dict[str, Any]:
     return kept
 
 
-def for_text(tree: Tree, corpus: Survey, languages: tuple[str | None, str | None]) -> Settings:
+def for_text(
+    tree: Tree, corpus: Survey, languages: tuple[str | None, str | None], minutes: float | None = None
+) -> Settings:
     """What preparing the text needs.
 
     The vocabulary grows with the square root of the text, from 8,000 for 2 million characters of a side; it has at
@@ -89,13 +94,15 @@ def for_text(tree: Tree, corpus: Survey, languages: tuple[str | None, str | None
 
     Args:
         languages: the codes that the names of the files show.
+        minutes: the budget of the training, if it is one of time.
     """
     settings: Settings = {"data.max_length": 256, "train.bleu_tokenizer": corpus.target.bleu_tokenizer}
     for side, name, written in zip(("source", "target"), languages, (corpus.source, corpus.target), strict=True):
         if code := name or written.code:
             settings[f"data.{side}_language"] = code
     if not is_set(tree, "data.dev"):
-        settings["data.held_out"] = max(1, min(1000, corpus.pairs // 20))
+        most = 1000 if minutes is None or minutes > 60 else 500  # translating them takes its part of the time
+        settings["data.held_out"] = max(1, min(most, corpus.pairs // 20))
     if not is_set(tree, "subword.text"):
         thousands = 1000 * max(1, min(32, round(8 * math.sqrt(corpus.characters / 2e6))))
         settings["subword.vocabulary"] = max(2 * corpus.alphabet, min(thousands, corpus.characters // 10))
@@ -172,13 +179,20 @@ def for_updates(tree: Tree, config: Config, pairs: int) -> Settings:
     return _left_out(tree, settings)
 
 
-def for_budget(tree: Tree, config: Config, updates: int) -> Settings:
-    """Where the rate rises and falls, and when dev is looked at, in a training of so many updates.
+def evaluations(minutes: float | None, seconds: float = 0.0) -> int:
+    """How often dev is looked at: 12 times, in few minutes twice a minute.
 
-    Dev is looked at 12 times, and in few minutes less often: twice a minute.
+    Three times at least, less often where an evaluation takes so many seconds that they would take more than a share of
+    the time: sentences are long, or the machine is slow.
     """
-    minutes = config.train.minutes
-    evaluations = 12 if minutes is None else max(1, min(12, int(2 * minutes)))
+    if minutes is None:
+        return 12
+    most = max(1, min(12, int(2 * minutes)))
+    return most if not seconds else min(most, max(3, int(EVALUATING * 60 * minutes / seconds)))
+
+
+def for_budget(tree: Tree, config: Config, updates: int, evaluations: int) -> Settings:
+    """Where the rate rises and falls, and when dev is looked at, in a training of so many updates and evaluations."""
     every = -(-updates // evaluations)  # rounded up
     settings: Settings = {"train.evaluate_every": every, "train.log_every": min(50, every)}
     settings["train.average"] = 3 if evaluations >= 9 else 1

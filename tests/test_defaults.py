@@ -60,7 +60,7 @@ def test_what_is_set_is_kept():
     assert not {"data.held_out", "data.source_language", "subword.vocabulary"} & set(chosen)
     assert defaults.for_model(tree, False, 9000) == {}
     assert "train.learning_rate" not in defaults.for_updates(tree, config({}), 9000)
-    assert not {"train.schedule.warmup", "train.average"} & set(defaults.for_budget(tree, config({}), 5000))
+    assert not {"train.schedule.warmup", "train.average"} & set(defaults.for_budget(tree, config({}), 5000, 12))
     assert "subword.vocabulary" not in text(corpus(9, 9), {"subword": {"text": "runs/a/text"}})
 
 
@@ -114,23 +114,31 @@ def test_small_batches_and_muon_with_a_peak_that_falls_with_the_width():
     ("updates", "warmup", "cooldown"), [(520, 104, 0.3), (1000, 200, 0.6), (5000, 300, 0.6), (100_000, 4000, 0.6)]
 )
 def test_a_schedule_by_the_number_of_updates(updates, warmup, cooldown):
-    chosen = defaults.for_budget({}, config({}), updates)
+    chosen = defaults.for_budget({}, config({}), updates, 12)
     assert (chosen["train.schedule.warmup"], chosen["train.schedule.cooldown"]) == (warmup, cooldown)
     assert chosen["train.evaluate_every"] == -(-updates // 12)
-    assert "train.schedule.cooldown" not in defaults.for_budget({}, config({"schedule": {"type": "cosine"}}), updates)
+    assert "train.schedule.cooldown" not in defaults.for_budget(
+        {}, config({"schedule": {"type": "cosine"}}), updates, 12
+    )
 
 
 @pytest.mark.parametrize(("updates", "warmup"), [(10, 0), (520, 26), (5000, 250), (100_000, 4000)])
 def test_a_training_that_continues_has_a_lower_peak_and_a_shorter_warm_up(updates, warmup):
     tree = {"train": {"init": "runs/mine"}}
-    assert defaults.for_budget(tree, config({}), updates)["train.schedule.warmup"] == warmup
+    assert defaults.for_budget(tree, config({}), updates, 12)["train.schedule.warmup"] == warmup
     new = defaults.for_updates({}, config({}), 9000)["train.learning_rate"]
     assert defaults.for_updates(tree, config({}), 9000)["train.learning_rate"] == defaults.CONTINUED * new < new
 
 
 def test_few_minutes_have_few_evaluations():
-    chosen = defaults.for_budget({}, config({"minutes": 1.5}), 300)
+    assert [defaults.evaluations(minutes) for minutes in (None, 0.1, 1.5, 6, 600)] == [12, 1, 3, 12, 12]
+    chosen = defaults.for_budget({}, config({"minutes": 1.5}), 300, 3)
     assert (chosen["train.evaluate_every"], chosen["train.average"]) == (100, 1)
+
+
+def test_slow_evaluations_are_fewer():
+    assert [defaults.evaluations(20, seconds) for seconds in (0, 10, 15, 30, 60, 600)] == [12, 12, 12, 6, 3, 3]
+    assert defaults.evaluations(1, 600) == 2
 
 
 def test_passes_fall_with_the_size_of_the_corpus():

@@ -26,11 +26,12 @@ from posnmt.train.origin import with_origin
 
 if TYPE_CHECKING:
     from posnmt.data.store import Store
+    from posnmt.train.speed import Pace
 
 Say = Callable[[str], None]
 
-SHARE = 0.9
-"""The part of a budget of time that the updates are planned to take; the rest is for evaluations."""
+SHARE = 0.97
+"""The part of a budget of time that updates and evaluations are planned to take; the rest is for checkpoints."""
 
 
 @dataclass(frozen=True)
@@ -82,20 +83,20 @@ class Completed:
 
     Attributes:
         chosen: the settings that were chosen for it, by their dotted keys.
-        seconds_an_update: as measured, where that decided about something.
+        pace: of updates and evaluations, as measured, where that decided about something.
     """
 
     config: Config
     chosen: defaults.Settings
-    seconds_an_update: float | None = None
+    pace: Pace | None = None
 
     @property
     def record(self) -> dict[str, Any]:
         """What a run's record says of it; nothing where nothing was chosen."""
         if not self.chosen:
             return {}
-        measured = {} if self.seconds_an_update is None else {"seconds_an_update": round(self.seconds_an_update, 4)}
-        return {"chosen": self.chosen, **measured}
+        seconds = {} if self.pace is None else self.pace._asdict()
+        return {"chosen": self.chosen, **{f"seconds_an_{name}": round(each, 4) for name, each in seconds.items()}}
 
 
 def for_preparing(written: Written, say: Say) -> Completed:
@@ -116,7 +117,7 @@ def for_preparing(written: Written, say: Say) -> Completed:
     train = draft.data.train
     languages = language_of((train.source,)), language_of((train.target,))
     corpus = survey(input_files(draft)["train"])
-    chosen = defaults.for_text(written.tree, corpus, languages)
+    chosen = defaults.for_text(written.tree, corpus, languages, draft.train.minutes)
     config = written.config({**budget, **chosen})
     _say_chosen(say, f"from a corpus of {corpus.pairs:,} pairs", chosen)
     return Completed(config, chosen)
@@ -159,7 +160,8 @@ def for_training(written: Written, say: Say) -> Completed:
 def _with_schedule(written: Written, chosen: defaults.Settings, store: Store, say: Say) -> Completed:
     """The configuration with the settings that depend on how many updates the budget allows."""
     config = written.config(chosen)
-    train, seconds = config.train, None
+    train, pace = config.train, None
+    evaluations = defaults.evaluations(train.minutes)
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     counts = [] if train.steps is None else [train.steps]
     if train.epochs is not None:
@@ -174,21 +176,24 @@ def _with_schedule(written: Written, chosen: defaults.Settings, store: Store, sa
         if processes > 1:
             say("several processes train: the schedule of a budget in minutes follows the clock alone")
             return Completed(config, chosen)
-        from posnmt.train.speed import seconds_an_update
+        from posnmt.train.speed import measure
 
         assert train.minutes is not None
-        say("measuring how long an update takes")
-        seconds = seconds_an_update(config, store, max(3.0, min(30.0, 1.2 * train.minutes)))
-        counts.append(max(1, int(SHARE * 60 * train.minutes / seconds)))
+        say("measuring how long updates and evaluations take")
+        pace = measure(config, store, max(3.0, min(30.0, 1.2 * train.minutes)))
+        evaluations = defaults.evaluations(train.minutes, pace.evaluation)
+        left = max(0.5, SHARE - evaluations * pace.evaluation / (60 * train.minutes))
+        counts.append(max(1, int(left * 60 * train.minutes / pace.update)))
         chosen = {**chosen, "train.steps": counts[0]}
     updates = max(1, min(counts))
-    schedule = defaults.for_budget(written.tree, config, updates)
-    reason = f"for {updates:,} updates" + (
-        "" if seconds is None else f" of {seconds:.2f} s in {train.minutes:g} minutes"
-    )
+    schedule = defaults.for_budget(written.tree, config, updates, evaluations)
+    reason = f"for {updates:,} updates"
+    if pace is not None:
+        times = f" and {evaluations} evaluations of {pace.evaluation:.0f} s" if pace.evaluation else ""
+        reason += f" of {pace.update:.2f} s{times} in {train.minutes:g} minutes"
     _say_chosen(say, reason, schedule)
     chosen = {**chosen, **schedule}
-    return Completed(written.config(chosen), chosen, seconds)
+    return Completed(written.config(chosen), chosen, pace)
 
 
 def for_resuming(written: Written | None, run: Run) -> Config:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from lightning_fabric import Fabric
 
-from posnmt.config.schema import Config, Train
+from posnmt.config.schema import Config, Decode, Train
 from posnmt.data.batch import BatchPlan, collate
 from posnmt.parallel.threads import Workers
 from posnmt.translate.subwords import translate_subwords
@@ -16,6 +17,7 @@ from posnmt.translate.subwords import translate_subwords
 if TYPE_CHECKING:
     from posnmt.data.store import Split
     from posnmt.data.text import TextPipeline
+    from posnmt.model.base import TranslationModel
     from posnmt.train.loss import TrainingLoss
 
 
@@ -37,14 +39,21 @@ def evaluate(loss: TrainingLoss, dev: Split, text: TextPipeline, config: Config,
         figures: dict[str, Any] = {"perplexity": math.exp(min(mean, 700.0)) if math.isfinite(mean) else math.inf}
         if config.train.dev_bleu:
             sources = [dev.pair(number)[0].tolist() for number in range(len(dev))]
-            greedy = config.decode.model_copy(update={"beam": 1, "coverage_penalty": 0.0})  # it changes nothing here
-            workers = Workers.of(fabric.device)
-            translations = translate_subwords([model], sources, greedy, fabric.device, workers, scored=False)
-            workers.close()
-            outputs = text.target.decode([hypotheses[0].tokens if hypotheses else [] for hypotheses in translations])
+            outputs = text.target.decode(greedy(model, sources, config.decode, fabric.device))
             figures.update(bleu(outputs, dev.target_texts, config.train.bleu_tokenizer))
     loss.train(was_training)
     return figures
+
+
+def greedy(
+    model: TranslationModel, sources: Sequence[Sequence[int]], decode: Decode, device: torch.device
+) -> list[list[int]]:
+    """The subwords of translations by greedy search, in the current precision."""
+    alone = decode.model_copy(update={"beam": 1, "coverage_penalty": 0.0})  # which changes nothing here
+    workers = Workers.of(device)
+    translations = translate_subwords([model], sources, alone, device, workers, scored=False)
+    workers.close()
+    return [hypotheses[0].tokens if hypotheses else [] for hypotheses in translations]
 
 
 def bleu(outputs: list[str], references: list[str], tokenizer: str) -> dict[str, Any]:

@@ -1,33 +1,50 @@
-"""How long an update takes on this machine."""
+"""How long updates and evaluations take on this machine."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
 
 from posnmt.config.schema import Config
 from posnmt.data.batch import Cursor
 from posnmt.interrupt import Interrupted, StopSignal
 from posnmt.train.device import make_fabric
+from posnmt.train.evaluate import greedy
 from posnmt.train.update import Updater
 
 if TYPE_CHECKING:
-    from posnmt.data.store import Store
+    from posnmt.data.store import Split, Store
 
 UNTIMED = 3
 """Updates before the clock starts: the first ones are slower."""
 
+SAMPLES = (16, 128)
+"""Dev pairs that are translated to measure an evaluation; the larger number if there is time."""
 
-def seconds_an_update(config: Config, store: Store, seconds: float) -> float:
-    """The mean time of the first updates of a training, whose weights are thrown away.
+EARLY = 1.5
+"""An evaluation takes so many times as long as one of a trained model: early outputs run to their limit."""
+
+
+class Pace(NamedTuple):
+    """Seconds of a mean update and a mean evaluation."""
+
+    update: float
+    evaluation: float
+
+
+def measure(config: Config, store: Store, seconds: float) -> Pace:
+    """The pace of a training, by its first updates, whose weights are thrown away, and translations of some dev pairs.
 
     Args:
-        seconds: how long to measure, about; five updates at least.
+        seconds: how long to measure updates, about, and evaluations; five updates at least.
 
     Raises:
         Interrupted: a signal to stop.
     """
-    updater, cursor, step, begun = Updater(config, store, make_fabric(config.train)), Cursor(), 0, time.monotonic()
+    fabric = make_fabric(config.train)
+    updater, cursor, step, begun = Updater(config, store, fabric), Cursor(), 0, time.monotonic()
     with StopSignal() as stop:
         try:
             while step < UNTIMED + 5 or time.monotonic() - begun < seconds:
@@ -38,6 +55,26 @@ def seconds_an_update(config: Config, store: Store, seconds: float) -> float:
                 updater.update(step, 0.0, batches, updater.plan.tokens(batches)[1])
                 if step == UNTIMED:
                     begun = time.monotonic()
+            update = (time.monotonic() - begun) / (step - UNTIMED)
+            if not (config.data.has_dev and config.train.dev_bleu):
+                return Pace(update, 0.0)
+            with torch.inference_mode(), fabric.autocast():
+                return Pace(update, EARLY * _seconds_of_dev(updater, config, store.split("dev"), seconds))
         finally:
             updater.close()
-    return (time.monotonic() - begun) / (step - UNTIMED)
+
+
+def _seconds_of_dev(updater: Updater, config: Config, dev: Split, seconds: float) -> float:
+    """The time to translate all of dev into outputs as long as its sources."""
+    model, device = updater.loss_of.model.eval(), next(updater.loss_of.model.parameters()).device
+    decode = config.decode.model_copy(update={"max_ratio": 1.0, "max_extra": 0})
+    whole = 0.0
+    for count in SAMPLES:
+        sources = [dev.pair(number)[0].tolist() for number in range(0, len(dev), -(-len(dev) // count))]
+        begun = time.monotonic()
+        greedy(model, sources, decode, device)
+        spent = time.monotonic() - begun
+        whole = spent * len(dev) / len(sources)
+        if spent * SAMPLES[-1] / count > seconds:
+            break
+    return whole

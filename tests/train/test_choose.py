@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 import torch
@@ -71,15 +72,17 @@ def test_two_files_make_a_run_whose_config_has_all_that_was_chosen(options, tmp_
 
 
 def test_a_budget_in_minutes_becomes_updates_by_the_speed_and_a_resumed_run_keeps_them(options, tmp_path, monkeypatch):
-    monkeypatch.setattr(speed, "seconds_an_update", lambda config, store, seconds: 0.5)
-    written = Written.from_settings(tree(options, minutes=2.0))
-    completed = for_training(written, lambda message: None)
-    assert completed.config.train.steps == int(0.9 * 120 / 0.5) == 216
-    assert completed.config.train.schedule.warmup == 216 // 5
-    assert completed.record["seconds_an_update"] == 0.5
+    monkeypatch.setattr(speed, "measure", lambda config, store, seconds: speed.Pace(0.5, 4.0))
+    written, messages = Written.from_settings(tree(options, minutes=2.0)), []
+    completed = for_training(written, messages.append)
+    assert completed.config.train.steps == int((0.97 * 120 - 4 * 4.0) / 0.5) == 200
+    assert completed.config.train.evaluate_every == 50
+    assert completed.config.train.schedule.warmup == 200 // 5
+    assert (completed.record["seconds_an_update"], completed.record["seconds_an_evaluation"]) == (0.5, 4.0)
+    assert "for 200 updates of 0.50 s and 4 evaluations of 4 s in 2 minutes" in messages[-1]
     run = Run.create(tmp_path, completed.config, prepare(completed.config).text, completed.record)
 
-    monkeypatch.setattr(speed, "seconds_an_update", None)  # nothing is measured again
+    monkeypatch.setattr(speed, "measure", None)  # nothing is measured again
     assert for_resuming(None, run) == run.config
     resumed = for_resuming(written, run)
     assert resumed == run.config
@@ -91,9 +94,40 @@ def test_a_budget_in_minutes_becomes_updates_by_the_speed_and_a_resumed_run_keep
     assert longer.train.schedule == run.config.train.schedule
 
 
-def test_a_speed_is_measured_on_the_real_batches(options):
+def test_evaluations_take_half_of_the_time_at_most(options, monkeypatch):
+    monkeypatch.setattr(speed, "measure", lambda config, store, seconds: speed.Pace(0.5, 100.0))
+    completed = for_training(Written.from_settings(tree(options, minutes=5.0)), lambda message: None)
+    assert completed.config.train.steps == 300
+    assert completed.config.train.evaluate_every == 100
+
+
+def test_a_pace_is_measured_on_the_real_batches(options):
+    written = tree(options, epochs=1)
+    config = for_training(Written.from_settings(written), lambda message: None).config
+    pace = speed.measure(config, prepare(config), 0.0)
+    assert 0 < pace.update < 60
+    assert 0 < pace.evaluation < 60
+    unread = config.model_copy(update={"train": config.train.model_copy(update={"dev_bleu": False})})
+    assert speed.measure(unread, prepare(config), 0.0).evaluation == 0
+
+
+def test_an_evaluation_is_measured_on_some_dev_pairs(options, monkeypatch):
     config = for_training(Written.from_settings(tree(options, epochs=1)), lambda message: None).config
-    assert 0 < speed.seconds_an_update(config, prepare(config), 0.0) < 60
+    seen = []
+
+    def slow(model, sources, decode, device):
+        seen.append(len(sources))
+        time.sleep(0.02 * len(sources))
+        return greedy(model, sources, decode, device)
+
+    greedy = speed.greedy
+    monkeypatch.setattr(speed, "greedy", slow)
+    monkeypatch.setattr(speed, "SAMPLES", (2, 5))
+    for seconds, counts in ((0.01, [2]), (9.0, [2, 5])):
+        pace = speed.measure(config, prepare(config), seconds)
+        assert seen == counts
+        assert 1.5 * 10 * 0.02 <= pace.evaluation < 5
+        seen.clear()
 
 
 def test_without_a_budget_there_is_one(options):
