@@ -36,6 +36,8 @@ def test_a_vocabulary_and_dev_pairs_by_the_size_of_the_text(pairs, characters, v
     chosen = text(corpus(pairs, characters))
     assert (chosen["subword.vocabulary"], chosen["data.held_out"]) == (vocabulary, held_out)
     assert chosen["subword.character_coverage"] == 1.0
+    in_an_hour = defaults.for_text({}, corpus(pairs, characters), ("en", None), 60.0)
+    assert in_an_hour["data.held_out"] == min(500, held_out)
 
 
 def test_a_large_alphabet_has_a_vocabulary_of_twice_its_size_and_loses_its_rarest():
