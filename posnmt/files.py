@@ -125,6 +125,11 @@ def sync(path: Path) -> None:
         os.close(number)
 
 
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; a name that no file can have is none, where pathlib raises."""
+    return os.path.isfile(path)
+
+
 def sha256_of(path: Path) -> str:
     """The SHA-256 of a file's content, in hexadecimal."""
     with path.open("rb") as file:

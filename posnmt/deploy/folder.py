@@ -18,7 +18,7 @@ import posnmt
 from posnmt.config.schema import Decode
 from posnmt.data.text import TextPipeline
 from posnmt.errors import UserError
-from posnmt.files import PARTIAL, commit_folder, folder_digests, read_json, sha256_of, write_json
+from posnmt.files import PARTIAL, commit_folder, folder_digests, is_file, read_json, sha256_of, write_json
 from posnmt.run import Run
 
 MANIFEST = "posnmt.json"
@@ -167,7 +167,7 @@ def open_folder(folder: Path, kind: str) -> tuple[Manifest, TextPipeline]:
         raise UserError(f"exported for {manifest.kind}, not for {kind}", folder, f"export the run with --format {kind}")
     for name, digest in manifest.files.items():
         path = folder / name
-        if not path.is_file():
+        if not is_file(path):
             raise UserError("a file of the exported model is missing", path, AGAIN)
         if sha256_of(path) != digest:
             raise UserError("a file of the exported model is not what was exported", path, AGAIN)

@@ -6,7 +6,6 @@ recognised by their keys. Analyses are planned separately (`analyses`), from the
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from posnmt.config.formats import FORMAT, OLDEST
 from posnmt.errors import UserError, raise_all
+from posnmt.files import is_file
 from posnmt.study.claims import SPEEDS
 from posnmt.study.parts import in_key
 from posnmt.study.recipe import Analysis, Pair, Recipe, Scale, Setting, Text, Training, at, lacks
@@ -281,7 +281,7 @@ def _paths(study_plan: Plan, name: str, text: Text) -> dict[str, Path]:
             pair = study_plan.pair
             path = study_plan.data / written.replace("{source}", pair.source).replace("{target}", pair.target)
             paths[part] = path
-            if not os.path.isfile(path):  # pathlib raises for a name that is too long
+            if not is_file(path):
                 faults.append(
                     UserError(f"the corpus {name!r} has no {part} text", path, "put it there, or change the recipe")
                 )

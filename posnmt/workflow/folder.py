@@ -17,7 +17,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from posnmt.files import read_json, sha256_of
+from posnmt.files import is_file, read_json, sha256_of
 
 STEP, LOG, PROGRESS = "step.json", "log.txt", "progress.txt"
 RUNNING, JOB, FAILED, DONE = "running.json", "job.json", "failed.json", "done.json"
@@ -56,7 +56,7 @@ def alteration(folder: Path, thorough: bool) -> str | None:
         return f"{DONE} is not as it was written"
     for name, recorded in done["files"].items():
         path = folder / name
-        if not path.is_file():
+        if not is_file(path):
             return f"the file {name} is missing"
         facts = path.stat()
         same = facts.st_size == recorded["size"]
