@@ -1,5 +1,6 @@
 """Fixtures that several files of tests share."""
 
+import gc
 import importlib
 import signal
 from functools import cache
@@ -14,6 +15,9 @@ from fetch_server import serving
 # A shell's background job ignores Ctrl-C, and so would every process that a test starts and interrupts.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# A test process has a million objects that stay, which a full collection looks at, and makes few cycles.
+gc.set_threshold(20_000)
 
 # Each training asks every installed package for callbacks for Lightning, which takes longer than a small update.
 lightning = importlib.import_module("lightning_fabric.utilities.registry")  # which imports Triton

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple
@@ -114,7 +115,7 @@ class EncodeChunk:
         rows = np.flatnonzero(kept)
         copies = sum(chunk.sources[row].strip() == chunk.targets[row].strip() for row in rows.tolist())
         account = Account(len(kept), len(rows), int(too_long[kept].sum()), copies)
-        origins = [pa.array(np.asarray(chunk.lines, dtype=np.int64)[rows]), _strings(chunk.documents, rows)]
+        origins = [_numbers(np.asarray(chunk.lines, dtype=np.int64)[rows]), _strings(chunk.documents, rows)]
         encoded, sampled = [], []
         for side, (ids, lengths) in enumerate(sides):
             ids, lengths = ids[np.repeat(kept, lengths)], lengths[kept]
@@ -189,12 +190,26 @@ class CountForms:
 
 def _lists(ids: NDArray[np.int32], lengths: NDArray[np.int64]) -> pa.Array:
     """Rows of ids as a column: ids [tokens], and the number of them in each row [N]."""
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    return pa.LargeListArray.from_arrays(pa.array(starts, pa.int64()), pa.array(ids, pa.int32()))
+    return pa.LargeListArray.from_arrays(_numbers(_starts(lengths)), _numbers(np.asarray(ids, np.int32)))
 
 
 def _strings(texts: list[Any] | None, rows: NDArray[np.int64]) -> pa.Array:
-    """A selection of texts as a column; nulls if there are no texts."""
+    """A selection of texts as a column; nulls if there are no texts, and for each that is None."""
     if texts is None:
-        return pa.array([None] * len(rows), pa.large_string())
-    return pa.array([texts[row] for row in rows], pa.large_string())
+        return pa.nulls(len(rows), pa.large_string())
+    chosen = [texts[row] for row in rows]
+    encoded = [b"" if text is None else text.encode() for text in chosen]
+    present = np.packbits(np.array([text is not None for text in chosen], bool), bitorder="little")
+    buffers = [present, _starts([len(text) for text in encoded]), b"".join(encoded)]
+    return pa.Array.from_buffers(pa.large_string(), len(rows), list(map(pa.py_buffer, buffers)))
+
+
+def _numbers(values: NDArray[Any]) -> pa.Array:
+    """Numbers as a column; `pa.array` imports pandas where it is installed, which takes a second."""
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(values))]
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), buffers)
+
+
+def _starts(lengths: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each part begins, and where the last one ends [N + 1]."""
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])

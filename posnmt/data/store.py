@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NotRequired
+from typing import Any, NotRequired, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from posnmt.files import load_json, sha256_of
 FORMAT = 1
 ROWS = 8192
 
+Number = TypeVar("Number", np.int32, np.int64)
 Ids = tuple[NDArray[np.int32], NDArray[np.int64]]
 
 # The original text is stored for dev only, where BLEU needs it.
@@ -45,7 +46,7 @@ class SplitWriter:
 
     def __init__(self, path: Path) -> None:
         self._writer = pa.ipc.new_file(str(path), SCHEMA)
-        self._pending = SCHEMA.empty_table()
+        self._pending = pa.Table.from_batches([], SCHEMA)
 
     def __enter__(self) -> SplitWriter:
         return self
@@ -106,7 +107,7 @@ class Split:
     @cached_property
     def lines(self) -> NDArray[np.int64]:
         """int64 [N]: the 1-based line of each pair in the original files."""
-        return np.concatenate([batch.column("line").to_numpy() for batch in self._batches])
+        return np.concatenate([_numbers(batch.column("line"), np.int64) for batch in self._batches])
 
     def pair(self, index: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Source and target ids of pair `index`: int32 views into the file, read-only, without bos and eos."""
@@ -321,7 +322,15 @@ def _digest(path: Path) -> str | None:
 def _ids(batch: pa.RecordBatch, side: str) -> Ids:
     """All ids of a side of a record batch [tokens], and the start of each row in them [rows + 1]; views."""
     column = batch.column(side)
-    return column.values.to_numpy(zero_copy_only=True), column.offsets.to_numpy(zero_copy_only=True)
+    return _numbers(column.values, np.int32), _numbers(column.offsets, np.int64)
+
+
+def _numbers(array: pa.Array, kind: type[Number]) -> NDArray[Number]:
+    """A column of numbers as a view [N], read-only; `to_numpy` imports pandas where it is, which takes a second."""
+    if array.null_count:
+        raise pa.ArrowInvalid("a number is missing")
+    values = array.buffers()[1]
+    return np.frombuffer(b"" if values is None else values, kind, len(array), array.offset * np.dtype(kind).itemsize)
 
 
 def _lengths(side: list[Ids]) -> NDArray[np.int32]:

@@ -83,7 +83,7 @@ def test_same_seed_same_bytes(tmp_path, corpus):
 
 def test_a_model_reorders_later_as_it_did_at_once(tmp_path, corpus):
     apply = [f"test.source={corpus['text']}"]
-    first = make(tmp_path / "first", corpus)
+    first = make(tmp_path / "first", corpus, passes=1)
     later = command(tmp_path / "later", apply, model=tmp_path / "first" / "model.json")
     assert lines(tmp_path / "later" / "test.source") == lines(tmp_path / "first" / "test.source")
     assert "held_out" not in later["statistics"]
@@ -105,7 +105,7 @@ def test_held_out_sources_are_not_learned_from(tmp_path, corpus):
 def test_pairs_with_a_blank_side_are_counted(tmp_path, corpus):
     write(corpus["source"], ["", *lines(corpus["source"])[1:]])
     write(corpus["align"], ["", *lines(corpus["align"])[1:]])
-    assert make(tmp_path / "out", corpus)["statistics"]["blank_pairs"] == 1
+    assert make(tmp_path / "out", corpus, passes=1)["statistics"]["blank_pairs"] == 1
 
 
 def test_another_program_reorders(tmp_path, corpus):
@@ -211,7 +211,7 @@ def test_carriage_returns_are_removed_and_said(tmp_path, corpus, capsys):
     for side in ("source", "text", "align"):
         path = corpus[side]
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    make(tmp_path / "out", corpus)
+    make(tmp_path / "out", corpus, passes=1)
     told = capsys.readouterr().err
     assert f"300 lines of {corpus['source']} end in CRLF; the carriage return is removed" in told
     assert f"42 lines of {corpus['text']} end in CRLF" in told

@@ -37,9 +37,9 @@ def test_building_twice_gives_the_same_bytes(folder: Path) -> None:
     assert {"manifest.json", "train.arrow", "dev.arrow", "dropped.tsv", "source.model"} <= set(hashes[0])
 
 
-@pytest.mark.parametrize(("kind", "processes"), [("bpe", 3), ("unigram", 2)])
+@pytest.mark.parametrize(("kind", "processes", "tokenise"), [("bpe", 2, "moses"), ("unigram", 3, "none")])
 def test_the_number_of_processes_does_not_show(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, kind: str, processes: int
+    folder: Path, monkeypatch: pytest.MonkeyPatch, kind: str, processes: int, tokenise: str
 ) -> None:
     """Chunks of 20 pairs: the first few here, the others elsewhere, in truecasing, tokenising and encoding."""
     monkeypatch.setattr(corpus_module, "CHUNK", 20)
@@ -55,15 +55,16 @@ def test_the_number_of_processes_does_not_show(
         folder,
         {"type": kind, "sample": 200, "vocabulary": 70},
         train=train,
-        tokenise="moses",
-        truecase=True,
+        tokenise=tokenise,
+        truecase=tokenise == "moses",
         max_length=90,
     )
     started: list[int] = []
     popen = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", lambda *args, **options: started.append(1) or popen(*args, **options))
     stores = [prepare(config, out=folder / str(number), processes=number) for number in (1, processes)]
-    assert len(started) == 4 * processes, "truecasing, the tokens of either side, encoding"
+    stages = 4 if tokenise == "moses" else 1
+    assert len(started) == stages * processes, "truecasing, the tokens of either side, encoding; or encoding alone"
     assert 0 < sum(stores[0].manifest["splits"]["train"]["dropped"].values()) < 300
     assert bytes_of(stores[0]) == bytes_of(stores[1])
 
@@ -91,10 +92,12 @@ def test_interrupted_build_leaves_nothing(folder: Path) -> None:
 
 
 def test_killed_build_leaves_nothing_that_is_used(folder: Path) -> None:
+    """Nor has it imported pandas by then, which Arrow does in many of its functions, and which takes a second."""
     config = configure(folder)
     script = (
         "import os, sys; from posnmt.config.schema import Config; from posnmt.data.prepare import prepare\n"
-        "def kill(message):\n    if message == 'encoding data.dev': os.kill(os.getpid(), 9)\n"
+        "def kill(message):\n"
+        "    if message == 'encoding data.dev' and 'pandas' not in sys.modules: os.kill(os.getpid(), 9)\n"
         "prepare(Config.model_validate_json(sys.argv[1]), report=kill)"
     )
     command = [sys.executable, "-c", script, config.model_dump_json()]
@@ -107,11 +110,12 @@ def test_killed_build_leaves_nothing_that_is_used(folder: Path) -> None:
 
 
 def test_two_builds_at_once_end_in_one_store(folder: Path) -> None:
-    """The second waits for the first, and opens what that has made."""
+    """The second waits for the first, and opens what that has made, without pandas."""
     config = configure(folder)
     script = (
         "import sys; from posnmt.config.schema import Config; from posnmt.data.prepare import prepare\n"
-        "prepare(Config.model_validate_json(sys.argv[1]), report=lambda line: print(line, flush=True))"
+        "store = prepare(Config.model_validate_json(sys.argv[1]), report=lambda line: print(line, flush=True))\n"
+        "assert store.split('train').lines[-1] == 300 and 'pandas' not in sys.modules"
     )
     command = [sys.executable, "-c", script, config.model_dump_json()]
     others = []

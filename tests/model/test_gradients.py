@@ -8,6 +8,7 @@ import torch
 
 import tiny
 from posnmt.config.schema import Train
+from posnmt.data.batch import collate
 from posnmt.parallel.threads import Workers
 from posnmt.train.device import make_fabric
 from posnmt.train.gradients import PART, InParts, dealt
@@ -29,6 +30,20 @@ def gradients(model, batch, precision="fp64"):
     sums = adds.add(batch, 0.5, (1, 2), last=False) + adds.add(batch[:50], 0.5, (1, 3), last=True)
     adds.close()
     return [sums, *(p.grad for p in model.parameters() if p.grad is not None)]
+
+
+def test_parts_add_up_to_the_whole():
+    batch, model = pairs(60), tiny.build(system="relative").train()
+    in_parts = gradients(model, batch)
+    model.zero_grad()
+    loss_of, sums = TrainingLoss(model, 0.1), torch.zeros(2, dtype=torch.float64)
+    for rows in (batch, batch[:50]):
+        assert len(dealt([1 + len(source) for source, _ in rows], 1 + max(len(target) for _, target in rows))) > 1
+        loss, likelihood = loss_of(*collate(rows).tensors)
+        (loss * 0.5).backward()
+        sums += torch.stack([loss.detach(), likelihood])
+    whole = [sums, *(p.grad for p in model.parameters() if p.grad is not None)]
+    torch.testing.assert_close(in_parts, whole)
 
 
 @pytest.mark.parametrize("name", tiny.MODELS)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -31,16 +32,21 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def last_line(err: str) -> str:
+    """The one error line, with which a command ends."""
+    errors = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert "Traceback" not in err
+    assert len(errors) == 1, err
+    assert err.rstrip().endswith(errors[0]), err
+    return errors[0]
+
+
 def line_of(before: Callable[[], None], *arguments: object) -> str:
     """The one line with which a command ends, in a process of its own, after `before` in that process."""
     command = [sys.executable, "-m", "posnmt", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=before, timeout=300)
-    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert done.returncode == 2, done.stderr
-    assert "Traceback" not in done.stderr
-    assert len(errors) == 1, done.stderr
-    assert done.stderr.rstrip().endswith(errors[0]), done.stderr
-    return errors[0]
+    return last_line(done.stderr)
 
 
 def small_files(most: int) -> Callable[[], None]:
@@ -48,9 +54,21 @@ def small_files(most: int) -> Callable[[], None]:
 
     def limit() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
     return limit
+
+
+@contextmanager
+def limited(limit: Callable[[], None]) -> Iterator[None]:
+    """This process under the limit of `small_files`, and as it was afterwards."""
+    handler, limits = signal.getsignal(signal.SIGXFSZ), resource.getrlimit(resource.RLIMIT_FSIZE)
+    limit()
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 def little_memory() -> None:
@@ -78,9 +96,15 @@ WRITING = {
 def test_a_file_that_cannot_be_written_ends_in_one_line_and_leaves_nothing_half_done(
     name: str, made: Path, tmp_path: Path
 ) -> None:
+    """One of the commands in a process of its own, whose end is seen too."""
     out = tmp_path / "out"
     arguments = [str(each).format(made=made, out=out) for each in WRITING[name]]
-    line = line_of(small_files(3000), *arguments)
+    if name == "translate":
+        line = line_of(small_files(3000), *arguments)
+    else:
+        with limited(small_files(3000)):
+            _, err = run(*arguments, status=2)
+        line = last_line(err)
     assert "File too large" in line
     left = [path for path in out.rglob("*") if path.is_file() and path.suffix != ".lock"] if out.is_dir() else []
     assert left == []
@@ -104,7 +128,7 @@ def test_a_training_on_a_full_disk_keeps_a_checkpoint_and_goes_on_with_the_same_
         checkpoint = _size(made / "run" / "checkpoints" / "step-00000012")
         enough = _size(made / "run" / "text") + _size(made / "run" / "tensorboard") + 2 * checkpoint + 2**16
         (disk / "other").write_bytes(b"x" * (2 * 2**20 - enough))
-        line = line_of(nothing, "train", made / "config.yaml", "--out", out)
+        line = last_line(run("train", made / "config.yaml", "--out", out, status=2)[1])
         (kept,) = [each.name for each in checkpoints_in(out / "checkpoints")[-1:]]
         assert f"training stopped: No space left on device; {kept} is kept" in line
         assert f"free disk space, and go on with `posnmt train --out {out} --resume`" in line

@@ -86,7 +86,7 @@ def test_a_batch_that_is_too_large_ends_the_run(error, path, tmp_path, monkeypat
     monkeypatch.setattr(Updater, "rehearse", rehearse)
     fault = refused(load(path), tmp_path / "run")
     assert "the memory is too small for the largest batch" in fault
-    assert "lower train.batch (now 300 tokens)" in fault
+    assert "lower train.batch (now 250 tokens)" in fault
 
 
 def test_nothing_is_compiled_to_try_a_batch(path):
