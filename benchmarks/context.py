@@ -26,10 +26,10 @@ WORDS = {"rok": ("korin", "tisor"), "lum": ("malun", "tisul")}
 """The last word of a first sentence → its translation, and that of `tis`, the last word of the second."""
 
 
-def corpus(folder: Path, document: int) -> Path:
+def corpus(folder: Path, document: int, pairs: int) -> Path:
     """The built-in pair, with a document id for so many sentences each."""
     if not folder.exists():
-        artificial(folder, max_length=LONGEST, test_max_length=LONGEST, seed=1)
+        artificial(folder, train=pairs, max_length=LONGEST, test_max_length=LONGEST, seed=1)
         for split in ("train", "dev", "test"):
             count = len((folder / f"{split}.source").read_text(encoding="utf-8").splitlines())
             ids = "".join(f"d{number // document}\n" for number in range(count))
@@ -41,7 +41,7 @@ def dependent(folder: Path) -> Path:
     """The built-in pair in documents of two sentences, the second of which depends on the first."""
     if folder.exists():
         return folder
-    corpus(folder, 2)
+    corpus(folder, 2, 10_000)
     generator = random.Random(1)
     for split in ("train", "dev", "test"):
         files = [folder / f"{split}.{side}" for side in ("source", "target")]
@@ -78,7 +78,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--updates", type=int, default=1200)
     arguments = parser.parse_args()
-    plain = corpus(arguments.out / "plain", 10)
+    plain = corpus(arguments.out / "plain", 10, 20_000)
     references = (plain / "test.target").read_text(encoding="utf-8").splitlines()
     for context in (1, 2, 3):
         for join, lines in outputs(arguments.out, plain, context, arguments.updates).items():
@@ -86,7 +86,7 @@ def main() -> None:
             print(f"train.context {context}, --join {join}: BLEU {score:.1f}", flush=True)
     text = dependent(arguments.out / "dependent")
     references = (text / "test.target").read_text(encoding="utf-8").splitlines()[1::2]
-    for join, lines in outputs(arguments.out, text, 2, arguments.updates).items():
+    for join, lines in outputs(arguments.out, text, 2, arguments.updates * 7 // 12).items():
         pairs = zip(lines[1::2], references, strict=True)
         right = sum(line.split()[-1:] == reference.split()[-1:] for line, reference in pairs)
         print(

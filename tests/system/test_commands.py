@@ -38,7 +38,7 @@ def trained(tmp_path_factory):
 
 def test_training_learns(trained):
     """A model that has seen the sentences of dev often writes them down: the loss falls and BLEU rises."""
-    assert losses(trained / "relative", "dev", "bleu")[150] > 90
+    assert losses(trained / "relative", "dev", "bleu")[150] > 80
     assert losses(trained / "relative", "dev", "perplexity")[150] < 1.3
 
 
