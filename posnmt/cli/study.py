@@ -119,6 +119,11 @@ def plan(
 @click.option("--jobs-per-gpu", type=click.IntRange(min=1), default=1, show_default=True, help="steps that share a GPU")
 @click.option("--only", multiple=True, metavar="PATTERN", help="only steps like train/relative/*, and what they need")
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="stop after so long; run again to go on")
+@click.option(
+    "--adopt",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="a copy that `study publish` wrote: what is finished there is not run again",
+)
 def run(
     recipe: str,
     scale: str,
@@ -132,6 +137,7 @@ def run(
     jobs_per_gpu: int,
     only: tuple[str, ...],
     minutes: float | None,
+    adopt: Path | None,
 ) -> None:
     """Run all unfinished steps, and write the report; prints its path. It can be interrupted and run again at any time.
 
@@ -158,6 +164,7 @@ def run(
             minutes,
             jobs_per_gpu,
             scheduler,
+            adopt,
         )
     if (out / "report.html").exists():
         click.echo(str(out / "report.html"))

@@ -15,12 +15,13 @@ from posnmt.files import PARTIAL, load_json, read_json, write_json, write_text
 from posnmt.progress import duration
 from posnmt.report.grid import csv_text
 from posnmt.study import database
+from posnmt.study.adopt import FACTS, MARK, METRICS, RunFacts, describe_step, folder_of, packed_name
 from posnmt.study.page import render
 from posnmt.study.plan import Plan, PlannedRun
 from posnmt.study.points import collapsed
 from posnmt.study.study import finished, results_of, with_analyses
+from posnmt.workflow.graph import Graph
 
-MARK = "published.json"
 TEXTS = {".html", ".csv", ".tex", ".yaml", ".json", ".md"}
 Paths = Mapping[str, str]
 
@@ -32,7 +33,8 @@ def publish(study_plan: Plan, out: Path, to: Path) -> Path:
     recipe.yaml                 the whole recipe
     report.html, tables/, figures/   as in the study, without sentences; once an analysis is finished
     results.csv, runs.csv       the tables of results.sqlite
-    runs/SYSTEM.TRAINING.SEED/  of each finished training config.yaml and record.json, and TEST.xz of each translation
+    runs/SYSTEM.TRAINING.SEED/  of each finished training config.yaml, record.json and its metrics, TEST.xz of each
+                                translation, and steps.json, by which another study knows them again (see `adopt`)
 
     Args:
         study_plan: of the study.
@@ -55,7 +57,7 @@ def publish(study_plan: Plan, out: Path, to: Path) -> Path:
     if any(name.startswith("analyse/") for name in done):
         _write_report(study_plan, out, to)
     for run in trained:
-        _write_run(run, done, to / "runs" / f"{run.system}.{run.training}.{run.seed}")
+        _write_run(run, graph, done, folder_of(to, run))
     write_text(to / "README.md", "\n".join(_readme(study_plan, done, to)) + "\n")
     _name_places(to, {str(place): name for place, name in _places(study_plan, out)})
     return to / "README.md"
@@ -85,19 +87,29 @@ def _write_report(study_plan: Plan, out: Path, to: Path) -> None:
     base.unlink()
 
 
-def _write_run(run: PlannedRun, done: Mapping[str, Path], to: Path) -> None:
-    """One training's configuration and record, and its translations."""
+def _write_run(run: PlannedRun, graph: Graph, done: Mapping[str, Path], to: Path) -> None:
+    """One training's configuration, record and metrics, and its translations."""
     folder = done[run.train] / "run"
     to.mkdir(parents=True, exist_ok=True)
     write_text(to / "config.yaml", (folder / "config.yaml").read_text(encoding="utf-8"))
     record: dict[str, Any] = load_json(folder / "record.json", dict[str, Any], "the record of a run", "train it again")
     write_json(to / "record.json", {name: value for name, value in record.items() if name != "command"})
+    _pack(folder / "metrics.jsonl", to / METRICS)
+    about: RunFacts = {"train": describe_step(done[run.train], graph.key(run.train)), "translations": {}}
     for test, step in run.translations.items():
-        for output in sorted(done[step].glob("output*")) if step in done else ():
-            packed = to / f"{test}{output.name.removeprefix('output')}.xz"
-            content = output.read_bytes()
-            if not packed.exists() or lzma.decompress(packed.read_bytes()) != content:
-                packed.write_bytes(lzma.compress(content, preset=9))
+        if step in done:
+            speed = load_json(done[step] / "speed.json", dict[str, dict[str, float]], "speeds", "translate it again")
+            about["translations"][test] = {**describe_step(done[step], graph.key(step)), "speed": speed}
+            for output in speed:
+                _pack(done[step] / output, to / packed_name(test, output))
+    write_json(to / FACTS, about)
+
+
+def _pack(file: Path, packed: Path) -> None:
+    """Write a compressed copy of a file, unless it is there."""
+    content = file.read_bytes()
+    if not packed.exists() or lzma.decompress(packed.read_bytes()) != content:
+        packed.write_bytes(lzma.compress(content, preset=9))
 
 
 def _readme(study_plan: Plan, done: Mapping[str, Path], to: Path) -> Iterator[str]:

@@ -20,6 +20,7 @@ from posnmt.errors import UserError, raise_all
 from posnmt.files import load_json, sha256_of, write_json
 from posnmt.run import Part, changed_parts, read_record
 from posnmt.study import database, evidence, speed
+from posnmt.study.adopt import adopt
 from posnmt.study.load import name_faults
 from posnmt.study.page import StudyResults, render
 from posnmt.study.parts import parts_of
@@ -61,6 +62,7 @@ def run(
     minutes: float | None = None,
     per_gpu: int = 1,
     scheduler: str | None = None,
+    adopted: Path | None = None,
 ) -> runner.Summary:
     """Run all unfinished steps, then write the report of all finished ones.
 
@@ -74,6 +76,7 @@ def run(
         minutes: to stop after, as on a signal; None: no limit.
         per_gpu: number of steps that share a GPU of this machine.
         scheduler: the address of Dask's, for `dask`.
+        adopted: a published copy, whose finished trainings are not run again.
 
     Raises:
         UserError: the folder is that of another study, files are missing, or a pattern matches no step.
@@ -87,6 +90,9 @@ def run(
     study_plan = plan(recipe, scale, data, format, keys, [part.as_json() for part in parts])
     runner.open_study(out, recipe.recipe, recipe.hash)
     save_request(study_plan, out)
+    if adopted is not None:
+        for line in adopt(study_plan, out, adopted):
+            say(line)
     where: dict[str, Any] = {
         "executor": executor, "jobs": jobs, "say": say, "until": until, "per_gpu": per_gpu, "scheduler": scheduler,
     }  # fmt: skip

@@ -234,7 +234,9 @@ def test_an_unfinished_study_is_published_as_such(killed: Study, tmp_path: Path)
     out, to = killed.copied(tmp_path, "analyse", "translate"), tmp_path / "copy"
     run("study", "publish", "--out", out, "--to", to)
     assert "report" not in (to / "README.md").read_text()
-    assert {path.name for path in (to / "runs" / "transformer.reordered.1").iterdir()} == {"config.yaml", "record.json"}
+    assert {path.name for path in (to / "runs" / "transformer.reordered.1").iterdir()} == {
+        "config.yaml", "record.json", "metrics.jsonl.xz", "steps.json",
+    }  # fmt: skip
     _, told = run("study", "publish", "--out", out, "--to", out / "copy", status=2)
     assert "cannot be inside the study" in told
     (tmp_path / "mine").mkdir()
@@ -244,6 +246,36 @@ def test_an_unfinished_study_is_published_as_such(killed: Study, tmp_path: Path)
     shutil.rmtree(out / "steps" / "train")
     _, told = run("study", "publish", "--out", out, "--to", tmp_path / "new", status=2)
     assert "nothing to publish" in told
+
+
+@pytest.mark.slow
+def test_a_study_goes_on_elsewhere_from_a_published_copy(killed: Study, tmp_path: Path) -> None:
+    """What the copy has is not made again, nor changed; a training whose weights are needed is."""
+    copy, out = tmp_path / "copy", tmp_path / "elsewhere"
+    run("study", "publish", "--out", killed.out, "--to", copy)
+    recipe = written(tmp_path, claims=[])
+    _, told = run("study", "run", recipe, "--scale", "smoke", "--out", out, "--adopt", copy)
+    assert "started train/" not in told
+    assert "started translate/" not in told
+    assert not list(out.rglob("*.safetensors"))
+    figures = "select test_condition, bin, measure, value from results order by 1, 2, 3, 4"
+    assert values(out, figures) == values(killed.out, figures)
+    run("study", "publish", "--out", out, "--to", tmp_path / "again")
+    first, again = contents(copy / "runs"), contents(tmp_path / "again" / "runs")
+    assert first == again
+    for name, setting, lacking in (
+        ("third", "title=Weights", "speed/in-turn"),
+        ("fourth", "scales.smoke.config.train.steps=5", "training with these settings and texts"),
+    ):
+        words = (*killed.words[2:5], "--set", setting, "--only", "corpus/*")
+        _, told = run("study", "run", *words, "--out", tmp_path / name, "--adopt", copy)
+        assert f"is made again: the copy has no {lacking}" in told
+    packed = next((copy / "runs").rglob("swapped.xz"))
+    packed.write_bytes(packed.read_bytes()[:-9])
+    _, told = run("study", "run", recipe, "--scale", "smoke", "--out", tmp_path / "new", "--adopt", copy, status=2)
+    assert f"a file of the copy is missing or damaged ({packed})" in told
+    _, told = run("study", "run", recipe, "--scale", "smoke", "--out", tmp_path / "new", "--adopt", out, status=2)
+    assert "there is no copy of a study" in told
 
 
 def test_folders_and_recipes_that_do_not_fit(tmp_path: Path) -> None:
