@@ -170,8 +170,10 @@ def for_updates(tree: Tree, config: Config, pairs: int) -> Settings:
         settings["train.batch"] = 1024 if pairs < 100_000 else 2048 if pairs < 1_000_000 else 4096
     muon = config.model.architecture == "transformer" and not config.train.shard
     settings["train.optimizer"] = "muon" if muon else "adam"
+    optimizer = config.train.optimizer if is_set(tree, "train.optimizer") else settings["train.optimizer"]
+    if optimizer == "muon":
+        settings["train.muon_every"] = 4
     if config.train.schedule.type not in ("noam", "plateau"):
-        optimizer = config.train.optimizer if is_set(tree, "train.optimizer") else settings["train.optimizer"]
         peak = 1e-3 * min(1.0, math.sqrt(256 / config.model.d_model))
         if is_set(tree, "train.init"):
             peak *= CONTINUED

@@ -101,13 +101,14 @@ def test_a_clipping_distance_is_a_quarter_of_the_median_where_none_is_set():
 
 def test_small_batches_and_muon_with_a_peak_that_falls_with_the_width():
     chosen = defaults.for_updates({}, config({}), 50_000)
-    assert chosen == {"train.batch": 1024, "train.optimizer": "muon", "train.learning_rate": 2e-3}
+    muon = {"train.optimizer": "muon", "train.muon_every": 4}
+    assert chosen == {"train.batch": 1024, **muon, "train.learning_rate": 2e-3}
     wide = config({}, d_model=1024, heads=4)
-    assert defaults.for_updates({}, wide, 5_000_000) == {
-        "train.batch": 4096, "train.optimizer": "muon", "train.learning_rate": 1e-3,
-    }  # fmt: skip
+    assert defaults.for_updates({}, wide, 5_000_000) == {"train.batch": 4096, **muon, "train.learning_rate": 1e-3}
     adam = {"train": {"optimizer": "adam"}}
-    assert defaults.for_updates(adam, config({"optimizer": "adam"}), 9000)["train.learning_rate"] == 1e-3
+    assert defaults.for_updates(adam, config({"optimizer": "adam"}), 9000) == {
+        "train.batch": 1024, "train.learning_rate": 1e-3,
+    }  # fmt: skip
     noam = config({"schedule": {"type": "noam"}, "batch_unit": "sentences", "shard": True})
     assert defaults.for_updates({}, noam, 9000) == {"train.optimizer": "adam"}
 

@@ -396,6 +396,10 @@ class Train(Section):
         "Adam for everything else",
     )
     muon_factor: float = Field(1.5, gt=0, description="muon: the rate of the matrices, as a multiple of learning_rate")
+    muon_every: Positive = Field(
+        1,
+        description="muon: a matrix changes every so many updates, by as many times the rate; the matrices take turns",
+    )
     adam_betas: tuple[Share, Share] = Field((0.9, 0.98), description="Adam's decay rates of its two moments")
     adam_epsilon: float = Field(1e-9, gt=0, description="Adam's epsilon")
     weight_decay: float = Field(0.0, ge=0, description="AdamW's decoupled decay; 0 is Adam")

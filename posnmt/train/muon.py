@@ -44,16 +44,18 @@ class Muon(Optimizer):
         others: all other parameters.
         factor: rate of the matrices relative to that of the others.
         weight_decay: decoupled, for both.
+        every: a matrix changes every so many updates, by so many times the rate, and its momentum in all of them.
+            The matrices take turns. Their orthogonalisation, most of the time of an update's step, is divided by it.
         adam: further options of AdamW.
     """
 
     def __init__(
         self, matrices: Iterable[Tensor], others: Iterable[Tensor], lr: float, factor: float, weight_decay: float,
-        **adam: Any,
+        every: int = 1, **adam: Any,
     ) -> None:  # fmt: skip
         self.adam = AdamW([{"params": list(others)}], lr=lr, weight_decay=weight_decay, **adam)
         groups = [*self.adam.param_groups, {"params": list(matrices)}]
-        super().__init__(groups, {"lr": lr, "factor": factor, "weight_decay": weight_decay})
+        super().__init__(groups, {"lr": lr, "factor": factor, "weight_decay": weight_decay, "every": every})
         self.adam.state = self.state  # shared, for checkpoints
         self.workers: Workers | None = None
 
@@ -67,18 +69,23 @@ class Muon(Optimizer):
         if matrices:
             self.workers = self.workers or Workers.of(matrices[0].device)
             largest_first = sorted(matrices, key=Tensor.numel, reverse=True)
-            self.workers.map(lambda matrix: self._update(matrix, group), largest_first, alone=True)
+            turns = list(enumerate(largest_first))
+            self.workers.map(lambda each: self._update(each[1], group, each[0]), turns, alone=True)
         return loss
 
-    def _update(self, matrix: Tensor, group: dict[str, Any]) -> None:
-        """Update one matrix."""
+    def _update(self, matrix: Tensor, group: dict[str, Any], place: int) -> None:
+        """Update the momentum of one matrix, and the matrix where it is the turn of its place."""
         with torch.no_grad():  # the mode is local to each thread
             gradient, state = cast(Tensor, matrix.grad), self.state[matrix]
             if "momentum" not in state:
                 state["momentum"] = torch.zeros_like(matrix)
             state["momentum"].lerp_(gradient, 1 - MOMENTUM)
+            if group["every"] > 1:
+                state["step"] = state.get("step", torch.zeros(())) + 1  # a tensor, for checkpoints
+                if (int(state["step"]) + place) % group["every"]:
+                    return
             direction = orthogonal(gradient.lerp_(state["momentum"], MOMENTUM))  # the gradient is no longer needed
-            rate = group["lr"] * group["factor"]
+            rate = group["lr"] * group["factor"] * group["every"]
             if group["weight_decay"]:
                 matrix.mul_(1 - rate * group["weight_decay"])
             matrix.add_(direction, alpha=-rate * 0.2 * math.sqrt(max(matrix.shape)))

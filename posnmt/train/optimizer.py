@@ -22,7 +22,7 @@ def make_optimizer(model: TranslationModel, train: Train) -> Optimizer:
     chosen = [matrix for matrix in matrices(model) if matrix.requires_grad]
     known = set(map(id, chosen))
     others = [parameter for parameter in trained if id(parameter) not in known]
-    return Muon(chosen, others, rate, train.muon_factor, decay, **adam)
+    return Muon(chosen, others, rate, train.muon_factor, decay, train.muon_every, **adam)
 
 
 def matrices(model: TranslationModel) -> list[Tensor]:

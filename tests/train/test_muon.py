@@ -68,6 +68,28 @@ def test_it_is_pytorchs_muon_beside_adam(decay, monkeypatch):
         assert (one - other).norm() < 0.05 * (other - before).norm()
 
 
+def test_matrices_take_turns():
+    """With `every`, a matrix changes in each so many updates by so many times the rate, and not all in the same."""
+    torch.manual_seed(0)
+    matrices = [nn.Parameter(torch.randn(3, 4)) for _ in range(4)]
+    optimizer = Muon(matrices, [nn.Parameter(torch.zeros(2))], lr=0.01, factor=3.0, weight_decay=0.0, every=2)
+    momenta = [torch.zeros(3, 4) for _ in matrices]
+    changed = []
+    for _ in range(4):
+        before = [matrix.detach().clone() for matrix in matrices]
+        wanted = []
+        for place, matrix in enumerate(matrices):
+            matrix.grad = torch.randn(3, 4)
+            momenta[place] = 0.95 * momenta[place] + 0.05 * matrix.grad
+            wanted.append(orthogonal(0.05 * matrix.grad + 0.95 * momenta[place]) * 0.2 * 2.0 * 0.01 * 3.0 * 2)
+        optimizer.step()
+        steps = [one - other.detach() for one, other in zip(before, matrices, strict=True)]
+        changed.append([bool(step.any()) for step in steps])
+        for step, each in zip(steps, wanted, strict=True):
+            assert not step.any() or torch.allclose(step, each, rtol=0.02, atol=1e-4)
+    assert changed == [[False, True, False, True], [True, False, True, False]] * 2
+
+
 @pytest.mark.parametrize("name", tiny.MODELS)
 def test_every_parameter_is_updated_by_one_of_them(name):
     model = tiny.build(**tiny.MODELS[name])

@@ -65,6 +65,8 @@ def never_stopped(config_path, tmp_path_factory):
         (["train.concatenate=0.5", *PERPLEXITY], 9),
         (["train.schedule.cooldown=0.75", *PERPLEXITY], 9),
         (["train.optimizer=muon", *PERPLEXITY], 9),
+        (["train.optimizer=muon", "train.muon_every=4", *PERPLEXITY], 3),
+        (["train.optimizer=muon", "train.muon_every=4", *PERPLEXITY], 9),
         ([*SAMPLED, *PERPLEXITY], 3),
         ([*SAMPLED, *PERPLEXITY], 9),
     ],
