@@ -80,7 +80,10 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that there is not enough memory, of PyTorch too, whose CPU side has no class of its own."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
-    signs = ("can't allocate memory", "not enough memory", "std::bad_alloc", "Cannot allocate memory")
+    signs = (
+        "can't allocate memory", "not enough memory", "std::bad_alloc", "Cannot allocate memory",
+        "can't start new thread", "Resource temporarily unavailable",  # no memory for a thread
+    )  # fmt: skip
     return isinstance(error, RuntimeError | OSError) and any(words in str(error) for words in signs)
 
 

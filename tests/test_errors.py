@@ -1,8 +1,11 @@
-"""Several mistakes told together."""
+"""Several mistakes told together, and errors that mean too little memory."""
+
+import threading
 
 import pytest
+from little_memory import little_memory
 
-from posnmt.errors import UserError, UserErrors, raise_all
+from posnmt.errors import UserError, UserErrors, is_out_of_memory, raise_all
 
 
 def test_faults_that_were_found_together_join_others_and_are_said_once() -> None:
@@ -11,3 +14,17 @@ def test_faults_that_were_found_together_join_others_and_are_said_once() -> None
         raise_all([UserErrors([one, two]), three, UserError("fault 1", "file:1")])
     assert raised.value.lines == ["fault 1 (file:1)", "fault 2 (file:2)", "fault 3 (file:3)"]
     assert str(raised.value) == "\n".join(raised.value.lines)
+
+
+def test_a_thread_that_cannot_be_started_is_too_little_memory() -> None:
+    before, ended = threading.stack_size(2**29), threading.Event()
+    threads = [threading.Thread(target=ended.wait) for _ in range(4)]
+    try:
+        with little_memory(), pytest.raises(RuntimeError) as raised:
+            any(thread.start() for thread in threads)
+    finally:
+        ended.set()
+        threading.stack_size(before)
+    assert is_out_of_memory(raised.value)
+    assert is_out_of_memory(RuntimeError("Resource temporarily unavailable"))  # std::thread's, with sentencepiece
+    assert not is_out_of_memory(RuntimeError("expected a matrix"))
