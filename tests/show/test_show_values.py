@@ -52,7 +52,7 @@ def random_maps(seed=1):
         seen = chosen.random((2, 3, queries, keys)) < 0.7
         seen[0, 0] = np.tri(queries, keys, dtype=bool)
         seen[..., 0] = True
-        maps.append((np.where(seen, chosen.random(seen.shape), 0), seen))
+        maps.append((chosen.random(seen.shape), seen))
     return maps
 
 
