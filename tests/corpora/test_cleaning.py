@@ -178,6 +178,7 @@ def test_a_pair_that_is_dropped_is_not_the_first_of_others():
     assert repeated(1, ("a", "c")) == ("same source", 0)
     assert repeated(2, ("d", "e")) is None
     assert repeated(3, ("d", "e")) == ("duplicate", 2)
+    assert repeated(4, ("a", "c")) == ("same source", 0)
 
 
 def test_switched_off_nothing_is_dropped(tmp_path):
