@@ -121,7 +121,7 @@ def _readme(study_plan: Plan, done: Mapping[str, Path], to: Path) -> Iterator[st
     command += [] if study_plan.data is None else ["--data", "data"]
     rows = {
         "[recipe.yaml](recipe.yaml)": "the recipe",
-        "[runs](runs)": "each training's configuration, record and translations, line by line as the test texts",
+        "`runs`": "each training's configuration, record and translations, line by line as the test texts",
     }
     if (to / "report.html").exists():
         rows["[report.html](report.html), tables, figures"] = "the report, its tables and figures, the verdicts"
