@@ -117,7 +117,9 @@ def table(folder: Path) -> list[str]:
         cells = []
         for update in updates:
             cells.append(spread([r["perplexity"][r["updates"].index(update)] for r in each if update in r["updates"]]))
-        lines.append(f"| {name} | {len(each)} | {' | '.join([*cells, spread([r['bleu'] for r in each if 'bleu' in r])])} |")
+        lines.append(
+            f"| {name} | {len(each)} | {' | '.join([*cells, spread([r['bleu'] for r in each if 'bleu' in r])])} |"
+        )
     return lines
 
 
