@@ -80,10 +80,9 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that there is not enough memory, of PyTorch too, whose CPU side has no class of its own."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
-    signs = (
-        "can't allocate memory", "not enough memory", "std::bad_alloc", "Cannot allocate memory",
-        "can't start new thread", "Resource temporarily unavailable",  # no memory for a thread
-    )  # fmt: skip
+    signs = ["can't allocate memory", "not enough memory", "std::bad_alloc", "Cannot allocate memory"]
+    if isinstance(error, RuntimeError):  # of a thread; an OSError of these words is a file that others use
+        signs += ["can't start new thread", "Resource temporarily unavailable"]
     return isinstance(error, RuntimeError | OSError) and any(words in str(error) for words in signs)
 
 

@@ -6,18 +6,31 @@ import lzma
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NotRequired
+from typing import Annotated, Any, BinaryIO, NotRequired, cast
 
+from pydantic import Field
 from typing_extensions import TypedDict
 
+from posnmt.data.unpack import unpacking
 from posnmt.errors import UserError
-from posnmt.files import load_json, read_json, write_json, write_text
+from posnmt.files import load_json, read_json, write_json
 from posnmt.study.plan import KINDS, Plan, PlannedRun
 from posnmt.workflow import status
 from posnmt.workflow.folder import DONE, outputs
 from posnmt.workflow.graph import Graph
 
 MARK, FACTS, METRICS = "published.json", "steps.json", "metrics.jsonl.xz"
+
+OutputName = Annotated[str, Field(pattern=r"^output(-[0-9.e+-]+)?$")]
+"""The file of a translation in its step: a copy comes from others, and must not name another place."""
+
+
+class Speed(TypedDict):
+    """What speed.json holds of an output: see `posnmt.translate.command.Work`."""
+
+    lines: int
+    source_subwords: int
+    seconds: float
 
 
 class StepFacts(TypedDict):
@@ -35,7 +48,7 @@ class StepFacts(TypedDict):
     finished: str
     seconds: float
     versions: dict[str, str]
-    speed: NotRequired[dict[str, dict[str, float]]]
+    speed: NotRequired[dict[OutputName, Speed]]
 
 
 class RunFacts(TypedDict):
@@ -114,8 +127,8 @@ def _write_training(folder: Path, place: Path, facts: StepFacts, copy: Path) -> 
     shutil.rmtree(run, ignore_errors=True)  # of a training that was begun here
     run.mkdir(parents=True)
     for name in ("config.yaml", "record.json"):
-        write_text(run / name, (place / name).read_text(encoding="utf-8"))
-    write_text(run / "metrics.jsonl", _unpacked(place / METRICS).decode("utf-8"))
+        shutil.copyfile(place / name, run / name)
+    (run / "metrics.jsonl").write_bytes(_unpacked(place / METRICS))
     _finish(folder, facts, copy)
 
 
@@ -132,10 +145,11 @@ def _unpacked(path: Path) -> bytes:
     """The content of a packed file of a copy.
 
     Raises:
-        UserError: it is missing or damaged.
+        UserError: it is missing or damaged, or far larger than text can be.
     """
     try:
-        return lzma.decompress(path.read_bytes())
+        with lzma.open(path) as packed:
+            return unpacking(cast(BinaryIO, packed), path).read()
     except (OSError, lzma.LZMAError, EOFError):
         raise UserError("a file of the copy is missing or damaged", path, "publish the study again") from None
 

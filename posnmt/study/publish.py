@@ -15,7 +15,7 @@ from posnmt.files import PARTIAL, load_json, read_json, write_json, write_text
 from posnmt.progress import duration
 from posnmt.report.grid import csv_text
 from posnmt.study import database
-from posnmt.study.adopt import FACTS, MARK, METRICS, RunFacts, describe_step, folder_of, packed_name
+from posnmt.study.adopt import FACTS, MARK, METRICS, RunFacts, Speed, describe_step, folder_of, packed_name
 from posnmt.study.page import render
 from posnmt.study.plan import Plan, PlannedRun
 from posnmt.study.points import collapsed
@@ -98,7 +98,7 @@ def _write_run(run: PlannedRun, graph: Graph, done: Mapping[str, Path], to: Path
     about: RunFacts = {"train": describe_step(done[run.train], graph.key(run.train)), "translations": {}}
     for test, step in run.translations.items():
         if step in done:
-            speed = load_json(done[step] / "speed.json", dict[str, dict[str, float]], "speeds", "translate it again")
+            speed = load_json(done[step] / "speed.json", dict[str, Speed], "speeds", "translate it again")
             about["translations"][test] = {**describe_step(done[step], graph.key(step)), "speed": speed}
             for output in speed:
                 _pack(done[step] / output, to / packed_name(test, output))

@@ -91,8 +91,9 @@ def run(
     runner.open_study(out, recipe.recipe, recipe.hash)
     save_request(study_plan, out)
     if adopted is not None:
-        for line in adopt(study_plan, out, adopted):
-            say(line)
+        with runner.only_runner(out):
+            for line in adopt(study_plan, out, adopted):
+                say(line)
     where: dict[str, Any] = {
         "executor": executor, "jobs": jobs, "say": say, "until": until, "per_gpu": per_gpu, "scheduler": scheduler,
     }  # fmt: skip

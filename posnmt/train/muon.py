@@ -69,11 +69,10 @@ class Muon(Optimizer):
         if matrices:
             self.workers = self.workers or Workers.of(matrices[0].device)
             largest_first = sorted(matrices, key=Tensor.numel, reverse=True)
-            turns = list(enumerate(largest_first))
-            self.workers.map(lambda each: self._update(each[1], group, each[0]), turns, alone=True)
+            self.workers.map(lambda each: self._update(*each, group), enumerate(largest_first), alone=True)
         return loss
 
-    def _update(self, matrix: Tensor, group: dict[str, Any], place: int) -> None:
+    def _update(self, place: int, matrix: Tensor, group: dict[str, Any]) -> None:
         """Update the momentum of one matrix, and the matrix where it is the turn of its place."""
         with torch.no_grad():  # the mode is local to each thread
             gradient, state = cast(Tensor, matrix.grad), self.state[matrix]

@@ -126,7 +126,7 @@ def run(
         KeyboardInterrupt: a signal or the end of the time stopped the run; all state is saved.
     """
     with (
-        _only_runner(out),
+        only_runner(out),
         closing(_executor(executor, out, jobs, per_gpu, scheduler)) as chosen,
         StopSignal() as stop,
         status.Board(graph, say, estimates) as board,
@@ -134,7 +134,7 @@ def run(
         return _Runner(graph, out, chosen, board, stop, retry, until).run()
 
 
-def _only_runner(out: Path) -> Lock:
+def only_runner(out: Path) -> Lock:
     """The lock of the only process that may start steps of this study."""
     try:
         out.mkdir(parents=True, exist_ok=True)

@@ -254,9 +254,9 @@ def test_a_study_goes_on_elsewhere_from_a_published_copy(killed: Study, tmp_path
     copy, out = tmp_path / "copy", tmp_path / "elsewhere"
     run("study", "publish", "--out", killed.out, "--to", copy)
     recipe = written(tmp_path, claims=[])
-    _, told = run("study", "run", recipe, "--scale", "smoke", "--out", out, "--adopt", copy)
-    assert "started train/" not in told
-    assert "started translate/" not in told
+    _, log = run("study", "run", recipe, "--scale", "smoke", "--out", out, "--adopt", copy)
+    assert "started train/" not in log
+    assert "started translate/" not in log
     assert not list(out.rglob("*.safetensors"))
     figures = "select test_condition, bin, measure, value from results order by 1, 2, 3, 4"
     assert values(out, figures) == values(killed.out, figures)
@@ -268,14 +268,20 @@ def test_a_study_goes_on_elsewhere_from_a_published_copy(killed: Study, tmp_path
         ("fourth", "scales.smoke.config.train.steps=5", "training with these settings and texts"),
     ):
         words = (*killed.words[2:5], "--set", setting, "--only", "corpus/*")
-        _, told = run("study", "run", *words, "--out", tmp_path / name, "--adopt", copy)
-        assert f"is made again: the copy has no {lacking}" in told
+        _, log = run("study", "run", *words, "--out", tmp_path / name, "--adopt", copy)
+        assert f"is made again: the copy has no {lacking}" in log
+    steps = next((copy / "runs").rglob("steps.json"))
+    sound = steps.read_text(encoding="utf-8")
+    steps.write_text(sound.replace('"output-0.5"', '"../../output-0.5"'), encoding="utf-8")
+    _, log = run("study", "run", recipe, "--scale", "smoke", "--out", tmp_path / "new", "--adopt", copy, status=2)
+    assert "the list of its steps is damaged: translations.swapped.speed" in log
+    steps.write_text(sound, encoding="utf-8")
     packed = next((copy / "runs").rglob("swapped.xz"))
     packed.write_bytes(packed.read_bytes()[:-9])
-    _, told = run("study", "run", recipe, "--scale", "smoke", "--out", tmp_path / "new", "--adopt", copy, status=2)
-    assert f"a file of the copy is missing or damaged ({packed})" in told
-    _, told = run("study", "run", recipe, "--scale", "smoke", "--out", tmp_path / "new", "--adopt", out, status=2)
-    assert "there is no copy of a study" in told
+    _, log = run("study", "run", recipe, "--scale", "smoke", "--out", tmp_path / "new", "--adopt", copy, status=2)
+    assert f"a file of the copy is missing or damaged ({packed})" in log
+    _, log = run("study", "run", recipe, "--scale", "smoke", "--out", tmp_path / "new", "--adopt", out, status=2)
+    assert "there is no copy of a study" in log
 
 
 def test_folders_and_recipes_that_do_not_fit(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ from pathlib import Path
 from posnmt.errors import UserError
 from posnmt.workflow import runner
 try:
-    runner._only_runner(Path(sys.argv[1]).parent).release()
+    runner.only_runner(Path(sys.argv[1]).parent).release()
     print("taken and released")
 except UserError as error:
     print(error)
