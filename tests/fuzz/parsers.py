@@ -240,6 +240,47 @@ def _requested() -> bytes:
     return json.dumps({"recipe": recipe, "scale": "smoke", "data": None, "config_format": 3}).encode()
 
 
+def _copied_plan() -> Any:
+    from posnmt.study.plan import plan
+    from posnmt.study.recipe import Recipe
+
+    return plan(Recipe.model_validate(RECIPE), "smoke", None, 3)
+
+
+def _copy(folder: Path, name: str) -> None:
+    from posnmt.study.adopt import adopt
+
+    with tempfile.TemporaryDirectory(dir=folder) as out:
+        list(adopt(_copied_plan(), Path(out), folder))
+
+
+def _published() -> dict[str, bytes]:
+    """A copy of a study with one training finished."""
+    from posnmt.study.adopt import folder_of
+    from posnmt.study.plan import KINDS
+    from posnmt.workflow.graph import Graph
+
+    study_plan = _copied_plan()
+    graph, first = Graph(study_plan.steps.values(), KINDS), study_plan.runs[0]
+    speed = {"lines": 4, "source_subwords": 9, "seconds": 0.5}
+    outputs = {"test": ["output"], "joined": ["output"], "swapped": ["output", "output-0.1"]}
+
+    def facts(step: str) -> dict[str, Any]:
+        return {"key": graph.key(step), "finished": "2026-01-01", "seconds": 1.5, "versions": {"torch": "2.13.0"}}
+
+    about = {
+        "train": facts(first.train),
+        "translations": {
+            test: {**facts(step), "speed": dict.fromkeys(outputs[test], speed)}
+            for test, step in first.translations.items()
+        },
+    }
+    files = {"steps.json": json.dumps(about).encode(), "config.yaml": b"format: 3\n", "record.json": b"{}"}
+    packed = ("metrics.jsonl.xz", "test.xz", "joined.xz", "swapped.xz", "swapped-0.1.xz")
+    files |= dict.fromkeys(packed, lzma.compress(LINES))
+    return {"published.json": b"{}", **_prefixed(folder_of(Path(), first).as_posix(), files)}
+
+
 def _silent(*_: object) -> None:
     pass
 
@@ -547,6 +588,7 @@ def parsers() -> dict[str, Parser]:
             {"asked.json": _requested(), "study.json": b'{"format": 1, "recipe": "own", "hash": "h", "posnmt": "0"}'},
             *_FORMS,
         ),
+        "copy": _of(_copy, _published(), *_FORMS),
         "text": _of(_text, source, ("", byte_edits)),
         "archive": _of(_archive, archives, ("", byte_edits)),
         "unpacked": _of(_unpacked, packed, ("", byte_edits)),

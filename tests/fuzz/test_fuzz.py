@@ -51,7 +51,7 @@ def searched(*arguments: object) -> str:
 
 
 def test_damaged_files(tmp_path: Path) -> None:
-    assert "170 inputs of 17 parsers" in searched("parsers", "--count", 170, "--seed", 11, "--cases", tmp_path)
+    assert "180 inputs of 18 parsers" in searched("parsers", "--count", 180, "--seed", 11, "--cases", tmp_path)
 
 
 def test_odd_commands(tmp_path: Path) -> None:
