@@ -83,6 +83,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     signs = ["can't allocate memory", "not enough memory", "std::bad_alloc", "Cannot allocate memory"]
     if isinstance(error, RuntimeError):  # of a thread; an OSError of these words is a file that others use
         signs += ["can't start new thread", "Resource temporarily unavailable"]
+        if str(error) == "could not create a primitive":  # oneDNN's, which has no memory for its code
+            return True
     return isinstance(error, RuntimeError | OSError) and any(words in str(error) for words in signs)
 
 

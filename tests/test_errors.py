@@ -28,4 +28,6 @@ def test_a_thread_that_cannot_be_started_is_too_little_memory() -> None:
     assert is_out_of_memory(raised.value)
     assert is_out_of_memory(RuntimeError("Resource temporarily unavailable"))  # std::thread's, with sentencepiece
     assert not is_out_of_memory(BlockingIOError(11, "Resource temporarily unavailable"))  # a lock that another has
+    assert is_out_of_memory(RuntimeError("could not create a primitive"))  # oneDNN's
+    assert not is_out_of_memory(RuntimeError("could not create a primitive descriptor for a matmul primitive"))
     assert not is_out_of_memory(RuntimeError("expected a matrix"))

@@ -6,8 +6,8 @@ Shapes: B rows, T tokens, Tq queries, Tk keys, H heads, D width of a head, d = H
 from __future__ import annotations
 
 from torch import Tensor, nn
-from torch.nn import functional
 
+from posnmt.linear import Linear, linear
 from posnmt.model.kernels.choose import attend
 from posnmt.model.kernels.operands import Attention
 from posnmt.model.start import XAVIER, Start
@@ -22,7 +22,7 @@ class HeadProjection(nn.Linear):
 
     def forward(self, x: Tensor, reads: Tensor | None = None) -> Tensor:
         """[B,T,d] -> [B,T,3d]; `reads` [H,d] are the features that each head may project; None: all."""
-        return functional.linear(x, self.restricted(reads), self.bias)
+        return linear(x, self.restricted(reads), self.bias)
 
     def restricted(self, reads: Tensor | None) -> Tensor:
         """[3d,d] the matrix, with zeros for features that a head may not read."""
@@ -42,7 +42,7 @@ class SelfAttention(nn.Module):
         super().__init__()
         self.heads, self.dropout, self.causal = heads, dropout, causal
         self.project = HeadProjection(d_model, 3 * d_model)
-        self.output = nn.Linear(d_model, d_model)
+        self.output = Linear(d_model, d_model)
         start(self.project, "query", "key", "value")
         start(self.output, "attention-output")
 
@@ -92,9 +92,9 @@ class CrossAttention(nn.Module):
     def __init__(self, d_model: int, heads: int, dropout: float, start: Start = XAVIER) -> None:
         super().__init__()
         self.heads, self.dropout = heads, dropout
-        self.query = nn.Linear(d_model, d_model)
-        self.memory = nn.Linear(d_model, 2 * d_model)
-        self.output = nn.Linear(d_model, d_model)
+        self.query = Linear(d_model, d_model)
+        self.memory = Linear(d_model, 2 * d_model)
+        self.output = Linear(d_model, d_model)
         start(self.query, "query")
         start(self.memory, "key", "value")
         start(self.output, "attention-output")

@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from posnmt.config.schema import Activation, Model, Norm
 from posnmt.dropout import Dropout
+from posnmt.linear import Linear
 from posnmt.model.attention import CrossAttention, SelfAttention
 from posnmt.model.start import Start, deepnorm
 from posnmt.model.state import LayerCache
@@ -32,7 +33,7 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
 }
 
 
-class ActivatedLinear(nn.Linear):
+class ActivatedLinear(Linear):
     """`f(W x + b)`; f is `model.activation`: `max(0, z)`, GELU by the error function, or SiLU, `z / (1 + exp(-z))`."""
 
     def __init__(self, inputs: int, outputs: int, activation: Activation) -> None:
@@ -49,7 +50,7 @@ class FeedForward(nn.Module):
 
     def __init__(self, d_model: int, inner: int, dropout: float, start: Start, activation: Activation = "relu") -> None:
         super().__init__()
-        self.rise, self.fall = ActivatedLinear(d_model, inner, activation), nn.Linear(inner, d_model)
+        self.rise, self.fall = ActivatedLinear(d_model, inner, activation), Linear(inner, d_model)
         self.dropout = Dropout(dropout)
         start(self.rise, "inner")
         start(self.fall, "feed-forward-output")

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from posnmt.linear import Linear
 from posnmt.position.absolute import Sinusoidal
 from posnmt.position.seam import LayeredScheme, LayerPosition, Options, Span, Stack, clashes
 
@@ -33,7 +34,7 @@ class ReorderingEmbeddings(AdditionalPositions):
     def __init__(self, stack: Stack, positions: Sinusoidal) -> None:
         super().__init__(stack, positions)
         d = stack.d_model
-        self.word, self.context, self.penalty = (nn.Linear(d, d, bias=False) for _ in range(3))
+        self.word, self.context, self.penalty = (Linear(d, d, bias=False) for _ in range(3))
         for linear in (self.word, self.context, self.penalty):
             nn.init.xavier_uniform_(linear.weight)
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from posnmt.linear import Linear
 from posnmt.position.absolute import Sinusoidal, sinusoids
 from posnmt.position.diagonal import skew
 from posnmt.position.seam import LayeredScheme, LayerPosition, Options, Span, Stack
@@ -28,7 +29,7 @@ class DistanceProjection(LayerPosition):
     def __init__(self, stack: Stack, biases: nn.Parameter) -> None:
         super().__init__()
         self.width, self.biases = stack.d_model, biases
-        self.project = nn.Linear(stack.d_model, stack.d_model, bias=False)
+        self.project = Linear(stack.d_model, stack.d_model, bias=False)
         nn.init.xavier_uniform_(self.project.weight)
 
     def by_offset(self, span: Span) -> Tensor:

@@ -17,6 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posnmt.data.subword import PAD
+from posnmt.linear import ROWS as ROUNDED
+from posnmt.linear import rounded
 from posnmt.model.base import TranslationModel
 
 CHUNK = 2048
@@ -102,12 +104,12 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         chunk = -(
             -len(hidden) // max(1, round(len(hidden) / CHUNK))
         )  # chunks of equal size: a short last chunk would be inefficient
-        buffer = _buffer(chunk * len(w), w).view(chunk, len(w))
+        buffer = _buffer((chunk + ROUNDED) * len(w), w).view(-1, len(w))
         scores, probabilities = (b.new_empty(min(rows, chunk), len(w)) for _ in range(2))
         for start in range(0, len(hidden), max(1, chunk)):
-            h = hidden[start : start + chunk].to(narrow)
-            logits = torch.mm(h, w.t(), out=buffer[: len(h)])  # [chunk,V], the bias still to come
-            for part, y in zip(logits.split(rows), targets[start : start + chunk, None].split(rows), strict=True):
+            y_of, h = targets[start : start + chunk, None], rounded(hidden[start : start + chunk], narrow)
+            logits = torch.mm(h, w.t(), out=buffer[: len(h)])  # [chunk,V], the bias still to come; 0 beyond the tokens
+            for part, y in zip(logits[: len(y_of)].split(rows), y_of.split(rows), strict=True):
                 score = scores[: len(part)].copy_(part).add_(b)
                 right = score.gather(-1, y)
                 probability = torch.softmax(score, -1, out=probabilities[: len(part)])
@@ -120,7 +122,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
                     d_bias += slope.sum(0)
                     part.copy_(slope)
             if needs_gradients:
-                d_hidden[start : start + chunk] = logits @ w - from_even
+                d_hidden[start : start + chunk] = (logits @ w)[: len(y_of)] - from_even
                 product = logits.t() @ h
                 for place, term in zip(d_weight.split(rows), product.split(rows), strict=True):
                     place += term  # by rows, which avoids a wide copy of a narrow product

@@ -25,7 +25,9 @@ SECONDS = 60
 WAITED = 600
 """The seconds that one input may take on a machine that does other things as well."""
 GIGABYTES = 2
-"""The memory that inputs may take beside what the process takes before them."""
+"""The address space that inputs may take beside what the process takes before them."""
+OF_COMMANDS = 8
+"""The same of a whole command, whose threads reserve far more of it than they use."""
 
 Input = TypeVar("Input")
 
@@ -59,15 +61,15 @@ def bounded_time() -> Iterator[None]:
 
 
 def bound_child() -> None:
-    """From here on, this process ends after `SECONDS` of a processor and has at most `GIGABYTES` more memory."""
+    """From here on, this process has at most `SECONDS` of a processor and `OF_COMMANDS` gigabytes more."""
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
-    bound_memory()
+    bound_memory(OF_COMMANDS)
 
 
-def bound_memory() -> None:
-    """From here on, this process gets a MemoryError where it would take more than `GIGABYTES` more."""
+def bound_memory(gigabytes: int = GIGABYTES) -> None:
+    """From here on, this process gets a MemoryError where it would take more than so much more address space."""
     now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (now + GIGABYTES * 2**30, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_AS, (now + gigabytes * 2**30, resource.RLIM_INFINITY))
 
 
 def fault_of(attempt: Callable[[Input], None], given_input: Input) -> str | None:

@@ -13,6 +13,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from posnmt.config.schema import Model
+from posnmt.linear import Linear
 from posnmt.model.layers import DecoderLayer, FeedForward, Residual, ResidualLayer
 from posnmt.model.start import start_of
 from posnmt.model.state import DecoderState
@@ -80,7 +81,7 @@ class RecurrentEncoder(ResidualLayer):
         super().__init__(residual)
         self.forward_network = AttentiveRecurrence(config, settings)
         self.backward_network = AttentiveRecurrence(config, settings)
-        self.joint = nn.Linear(2 * config.d_model, config.d_model) if settings.directions == "joined" else None
+        self.joint = Linear(2 * config.d_model, config.d_model) if settings.directions == "joined" else None
         self.feed_forward = FeedForward(
             config.d_model,
             config.feed_forward,
@@ -120,7 +121,7 @@ class DoubleDecoderLayer(DecoderLayer):
         self.states = states
         self.recurrent = None if join is None else cross_attention(config, causal=True)
         self.recurrent_norm = parts[-1].layer_norm() if join == "stack" else None
-        self.gate = nn.Linear(2 * config.d_model, config.d_model) if join == "gate" else None
+        self.gate = Linear(2 * config.d_model, config.d_model) if join == "gate" else None
 
     def remember(self, encoded: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values [S,H,R+J,D] from the outputs of both encoders [S,R+J,d]."""

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from posnmt.config.schema import Model
 from posnmt.dropout import Dropout
+from posnmt.linear import Linear
 from posnmt.model.start import XAVIER, Start, start_of
 from posnmt.model.state import LayerCache
 from posnmt.model.transformer import Transformer
@@ -22,7 +23,7 @@ class RecurrentFeedForward(nn.Module):
     def __init__(self, d_model: int, inner: int, dropout: float, bidirectional: bool, start: Start = XAVIER) -> None:
         super().__init__()
         self.recurrence = Recurrence("sru", d_model, inner, bidirectional, highway=False)
-        self.fall = nn.Linear(inner, d_model)
+        self.fall = Linear(inner, d_model)
         self.dropout = Dropout(dropout)
         start(self.fall, "feed-forward-output")
 

@@ -12,6 +12,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from posnmt.linear import Linear
 from posnmt.position.absolute import Sinusoidal
 from posnmt.position.recurrent.cells import Cell, Recurrence
 from posnmt.position.seam import Carry, LayerPosition, Options, Scheme, Span, Stack, clashes
@@ -81,7 +82,7 @@ class RecurrentHeads(Scheme):
         placed = stack.d_model - self.width
         self.positions = Sinusoidal(Stack(placed, 1, 1, stack.causal, stack.max_length), Sinusoidal.Settings())
         self.network = Recurrence(settings.cell, self.width, self.width, bidirectional=not stack.causal)
-        self.project = nn.Linear(self.width, self.width)
+        self.project = Linear(self.width, self.width)
         nn.init.xavier_uniform_(self.project.weight)
         nn.init.zeros_(self.project.bias)
         self.first = OwnSlice(stack) if settings.head_projection == "separate" else None

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 from torch import Tensor, nn
 
 from posnmt.dropout import dropout_or_none
+from posnmt.linear import Linear
 from posnmt.position.recurrent.cells import Cell, Recurrence
 from posnmt.position.seam import Carry, Options, Scheme, Span, Stack, clashes
 
@@ -94,9 +95,9 @@ def _states(stack: Stack, settings: Recurrent.Settings) -> int:
     return 2 * cells if settings.bidirectional else cells
 
 
-def _projection(width: int, d_model: int) -> nn.Linear:
+def _projection(width: int, d_model: int) -> Linear:
     """The linear map from the states of a layer to the width of the stack."""
-    linear = nn.Linear(width, d_model)
+    linear = Linear(width, d_model)
     nn.init.xavier_uniform_(linear.weight)
     nn.init.zeros_(linear.bias)
     return linear

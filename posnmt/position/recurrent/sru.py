@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from posnmt.linear import Linear
+
 
 class SimpleRecurrentUnit(nn.Module):
     """SRU (Lei et al. 2018, "Simple Recurrent Units for Highly Parallelizable Recurrence", eq. 1-4).
@@ -33,7 +35,7 @@ class SimpleRecurrentUnit(nn.Module):
         super().__init__()
         self.highway = highway
         self.parts = 4 if highway and width_in != width else 3
-        self.project = nn.Linear(width_in, self.parts * width, bias=False)
+        self.project = Linear(width_in, self.parts * width, bias=False)
         self.peephole = nn.Parameter(torch.empty(2, width))  # v_f and v_r
         self.bias = nn.Parameter(torch.zeros(2, width))
         nn.init.xavier_uniform_(self.project.weight)
