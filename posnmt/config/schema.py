@@ -277,10 +277,11 @@ class Model(Section):
         "(fairseq 0.12.2); small-output, depth-scaled (small initial terms of the residual stream); deepnorm (with "
         "norm: deep)",
     )
-    embedding_init: Literal["scaled-normal", "normal"] = Field(
+    embedding_init: Literal["scaled-normal", "small-normal", "normal"] = Field(
         "scaled-normal",
-        description="initialisation of word embeddings: scaled-normal is N(0, 1/d_model), normal is N(0, 1), as in "
-        "N19's published code; a separate output projection always starts from N(0, 1/d_model)",
+        description="initialisation of word embeddings: scaled-normal is N(0, 1/d_model), small-normal has half of its "
+        "deviation, normal is N(0, 1), as in N19's published code; a separate output projection always starts from "
+        "N(0, 1/d_model)",
     )
     activation: Activation = Field(
         "relu",

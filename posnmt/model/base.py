@@ -157,5 +157,11 @@ def foreign_settings(config: Model) -> Faults:
 
 def _embedding(size: int, config: Model) -> nn.Embedding:
     table = nn.Embedding(size, config.d_model)
-    nn.init.normal_(table.weight, std=1.0 if config.embedding_init == "normal" else config.d_model**-0.5)
+    nn.init.normal_(table.weight, std=embedding_deviation(config))
     return table
+
+
+def embedding_deviation(config: Model) -> float:
+    """The standard deviation of new word embeddings: `model.embedding_init`."""
+    scaled = config.d_model**-0.5
+    return {"scaled-normal": scaled, "small-normal": scaled / 2, "normal": 1.0}[config.embedding_init]

@@ -35,17 +35,17 @@ def test_epsilon_is_what_is_added_to_the_variance():
     torch.testing.assert_close(normalised(x, norm), want, rtol=0, atol=1e-12)
 
 
-def test_embeddings_start_from_the_normal_distribution_that_is_named():
+@pytest.mark.parametrize(("init", "factor"), [("normal", 4), ("small-normal", 0.5)])
+def test_embeddings_start_from_the_normal_distribution_that_is_named(init, factor):
     """One seed draws the same numbers; only their deviation differs, and nothing else of the model."""
     torch.manual_seed(3)
     scaled = build_model(settings(), 4000, 4000)
     torch.manual_seed(3)
-    normal = build_model(settings(embedding_init="normal"), 4000, 4000)
+    normal = build_model(settings(embedding_init=init), 4000, 4000)
     for side in ("source", "target"):
-        plain, wide = (getattr(model, side).table.weight for model in (scaled, normal))
-        assert wide.std().item() == pytest.approx(1.0, rel=0.02)
+        plain, other = (getattr(model, side).table.weight for model in (scaled, normal))
         assert plain.std().item() == pytest.approx(0.25, rel=0.02)  # 16 ** -0.5
-        torch.testing.assert_close(wide, plain * 4)
+        torch.testing.assert_close(other, plain * factor)
     others = [name for name, _ in scaled.named_parameters() if not name.endswith("table.weight")]
     same = dict(normal.named_parameters())
     assert all(torch.equal(same[name], dict(scaled.named_parameters())[name]) for name in others)
@@ -157,7 +157,10 @@ def test_an_epsilon_without_a_place_is_refused(system):
     ("part", "sentence"),
     [
         ({"norm_epsilon": 0}, "model.norm_epsilon: input should be greater than 0, got 0"),
-        ({"embedding_init": "uniform"}, "model.embedding_init: input should be 'scaled-normal' or 'normal'"),
+        (
+            {"embedding_init": "uniform"},
+            "model.embedding_init: input should be 'scaled-normal', 'small-normal' or 'normal'",
+        ),
         (
             {"system": "convs2s", "embedding_init": "normal"},
             "convs2s initialises word embeddings with a deviation of 0.1",

@@ -207,8 +207,9 @@ class ConvolutionalTranslator(OrderedTranslator):
     def refuses(cls, config: Model, settings: Any) -> Faults:
         """Also lists whose length is not the number of layers."""
         faults = super().refuses(config, settings)
-        if config.embedding_init == "normal":
-            what = f"convs2s initialises word embeddings with a deviation of {EMBEDDING}; leave it out, got normal"
+        if config.embedding_init != "scaled-normal":
+            what = f"convs2s initialises word embeddings with a deviation of {EMBEDDING}; leave it out"
+            what += f", got {config.embedding_init}"
             faults.append((("embedding_init",), what))
         for option in ("kernels", "widths"):
             count = len(getattr(settings, option))

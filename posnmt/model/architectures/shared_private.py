@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from posnmt.config.schema import Model
 from posnmt.data.word_pairs import CLASSES, WordPairs
-from posnmt.model.base import Faults
+from posnmt.model.base import Faults, embedding_deviation
 from posnmt.model.transformer import Transformer
 from posnmt.position.seam import Options
 
@@ -157,7 +157,7 @@ class SharedPrivateTransformer(Transformer):
         shares = {"all": 1.0, **Settings.model_validate(config.options).model_dump()}
         words = PairedWords(self.pairs, {"source": source_size, "target": target_size}, config.d_model, shares)
         for weight in words.parameters():
-            nn.init.normal_(weight, std=1.0 if config.embedding_init == "normal" else config.d_model**-0.5)
+            nn.init.normal_(weight, std=embedding_deviation(config))
         return (
             PairedEmbedding(words, "source", source_size, config.d_model),
             PairedEmbedding(words, "target", target_size, config.d_model),
