@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 FLOORS = (
-    {"posnmt", "errors", "processor", "runtime"},
+    {"posnmt", "errors", "linear", "processor", "runtime"},
     {"extras", "files", "interrupt", "parallel", "plugins", "progress", "randomness"},
     {"callable", "config", "dropout", "workflow"},
     {"data", "metrics", "position"},
