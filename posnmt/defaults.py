@@ -128,6 +128,17 @@ def for_model(tree: Tree, shared: bool, pairs: int) -> Settings:
     return _left_out(tree, settings)
 
 
+def for_embeddings(tree: Tree, model: Model) -> Settings:
+    """Small word embeddings at the start of a Transformer whose output projection they are: they learn sooner.
+
+    Args:
+        model: with its system filled in.
+    """
+    if model.architecture != "transformer" or model.tie_embeddings != "all":
+        return {}
+    return _left_out(tree, {"model.embedding_init": "small-normal"})
+
+
 def for_distances(model: Model, median: float) -> Settings:
     """A clipping distance for relative vectors that have none: a quarter of the median length, from 2 to 16.
 

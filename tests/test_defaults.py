@@ -84,6 +84,14 @@ def test_size_and_regularisation_by_the_number_of_pairs():
     assert defaults.for_model({}, False, 2_000_000)["model.size"] == "base"
 
 
+def test_small_embeddings_where_they_are_the_output_projection_of_a_transformer():
+    chosen = {"model.embedding_init": "small-normal"}
+    assert defaults.for_embeddings({}, config({}, tie_embeddings="all").model) == chosen
+    assert defaults.for_embeddings({}, config({}, tie_embeddings="target").model) == {}
+    assert defaults.for_embeddings({}, config({}, system="convs2s", tie_embeddings="all").model) == {}
+    assert defaults.for_embeddings({"model": {"embedding_init": "normal"}}, config({}).model) == {}
+
+
 def test_a_clipping_distance_is_a_quarter_of_the_median_where_none_is_set():
     model = from_tree({"data": {"train": FILES}, "model": {"system": "relative"}, "train": {"epochs": 1}}).model
     chosen = defaults.for_distances(model, 21.0)

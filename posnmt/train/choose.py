@@ -144,6 +144,7 @@ def for_training(written: Written, say: Say) -> Completed:
     config = written.config(chosen)
     can_share = config.subword.shared and config.model.architecture == "transformer"
     chosen |= defaults.for_model(written.tree, can_share, pairs)
+    chosen |= defaults.for_embeddings(written.tree, written.config(chosen).model)
     chosen |= defaults.for_distances(written.config(chosen).model, median)
     chosen |= defaults.for_updates(written.tree, written.config(chosen), pairs)
     config = written.config(chosen)
