@@ -29,7 +29,8 @@ from posnmt.train.evaluate import bleu
 POSNMT = Path(sys.executable).with_name("posnmt")
 COMMON = (
     "train.minutes=null", "train.epochs=null", "train.average=1", "train.dev_bleu=false", "train.log_every=50",
-    "model.embedding_init=scaled-normal", "train.optimizer=adam", "train.learning_rate=1e-3", "train.schedule={type: inverse-square-root, cooldown: 0}",
+    "model.embedding_init=scaled-normal",
+    "train.optimizer=adam", "train.learning_rate=1e-3", "train.schedule={type: inverse-square-root, cooldown: 0}",
 )  # fmt: skip
 """What no variant says: budgets in updates, and the training that the peers are given as well."""
 
