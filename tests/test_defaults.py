@@ -89,7 +89,9 @@ def test_small_embeddings_where_they_are_the_output_projection_of_a_transformer(
     assert defaults.for_embeddings({}, config({}, tie_embeddings="all").model) == chosen
     assert defaults.for_embeddings({}, config({}, tie_embeddings="target").model) == {}
     assert defaults.for_embeddings({}, config({}, system="convs2s", tie_embeddings="all").model) == {}
-    assert defaults.for_embeddings({"model": {"embedding_init": "normal"}}, config({}).model) == {}
+    assert (
+        defaults.for_embeddings({"model": {"embedding_init": "normal"}}, config({}, tie_embeddings="all").model) == {}
+    )
 
 
 def test_a_clipping_distance_is_a_quarter_of_the_median_where_none_is_set():
