@@ -21,6 +21,7 @@ from posnmt.study.figures import Plate, plates
 from posnmt.study.measured import Recommendation, StudyResults
 from posnmt.study.overview import facts
 from posnmt.study.tables import sheets
+from posnmt.study.wording import amount
 
 __all__ = ["Recommendation", "StudyResults", "render"]
 
@@ -92,7 +93,7 @@ def _page(
         sheets=of_paper,
         plates=figures,
         beyond=beyond,
-        signed=_signed,
+        amount=amount,
         analyses=_analyses(results, out),
         undone=results.undone(),
         cost=duration(results.cost),
@@ -113,13 +114,6 @@ def _counted(words: Iterable[str]) -> str:
     for word in words:
         counts[word] = counts.get(word, 0) + 1
     return ", ".join(f"{count} {word}" for word, count in counts.items())
-
-
-def _signed(difference: float | None) -> str:
-    """A difference with its sign; from 100 on, as for speeds, without decimals."""
-    if difference is None:
-        return "–"
-    return f"{difference:+,.{0 if abs(difference) >= 100 else 2}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def _analyses(results: StudyResults, out: Path) -> list[dict[str, Any]]:

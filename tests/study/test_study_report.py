@@ -207,8 +207,9 @@ def test_the_page_is_whole_escaped_and_needs_no_network(report, page):
     assert page.links[:5] == ["#claims", "#tables", "#figures", "#beyond", "#made"]
     assert "Of the paper's claims: 1 supported, 1 undecided." in html.unescape(text)
     assert "1 supported, 1 undecided" in text
-    assert page.row("claim-1", "60 sentences: +3.1") == ["+3.14", "−1.20 to +5.00"]
-    assert page.row("claim-2", "one seed") == ["–", "–"]
+    assert page.row("claim-1", "Primary: Supported: it is. 60 sentences.") == ["+3.14 BLEU", "−1.20 BLEU to +5.00 BLEU"]
+    assert page.row("claim-1", "Supported: its share is. By a share.") == ["−5.53 %", "−7.00 % to −4.00 %"]
+    assert page.row("claim-2", "Undecided: it is. One seed.") == ["–", "–"]
     assert "1 d 1 h" in text
 
 

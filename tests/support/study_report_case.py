@@ -2,16 +2,16 @@
 
 import json
 import random
-from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
 import yaml
 from report_case import report_of, without_figures
 
 from posnmt.analyse.measure import Resampling
-from posnmt.study.claims import Claim
+from posnmt.study.claims import Claim, Comparison
 from posnmt.study.measured import StudyResults
 from posnmt.study.recipe import Recipe
+from posnmt.study.verdict import Decision, Verdict
 
 RECIPE = """
 recipe: toy
@@ -93,21 +93,9 @@ figures:
 SYSTEMS = {"transformer": 0.5, "relative": 0.05}
 
 
-@dataclass
-class Compared:
-    sentence: str
-    value: float | None
-    low: float | None
-    high: float | None
-    primary: bool = False
-
-
-@dataclass
-class Decided:
-    claim: Claim
-    word: str
-    why: str
-    comparisons: list[Compared] = field(default_factory=list)
+def compared(**options):
+    of, than = {"system": "relative"}, {"system": "transformer"}
+    return Comparison.model_validate({"analysis": "test", "of": of, "is": "higher", "than": than, **options})
 
 
 def made_recipe(changes=()):
@@ -198,9 +186,12 @@ def made_study(folder, seeds=2, recipe=None, failed=(("rnn", 1), ("rnn", 2))):
                            "lengths": {"source": {"3": 1, "14": 3, "55": 4}}}},
         parts={"short": {"pairs": 40, "source": {"shortest": 1, "longest": 9, "tokens": 400}}},
         verdicts=[
-            Decided(claims[0], "supported", "It holds.", [Compared("60 sentences: +3.1", 3.14159, -1.2, 5.0)]),
-            Decided(claims[1], "undecided", "One seed.", [Compared("one seed", None, None, None)]),
-        ],  # type: ignore[list-item]
+            Verdict(claims[0], [
+                Decision(compared(), "it is", "supported", "60 sentences", 3.14159, -1.2, 5.0, primary=True),
+                Decision(compared(relative=True), "its share is", "supported", "by a share", -0.0553, -0.07, -0.04),
+            ]),
+            Verdict(claims[1], [Decision(compared(), "it is", "undecided", "one seed")]),
+        ],
         versions={"posnmt": "0.1"},
         machine={"processor": "any"},
         cost=90061.0,
