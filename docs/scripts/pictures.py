@@ -5,8 +5,8 @@ python docs/scripts/pictures.py    # writes docs/pictures/*.svg
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+import csv
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -127,30 +127,38 @@ def rope() -> str:
 
 
 def length_curve() -> str:
-    """BLEU by source length: the table of docs/results/README.md, three seeds of three systems."""
-    bins, rows = results_table()
+    """BLEU by source length of joined captions: Tables 3 and 4 of the study in docs/results/rosendahl2019-small."""
+    bins, rows = results_tables()
     axes = Axes(
-        "BLEU by source length", "source length in subwords", "BLEU", (-0.3, len(bins) - 0.7), (0, 100),
-        list(enumerate(bins)), ticks(0, 100, 20), (1.5, "longer than any training sentence"), legend=190,
+        "BLEU by source length", "source length in subwords", "BLEU", (-0.3, len(bins) - 0.7), (0, 25),
+        list(enumerate(bins)), ticks(0, 25, 5), (1.5, "longer than any training sentence"), legend=190,
     )  # fmt: skip
-    for row, name in (("LSTM", "LSTM"), ("Relative", "relative vectors"), ("Absolute", "sinusoids")):
+    for row, name in CURVES.items():
         means = [(place, mean) for place, (mean, _) in enumerate(rows[row])]
         axes.curve(name, means, [deviation for _, deviation in rows[row]], dots=True)
     return axes.document()
 
 
-def results_table() -> tuple[list[str], dict[str, list[tuple[float, float]]]]:
-    """The bins, and system -> (mean, deviation) in each, of the table on Rosendahl et al. in docs/results/README.md."""
-    text = (DOCS / "results" / "README.md").read_text(encoding="utf-8")
-    lines = text.split("## Rosendahl et al. 2019 on the artificial language pair")[1].split("\n## ")[0].splitlines()
-    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
-    return table[0][1:], {name: list(_cells(cells)) for name, *cells in table[3:]}
+CURVES = {
+    "Relative sinusoidal": "relative sinusoids", "Relative": "relative vectors",
+    "Relative and absolute": "relative, and sinusoids", "Absolute": "sinusoids",
+}  # fmt: skip
+"""Row of the study's tables -> its name in the picture."""
 
 
-def _cells(cells: list[str]) -> Iterator[tuple[float, float]]:
-    for cell in cells:
-        mean, deviation = re.fullmatch(r"([\d.]+) ± ([\d.]+)", cell).groups()  # type: ignore[union-attr]
-        yield float(mean), float(deviation)
+def results_tables() -> tuple[list[str], dict[str, list[tuple[float, float]]]]:
+    """The bins with sentences, and system -> (mean, deviation) of BLEU in each."""
+    bins: dict[str, None] = {}
+    rows: dict[str, list[tuple[float, float]]] = {}
+    for number in (4, 3):
+        path = DOCS / "results" / "rosendahl2019-small" / "tables" / f"table-{number}.csv"
+        with path.open(encoding="utf-8", newline="") as stream:
+            ours = [each for each in csv.DictReader(stream) if each["column"] == "multi-bleu" and each["mean"]]
+        for name in CURVES.keys() & {each["row"] for each in ours}:
+            cells = [each for each in ours if each["row"] == name]
+            bins.update(dict.fromkeys(each["group"] for each in cells))
+            rows[name] = [(float(each["mean"]), float(each["deviation"])) for each in cells]
+    return list(bins), rows
 
 
 PICTURES: dict[str, Callable[[], str]] = {

@@ -45,11 +45,18 @@ def test_pictures_are_current(picture):
     assert read(path) == pictures.PICTURES[picture](), RUN.format("pictures")
 
 
-def test_the_length_curve_is_of_the_table():
-    bins, rows = pictures.results_table()
-    assert bins == ["0-12", "13-20", "21-30", "31-40", "41-"]
-    assert rows["LSTM"][0] == (98.0, 0.9)
-    assert rows["Relative"][-1] == (12.6, 3.2)
+def test_the_length_curve_has_the_figures_of_the_page():
+    page = (
+        read(ROOT / "docs" / "results" / "README.md")
+        .split("## Rosendahl et al. 2019 at scale small")[1]
+        .split("\n## ")[0]
+    )
+    bins, rows = pictures.results_tables()
+    assert f"| {' | '.join(bins)} |" in page
+    assert rows.keys() == pictures.CURVES.keys()
+    for system, cells in rows.items():
+        (line,) = [each for each in page.replace("*", "").splitlines() if each.startswith(f"| {system} | ")]
+        assert line.endswith(" | ".join(f"{mean:.1f} ± {deviation:.1f}" for mean, deviation in cells) + " |")
 
 
 def test_the_python_page_has_every_public_name():
