@@ -31,7 +31,7 @@ from posnmt.study.steps import SIDES, training_speed
 from posnmt.study.verdict import Rules, decide
 from posnmt.workflow import runner, status
 from posnmt.workflow.folder import alteration
-from posnmt.workflow.graph import Graph, Step
+from posnmt.workflow.graph import Graph, Step, with_needs
 
 Say = Callable[[str], None]
 
@@ -124,19 +124,16 @@ def chosen(steps: Mapping[str, Step], only: Sequence[str]) -> list[Step]:
                     f"no step is called like {pattern!r}", "--only", "`posnmt study status` shows all names"
                 )
         wanted = [name for name in steps if any(fnmatch.fnmatchcase(name, pattern) for pattern in only)]
-    needed: dict[str, Step] = {}
-    while wanted:
-        name = wanted.pop()
-        if name not in needed:
-            needed[name] = steps[name]
-            wanted += steps[name].needs.values()
+    needed = with_needs(steps, wanted)
     return [step for name, step in steps.items() if name in needed]
 
 
 def _finished_alone(graph: Graph, out: Path) -> Graph:
-    """The analyses of a graph, and the steps that are finished."""
+    """The analyses of a graph, the steps that are finished, and the texts that adopted ones need."""
     done = set(finished(graph, out))
-    return Graph([step for name, step in graph.steps.items() if name in done or step.kind == "analyse"], KINDS)
+    wanted = [name for name, step in graph.steps.items() if name in done or step.kind == "analyse"]
+    needed = with_needs(graph.steps, wanted)
+    return Graph([step for name, step in graph.steps.items() if name in needed], KINDS)
 
 
 def save_request(study_plan: Plan, out: Path) -> None:

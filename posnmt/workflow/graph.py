@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
@@ -163,3 +163,15 @@ class Graph:
         """
         self._hashes.remember_in(out / HASHES)
         return step_folder(out, self.steps[name].kind, self.key(name))
+
+
+def with_needs(steps: Mapping[str, Step], names: Iterable[str]) -> set[str]:
+    """The names of steps and of all that these need, directly or not."""
+    wanted: set[str] = set()
+    pending = list(names)
+    while pending:
+        name = pending.pop()
+        if name not in wanted:
+            wanted.add(name)
+            pending += steps[name].needs.values()
+    return wanted

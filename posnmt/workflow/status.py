@@ -16,7 +16,7 @@ from posnmt.errors import UserError
 from posnmt.files import read_json
 from posnmt.progress import duration
 from posnmt.workflow.folder import DONE, FAILED, JOB, RUNNING, alteration, last_progress
-from posnmt.workflow.graph import Graph
+from posnmt.workflow.graph import Graph, with_needs
 from posnmt.workflow.lock import holder, now
 
 if TYPE_CHECKING:
@@ -52,22 +52,13 @@ def states(graph: Graph, out: Path) -> list[State]:
 
 def state(graph: Graph, out: Path, name: str) -> State:
     """The state of one step, given those that it needs."""
-    return _states(graph, out, _with_needs(graph, name))[name]
+    needed = with_needs(graph.steps, [name])
+    return _states(graph, out, [each for each in graph.order() if each in needed])[name]
 
 
 def finished(graph: Graph, out: Path, name: str) -> bool:
     """Whether a step is done and its output unaltered."""
     return own_state(graph, out, name).state == "done"
-
-
-def _with_needs(graph: Graph, name: str) -> list[str]:
-    """A step and all that it needs, directly or not, in the graph's order."""
-    wanted, pending = {name}, [name]
-    while pending:
-        new = set(graph.steps[pending.pop()].needs.values()) - wanted
-        wanted |= new
-        pending += new
-    return [each for each in graph.order() if each in wanted]
 
 
 def _states(graph: Graph, out: Path, names: Sequence[str]) -> dict[str, State]:

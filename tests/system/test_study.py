@@ -263,6 +263,9 @@ def test_a_study_goes_on_elsewhere_from_a_published_copy(killed: Study, tmp_path
     run("study", "publish", "--out", out, "--to", tmp_path / "again")
     first, again = contents(copy / "runs"), contents(tmp_path / "again" / "runs")
     assert first == again
+    part = ("--out", tmp_path / "part", "--adopt", copy, "--only", "corpus/train")
+    _, log = run("study", "run", recipe, "--scale", "smoke", *part)
+    assert "started analyse/" in log  # of all that was adopted, with the texts that it needs
     for name, setting, lacking in (
         ("third", "title=Weights", "speed/in-turn"),
         ("fourth", "scales.smoke.config.train.steps=5", "training with these settings and texts"),
