@@ -33,13 +33,11 @@ def test_a_stage_that_fails_or_is_cut_off_does_not_lose_the_others(tmp_path: Pat
         assert refused["state"] == "failed with status 1"
         assert "no GPU is here" in refused["log"]
     assert found["environment"]["lines"]
-    status, found = staged(tmp_path, "--tiny", "--limit", "4")  # all stages take some 25 seconds
-    states = [each["state"] for each in found.values()]
-    left = [state for state in states if state != "done"]
-    assert states == ["done"] * (len(states) - len(left)) + left
-    assert left[0].startswith(("cut off after", "not started"))
-    assert left[1:] == ["not started"] * (len(left) - 1)
-    assert status == len(left)
+    # `run` starts Python and PyTorch more than once, which no machine does in the time it gets here
+    status, found = staged(tmp_path, "--tiny", "--stages", "run", "graphs", "--limit", "2.5")
+    assert status == 2
+    assert found["run"]["state"].startswith("cut off after")
+    assert found["graphs"] == {"state": "not started"}
 
 
 @pytest.mark.slow
