@@ -24,6 +24,9 @@ MARK, FACTS, METRICS = "published.json", "steps.json", "metrics.jsonl.xz"
 OutputName = Annotated[str, Field(pattern=r"^output(-[0-9.e+-]+)?$")]
 """The file of a translation in its step: a copy comes from others, and must not name another place."""
 
+TestName = Annotated[str, Field(pattern=r"^[^/\\]+$")]
+"""The name of a test in a copy, which its translations' files begin with."""
+
 
 class Speed(TypedDict):
     """What speed.json holds of an output: see `posnmt.translate.command.Work`."""
@@ -55,7 +58,7 @@ class RunFacts(TypedDict):
     """What a copy says of a training and of its finished translations, by test."""
 
     train: StepFacts
-    translations: dict[str, StepFacts]
+    translations: dict[TestName, StepFacts]
 
 
 def folder_of(copy: Path, run: PlannedRun) -> Path:
@@ -77,13 +80,14 @@ def describe_step(done: Path, key: str) -> StepFacts:
 def adopt(study_plan: Plan, out: Path, copy: Path) -> Iterator[str]:
     """Take over finished trainings with all their translations; yields a line for each.
 
-    Their weights are not there. So a training is left out, and made again, where a step that is not finished needs
-    them: a translation that the copy has not, or the measurement of speed.
+    They are known by their keys, so a study of another recipe takes over what it has in common with the copy, by
+    whatever names. Their weights are not there. So a training is left out, and made again, where a step that is not
+    finished needs them: a translation that the copy has not, or the measurement of speed.
 
     Args:
         study_plan: of the study.
         out: the study's folder.
-        copy: what `publish` wrote, of this study or of one whose trainings have the same keys.
+        copy: what `publish` wrote, of this study or of another.
 
     Raises:
         UserError: the folder is no copy of a study, or is damaged.
@@ -91,34 +95,46 @@ def adopt(study_plan: Plan, out: Path, copy: Path) -> Iterator[str]:
     if not (copy / MARK).exists():
         raise UserError("there is no copy of a study", copy, "name a folder that `posnmt study publish` wrote")
     graph = Graph(study_plan.steps.values(), KINDS)
+    trained = _trained(copy)
     for run in study_plan.runs:
-        place = folder_of(copy, run)
         state = status.own_state(graph, out, run.train).state
-        if state in ("done", "running", "altered") or not (place / FACTS).exists():
+        if state in ("done", "running", "altered"):
             continue
-        about: RunFacts = load_json(place / FACTS, RunFacts, "the list of its steps", "publish it again")
-        missing = [*_missing(graph, run, about)]
-        if missing:
-            yield f"{run.train} is made again: the copy has no {', '.join(missing)}"
+        place = trained.get(graph.key(run.train))
+        if place is None:
+            if (folder_of(copy, run) / FACTS).exists():
+                yield _again(run, ["training with these settings and texts"])
             continue
-        for test, step in run.translations.items():
-            facts = about["translations"][test]
-            _write_translation(graph.folder(out, step), place, test, facts, copy)
+        about = _facts(place)
+        tests = {facts["key"]: test for test, facts in about["translations"].items()}
+        if missing := [name for name in _users(graph, run) if graph.key(name) not in tests]:
+            yield _again(run, missing)
+            continue
+        for step in run.translations.values():
+            test = tests[graph.key(step)]
+            _write_translation(graph.folder(out, step), place, test, about["translations"][test], copy)
         _write_training(graph.folder(out, run.train), place, about["train"], copy)
         yield f"{run.train} is taken from {copy}, without its weights"
 
 
-def _missing(graph: Graph, run: PlannedRun, about: RunFacts) -> Iterator[str]:
-    """What a copy lacks of a training: its own step, or one that needs its weights."""
-    if about["train"]["key"] != graph.key(run.train):
-        yield "training with these settings and texts"
-        return
-    tests = {step: test for test, step in run.translations.items()}
-    for name, step in graph.steps.items():
-        if run.train in step.needs.values():
-            facts = about["translations"].get(tests.get(name, ""))
-            if facts is None or facts["key"] != graph.key(name):
-                yield name
+def _trained(copy: Path) -> dict[str, Path]:
+    """Key -> folder of each finished training of a copy."""
+    return {_facts(path.parent)["train"]["key"]: path.parent for path in sorted(copy.glob(f"runs/*/{FACTS}"))}
+
+
+def _facts(place: Path) -> RunFacts:
+    """What a copy says of a training."""
+    return load_json(place / FACTS, RunFacts, "the list of its steps", "publish it again")
+
+
+def _users(graph: Graph, run: PlannedRun) -> list[str]:
+    """The steps that need a training's weights, among them its translations."""
+    return [name for name, step in graph.steps.items() if run.train in step.needs.values()]
+
+
+def _again(run: PlannedRun, missing: list[str]) -> str:
+    """The line for a training that is made again."""
+    return f"{run.train} is made again: the copy has no {', '.join(missing)}"
 
 
 def _write_training(folder: Path, place: Path, facts: StepFacts, copy: Path) -> None:

@@ -65,6 +65,15 @@ RECIPE: dict[str, Any] = {
     "tables": [TABLE],
     "claims": [{"claim": 1, "says": "It is faster than itself", "holds_if": [FASTER]}],
 }
+OTHER_NAMES: dict[str, Any] = {
+    "systems": {"sinusoids": RECIPE["systems"]["transformer"]},
+    "trainings": {"half": RECIPE["trainings"]["reordered"]},
+    "tests": {"mixed": RECIPE["tests"]["swapped"]},
+    "runs": [{"systems": ["sinusoids"], "trainings": ["half"], "tests": ["mixed"]}],
+    "analyses": {"all": {"test": "mixed", "trainings": ["half"]}},
+    "tables": [{**TABLE, "rows": ["sinusoids"]}],
+}
+"""The same trainings and texts by other names."""
 KINDS = {
     "artificial", "part-of-artificial", "length-split", "join", "swap", "reorder-model", "reorder", "prepare", "train",
     "translate", "speed", "analyse",
@@ -266,6 +275,11 @@ def test_a_study_goes_on_elsewhere_from_a_published_copy(killed: Study, tmp_path
     part = ("--out", tmp_path / "part", "--adopt", copy, "--only", "corpus/train")
     _, log = run("study", "run", recipe, "--scale", "smoke", *part)
     assert "started analyse/" in log  # of all that was adopted, with the texts that it needs
+    other = written(tmp_path, recipe="another", claims=[], **OTHER_NAMES)
+    _, log = run("study", "run", other, "--scale", "smoke", "--out", tmp_path / "another", "--adopt", copy)
+    assert "train/sinusoids/half/seed-1 is taken from" in log
+    assert "started translate/" not in log
+    written(tmp_path, claims=[])
     for name, setting, lacking in (
         ("third", "title=Weights", "speed/in-turn"),
         ("fourth", "scales.smoke.config.train.steps=5", "training with these settings and texts"),
