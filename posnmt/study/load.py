@@ -177,7 +177,9 @@ def _schemes(recipe: Recipe, scale: Scale, system: str) -> set[str]:
     from posnmt.resolve import with_names
 
     chosen = recipe.systems[system]
-    model = with_names(merge(recipe.scales[scale].config.get("model", {}), {"system": chosen.system, **chosen.model}))
+    model = with_names(
+        merge(recipe.scales[scale].config.get("model", {}), {"system": chosen.system, **chosen.model_at(scale)})
+    )
     return {each["scheme"] for side in ("encoder", "decoder") for each in model.get(side, {}).get("position", [])}
 
 

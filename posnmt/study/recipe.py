@@ -112,8 +112,8 @@ class System(Section):
     without: Literal["encoder", "decoder", "both"] | None = Field(None, description="see model.without")
     model: dict[str, Any] = Field(
         {},
-        description="over the model section of the scale's config; a size of its own also replaces what the scale says "
-        "of the settings that the size has, such as dropout",
+        description="over the model section of the scale's config, values also by scale: {layers: {small: 2}}; a size "
+        "of its own also replaces what the scale says of the settings that the size has, such as dropout",
     )
     train: dict[str, Any] = Field({}, description="over the train section")
     options: dict[str, dict[str, Any]] = Field(
@@ -122,6 +122,23 @@ class System(Section):
         "scheme's default stays",
     )
     scales: list[Scale] = Field(list(SCALES), description="where it is run")
+
+    def model_at(self, scale: Scale) -> dict[str, Any]:
+        """Its part of the model section at a scale."""
+        return _at_scale(self.model, scale)
+
+
+def _at_scale(tree: Mapping[str, Any], scale: Scale) -> dict[str, Any]:
+    """A section with the values of one scale, without settings that have values at other scales alone."""
+    chosen: dict[str, Any] = {}
+    for key, value in tree.items():
+        if not isinstance(value, Mapping):
+            chosen[key] = value
+        elif not value or not value.keys() <= {*SCALES}:
+            chosen[key] = _at_scale(value, scale)
+        elif scale in value:
+            chosen[key] = value[scale]
+    return chosen
 
 
 class Part(Section):

@@ -22,12 +22,13 @@ def train_config(recipe: Recipe, scale: Scale, system: str, training: str, seed:
     If the system has a size of its own, settings of the scale that this size determines are left out.
     """
     chosen, definition = recipe.systems[system], recipe.trainings[training]
+    own = chosen.model_at(scale)
     config = text_config(recipe, scale, definition)
-    if (size := chosen.model.get("size")) in SIZES:
+    if (size := own.get("size")) in SIZES:
         below = config.get("model", {})
         config = {**config, "model": {key: value for key, value in below.items() if key not in SIZES[size]}}
     model: dict[str, Any] = {"system": chosen.system, **({"without": chosen.without} if chosen.without else {})}
-    config = merge(config, {"model": merge(model, chosen.model), "train": {**chosen.train, "seed": seed}})
+    config = merge(config, {"model": merge(model, own), "train": {**chosen.train, "seed": seed}})
     return merge(config, {"model": _with_options(config["model"], recipe.scales[scale].options, chosen.options, scale)})
 
 

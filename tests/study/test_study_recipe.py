@@ -16,11 +16,11 @@ from posnmt.config.formats import FORMAT
 from posnmt.config.schema import Config
 from posnmt.config.yaml import merge
 from posnmt.errors import UserError
-from posnmt.resolve import from_tree
+from posnmt.resolve import from_tree, with_names
 from posnmt.study import study
 from posnmt.study.load import load, shipped
 from posnmt.study.plan import KEYS, KINDS, analyses, plan
-from posnmt.study.recipe import Recipe
+from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.study import REQUEST, load_plan, save_request, versions
 from posnmt.study.trainings import train_config
 from posnmt.train.schedule import learning_rate
@@ -426,3 +426,18 @@ def test_steps_that_count_subwords_of_tokenised_text_have_keys_of_their_own(tmp_
         assert set(analysis) - set(extra) == {
             "outputs", "seeds", "shares", "text", "bins", "metrics", "bleu_tokenizer"
         }  # fmt: skip
+
+
+@pytest.mark.parametrize("scale", ["smoke", "small", "paper"])
+@pytest.mark.parametrize("system", ["rnn", "rr"])
+def test_systems_with_grus_have_one_decoder_layer_less_at_every_scale(scale: Scale, system: str) -> None:
+    """N19: what the GRUs cost in parameters is taken from the decoder."""
+    recipe = load("neishi2019")
+    layers = {
+        name: with_names(train_config(recipe, scale, name, "all", 1)["model"]) for name in ("transformer", system)
+    }
+    sides = {
+        side: [layers[name][side]["layers"] for name in ("transformer", system)] for side in ("encoder", "decoder")
+    }
+    assert sides["encoder"][1] == sides["encoder"][0]
+    assert sides["decoder"][1] == sides["decoder"][0] - 1
