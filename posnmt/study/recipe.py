@@ -129,15 +129,15 @@ class System(Section):
 
 
 def _at_scale(tree: Mapping[str, Any], scale: Scale) -> dict[str, Any]:
-    """A section with the values of one scale, without settings that have values at other scales alone."""
+    """A section with the values of one scale, without settings and sections that have values at other scales alone."""
     chosen: dict[str, Any] = {}
     for key, value in tree.items():
-        if not isinstance(value, Mapping):
+        if not isinstance(value, Mapping) or not value:
             chosen[key] = value
-        elif not value or not value.keys() <= {*SCALES}:
-            chosen[key] = _at_scale(value, scale)
-        elif scale in value:
-            chosen[key] = value[scale]
+        elif value.keys() <= {*SCALES}:
+            chosen |= {key: value[scale]} if scale in value else {}
+        elif section := _at_scale(value, scale):
+            chosen[key] = section
     return chosen
 
 
