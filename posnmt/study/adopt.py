@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-import lzma
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, NotRequired, cast
+from typing import Annotated, Any, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from posnmt.data.unpack import unpacking
 from posnmt.errors import UserError
 from posnmt.files import load_json, read_json, write_json
+from posnmt.study.packed import unpack, unpack_outputs
 from posnmt.study.plan import KINDS, Plan, PlannedRun
 from posnmt.workflow import status
 from posnmt.workflow.folder import DONE, outputs
 from posnmt.workflow.graph import Graph
 
 MARK, FACTS, METRICS = "published.json", "steps.json", "metrics.jsonl.xz"
+FORMAT = 2
+"""Of copies: translations of a test text together (2); a file for each (1, before 0.1)."""
 
 OutputName = Annotated[str, Field(pattern=r"^output(-[0-9.e+-]+)?$")]
 """The file of a translation in its step: a copy comes from others, and must not name another place."""
 
 TestName = Annotated[str, Field(pattern=r"^[^/\\]+$")]
-"""The name of a test in a copy, which its translations' files begin with."""
+"""The name of a test in a copy, and of the file of its translations."""
 
 
 class Speed(TypedDict):
@@ -66,9 +67,14 @@ def folder_of(copy: Path, run: PlannedRun) -> Path:
     return copy / "runs" / f"{run.system}.{run.training}.{run.seed}"
 
 
-def packed_name(test: str, output: str) -> str:
-    """The file of a translation in a training's folder: `output` and `output-0.5` are TEST.xz and TEST-0.5.xz."""
-    return f"{test}{output.removeprefix('output')}.xz"
+def translations_of(copy: Path, test: str) -> Path:
+    """The file of all translations of a test text in a copy."""
+    return copy / "translations" / f"{test}.csv.xz"
+
+
+def column_of(training: Path, output: str) -> str:
+    """A translation's column: after `output` the name of the training's folder, after `output-0.5` also `-0.5`."""
+    return f"{training.name}{output.removeprefix('output')}"
 
 
 def describe_step(done: Path, key: str) -> StepFacts:
@@ -92,10 +98,9 @@ def adopt(study_plan: Plan, out: Path, copy: Path) -> Iterator[str]:
     Raises:
         UserError: the folder is no copy of a study, or is damaged.
     """
-    if not (copy / MARK).exists():
-        raise UserError("there is no copy of a study", copy, "name a folder that `posnmt study publish` wrote")
+    _check(copy)
     graph = Graph(study_plan.steps.values(), KINDS)
-    trained = _trained(copy)
+    trained, translations = _trained(copy), Translations(copy)
     for run in study_plan.runs:
         state = status.own_state(graph, out, run.train).state
         if state in ("done", "running", "altered"):
@@ -112,9 +117,47 @@ def adopt(study_plan: Plan, out: Path, copy: Path) -> Iterator[str]:
             continue
         for step in run.translations.values():
             test = tests[graph.key(step)]
-            _write_translation(graph.folder(out, step), place, test, about["translations"][test], copy)
+            facts = about["translations"][test]
+            outputs_of_step = {name: translations.of(place, test, name) for name in facts.get("speed", {})}
+            _write_translation(graph.folder(out, step), outputs_of_step, facts, copy)
         _write_training(graph.folder(out, run.train), place, about["train"], copy)
         yield f"{run.train} is taken from {copy}, without its weights"
+
+
+class Translations:
+    """The translations of a copy; the file of a test text is read once.
+
+    Args:
+        copy: its folder.
+    """
+
+    def __init__(self, copy: Path) -> None:
+        self._copy = copy
+        self._of_test: dict[str, dict[str, bytes]] = {}
+
+    def of(self, training: Path, test: str, output: str) -> bytes:
+        """The translation of a test text after a training.
+
+        Raises:
+            UserError: it is missing, or its file is damaged.
+        """
+        file = translations_of(self._copy, test)
+        if test not in self._of_test:
+            self._of_test[test] = unpack_outputs(file)
+        content = self._of_test[test].get(column := column_of(training, output))
+        if content is None:
+            raise UserError(f"the copy has no translation {column}", file, "publish the study again")
+        return content
+
+
+def _check(copy: Path) -> None:
+    """Refuse a folder that is no copy, or one of another format."""
+    mark = read_json(copy / MARK)
+    if mark is None:
+        raise UserError("there is no copy of a study", copy, "name a folder that `posnmt study publish` wrote")
+    if mark.get("format") != FORMAT:
+        what = f"the copy has format {mark.get('format')}, and this posnmt reads format {FORMAT}"
+        raise UserError(what, copy / MARK, "publish the study again with this version")
 
 
 def _trained(copy: Path) -> dict[str, Path]:
@@ -144,30 +187,17 @@ def _write_training(folder: Path, place: Path, facts: StepFacts, copy: Path) -> 
     run.mkdir(parents=True)
     for name in ("config.yaml", "record.json"):
         shutil.copyfile(place / name, run / name)
-    (run / "metrics.jsonl").write_bytes(_unpacked(place / METRICS))
+    (run / "metrics.jsonl").write_bytes(unpack(place / METRICS))
     _finish(folder, facts, copy)
 
 
-def _write_translation(folder: Path, place: Path, test: str, facts: StepFacts, copy: Path) -> None:
-    """The step of a translation."""
+def _write_translation(folder: Path, contents: Mapping[str, bytes], facts: StepFacts, copy: Path) -> None:
+    """The step of a translation, with its outputs by name."""
     folder.mkdir(parents=True, exist_ok=True)
-    for output in facts.get("speed", {}):
-        (folder / output).write_bytes(_unpacked(place / packed_name(test, output)))
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
     write_json(folder / "speed.json", facts.get("speed", {}))
     _finish(folder, facts, copy)
-
-
-def _unpacked(path: Path) -> bytes:
-    """The content of a packed file of a copy.
-
-    Raises:
-        UserError: it is missing or damaged, or far larger than text can be.
-    """
-    try:
-        with lzma.open(path) as packed:
-            return unpacking(cast(BinaryIO, packed), path).read()
-    except (OSError, lzma.LZMAError, EOFError):
-        raise UserError("a file of the copy is missing or damaged", path, "publish the study again") from None
 
 
 def _finish(folder: Path, facts: Mapping[str, Any], copy: Path) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import lzma
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,19 @@ from posnmt.files import PARTIAL, load_json, read_json, write_json, write_text
 from posnmt.progress import duration
 from posnmt.report.grid import csv_text
 from posnmt.study import database
-from posnmt.study.adopt import FACTS, MARK, METRICS, RunFacts, Speed, describe_step, folder_of, packed_name
+from posnmt.study.adopt import (
+    FACTS,
+    FORMAT,
+    MARK,
+    METRICS,
+    RunFacts,
+    Speed,
+    column_of,
+    describe_step,
+    folder_of,
+    translations_of,
+)
+from posnmt.study.packed import pack, pack_outputs
 from posnmt.study.page import render
 from posnmt.study.plan import Plan, PlannedRun
 from posnmt.study.points import collapsed
@@ -32,9 +43,10 @@ def publish(study_plan: Plan, out: Path, to: Path) -> Path:
     README.md                   what it is, how far it is, and the command that repeats it
     recipe.yaml                 the whole recipe
     report.html, tables/, figures/   as in the study, without sentences; once an analysis is finished
-    results.csv, runs.csv       the tables of results.sqlite
-    runs/SYSTEM.TRAINING.SEED/  of each finished training config.yaml, record.json and its metrics, TEST.xz of each
-                                translation, and steps.json, by which another study knows them again (see `adopt`)
+    results.csv.xz, runs.csv    the tables of results.sqlite
+    translations/TEST.csv.xz    the translations of each test text, a line each, a column for each training
+    runs/SYSTEM.TRAINING.SEED/  of each finished training config.yaml, record.json and its metrics, and steps.json, by
+                                which another study knows it and its translations again (see `adopt`)
 
     Args:
         study_plan: of the study.
@@ -51,13 +63,16 @@ def publish(study_plan: Plan, out: Path, to: Path) -> Path:
     if not trained:
         raise UserError("no training of this study is finished, so there is nothing to publish", out, "run it first")
     to.mkdir(parents=True, exist_ok=True)
-    write_json(to / MARK, {"format": 1, "recipe": study_plan.recipe.recipe, "scale": study_plan.scale})
+    write_json(to / MARK, {"format": FORMAT, "recipe": study_plan.recipe.recipe, "scale": study_plan.scale})
     tree = collapsed(study_plan.recipe).model_dump(mode="json", by_alias=True, exclude_unset=True)
     write_text(to / "recipe.yaml", written_yaml(tree))
     if any(name.startswith("analyse/") for name in done):
         _write_report(study_plan, out, to)
     for run in trained:
         _write_run(run, graph, done, folder_of(to, run))
+    for test in dict.fromkeys(test for run in trained for test in run.translations):
+        if outputs := _outputs(test, trained, done, to):
+            pack_outputs(outputs, translations_of(to, test))
     write_text(to / "README.md", "\n".join(_readme(study_plan, done, to)) + "\n")
     _name_places(to, {str(place): name for place, name in _places(study_plan, out)})
     return to / "README.md"
@@ -83,33 +98,43 @@ def _write_report(study_plan: Plan, out: Path, to: Path) -> None:
     base = database.write(to, study_plan.recipe.recipe, study_plan.scale, results.runs, results.analyses)
     for name, columns in database.TABLES.items():
         rows = database.read(to, f"SELECT * FROM {name}")  # noqa: S608
-        write_text(to / f"{name}.csv", csv_text([list(columns), *([*row.values()] for row in rows)]))
+        text = csv_text([list(columns), *([*row.values()] for row in rows)])
+        if name == "results":  # the figures of every output by length: a tenth as large when compressed
+            pack(text.encode("utf-8"), to / "results.csv.xz")
+        else:
+            write_text(to / f"{name}.csv", text)
     base.unlink()
 
 
 def _write_run(run: PlannedRun, graph: Graph, done: Mapping[str, Path], to: Path) -> None:
-    """One training's configuration, record and metrics, and its translations."""
+    """One training's configuration, record and metrics, and the facts of its translations."""
     folder = done[run.train] / "run"
     to.mkdir(parents=True, exist_ok=True)
     write_text(to / "config.yaml", (folder / "config.yaml").read_text(encoding="utf-8"))
     record: dict[str, Any] = load_json(folder / "record.json", dict[str, Any], "the record of a run", "train it again")
     write_json(to / "record.json", {name: value for name, value in record.items() if name != "command"})
-    _pack(folder / "metrics.jsonl", to / METRICS)
+    pack((folder / "metrics.jsonl").read_bytes(), to / METRICS)
     about: RunFacts = {"train": describe_step(done[run.train], graph.key(run.train)), "translations": {}}
     for test, step in run.translations.items():
         if step in done:
-            speed = load_json(done[step] / "speed.json", dict[str, Speed], "speeds", "translate it again")
-            about["translations"][test] = {**describe_step(done[step], graph.key(step)), "speed": speed}
-            for output in speed:
-                _pack(done[step] / output, to / packed_name(test, output))
+            about["translations"][test] = {**describe_step(done[step], graph.key(step)), "speed": _speed(done[step])}
     write_json(to / FACTS, about)
 
 
-def _pack(file: Path, packed: Path) -> None:
-    """Write a compressed copy of a file, unless it is there."""
-    content = file.read_bytes()
-    if not packed.exists() or lzma.decompress(packed.read_bytes()) != content:
-        packed.write_bytes(lzma.compress(content, preset=9))
+def _speed(translated: Path) -> dict[str, Speed]:
+    """The names of the outputs of a finished translation, and how fast each came."""
+    speed: dict[str, Speed] = load_json(translated / "speed.json", dict[str, Speed], "speeds", "translate it again")
+    return speed
+
+
+def _outputs(test: str, trained: Sequence[PlannedRun], done: Mapping[str, Path], to: Path) -> dict[str, bytes]:
+    """Column -> translation of a test text, after every training that has finished it."""
+    translated = [(run, done[run.translations[test]]) for run in trained if run.translations.get(test) in done]
+    return {
+        column_of(folder_of(to, run), output): (folder / output).read_bytes()
+        for run, folder in translated
+        for output in _speed(folder)
+    }
 
 
 def _readme(study_plan: Plan, done: Mapping[str, Path], to: Path) -> Iterator[str]:
@@ -121,11 +146,12 @@ def _readme(study_plan: Plan, done: Mapping[str, Path], to: Path) -> Iterator[st
     command += [] if study_plan.data is None else ["--data", "data"]
     rows = {
         "[recipe.yaml](recipe.yaml)": "the recipe",
-        "`runs`": "each training's configuration, record and translations, line by line as the test texts",
+        "`runs`": "each training's configuration and record",
+        "`translations`": "of each test text, line by line as its source, a column for each training",
     }
     if (to / "report.html").exists():
         rows["[report.html](report.html), tables, figures"] = "the report, its tables and figures, the verdicts"
-        rows["[results.csv](results.csv), [runs.csv](runs.csv)"] = "every measure of every output; every training"
+        rows["[results.csv.xz](results.csv.xz), [runs.csv](runs.csv)"] = "every measure of every output; every training"
     yield f"# {recipe.title}: scale {study_plan.scale}"
     yield ""
     yield f"A study of posnmt. {len(ready)} of {trainings} trainings are finished; they took {duration(seconds)}."

@@ -256,7 +256,7 @@ def _copy(folder: Path, name: str) -> None:
 
 def _published() -> dict[str, bytes]:
     """A copy of a study with one training finished."""
-    from posnmt.study.adopt import folder_of
+    from posnmt.study.adopt import FORMAT, folder_of
     from posnmt.study.plan import KINDS
     from posnmt.workflow.graph import Graph
 
@@ -276,9 +276,13 @@ def _published() -> dict[str, bytes]:
         },
     }
     files = {"steps.json": json.dumps(about).encode(), "config.yaml": b"format: 3\n", "record.json": b"{}"}
-    packed = ("metrics.jsonl.xz", "test.xz", "joined.xz", "swapped.xz", "swapped-0.1.xz")
-    files |= dict.fromkeys(packed, lzma.compress(LINES))
-    return {"published.json": b"{}", **_prefixed(folder_of(Path(), first).as_posix(), files)}
+    files["metrics.jsonl.xz"] = lzma.compress(LINES)
+    place = folder_of(Path(), first)
+    rows = "".join(f'"{line}","{line}"\r\n' for line in LINES.decode("utf-8").split("\n"))
+    table = lzma.compress(f"{place.name},{place.name}-0.1\r\n{rows}".encode())
+    texts = dict.fromkeys((f"translations/{test}.csv.xz" for test in outputs), table)
+    mark = json.dumps({"format": FORMAT}).encode()
+    return {"published.json": mark, **texts, **_prefixed(place.as_posix(), files)}
 
 
 def _silent(*_: object) -> None:

@@ -23,6 +23,7 @@ import yaml
 from commands import process, run
 from posnmt.study.layout import words_at
 from posnmt.study.load import load, shipped
+from posnmt.study.packed import pack_outputs, unpack_outputs
 
 # Every kind of step but those of texts from elsewhere, a corpus and its download.
 SMOKE = {
@@ -217,13 +218,14 @@ def test_a_published_study_has_results_and_outputs_but_no_texts_weights_or_place
     copy = contents(to)
     assert b"1 of 1 trainings are finished" in copy["README.md"]
     folder = "runs/transformer.reordered.1"
-    for packed, name in (("swapped.xz", "output"), ("swapped-0.5.xz", "output-0.5")):
+    packed = unpack_outputs(to / "translations" / "swapped.csv.xz")
+    for column, name in (("transformer.reordered.1", "output"), ("transformer.reordered.1-0.5", "output-0.5")):
         [output] = killed.out.glob(f"steps/translate/*/{name}")
-        assert lzma.decompress(copy[f"{folder}/{packed}"]) == output.read_bytes()
+        assert packed[column] == output.read_bytes()
     [record] = killed.out.glob("steps/train/*/run/record.json")
     assert json.loads(copy[f"{folder}/record.json"])["seconds"] == json.loads(record.read_text())["seconds"]
     [[rows]] = values(killed.out, "select count(*) from results")
-    assert copy["results.csv"].count(b"\n") == rows + 1
+    assert lzma.decompress(copy["results.csv.xz"]).count(b"\n") == rows + 1
     texts = b"\n".join(content for name, content in copy.items() if not name.endswith((".xz", ".pdf")))
     assert b"Scores" in texts
     for place in (killed.out, Path.cwd()):
@@ -270,10 +272,10 @@ def test_a_study_goes_on_elsewhere_from_a_published_copy(killed: Study, tmp_path
     figures = "select test_condition, bin, measure, value from results order by 1, 2, 3, 4"
     assert values(out, figures) == values(killed.out, figures)
     run("study", "publish", "--out", out, "--to", tmp_path / "again")
-    first, again = contents(copy / "runs"), contents(tmp_path / "again" / "runs")
-    assert first == again
-    part = ("--out", tmp_path / "part", "--adopt", copy, "--only", "corpus/train")
-    _, log = run("study", "run", recipe, "--scale", "smoke", *part)
+    for part in ("runs", "translations"):
+        assert contents(copy / part) == contents(tmp_path / "again" / part)
+    only = ("--out", tmp_path / "part", "--adopt", copy, "--only", "corpus/train")
+    _, log = run("study", "run", recipe, "--scale", "smoke", *only)
     assert "started analyse/" in log  # of all that was adopted, with the texts that it needs
     other = written(tmp_path, recipe="another", claims=[], **OTHER_NAMES)
     _, log = run("study", "run", other, "--scale", "smoke", "--out", tmp_path / "another", "--adopt", copy)
@@ -293,10 +295,19 @@ def test_a_study_goes_on_elsewhere_from_a_published_copy(killed: Study, tmp_path
     _, log = run("study", "run", recipe, "--scale", "smoke", "--out", tmp_path / "new", "--adopt", copy, status=2)
     assert "the list of its steps is damaged: translations.swapped.speed" in log
     steps.write_text(sound, encoding="utf-8")
-    packed = next((copy / "runs").rglob("swapped.xz"))
+    packed = copy / "translations" / "swapped.csv.xz"
+    sound_outputs = unpack_outputs(packed)
+    pack_outputs({"another.all.1": b"1\n"}, packed)
+    _, log = run("study", "run", recipe, "--scale", "smoke", "--out", tmp_path / "new", "--adopt", copy, status=2)
+    assert "the copy has no translation transformer.reordered.1" in log
+    pack_outputs(sound_outputs, packed)
     packed.write_bytes(packed.read_bytes()[:-9])
     _, log = run("study", "run", recipe, "--scale", "smoke", "--out", tmp_path / "new", "--adopt", copy, status=2)
     assert f"a file of the copy is missing or damaged ({packed})" in log
+    mark = (copy / "published.json").read_text(encoding="utf-8")
+    (copy / "published.json").write_text(mark.replace('"format": 2', '"format": 1'), encoding="utf-8")
+    _, log = run("study", "run", recipe, "--scale", "smoke", "--out", tmp_path / "new", "--adopt", copy, status=2)
+    assert "the copy has format 1, and this posnmt reads format 2" in log
     _, log = run("study", "run", recipe, "--scale", "smoke", "--out", tmp_path / "new", "--adopt", out, status=2)
     assert "there is no copy of a study" in log
 
