@@ -36,7 +36,7 @@ def main() -> int:
     parser.add_argument("--scale", choices=["smoke", "small", "paper"], default="small")
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
-    names = arguments.recipes or ["rosendahl2019", "neishi2019", "chen2019a", "chen2019b"]
+    names = arguments.recipes or ["rosendahl2019", "neishi2019", "chen2019a", "chen2019b", "schemes", "schemes-enja"]
     faults = 0
     for name in names:
         with tempfile.TemporaryDirectory() as folder:

@@ -13,10 +13,13 @@ from pydantic import ValidationError
 from posnmt import plugins
 from posnmt.config.segmenters import requires, word_tokeniser
 from posnmt.config.yaml import Lines, faults, merge, override, place, read_yaml
-from posnmt.errors import UserError, UserErrors, nearest, raise_all
+from posnmt.errors import UserError, UserErrors, nearest, quoted, raise_all
 from posnmt.study.points import MARK, expanded, origins
 from posnmt.study.recipe import Analysis, Recipe, Runs, Scale, Training, at, lacks
 from posnmt.study.sweep import grid_of
+
+LIKE = "like"
+"""The key of a recipe whose settings a recipe begins with."""
 
 GIVEN = "given"
 """The name of the sweep that a command line gives."""
@@ -44,16 +47,12 @@ def load(
         UserError: the recipe has faults: all at once, with their lines.
     """
     path = recipe_file(name)
-    tree, lines = read_yaml(path, "recipe", "a recipe is a YAML mapping: recipe, title, pair, scales, systems ...")
+    tree, lines = _read(path)
     for setting in overrides:
         tree = override(tree, setting)
     if sweeps:
         tree = merge(tree, {"sweep": {GIVEN: {"grid": grid_of(sweeps)}}})
-    try:
-        recipe = Recipe.model_validate(tree)
-    except ValidationError as error:
-        raise_all(faults(error, Recipe, path, lines))
-        raise AssertionError from error  # raise_all raised: a ValidationError holds at least one problem
+    recipe = _validated(tree, path, lines)
     raise_all(list(_reserved(recipe, path, lines)))
     recipe = expanded(recipe)
     raise_all(list(name_faults(recipe, path, lines)))
@@ -62,8 +61,51 @@ def load(
     return recipe
 
 
-def recipe_file(name: str) -> Path:
+def _read(path: Path, above: tuple[Path, ...] = ()) -> tuple[dict[str, Any], Lines]:
+    """The settings in a file over those of the recipe that it names with `like`, and the lines of the file's own keys.
+
+    Args:
+        path: the recipe's file.
+        above: recipes that are like it.
+
+    Raises:
+        UserError: a file is missing, is no YAML mapping, or is like itself; or the recipe that it is like has faults.
+    """
+    tree, lines = read_yaml(path, "recipe", "a recipe is a YAML mapping: recipe, title, pair, scales, systems ...")
+    if LIKE not in tree:
+        return tree, lines
+    name, where = tree.pop(LIKE), place((LIKE,), path, lines)
+    if not isinstance(name, str):
+        raise UserError(f"{LIKE}: input should be a recipe's name, or a file, got {quoted(name)}", where)
+    beside = path.parent / name
+    base = beside if beside.is_file() else recipe_file(name, where)
+    chain = (*above, path.resolve())
+    if base.resolve() in chain:
+        raise UserError(f"{LIKE}: {name} is like this recipe, so that neither has settings to begin with", where)
+    below, its_lines = _read(base, chain)
+    _validated(below, base, its_lines)
+    return merge(below, tree), lines
+
+
+def _validated(tree: dict[str, Any], path: Path, lines: Lines) -> Recipe:
+    """The recipe of these settings.
+
+    Raises:
+        UserError: they have faults.
+    """
+    try:
+        return Recipe.model_validate(tree)
+    except ValidationError as error:
+        raise_all(faults(error, Recipe, path, lines))
+        raise AssertionError from error  # raise_all raised: a ValidationError holds at least one problem
+
+
+def recipe_file(name: str, where: str | None = None) -> Path:
     """The file of a recipe: one that comes with posnmt or with an installed package, or any other.
+
+    Args:
+        name: of a recipe, or a file.
+        where: the name is written; None: on the command line.
 
     Raises:
         UserError: there is none.
@@ -78,7 +120,7 @@ def recipe_file(name: str) -> Path:
     hint = f"did you mean {near!r}? " if near else ""
     raise UserError(
         f"no recipe is called {name!r}",
-        None,
+        where,
         f"{hint}those that are installed: {', '.join([*known, *offered])}; or name a file",
     )
 

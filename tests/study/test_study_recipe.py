@@ -441,3 +441,44 @@ def test_systems_with_grus_have_one_decoder_layer_less_at_every_scale(scale: Sca
     }
     assert sides["encoder"][1] == sides["encoder"][0]
     assert sides["decoder"][1] == sides["decoder"][0] - 1
+
+
+def test_a_recipe_that_is_like_another_states_what_differs(tmp_path: Path) -> None:
+    written(tmp_path, SMALL)
+    (tmp_path / "other.yaml").write_text(
+        "like: own.yaml\nrecipe: other\npair: {source: fr}\nscales: {smoke: {seeds: 7}}\n", encoding="utf-8"
+    )
+    (tmp_path / "third.yaml").write_text("like: other.yaml\nrecipe: third\ntitle: Third\n", encoding="utf-8")
+    own, other, third = (load(str(tmp_path / f"{name}.yaml")) for name in ("own", "other", "third"))
+    assert other.scales["smoke"].seeds == third.scales["smoke"].seeds == 7 != own.scales["smoke"].seeds
+    assert (other.pair.source, other.pair.target) == ("fr", own.pair.target)
+    assert (other.title, third.title) == (own.title, "Third")
+    assert other.systems == own.systems
+    assert load(str(tmp_path / "third.yaml"), ("scales.smoke.seeds=2",)).scales["smoke"].seeds == 2
+    same = load(str(tmp_path / "third.yaml"), ("pair.source=en",))
+    graphs = [Graph(plan(recipe, "smoke", None).steps.values(), KINDS) for recipe in (own, same)]
+    assert len({graph.key("train/relative/all/seed-1") for graph in graphs}) == 1
+
+
+def test_a_recipe_can_be_like_one_that_is_shipped(tmp_path: Path) -> None:
+    name = written(tmp_path, {"like": "neishi2019", "recipe": "mine", "scales": {"small": {"floor": 5}}})
+    mine, its = load(name, check_configs=False), load("neishi2019", check_configs=False)
+    assert (mine.scales["small"].floor, mine.tables) == (5, its.tables)
+
+
+@pytest.mark.parametrize(
+    ("like", "what", "where"),
+    [
+        ("nieshi2019", "no recipe is called 'nieshi2019'", "own.yaml:1"),
+        (3, "like: input should be a recipe's name, or a file, got 3", "own.yaml:1"),
+        ("own.yaml", "like: own.yaml is like this recipe", "own.yaml:1"),
+        ("circle.yaml", "like: own.yaml is like this recipe", "circle.yaml:1"),
+        ("faulty.yaml", "unknown key tittle", "faulty.yaml:2"),
+    ],
+)
+def test_what_a_recipe_cannot_be_like(tmp_path: Path, like: Any, what: str, where: str) -> None:
+    (tmp_path / "circle.yaml").write_text("like: own.yaml\n", encoding="utf-8")
+    (tmp_path / "faulty.yaml").write_text("recipe: faulty\ntittle: A\n", encoding="utf-8")
+    told = faults_of(written(tmp_path, {"like": like, "recipe": "own"}))
+    assert what in told
+    assert f"({tmp_path / where})" in told
