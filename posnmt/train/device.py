@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any, Literal
 
 import torch
@@ -16,6 +19,9 @@ from posnmt.config.schema import Train
 from posnmt.errors import UserError
 from posnmt.processor import multiplies_bf16
 from posnmt.train.sharding import shard
+
+LONGEST_WAIT = timedelta(days=1)
+"""For the first process to prepare the corpus."""
 
 
 def make_fabric(train: Train) -> Fabric:
@@ -30,6 +36,8 @@ def make_fabric(train: Train) -> Fabric:
     nodes = int(os.environ.get("WORLD_SIZE", "1")) // local
     accelerator = "cuda" if torch.cuda.is_available() else "cpu"
     width = precision(train, accelerator)
+    # parts of a sum of bf16 products are added in float32
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
     # with a sharding strategy, Fabric refuses float64 by name but not as a plugin
     arithmetic: Any = {"plugins": DoublePrecision()} if width == "64-true" else {"precision": width}
     fabric = Fabric(
@@ -41,6 +49,21 @@ def make_fabric(train: Train) -> Fabric:
     )
     fabric.launch()
     return fabric
+
+
+@contextmanager
+def first_alone(fabric: Fabric) -> Iterator[None]:
+    """All processes wait after the block until the first one has left it; up to a day, as preparing a corpus may take.
+
+    Other operations of several processes end with an error after half an hour, because a process has probably died.
+    """
+    if fabric.world_size == 1:
+        yield
+        return
+    waiting = torch.distributed.new_group(backend="gloo", timeout=LONGEST_WAIT)
+    yield
+    torch.distributed.barrier(waiting)
+    torch.distributed.destroy_process_group(waiting)
 
 
 def _strategy(train: Train, processes: int) -> str | Strategy:

@@ -37,7 +37,7 @@ from posnmt.run import Run, claimed, is_unfinished, refuse_existing, refuse_othe
 from posnmt.train.checkpoint import MODEL, Checkpoints, load_checkpoint, optimizer_tensors
 from posnmt.train.checks import check_before, try_largest_batch
 from posnmt.train.continued import continue_from, described, refuse_other_model
-from posnmt.train.device import make_fabric
+from posnmt.train.device import first_alone, make_fabric
 from posnmt.train.doubts import doubts
 from posnmt.train.evaluate import describe, evaluate, selection_score
 from posnmt.train.kept import saying_what_is_kept
@@ -48,7 +48,7 @@ from posnmt.train.progress import Progress, Window
 from posnmt.train.record import Metrics, provenance
 from posnmt.train.schedule import learning_rate
 from posnmt.train.sharding import copy_unsharded
-from posnmt.train.stop import INTERRUPTED, agreed, why_stop
+from posnmt.train.stop import INTERRUPTED, agreed, why_counted, why_stop
 from posnmt.train.update import Updater, new_model
 
 if TYPE_CHECKING:
@@ -195,7 +195,8 @@ class Training:
         self.on_dev: dict[str, Any] = {}  # as last measured
         self.clock = time.monotonic()
         while True:
-            if not (reason := agreed(self.fabric, why_stop(self.config.train, self.progress, stop))):
+            own, counted = why_stop(settings, self.progress, stop), why_counted(settings, self.progress)
+            if not (reason := agreed(self.fabric, own, counted, self.progress.step)):
                 self.update()
             elif reason == INTERRUPTED or self.progress.evaluated == self.progress.step or self.evaluate_and_save():
                 break
@@ -423,10 +424,11 @@ def _prepared(config: Config, fabric: Fabric, display: Display, begun: Run | Non
         UserError: the run to resume was started on another store; the store is damaged; dev cannot be measured.
     """
     check = None if begun is None else partial(refuse_other_text, begun)
-    store = prepare(config, report=display.say, check=check) if fabric.is_global_zero else None
-    if store is not None:
-        check_before(config, store)
-    fabric.barrier()
+    store = None
+    with first_alone(fabric):
+        if fabric.is_global_zero:
+            store = prepare(config, report=display.say, check=check)
+            check_before(config, store)
     return store or prepare(config)
 
 

@@ -29,6 +29,9 @@ SOURCES = 16
 TOKENS = 32
 """Target tokens of the smallest set; each larger one has twice as many."""
 
+GRAPHS = 1024
+"""The most graphs at a time: each takes memory for its operations and their results, which `budget` does not count."""
+
 
 @dataclass
 class Buffers:
@@ -41,7 +44,7 @@ class Buffers:
         length: R.
         caches: self-attention keys and values, and perhaps unrotated keys, [N,H,R,D] for each layer.
         carry, inner: the carries of the schemes and of the feed-forward layers.
-        recorded: number of tokens before a step -> its graph and the graph's output.
+        recorded: number of tokens before a step -> its graph, the graph's output, and tables that it reads.
         seen: steps that have run once without a graph, and so have made their permanent allocations.
     """
 
@@ -52,7 +55,7 @@ class Buffers:
     caches: list[tuple[Tensor, ...] | None]
     carry: list[Carry] = field(default_factory=list)
     inner: list[Carry] = field(default_factory=list)
-    recorded: dict[int, tuple[Any, Tensor]] = field(default_factory=dict)
+    recorded: dict[int, tuple[Any, Tensor, list[Tensor]]] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)
 
     def cache(self, like: Tensor) -> Tensor:
@@ -238,7 +241,7 @@ class GraphedDecoder(TranslationModel):
         if start not in buffers.recorded:
             buffers.seen.add(start)
             return buffers.run(self.model, start)
-        graph, hidden = buffers.recorded[start]
+        graph, hidden, _ = buffers.recorded[start]
         graph.replay()
         return hidden
 
@@ -246,18 +249,38 @@ class GraphedDecoder(TranslationModel):
         """Record a step; after a failure, stop recording."""
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
+        while sum(len(each.recorded) for each in self._sets.values()) >= GRAPHS:
+            next(each for each in self._sets.values() if each.recorded).recorded.clear()
         graph, caching = torch.cuda.CUDAGraph(), torch.is_autocast_cache_enabled()
+        stream = torch.cuda.current_stream()
         # autocast frees its narrow copies of the weights when it ends, but the graph would still read them
         torch.set_autocast_cache_enabled(False)
         torch.clear_autocast_cache()
         try:
             with torch.cuda.graph(graph, pool=self._pool):
                 hidden = buffers.run(self.model, start)
-            buffers.recorded[start] = graph, hidden
+            buffers.recorded[start] = graph, hidden, _tables(self.model)
         except RuntimeError as error:
-            self.records, self.failure = False, str(error).splitlines()[0]
+            torch.cuda.set_stream(stream)  # where recording fails, PyTorch leaves the stream of the recording current
+            self.records, self.failure, self._pool = False, str(error).splitlines()[0], None
+            for each in self._sets.values():
+                each.recorded.clear()
         finally:
             torch.set_autocast_cache_enabled(caching)
+
+
+def _tables(model: Transformer) -> list[Tensor]:
+    """The tensors that the decoder's parts keep beside their weights, such as sinusoids.
+
+    A part may replace them by longer ones at any time. A graph reads them by their addresses, so they must not be
+    freed.
+    """
+    return [
+        value
+        for part in model.target.modules()
+        for value in (*vars(part).values(), *part.buffers(recurse=False))
+        if isinstance(value, Tensor)
+    ]
 
 
 def _place(buffers: Buffers, memory: list[tuple[Tensor, Tensor]], mask: Tensor | None) -> None:

@@ -98,6 +98,43 @@ def test_kernel_is_the_plain_path(kind, tokens, distance, width, lengths, count,
     agree(fused(q, k, v, view, mask, causal), plain(q, k, v, view, mask, causal), leaves)
 
 
+ON_A_GPU = pytest.mark.skipif(not triton_interpreter.ON_GPU, reason="Triton's interpreter has no bf16")
+IN_BF16 = [
+    pytest.param(torch.bfloat16, 0.015, tokens, width, marks=ON_A_GPU)
+    for tokens in (30, 65, 300)
+    for width in (64, 128)
+]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("dtype", "within", "tokens", "width"), [(torch.float16, 0.002, 30, 64), *IN_BF16])
+def test_kernel_in_narrow_types_is_the_plain_path_in_float64(dtype, within, tokens, width, causal):
+    """To a few times the rounding of the type: 2^-9 in bf16, 2^-12 in fp16."""
+    mixed, _ = heads(2, tokens, width)
+    view = RelativeKeysAndValues(16, width, trained=True).to(DEVICE)
+    mask = padding([tokens, tokens // 2], tokens)
+    narrow = mixed.detach().to(dtype).requires_grad_()
+    tables = [table.detach().to(dtype).requires_grad_() for table in view.distance_vectors()]
+    exact = narrow.detach().double().requires_grad_()
+    exact_view = RelativeKeysAndValues(16, width, trained=True).to(DEVICE).double()
+    with torch.no_grad():
+        for ours, theirs in zip(exact_view.distance_vectors(), tables, strict=True):
+            ours.copy_(theirs)
+    q, k, v = narrow.permute(2, 0, 3, 1, 4)
+    got = shaw.shaw_attention(scaled(q), k, v, *tables, mask, causal, 0.0)
+    want = plain(*exact.permute(2, 0, 3, 1, 4), exact_view, mask, causal)
+    upstream = torch.randn_like(want)
+    pairs = [(got, want)]
+    pairs += zip(
+        torch.autograd.grad(got, [narrow, *tables], upstream.to(dtype)),
+        torch.autograd.grad(want, [exact, *exact_view.distance_vectors()], upstream),
+        strict=True,
+    )
+    for ours, theirs in pairs:
+        assert ours.dtype == dtype
+        assert (ours.double() - theirs).norm() < within * theirs.norm()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("causal", [False, True])
 def test_dropout_is_the_same_forward_and_backward(causal):

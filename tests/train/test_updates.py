@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -22,7 +23,7 @@ from posnmt.train import update
 from posnmt.train.gradients import InParts
 from posnmt.train.loop import train
 from posnmt.train.progress import Progress
-from posnmt.train.stop import why_stop
+from posnmt.train.stop import agreed, why_counted, why_stop
 
 # A large epsilon, so that an update depends on the size of its gradient, which Adam hides otherwise.
 BASE = ["train.precision=fp64", "model.dropout=0", "train.steps=1", "train.log_every=1", "train.adam_epsilon=0.1"]
@@ -209,6 +210,37 @@ def test_each_limit_ends_a_run_where_it_says():
         limits = Train(**settings)
         assert why_stop(limits, before, stop) == "", settings
         assert why_stop(limits, after, stop) != "", settings
+
+
+class Processes(SimpleNamespace):
+    """One of two processes, of which the other has a reason of its own."""
+
+    def __init__(self, device: str, other: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(world_size=2, device=torch.device(device), asked=0)
+
+        def gather(reasons: list[str], mine: str) -> None:
+            self.asked += 1
+            reasons[:] = [mine, other]
+
+        monkeypatch.setattr(torch.distributed, "all_gather_object", gather)
+
+
+def test_processes_on_gpus_agree_to_stop_at_every_twentieth_update_or_by_what_they_count(monkeypatch):
+    gpus = Processes("cuda", "interrupted", monkeypatch)
+    assert [step for step in range(1, 61) if agreed(gpus, "", "", step)] == [20, 40, 60]
+    assert gpus.asked == 3
+    assert not agreed(gpus, "interrupted", "", 19)  # the other process would not know
+    assert agreed(gpus, "interrupted", "19 steps", 19) == "19 steps"
+    cpus = Processes("cpu", "interrupted", monkeypatch)
+    assert [step for step in range(1, 6) if agreed(cpus, "", "", step)] == [1, 2, 3, 4, 5]
+    assert agreed(SimpleNamespace(world_size=1), "1 minutes", "", 7) == "1 minutes"
+
+
+def test_what_is_counted_is_a_reason_in_every_process():
+    at_the_end = Progress(step=5, seconds=90.0)
+    assert why_counted(Train(steps=5, minutes=1.5), at_the_end) == "5 steps"
+    assert why_counted(Train(steps=6, minutes=1.5), at_the_end) == ""
+    assert why_stop(Train(steps=6, minutes=1.5), at_the_end, StopSignal()) == "1.5 minutes"
 
 
 def test_a_run_of_two_epochs_makes_each_batch_twice(path, tmp_path):

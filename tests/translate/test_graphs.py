@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+
 import pytest
 import torch
 
@@ -9,7 +13,8 @@ import posnmt.translate.graphs as graphs
 from posnmt.config.schema import Decode
 from posnmt.data.subword import EOS
 from posnmt.errors import UserError
-from posnmt.translate.graphs import GraphedDecoder
+from posnmt.position.seam import Span
+from posnmt.translate.graphs import Buffers, GraphedDecoder
 from posnmt.translate.subwords import translate_subwords
 from posnmt.translate.translator import Translator
 from tiny import MODELS, TRANSFORMERS, build, tokens
@@ -82,6 +87,129 @@ def test_a_batch_that_leaves_buffers_half_empty_is_not_disturbed_by_what_was_the
             hidden, wanted = (each.advance(given, state) for each, state in zip((graphed, model), states, strict=True))
             torch.testing.assert_close(hidden, wanted, rtol=0, atol=1e-12)
     assert len(graphed._sets) == 1
+
+
+class Emulated:
+    """`torch.cuda`'s graphs for a CPU: what is recorded runs once and leaves no trace, and a replay runs it again.
+
+    Args:
+        failing: the number of the recording that fails, as PyTorch does: another stream stays current.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, failing: int | None = None) -> None:
+        self.recordings, self.replays, self.stream = 0, 0, "usual"
+        run, called = Buffers.run, []
+
+        def remembered(buffers: Buffers, *given: object) -> torch.Tensor:
+            before = deepcopy((buffers.carry, buffers.inner))
+            hidden = run(buffers, *given)
+            if self.stream == "recording":
+                buffers.carry, buffers.inner = before
+                called[:] = [(buffers, *given), hidden]
+            return hidden
+
+        class Graph:
+            def replay(graph) -> None:
+                self.replays += 1
+                graph.hidden.copy_(run(*graph.given))
+
+        @contextmanager
+        def recording(graph: Graph, pool: object) -> Iterator[None]:
+            self.recordings += 1
+            self.stream = "recording"
+            yield
+            if self.recordings == failing:
+                raise RuntimeError("operation failed\nCUDA kernel errors might be reported later")
+            self.stream = "usual"
+            graph.given, graph.hidden = called
+
+        monkeypatch.setattr(Buffers, "run", remembered)
+        for name, value in {
+            "graph": recording, "CUDAGraph": Graph, "graph_pool_handle": object, "current_stream": lambda: self.stream,
+            "set_stream": lambda stream: setattr(self, "stream", stream),
+        }.items():  # fmt: skip
+            monkeypatch.setattr(torch.cuda, name, value)
+
+
+without_gpu = pytest.mark.skipif(ON_GPU, reason="the real graphs are tested")
+
+
+@without_gpu
+@pytest.mark.parametrize("name", ["transformer", "rnn", "rope"])
+def test_replayed_steps_change_nothing(name, monkeypatch):
+    emulated = Emulated(monkeypatch)
+    model = build(**{"init": "xavier", **MODELS[name]})
+    texts = sources(8, seed=3)
+    wanted = translations(model, texts, 3)
+    graphed = GraphedDecoder(model, budget=1e9).eval()
+    for _ in range(3):
+        same(translations(graphed, texts, 3), wanted)
+    assert emulated.replays > emulated.recordings > 0
+
+
+@without_gpu
+def test_after_a_recording_that_fails_decoding_goes_on_without_graphs(monkeypatch):
+    emulated = Emulated(monkeypatch, failing=3)
+    model = build(system="transformer")
+    texts = sources(8, seed=3)
+    wanted = translations(model, texts, 3)
+    graphed = GraphedDecoder(model, budget=1e9).eval()
+    for _ in range(3):
+        same(translations(graphed, texts, 3), wanted)
+    assert (emulated.recordings, emulated.stream) == (3, "usual")
+    assert (graphed.failure, graphed._pool) == ("operation failed", None)
+    assert not any(buffers.recorded for buffers in graphed._sets.values())
+
+
+@pytest.mark.skipif(not ON_GPU, reason="there is no GPU")
+def test_after_a_real_recording_that_fails_decoding_goes_on_without_graphs(monkeypatch):
+    run = Buffers.run
+
+    def waiting(buffers, model, start):
+        torch.cuda.synchronize()  # which no recording may do
+        return run(buffers, model, start)
+
+    model = build(system="transformer").to(DEVICE)
+    texts = sources(8, seed=3)
+    wanted = translations(model, texts, 3)
+    monkeypatch.setattr(Buffers, "run", waiting)
+    graphed, stream = GraphedDecoder(model, budget=1e9).eval(), torch.cuda.current_stream()
+    for _ in range(3):
+        same(translations(graphed, texts, 3), wanted)
+    assert graphed.failure is not None
+    assert torch.cuda.current_stream() == stream
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_the_number_of_graphs_is_limited(most, monkeypatch):
+    if not ON_GPU:
+        Emulated(monkeypatch)
+    monkeypatch.setattr(graphs, "GRAPHS", most)
+    model = build(system="transformer").to(DEVICE)
+    texts = sources(8, seed=3)
+    wanted = translations(model, texts, 3)
+    graphed = GraphedDecoder(model, budget=1e9).eval()
+    for _ in range(3):
+        same(translations(graphed, texts, 3), wanted)
+        assert 0 <= sum(len(buffers.recorded) for buffers in graphed._sets.values()) <= most
+    assert any(buffers.recorded for buffers in graphed._sets.values())
+
+
+def test_a_graph_keeps_the_tables_that_it_reads(monkeypatch):
+    """Anything that reads a longer target replaces the sinusoids, and the graph still reads the old ones."""
+    if not ON_GPU:
+        Emulated(monkeypatch)
+    model = build(system="transformer").to(DEVICE)
+    graphed = GraphedDecoder(model, budget=1e9).eval()
+    for _ in range(2):
+        translations(graphed, sources(2, seed=3), 3)
+    [scheme] = model.target.schemes
+    old = scheme._table
+    scheme.embed(torch.zeros(1, len(old) + 1, model.config.d_model, device=DEVICE), Span(0, len(old) + 1, DEVICE), None)
+    assert scheme._table is not old
+    kept = [tables for buffers in graphed._sets.values() for _, _, tables in buffers.recorded.values()]
+    assert kept
+    assert all(any(table is old for table in tables) for tables in kept)
 
 
 @pytest.mark.skipif(ON_GPU, reason="there is a GPU")
