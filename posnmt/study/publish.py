@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from posnmt.config.yaml import written_yaml
+from posnmt.config.yaml import read_yaml, written_yaml
 from posnmt.errors import UserError
 from posnmt.files import PARTIAL, load_json, read_json, write_json, write_text
 from posnmt.progress import duration
@@ -74,7 +74,7 @@ def publish(study_plan: Plan, out: Path, to: Path) -> Path:
         if outputs := _outputs(test, trained, done, to):
             pack_outputs(outputs, translations_of(to, test))
     write_text(to / "README.md", "\n".join(_readme(study_plan, done, to)) + "\n")
-    _name_places(to, {str(place): name for place, name in _places(study_plan, out)})
+    _name_places(to, {str(place): name for place, name in _places(study_plan, out, to)})
     return to / "README.md"
 
 
@@ -162,12 +162,16 @@ def _readme(study_plan: Plan, done: Mapping[str, Path], to: Path) -> Iterator[st
     yield "In the files `STUDY` is the study's folder and `DATA` that of the corpora."
 
 
-def _places(study_plan: Plan, out: Path) -> Iterator[tuple[Path, str]]:
+def _places(study_plan: Plan, out: Path, to: Path) -> Iterator[tuple[Path, str]]:
     """Folders of this machine that the files may name, inner ones first, and what stands in their place."""
     yield out.resolve(), "STUDY"
     if study_plan.data is not None:
         yield study_plan.data.resolve(), "DATA"
         yield study_plan.data.absolute(), "DATA"
+    for config in sorted(to.glob("runs/*/config.yaml")):  # trained in the folder that the study was run in
+        tree, _ = read_yaml(config, "config", "a config is a YAML mapping")
+        if (root := Path(tree["data"]["root"])).is_absolute():
+            yield root, "."
     yield Path.cwd(), "."
 
 

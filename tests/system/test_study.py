@@ -211,9 +211,10 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.slow
 def test_a_published_study_has_results_and_outputs_but_no_texts_weights_or_places(
-    killed: Study, tmp_path: Path
+    killed: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    to = tmp_path / "copy"
+    to, run_in = tmp_path / "copy", Path.cwd()
+    monkeypatch.chdir(tmp_path)
     assert run("study", "publish", "--out", killed.out, "--to", to)[0] == f"{to / 'README.md'}\n"
     copy = contents(to)
     assert b"1 of 1 trainings are finished" in copy["README.md"]
@@ -228,7 +229,7 @@ def test_a_published_study_has_results_and_outputs_but_no_texts_weights_or_place
     assert lzma.decompress(copy["results.csv.xz"]).count(b"\n") == rows + 1
     texts = b"\n".join(content for name, content in copy.items() if not name.endswith((".xz", ".pdf")))
     assert b"Scores" in texts
-    for place in (killed.out, Path.cwd()):
+    for place in (killed.out, run_in, tmp_path):
         assert str(place).encode() not in texts
     [source] = killed.out.glob("steps/join/*/source")
     for line in source.read_bytes().split():
