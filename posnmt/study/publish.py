@@ -158,7 +158,9 @@ def _readme(study_plan: Plan, done: Mapping[str, Path], to: Path) -> Iterator[st
     if len(ready) < trainings:
         yield "**It is not complete**: what the report says rests on what is finished."
     yield from ["", "| | |", "|---|---|", *(f"| {name} | {what} |" for name, what in rows.items()), ""]
-    yield f"To repeat it: `{shlex.join(command)}`."
+    yield f"To repeat it: `{shlex.join(command)}`" + (
+        "." if len(ready) == trainings else "; to go on with it, add `--adopt .`."
+    )
     yield "In the files `STUDY` is the study's folder and `DATA` that of the corpora."
 
 

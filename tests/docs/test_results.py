@@ -34,3 +34,9 @@ def test_files_that_a_copy_describes_are_there(copy: Path) -> None:
     for name in ("recipe.yaml", "report.html", "results.csv.xz", "runs.csv"):
         assert f"[{name}]({name})" in text
         assert (copy / name).is_file()
+
+
+@pytest.mark.parametrize("copy", COPIES, ids=lambda path: path.name)
+def test_an_unfinished_copy_says_how_to_go_on(copy: Path) -> None:
+    text = (copy / "README.md").read_text(encoding="utf-8")
+    assert ("to go on with it, add `--adopt .`" in text) == ("**It is not complete**" in text)

@@ -218,6 +218,7 @@ def test_a_published_study_has_results_and_outputs_but_no_texts_weights_or_place
     assert run("study", "publish", "--out", killed.out, "--to", to)[0] == f"{to / 'README.md'}\n"
     copy = contents(to)
     assert b"1 of 1 trainings are finished" in copy["README.md"]
+    assert b"--adopt" not in copy["README.md"]
     folder = "runs/transformer.reordered.1"
     packed = unpack_outputs(to / "translations" / "swapped.csv.xz")
     for column, name in (("transformer.reordered.1", "output"), ("transformer.reordered.1-0.5", "output-0.5")):
