@@ -7,7 +7,7 @@ import json
 import platform
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NotRequired
@@ -97,7 +97,7 @@ def run(
     where: dict[str, Any] = {
         "executor": executor, "jobs": jobs, "say": say, "until": until, "per_gpu": per_gpu, "scheduler": scheduler,
     }  # fmt: skip
-    first = runner.run(Graph(chosen(study_plan.steps, only), KINDS), out, **where)
+    first = runner.run(Graph(seed_by_seed(study_plan, chosen(study_plan.steps, only)), KINDS), out, **where)
     graph, _ = with_analyses(study_plan, out)
     second = runner.run(graph if not only else _finished_alone(graph, out), out, **where, retry=False)
     summary = first.and_then(second)
@@ -108,6 +108,16 @@ def run(
             raise
         say(error.line())  # its cause, a failed step, has been reported; or no analysis was asked for
     return summary
+
+
+def seed_by_seed(study_plan: Plan, steps: Iterable[Step]) -> list[Step]:
+    """Steps in the order in which they should run: an unfinished study then compares all systems, with fewer seeds.
+
+    Steps of no seed, such as texts, come first where others need them. Speeds are measured at the end.
+    """
+    seeds = {step: run.seed for run in study_plan.runs for step in (run.train, *run.translations.values())}
+    last = 1 + max(seeds.values(), default=0)
+    return sorted(steps, key=lambda step: last if step.kind == "speed" else seeds.get(step.name, 0))
 
 
 def chosen(steps: Mapping[str, Step], only: Sequence[str]) -> list[Step]:

@@ -76,7 +76,7 @@ class FileHashes:
 
 
 class Graph:
-    """Steps in topological order.
+    """Steps in the preferred order, except that the steps that one needs come before it.
 
     Args:
         steps: in the preferred order.
@@ -104,11 +104,11 @@ class Graph:
                     faults.append(UserError(f"the step {step.name!r} needs {need!r} as {role}, which is no step"))
         raise_all(faults)
         try:
-            needs = {step.name: list(step.needs.values()) for step in self.steps.values()}
-            self._order = list(TopologicalSorter(needs).static_order())
+            TopologicalSorter({step.name: [*step.needs.values()] for step in self.steps.values()}).prepare()
         except CycleError as error:
             circle = " needs ".join(reversed(error.args[1]))
             raise UserError(f"steps need each other in a circle: {circle}", None, "leave one need out") from None
+        self._order = _order(self.steps)
         self._hashes = FileHashes()
         self._keys: dict[str, str] = {}
         self._files: dict[str, dict[str, dict[str, Any]]] = {}
@@ -163,6 +163,20 @@ class Graph:
         """
         self._hashes.remember_in(out / HASHES)
         return step_folder(out, self.steps[name].kind, self.key(name))
+
+
+def _order(steps: Mapping[str, Step]) -> list[str]:
+    """The names of steps that need no circle: each as early as those before it allow, after what it needs."""
+    order: dict[str, None] = {}
+    for name in steps:
+        pending = [name]
+        while pending:
+            missing = [need for need in steps[pending[-1]].needs.values() if need not in order]
+            if missing:
+                pending.append(missing[0])
+            else:
+                order[pending.pop()] = None
+    return list(order)
 
 
 def with_needs(steps: Mapping[str, Step], names: Iterable[str]) -> set[str]:

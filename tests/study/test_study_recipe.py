@@ -482,3 +482,25 @@ def test_what_a_recipe_cannot_be_like(tmp_path: Path, like: Any, what: str, wher
     told = faults_of(written(tmp_path, {"like": like, "recipe": "own"}))
     assert what in told
     assert f"({tmp_path / where})" in told
+
+
+def test_a_study_runs_seed_by_seed_and_translates_as_soon_as_it_can(tmp_path: Path) -> None:
+    claims = [{
+        "claim": 1, "says": "slower",
+        "holds_if": [{"analysis": "test", "measure": "training_speed", "of": {"system": "relative"}, "is": "lower",
+                      "than": {"system": "transformer"}}],
+    }]  # fmt: skip
+    made = plan(load(written(tmp_path, {**SMALL, "claims": claims})), "smoke", None)
+    order = Graph(study.seed_by_seed(made, study.chosen(made.steps, [])), KINDS).order()
+    assert sorted(order) == sorted(made.steps)
+    assert [name for name in order if name.startswith(("train/", "translate/", "speed/"))] == [
+        *(
+            f"{step}{test}"
+            for seed in (1, 2)
+            for system in ("transformer", "relative")
+            for step, tests in (("train", [""]), ("translate", ["/test", "/joined", "/swapped"]))
+            for step in [f"{step}/{system}/all/seed-{seed}"]
+            for test in tests
+        ),
+        "speed/in-turn",
+    ]

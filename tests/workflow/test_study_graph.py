@@ -36,6 +36,15 @@ def test_steps_in_a_circle(study):
         _ = study.graph
 
 
+def test_steps_are_in_the_preferred_order_after_what_they_need(study):
+    study.step("text")
+    study.step("use", needs={"it": "made"})
+    study.step("made", needs={"it": "text", "and": "more"})
+    study.step("alone")
+    study.step("more")
+    assert study.graph.order() == ["text", "more", "made", "use", "alone"]
+
+
 def test_a_folder_belongs_to_a_study(tmp_path):
     out = tmp_path / "study"
     runner.open_study(out, "mine", "hash")
