@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, NotRequired
 
@@ -19,6 +19,8 @@ from posnmt.workflow.folder import DONE, outputs
 from posnmt.workflow.graph import Graph
 
 MARK, FACTS, METRICS = "published.json", "steps.json", "metrics.jsonl.xz"
+COPIED = "copied_from"
+"""The key of the copy in what says that a step is finished."""
 FORMAT = 2
 """Of copies: translations of a test text together (2); a file for each (1, before 0.1)."""
 
@@ -84,11 +86,10 @@ def describe_step(done: Path, key: str) -> StepFacts:
 
 
 def adopt(study_plan: Plan, out: Path, copy: Path) -> Iterator[str]:
-    """Take over finished trainings with all their translations; yields a line for each.
+    """Take over finished trainings with those of their translations that are there; yields a line for each.
 
     They are known by their keys, so a study of another recipe takes over what it has in common with the copy, by
-    whatever names. Their weights are not there. So a training is left out, and made again, where a step that is not
-    finished needs them: a translation that the copy has not, or the measurement of speed.
+    whatever names. Their weights are not there: see `give_up_weightless`.
 
     Args:
         study_plan: of the study.
@@ -108,20 +109,37 @@ def adopt(study_plan: Plan, out: Path, copy: Path) -> Iterator[str]:
         place = trained.get(graph.key(run.train))
         if place is None:
             if (folder_of(copy, run) / FACTS).exists():
-                yield _again(run, ["training with these settings and texts"])
+                yield f"{run.train} is made again: the copy has no training with these settings and texts"
             continue
         about = _facts(place)
         tests = {facts["key"]: test for test, facts in about["translations"].items()}
-        if missing := [name for name in _users(graph, run) if graph.key(name) not in tests]:
-            yield _again(run, missing)
-            continue
         for step in run.translations.values():
-            test = tests[graph.key(step)]
-            facts = about["translations"][test]
-            outputs_of_step = {name: translations.of(place, test, name) for name in facts.get("speed", {})}
-            _write_translation(graph.folder(out, step), outputs_of_step, facts, copy)
+            if (test := tests.get(graph.key(step))) is not None:
+                facts = about["translations"][test]
+                contents = {name: translations.of(place, test, name) for name in facts.get("speed", {})}
+                _write_translation(graph.folder(out, step), contents, facts, copy)
         _write_training(graph.folder(out, run.train), place, about["train"], copy)
         yield f"{run.train} is taken from {copy}, without its weights"
+
+
+def give_up_weightless(study_plan: Plan, out: Path, wanted: Collection[str]) -> Iterator[str]:
+    """Have trainings made again that were taken over and whose weights are needed; yields a line for each.
+
+    Their translations stay as they were taken over.
+
+    Args:
+        wanted: the steps that are to be run. Of these a translation that the copy has not, and the measurement of
+            speeds, need weights.
+    """
+    graph = Graph(study_plan.steps.values(), KINDS)
+    for run in study_plan.runs:
+        folder = graph.folder(out, run.train)
+        if COPIED in (read_json(folder / DONE) or {}):
+            users = [name for name in wanted if run.train in study_plan.steps[name].needs.values()]
+            waiting = [name for name in users if not status.finished(graph, out, name)]
+            if waiting:
+                shutil.rmtree(folder)
+                yield f"{run.train} is made again: {', '.join(waiting)} needs its weights, which the copy has not"
 
 
 class Translations:
@@ -170,16 +188,6 @@ def _facts(place: Path) -> RunFacts:
     return load_json(place / FACTS, RunFacts, "the list of its steps", "publish it again")
 
 
-def _users(graph: Graph, run: PlannedRun) -> list[str]:
-    """The steps that need a training's weights, among them its translations."""
-    return [name for name, step in graph.steps.items() if run.train in step.needs.values()]
-
-
-def _again(run: PlannedRun, missing: list[str]) -> str:
-    """The line for a training that is made again."""
-    return f"{run.train} is made again: the copy has no {', '.join(missing)}"
-
-
 def _write_training(folder: Path, place: Path, facts: StepFacts, copy: Path) -> None:
     """The step of a training, without weights."""
     run = folder / "run"
@@ -203,4 +211,4 @@ def _write_translation(folder: Path, contents: Mapping[str, bytes], facts: StepF
 def _finish(folder: Path, facts: Mapping[str, Any], copy: Path) -> None:
     """Mark a step as finished."""
     done = {name: facts[name] for name in ("finished", "seconds", "versions")}
-    write_json(folder / DONE, {**done, "copied_from": str(copy), "files": outputs(folder)})
+    write_json(folder / DONE, {**done, COPIED: str(copy), "files": outputs(folder)})

@@ -20,7 +20,7 @@ from posnmt.errors import UserError, raise_all
 from posnmt.files import load_json, sha256_of, write_json
 from posnmt.run import Part, changed_parts, read_record
 from posnmt.study import database, evidence, speed
-from posnmt.study.adopt import adopt
+from posnmt.study.adopt import adopt, give_up_weightless
 from posnmt.study.load import name_faults
 from posnmt.study.page import StudyResults, render
 from posnmt.study.parts import parts_of
@@ -90,14 +90,16 @@ def run(
     study_plan = plan(recipe, scale, data, format, keys, [part.as_json() for part in parts])
     runner.open_study(out, recipe.recipe, recipe.hash)
     save_request(study_plan, out)
-    if adopted is not None:
-        with runner.only_runner(out):
-            for line in adopt(study_plan, out, adopted):
-                say(line)
+    wanted = chosen(study_plan.steps, only)
+    with runner.only_runner(out):
+        for line in adopt(study_plan, out, adopted) if adopted is not None else ():
+            say(line)
+        for line in give_up_weightless(study_plan, out, [step.name for step in wanted]):
+            say(line)
     where: dict[str, Any] = {
         "executor": executor, "jobs": jobs, "say": say, "until": until, "per_gpu": per_gpu, "scheduler": scheduler,
     }  # fmt: skip
-    first = runner.run(Graph(seed_by_seed(study_plan, chosen(study_plan.steps, only)), KINDS), out, **where)
+    first = runner.run(Graph(seed_by_seed(study_plan, wanted), KINDS), out, **where)
     graph, _ = with_analyses(study_plan, out)
     second = runner.run(graph if not only else _finished_alone(graph, out), out, **where, retry=False)
     summary = first.and_then(second)
