@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -48,6 +48,7 @@ class StudyResults:
         recommendation: None if the recipe does not ask for one.
         texts: test -> the folder of its text, with `source` and `target`.
         translations: system, training, seed and test -> the folder of the translation, with `output`.
+        speeds: of the systems that were measured in turn, of each turn: see `posnmt.study.speed`.
         published: whether the page is a copy for others, without texts and without links into the study's folder.
     """
 
@@ -65,6 +66,7 @@ class StudyResults:
     recommendation: Recommendation | None = None
     texts: dict[str, Path] = field(default_factory=dict)
     translations: dict[tuple[str, str, int, str], Path] = field(default_factory=dict)
+    speeds: Mapping[Variant, Mapping[str, Sequence[float]]] = field(default_factory=dict)
     published: bool = False
 
     @cached_property

@@ -282,6 +282,7 @@ def results_of(study_plan: Plan, out: Path, say: Say = lambda message: None) -> 
         versions={"posnmt": __version__, "PyTorch": version("torch"), "Python": platform.python_version()},
         machine={"processor": platform.processor() or platform.machine()},
         recommendation=advice,
+        speeds=speeds or {},
         texts={test: folders[steps[""]] for test, steps in study_plan.tests.items() if steps[""] in folders},
         translations={
             (each.system, each.training, each.seed, test): folders[step]

@@ -17,7 +17,10 @@ from posnmt.study.marks import signs
 from posnmt.study.measured import SPEEDS, StudyResults, Variant
 
 SPREAD = "Figures are means over seeds ± standard deviations."
-OF_RUNS = "Speeds are those of each run, at the time when it ran; claims compare speeds that were measured in turn."
+OF_RUNS = (
+    "Speeds are those of each run, on the machine and at the time that it ran, and cannot be compared with each other"
+)
+IN_TURN = "; the multiples beside them are of speeds that were measured in turn."
 
 
 def sheets(results: StudyResults) -> list[Sheet]:
@@ -87,7 +90,7 @@ def _scores(results: StudyResults, table: Table) -> tuple[list[Grid], list[str]]
     variants = [results.variant(row) for row in table.rows]
     by_cell, legend = signs(results, table)
     if any(column.measure in SPEEDS for column in table.columns):
-        legend.append(OF_RUNS)
+        legend.append(OF_RUNS + (IN_TURN if results.speeds else "."))
     columns = [_column(results, variants, column) for column in table.columns]
     cells = [
         [replace(column[row], sign=by_cell.get((row, number), "")) for number, column in enumerate(columns)]
@@ -117,7 +120,7 @@ def _cited(table: Table) -> list[Row]:
 
 
 def _column(results: StudyResults, variants: Sequence[Variant], column: Column) -> list[Cell]:
-    """The cells of a column, without signs; speeds with their ratio to the first row's."""
+    """The cells of a column, without signs; speeds with their ratio to the first row's, as measured in turn."""
     unit, decimals = column.published_unit, published.decimals(column.published)
     texts = published.texts(column.published, unit) or [""] * len(variants)
     numbers = [published.value(figure, unit) for figure in column.published] or [None] * len(variants)
@@ -131,9 +134,17 @@ def _column(results: StudyResults, variants: Sequence[Variant], column: Column) 
             cell = figure_cell(results, variant, values, column.measure, analysis, unit, decimals)
         cell = replace(cell, published=text)
         if column.measure in SPEEDS and cells:
-            cell = replace(cell, ratio=_ratio(cell.mean, cells[0].mean), published_ratio=_ratio(number, numbers[0]))
+            ratio = _in_turn(results, variant, variants[0], column.measure)
+            cell = replace(cell, ratio=ratio, published_ratio=_ratio(number, numbers[0]))
         cells.append(cell)
     return cells
+
+
+def _in_turn(results: StudyResults, variant: Variant, first: Variant, measure: str) -> str:
+    """A system's speed as a multiple of the first row's, the mean over the turns; empty if one was not measured."""
+    of, than = (results.speeds.get(each, {}).get(measure, []) for each in (variant, first))
+    ratios = [one / other for one, other in zip(of, than, strict=False)]
+    return f"{fmean(ratios):.2f}×" if ratios else ""
 
 
 def _ratio(figure: float | None, first: float | None) -> str:

@@ -60,12 +60,19 @@ def test_our_mean_stands_above_the_published_figure(study, report, page):
     deviation = statistics.stdev(outputs)
     assert bleu == f"{statistics.mean(outputs):.2f} ++ ±{deviation:.2f} published 27.10"
     assert japanese == ""
-    assert training == "502 ±1 (0.50×) published 4,418 (0.45×)"
+    assert training == "502 ±1 (0.43×) published 4,418 (0.45×)"  # in turn 0.40 and 0.46
     assert parameters == "97.35M published 97.60M"
     assert page.row("table-1", "Transformer")[1] == "published 38.44"
     cell = cells_of(report, "table-1")["+Relative_PE & <more>", "", "BLEU"]
     assert (float(cell["mean"]), float(cell["deviation"])) == pytest.approx((statistics.mean(outputs), deviation))
     assert (cell["seeds"], cell["sign"], cell["published"]) == ("2", "++", "27.10")
+
+
+def test_speeds_of_different_hours_are_not_compared(study, tmp_path):
+    render(replace(study, speeds={}), tmp_path)
+    text = (tmp_path / "report.html").read_text()
+    assert Page(text).row("table-1", "+Relative_PE & <more>")[2] == "502 ±1 published 4,418 (0.45×)"
+    assert "cannot be compared with each other." in text
 
 
 def test_cited_rows_and_headings_come_in_the_papers_order(page):

@@ -195,6 +195,10 @@ def made_study(folder, seeds=2, recipe=None, failed=(("rnn", 1), ("rnn", 2))):
         versions={"posnmt": "0.1"},
         machine={"processor": "any"},
         cost=90061.0,
+        speeds={
+            ("transformer", "all"): {"training_speed": [100.0, 200.0]},
+            ("relative", "all"): {"training_speed": [40.0, 92.0]},
+        },
     )  # fmt: skip
 
 
