@@ -46,11 +46,7 @@ def test_pictures_are_current(picture):
 
 
 def test_the_length_curve_has_the_figures_of_the_page():
-    page = (
-        read(ROOT / "docs" / "results" / "README.md")
-        .split("## Rosendahl et al. 2019 at scale small")[1]
-        .split("\n## ")[0]
-    )
+    page = read(ROOT / "docs" / "results" / "papers.md").split("## Rosendahl et al. 2019")[1].split("\n## ")[0]
     bins, rows = pictures.results_tables()
     assert f"| {' | '.join(bins)} |" in page
     assert rows.keys() == pictures.CURVES.keys()
