@@ -17,6 +17,7 @@ from posnmt.errors import UserError, existing_file
 from posnmt.files import PARTIAL, replacing
 
 FILE = "results.sqlite"
+PUBLISHED = "results.csv.xz"  # the table `results` in copies for others
 # Column -> its type and what it holds.
 RESULTS = {
     "recipe": ("TEXT", "name of the recipe"),

@@ -36,14 +36,13 @@ class StudyResults:
         recipe, scale: of the study.
         runs: for each training `system`, `training`, `seed`, `state` (`done`, or why not: `failed`, `blocked` ...),
             `error` (a sentence or None), `parameters`, `training_speed` and, by test, `decoding_speed` (source tokens a
-            second), `seconds`, `updates`, `source_lengths` (shortest and longest of the training text).
+            second), `seconds`, `updates`, `source_lengths` (shortest and longest of the training text), `processor`.
         analyses: finished analysis -> its folder, with results.json, outputs.json and report.html.
         missing: analysis -> why it is missing.
         corpora: name -> `pairs`, `source_tokens`, `target_tokens`, `lengths`: {`source`: {length: how many}}.
         parts: training -> `pairs` and `source`: {`tokens`, `shortest`, `longest`}, of length-controlled ones.
         verdicts: of the recipe's claims, in order.
         versions: of the software.
-        machine: properties of the machine that writes the report.
         cost: total seconds of all trainings.
         recommendation: None if the recipe does not ask for one.
         texts: test -> the folder of its text, with `source` and `target`.
@@ -61,7 +60,6 @@ class StudyResults:
     parts: dict[str, dict[str, Any]] = field(default_factory=dict)
     verdicts: list[Verdict] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
-    machine: dict[str, str] = field(default_factory=dict)
     cost: float = 0.0
     recommendation: Recommendation | None = None
     texts: dict[str, Path] = field(default_factory=dict)

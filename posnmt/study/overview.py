@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -32,6 +33,7 @@ def facts(results: StudyResults, states: str) -> list[tuple[str, str]]:
         ("Corpora", _corpora(results)),
         ("Longest pair in training", _caps(results)),
         ("Updates", _spread(run["updates"] for run in results.runs)),
+        ("Processors", _processors(run.get("processor") for run in results.runs)),
         ("Versions", ", ".join(f"{name} {version}" for name, version in results.versions.items())),
     ]
     return [(term, text) for term, text in listed if text]
@@ -70,6 +72,12 @@ def _caps(results: StudyResults) -> str:
     if len(set(caps.values())) == 1:
         return next(iter(caps.values()))
     return "; ".join(f"{name}: {cap}" for name, cap in caps.items())
+
+
+def _processors(names: Iterable[str | None]) -> str:
+    """The processors of the trainings, with how many each made if there are several."""
+    made = Counter(name for name in names if name)
+    return ", ".join(f"{name} ({count})" if len(made) > 1 else name for name, count in made.most_common())
 
 
 def _spread(counts: Iterable[int | None]) -> str:

@@ -15,7 +15,7 @@ from posnmt.report.figures import Drawing, draw
 from posnmt.report.grid import Sheet, to_csv
 from posnmt.report.latex_sheet import to_latex
 from posnmt.report.page import page
-from posnmt.study import examples
+from posnmt.study import database, examples
 from posnmt.study.beyond import cost, every_output
 from posnmt.study.figures import Plate, plates
 from posnmt.study.measured import Recommendation, StudyResults
@@ -97,6 +97,7 @@ def _page(
         analyses=_analyses(results, out),
         undone=results.undone(),
         cost=duration(results.cost),
+        all_figures=database.PUBLISHED if results.published else database.FILE,
     )
 
 

@@ -100,7 +100,7 @@ def _write_report(study_plan: Plan, out: Path, to: Path) -> None:
         rows = database.read(to, f"SELECT * FROM {name}")  # noqa: S608
         text = csv_text([list(columns), *([*row.values()] for row in rows)])
         if name == "results":  # the figures of every output by length: a tenth as large when compressed
-            pack(text.encode("utf-8"), to / "results.csv.xz")
+            pack(text.encode("utf-8"), to / database.PUBLISHED)
         else:
             write_text(to / f"{name}.csv", text)
     base.unlink()

@@ -280,7 +280,6 @@ def results_of(study_plan: Plan, out: Path, say: Say = lambda message: None) -> 
         parts=_parts(study_plan, folders),
         verdicts=verdicts,
         versions={"posnmt": __version__, "PyTorch": version("torch"), "Python": platform.python_version()},
-        machine={"processor": platform.processor() or platform.machine()},
         recommendation=advice,
         speeds=speeds or {},
         texts={test: folders[steps[""]] for test, steps in study_plan.tests.items() if steps[""] in folders},
@@ -324,7 +323,7 @@ def _run(graph: Graph, out: Path, planned: PlannedRun, folders: dict[str, Path])
     facts: dict[str, Any] = {"system": planned.system, "training": planned.training, "seed": planned.seed}
     state = status.state(graph, out, planned.train)
     facts |= {"state": state.state, "error": state.line if state.state in ("failed", "blocked", "altered") else None}
-    facts |= dict.fromkeys(("parameters", "training_speed", "seconds", "updates", "source_lengths"))
+    facts |= dict.fromkeys(("parameters", "training_speed", "seconds", "updates", "source_lengths", "processor"))
     facts["run"] = graph.key(planned.train)
     facts["decoding_speed"] = {}
     folder = folders.get(planned.train)
@@ -340,6 +339,7 @@ def _run(graph: Graph, out: Path, planned: PlannedRun, folders: dict[str, Path])
         "seconds": record.get("seconds"),
         "updates": record.get("steps"),
         "source_lengths": [lengths["shortest"], lengths["longest"]],
+        "processor": record["machine"]["processor"],
     }
     for test, name in planned.translations.items():
         if name in folders:

@@ -84,7 +84,8 @@ class Decision:
     @property
     def sentence(self) -> str:
         """The verdict, the statement and the reason."""
-        return f"{self.word.capitalize()}: {self.asked}. {self.why[0].upper()}{self.why[1:]}."
+        asked = f"whether {self.asked}" if self.word == "undecided" else self.asked
+        return f"{self.word.capitalize()}: {asked}. {self.why[0].upper()}{self.why[1:]}."
 
 
 @dataclass(frozen=True)

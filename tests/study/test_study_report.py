@@ -20,6 +20,7 @@ from posnmt.study.layout import Table
 from posnmt.study.load import load, shipped
 from posnmt.study.marks import signs
 from posnmt.study.measured import Measured, Recommendation, StudyResults
+from posnmt.study.overview import facts
 from posnmt.study.page import render
 from posnmt.study.plan import PlannedRun
 from posnmt.study.study import _run
@@ -216,8 +217,26 @@ def test_the_page_is_whole_escaped_and_needs_no_network(report, page):
     assert "1 supported, 1 undecided" in text
     assert page.row("claim-1", "Primary: Supported: it is. 60 sentences.") == ["+3.14 BLEU", "−1.20 BLEU to +5.00 BLEU"]
     assert page.row("claim-1", "Supported: its share is. By a share.") == ["−5.53 %", "−7.00 % to −4.00 %"]
-    assert page.row("claim-2", "Undecided: it is. One seed.") == ["–", "–"]
+    assert page.row("claim-2", "Undecided: whether it is. One seed.") == ["–", "–"]
     assert "1 d 1 h" in text
+
+
+def test_the_processors_are_those_of_the_trainings(study):
+    def shown(*names):
+        runs = [{**run, "processor": name} for run, name in zip(study.runs, names, strict=False)]
+        return dict(facts(replace(study, runs=runs), "")).get("Processors")
+
+    assert "Processors" not in dict(facts(study, ""))
+    assert shown("old", "new", None, "new") == "new (2), old (1)"
+    assert shown("old", "old") == "old"
+
+
+@pytest.mark.parametrize(("published", "name"), [(False, "results.sqlite"), (True, "results.csv.xz")])
+def test_the_page_names_the_file_of_all_figures(tmp_path, published, name):
+    render(replace(made_study(tmp_path / "study"), published=published), tmp_path)
+    text = (tmp_path / "report.html").read_text()
+    assert f"<code>{name}</code>" in text
+    assert (f"measured is in {name}" in text) == published
 
 
 def test_latex_is_escaped_and_whole(report):
@@ -321,7 +340,8 @@ def test_the_speed_of_decoding_is_source_subwords_a_second(tmp_path, monkeypatch
     run, translated = tmp_path / "train", tmp_path / "translate"
     (run / "run").mkdir(parents=True)
     translated.mkdir()
-    record = {"training_lengths": {"source": {"shortest": 2, "longest": 9}}, "posnmt": "0", "parameters": 7}
+    lengths = {"source": {"shortest": 2, "longest": 9}}
+    record = {"training_lengths": lengths, "posnmt": "0", "parameters": 7, "machine": {"processor": "a core"}}
     (run / "run" / "record.json").write_text(json.dumps({**record, "seconds": 5.0, "steps": 20}))
     (run / "run" / "config.yaml").write_text("")
     speeds = [{"kind": "train", "source_tokens_per_second": speed} for speed in (1.0, 80.0, 90.0)]
@@ -330,8 +350,8 @@ def test_the_speed_of_decoding_is_source_subwords_a_second(tmp_path, monkeypatch
     monkeypatch.setattr("posnmt.workflow.status.state", lambda graph, out, name: State(name, "done"))
     graph = SimpleNamespace(key=lambda name: f"key of {name}")
     planned = PlannedRun("rnn", "all", 1, "train", {"test": "translate", "joined": "not made"})
-    facts = _run(graph, tmp_path, planned, {"train": run, "translate": translated})
-    assert facts["decoding_speed"] == {"test": 150.0}
-    assert (facts["training_speed"], facts["seconds"], facts["updates"]) == (80.0, 5.0, 20)
-    assert facts["source_lengths"] == [2, 9]
-    assert (facts["run"], facts["state"], facts["error"]) == ("key of train", "done", None)
+    known = _run(graph, tmp_path, planned, {"train": run, "translate": translated})
+    assert known["decoding_speed"] == {"test": 150.0}
+    assert (known["training_speed"], known["seconds"], known["updates"]) == (80.0, 5.0, 20)
+    assert (known["source_lengths"], known["processor"]) == ([2, 9], "a core")
+    assert (known["run"], known["state"], known["error"]) == ("key of train", "done", None)

@@ -288,7 +288,11 @@ def test_a_claim_is_as_good_as_its_comparisons(study):
     for comparisons, word, why in (
         ([yes], "supported", "Supported: the length difference of c is higher than that of a. On 400 sentences, with "),
         ([yes, yes], "supported", "All 2 comparisons are supported."),
-        ([yes, unknown, yes], "undecided", "Undecided: the length difference of a is higher than that of b. On 400 "),
+        (
+            [yes, unknown, yes],
+            "undecided",
+            "Undecided: whether the length difference of a is higher than that of b. On",
+        ),
         ([unknown, no, yes, no], "contradicted", "Contradicted: the length difference of a is higher than that of c. "),
     ):
         verdict = decided(study, *comparisons)
