@@ -292,8 +292,11 @@ def _places(evidence: Evidence, text: str, share: float, rules: Rules) -> dict[i
         seeds = list(range(1, rules.seeds(variant) + 1))
     if missing := [seed for seed in seeds if seed not in places]:
         which = rules.label(text) + (f" with {wording.percent(share)} of the words swapped" if share else "")
-        of_seeds = f", seed {', '.join(map(str, missing))}" if places else ""
-        raise _Undecidable(f"there is no output of {which}{of_seeds}: it was not run, or it failed")
+        if not places or len(missing) == 1:
+            of_seed = f", seed {missing[0]}" if places else ""
+            raise _Undecidable(f"there is no output of {which}{of_seed}: it was not run, or it failed")
+        of_seeds = " and ".join([", ".join(map(str, missing[:-1])), str(missing[-1])])
+        raise _Undecidable(f"there are no outputs of {which}, seeds {of_seeds}: they were not run, or they failed")
     return {seed: places[seed] for seed in seeds}
 
 

@@ -311,7 +311,7 @@ def without(evidence, *gone):
 def test_a_missing_output_is_named(study):
     for gone, why in (
         ([("b", 2)], "there is no output of b, seed 2: it was not run, or it failed"),
-        ([("b", 1), ("b", 3)], "there is no output of b, seed 1, 3: it was not run, or it failed"),
+        ([("b", 1), ("b", 3)], "there are no outputs of b, seeds 1 and 3: they were not run, or they failed"),
         ([("b", seed) for seed in (1, 2, 3)], "there is no output of b: it was not run, or it failed"),
     ):
         decision = one(without(study, *gone), compare("higher"))
