@@ -76,8 +76,8 @@ def _caps(results: StudyResults) -> str:
 
 def _processors(names: Iterable[str | None]) -> str:
     """The processors of the trainings, with how many each made if there are several."""
-    made = Counter(name for name in names if name)
-    return ", ".join(f"{name} ({count})" if len(made) > 1 else name for name, count in made.most_common())
+    counts = Counter(name for name in names if name)
+    return ", ".join(f"{name} ({count})" if len(counts) > 1 else name for name, count in counts.most_common())
 
 
 def _spread(counts: Iterable[int | None]) -> str:
