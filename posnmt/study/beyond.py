@@ -59,7 +59,10 @@ def cost(results: StudyResults) -> list[Sheet]:
         )
         for run in results.runs
     ]
-    legend = [f"All trainings together: {duration(results.cost)}."]
+    legend = [
+        f"All trainings together: {duration(results.cost)}.",
+        "Speeds are those of each run, on the machine and at the time that it ran, and do not compare systems.",
+    ]
     return [
         Sheet("cost", "Cost", "Every training, its time and its speed", [Grid(heads, rows, corner="Training")], legend)
     ]

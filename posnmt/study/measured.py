@@ -91,24 +91,19 @@ class StudyResults:
         return [self.recipe.label(variant) for variant in variants]
 
     def values(self, variant: Variant, measure: str, analysis: str | None) -> dict[int, float]:
-        """Seed -> figure, for the seeds that have one.
+        """Seed -> figure, for the seeds that have one; of speeds, turn -> figure.
 
         Args:
             variant: the system and its training.
             measure: a measure of the whole test set, or one of `OF_RUNS`.
-            analysis: where the measure is from; for `decoding_speed`, the analysis whose test was decoded; None: any.
+            analysis: where a measure of the test set is from.
         """
-        if measure not in OF_RUNS:
-            measured = self.measured.get(analysis or "")
-            return {} if measured is None else measured.values(variant, measure)
-        figures: dict[int, float | None] = {}
-        for run in self.runs_of(variant):
-            figure = run[measure]
-            if measure == "decoding_speed":
-                test = self.recipe.analyses[analysis].test if analysis else next(iter(figure), None)
-                figure = figure.get(test)
-            figures[run["seed"]] = figure
-        return {seed: figure for seed, figure in figures.items() if figure is not None}
+        if measure in SPEEDS:
+            return dict(enumerate(self.speeds.get(variant, {}).get(measure, [])))
+        if measure == "parameters":
+            return {run["seed"]: run[measure] for run in self.runs_of(variant) if run[measure] is not None}
+        measured = self.measured.get(analysis or "")
+        return {} if measured is None else measured.values(variant, measure)
 
     def undone(self) -> list[str]:
         """A sentence for each system with trainings that are not done, and why."""
@@ -133,7 +128,7 @@ class StudyResults:
             return "missing", f"the analysis {analysis} is missing{because}"
         seeds = self.measured[analysis].places.get(variant, {})
         if lacking := [str(run["seed"]) for run in runs if run["seed"] not in seeds]:
-            return "missing", f"the analysis {analysis} has no output of seed {', '.join(lacking)}"
+            return "missing", f"the analysis {analysis} has no output of {_seeds(lacking)}"
         return None
 
 
@@ -143,7 +138,12 @@ def _undone(runs: Sequence[dict[str, Any]]) -> str:
     for run in runs:
         if run["state"] != "done":
             seeds.setdefault(f"{run['state']}{_because(run['error'])}", []).append(str(run["seed"]))
-    return "; ".join(f"seed {', '.join(numbers)} {why}" for why, numbers in seeds.items())
+    return "; ".join(f"{_seeds(numbers)} {why}" for why, numbers in seeds.items())
+
+
+def _seeds(numbers: Sequence[str]) -> str:
+    """Seeds by their numbers."""
+    return f"seed{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
 
 
 def _because(reason: str | None) -> str:

@@ -14,13 +14,11 @@ from posnmt.report.significance import agreed
 from posnmt.study import published
 from posnmt.study.layout import CORPORA, PARTS, Column, Table, words_at
 from posnmt.study.marks import signs
-from posnmt.study.measured import SPEEDS, StudyResults, Variant
+from posnmt.study.measured import OF_RUNS, SPEEDS, StudyResults, Variant
 
 SPREAD = "Figures are means over seeds ± standard deviations."
-OF_RUNS = (
-    "Speeds are those of each run, on the machine and at the time that it ran, and cannot be compared with each other"
-)
-IN_TURN = "; the multiples beside them are of speeds that were measured in turn."
+IN_TURN = "Speeds are means over turns, in which the systems were measured one after the other."
+NOT_IN_TURN = "Not measured in turn with the others; the speed of each training is under Cost."
 
 
 def sheets(results: StudyResults) -> list[Sheet]:
@@ -64,7 +62,7 @@ def figure_cell(
     deviation = stdev(values.values()) if several else 0.0
     return Cell(
         own=published.show(mean, measure, unit, decimals),
-        spread=published.show_spread(deviation, measure, unit, decimals) if several and measure != "parameters" else "",
+        spread=published.show_spread(deviation, measure, unit, decimals) if several and measure not in OF_RUNS else "",
         note=_sentence(absence[1]) if absence else "",
         mean=mean,
         deviation=deviation if several else None,
@@ -79,7 +77,9 @@ def _sentence(text: str) -> str:
 
 def _unmeasured(results: StudyResults, measure: str, analysis: str | None) -> str:
     """Why there is no figure, although the system was run and analysed."""
-    if analysis is None or measure in SPEEDS:
+    if measure in SPEEDS:
+        return NOT_IN_TURN
+    if analysis is None:
         return "It was not recorded."
     measured = results.measured[analysis].results["systems"][0]["overall"]
     return "" if measure in measured else f"The analysis {analysis} does not measure {MEASURES[measure].title}."
@@ -90,7 +90,7 @@ def _scores(results: StudyResults, table: Table) -> tuple[list[Grid], list[str]]
     variants = [results.variant(row) for row in table.rows]
     by_cell, legend = signs(results, table)
     if any(column.measure in SPEEDS for column in table.columns):
-        legend.append(OF_RUNS + (IN_TURN if results.speeds else "."))
+        legend += [IN_TURN] if results.speeds else []
     columns = [_column(results, variants, column) for column in table.columns]
     cells = [
         [replace(column[row], sign=by_cell.get((row, number), "")) for number, column in enumerate(columns)]
@@ -142,7 +142,7 @@ def _column(results: StudyResults, variants: Sequence[Variant], column: Column) 
 
 def _in_turn(results: StudyResults, variant: Variant, first: Variant, measure: str) -> str:
     """A system's speed as a multiple of the first row's, the mean over the turns; empty if one was not measured."""
-    of, than = (results.speeds.get(each, {}).get(measure, []) for each in (variant, first))
+    of, than = (results.values(each, measure, None).values() for each in (variant, first))
     ratios = [one / other for one, other in zip(of, than, strict=False)]
     return f"{fmean(ratios):.2f}×" if ratios else ""
 
