@@ -52,7 +52,7 @@ def demo(out: Path, updates: int, seed: int) -> None:
     """An end-to-end example on the built-in language pair, in under 5 minutes on 2 cores.
 
     Generates a corpus of short sentences, trains a system with absolute and one with relative positions on it,
-    translates sentences up to four times as long, and writes a report; prints the report's path.
+    translates sentences up to three times as long, and writes a report; prints the report's path.
 
     \b
     Example: posnmt demo --out demo
