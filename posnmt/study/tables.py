@@ -176,7 +176,10 @@ def _by_length(results: StudyResults, table: Table) -> tuple[list[Grid], list[st
     for variant in variants:
         cells = []
         for number, measure in columns:
-            cell = figure_cell(results, variant, measured.values(variant, measure, number), measure, table.analysis)
+            cell = Cell(own="–", absent=True)
+            if bins[number]["n"]:
+                values = measured.values(variant, measure, number)
+                cell = figure_cell(results, variant, values, measure, table.analysis)
             seen = mark(Bin(bins[number]["first"], bins[number]["last"]), _trained(results, variant))
             cells.append(replace(cell, training=seen))
         rows.append(cells)

@@ -142,6 +142,19 @@ def test_published_figures_by_length_stand_under_their_own_bins(study, report, p
     assert ("+Relative_PE & <more>", "26-", "BLEU") not in cells_of(report, "table-3")
 
 
+def test_a_bin_without_sentences_says_nothing_of_a_system(tmp_path):
+    study = made_study(tmp_path / "study", failed=())
+    study = replace(study, runs=made_runs(study.recipe, 2, [(("transformer", 2), FAILED)]))
+    found = study.measured["test"].results
+    found["bins"][0]["n"] = 0
+    for system in found["systems"]:
+        system["bins"][0] |= {"bleu": None, "ter": None}
+    render(study, tmp_path / "out")
+    row = Page((tmp_path / "out/report.html").read_text()).row("table-2", "Transformer")
+    assert row[0] == "– published 31.7"
+    assert " a " in row[2]  # the failed seed
+
+
 def test_lengths_that_a_systems_own_training_never_saw_are_shaded(study, tmp_path):
     runs = made_runs(study.recipe, 2, [(("relative", seed), {"source_lengths": [1, 20]}) for seed in (1, 2)])
     render(replace(study, runs=runs), tmp_path)
