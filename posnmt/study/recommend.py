@@ -79,11 +79,11 @@ def recommend(
     if len(as_good) == 1:
         return Recommendation(f"Use {label}: it beats every other system by more than chance.", sentences)
     if len(as_good) == len(systems):
-        first_words = f"Undecided: no system is better than another by more than chance. {label} decodes fastest."
+        first_words = f"Undecided: the best system beats no other by more than chance. {label} decodes fastest."
         return Recommendation(first_words, sentences)
     others = ", ".join(recipe.label((system, training)) for system in as_good if system != chosen)
     return Recommendation(
-        f"Use {label}: it decodes fastest of those that no system beats by more than chance;"
+        f"Use {label}: it decodes fastest of those that the best does not beat by more than chance;"
         f" it is undecided whether it is better than {others}.",
         sentences,
     )

@@ -48,7 +48,7 @@ def advice(errors, measure="ter", analyses=("test",), measured=None, **more):
 def test_the_fastest_of_those_that_are_as_good_as_the_best(measure):
     found = advice({"transformer": 1, "relative": 1, "rnn": 6}, measure)
     assert found.sentence == (
-        "Use +Relative_PE & <more>: it decodes fastest of those that no system beats by more than chance; "
+        "Use +Relative_PE & <more>: it decodes fastest of those that the best does not beat by more than chance; "
         "it is undecided whether it is better than Transformer."
     )
     assert found.evidence[-1] == (
@@ -67,7 +67,7 @@ def test_the_best_where_it_beats_every_other_however_slow_it_is(measure):
 def test_where_nothing_is_better_that_is_what_is_said():
     answer = advice({"transformer": 1, "relative": 1})
     assert answer.sentence == (
-        "Undecided: no system is better than another by more than chance. +Relative_PE & <more> decodes fastest."
+        "Undecided: the best system beats no other by more than chance. +Relative_PE & <more> decodes fastest."
     )
 
 
