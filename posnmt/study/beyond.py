@@ -61,7 +61,7 @@ def cost(results: StudyResults) -> list[Sheet]:
     ]
     legend = [
         f"All trainings together: {duration(results.cost)}.",
-        "Speeds are those of each run, on the machine and at the time that it ran, and do not compare systems.",
+        "Speeds are those of each run, where and when it ran, and cannot be compared with each other.",
     ]
     return [
         Sheet("cost", "Cost", "Every training, its time and its speed", [Grid(heads, rows, corner="Training")], legend)
