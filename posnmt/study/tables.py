@@ -89,8 +89,8 @@ def _scores(results: StudyResults, table: Table) -> tuple[list[Grid], list[str]]
     """A row per system, a column per measure."""
     variants = [results.variant(row) for row in table.rows]
     by_cell, legend = signs(results, table)
-    if any(column.measure in SPEEDS for column in table.columns):
-        legend += [IN_TURN] if results.speeds else []
+    if results.speeds and any(column.measure in SPEEDS for column in table.columns):
+        legend.append(IN_TURN)
     columns = [_column(results, variants, column) for column in table.columns]
     cells = [
         [replace(column[row], sign=by_cell.get((row, number), "")) for number, column in enumerate(columns)]
