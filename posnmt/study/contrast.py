@@ -6,7 +6,7 @@ Legend: T terms, S seeds of a term, N sentences, n those that any term is measur
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from statistics import NormalDist, fmean, variance
@@ -53,13 +53,31 @@ class Estimate:
         value: the estimate.
         variance: of the value.
         freedom: degrees of freedom of the variance; may be infinite.
-        over_sentences: the part of the variance that more seeds would not lower.
+        over_seeds: the parts of the variance that more seeds would lower, one of each system, with its degrees of
+            freedom, one less than its seeds.
     """
 
     value: float
     variance: float
     freedom: float
-    over_sentences: float = 0.0
+    over_seeds: tuple[tuple[float, float], ...] = ()
+
+    @classmethod
+    def of(cls, value: float, over_sentences: float, over_seeds: Sequence[tuple[float, float]]) -> Estimate:
+        """The estimate whose variance has a part over sentences, and `over_seeds`.
+
+        The degrees of freedom follow Welch (1947) and Satterthwaite (1946); the sentences have infinitely many.
+        """
+        total = over_sentences + sum(part for part, _ in over_seeds)
+        by_freedom = sum(part**2 / freedom for part, freedom in over_seeds)
+        return cls(value, total, total**2 / by_freedom if by_freedom else math.inf, tuple(over_seeds))
+
+    def with_seeds(self, seeds: float) -> Estimate:
+        """The estimate as it would be if each system had so many seeds or more, and all else stayed as it is."""
+        over_sentences = max(0.0, self.variance - sum(part for part, _ in self.over_seeds))
+        counted = [(part, freedom + 1, max(freedom + 1, seeds)) for part, freedom in self.over_seeds]
+        over_seeds = [(part * now / then, then - 1) for part, now, then in counted]
+        return Estimate.of(self.value, over_sentences, over_seeds)
 
     def interval(self, level: float) -> tuple[float, float]:
         """Student's t interval with confidence `level`, from 0 to 1."""
@@ -112,14 +130,10 @@ class Contrast:
         """The contrast and its variance: that over sentences, plus that over the seeds of each variant.
 
         A variant with sample variance s^2 over its seeds and coefficient g contributes g^2 s^2 / S, with S - 1 degrees
-        of freedom; the contribution of the sentences counts as having infinitely many. The degrees of freedom of the
-        sum follow Welch (1947) and Satterthwaite (1946). Interactions of seeds and sentences are in both
-        contributions, so the variance is conservative.
+        of freedom. What a seed does to single sentences is in this contribution alone.
         """
         over_seeds = self._seed_variances()
-        over_sentences = self._sentence_variance()
-        total = over_sentences + sum(part for part, _ in over_seeds)
-        return Estimate(self.value, total, satterthwaite(total, over_seeds), over_sentences)
+        return Estimate.of(self.value, self._sentence_variance(over_seeds), list(over_seeds.values()))
 
     def _sides(self, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """`of` and `than` from the terms' means `[..., T]`, both `[...]`."""
@@ -134,17 +148,24 @@ class Contrast:
         by_side = (1 / than, -of / than**2) if self.relative else (1.0, -1.0)
         return [term.sign * by_side[term.than] for term in self.terms]
 
-    def _seed_variances(self) -> list[tuple[float, int]]:
-        """The variance and degrees of freedom that each variant contributes; its terms share its seeds."""
+    def _by_variant(self, scores: Sequence[np.ndarray]) -> dict[Variant, np.ndarray]:
+        """What each variant's seeds contribute `[..., S]`, from `[..., S]` of each term; its terms share its seeds."""
         parts: dict[Variant, np.ndarray] = {}
-        for term, scores, coefficient in zip(self.terms, self.scores, self._coefficients(), strict=True):
-            parts[term.variant] = parts.get(term.variant, 0) + coefficient * scores
-        return [(float(part.var(ddof=1)) / len(part), len(part) - 1) for part in parts.values()]
+        for term, of_term, coefficient in zip(self.terms, scores, self._coefficients(), strict=True):
+            parts[term.variant] = parts.get(term.variant, 0) + coefficient * of_term
+        return parts
 
-    def _sentence_variance(self) -> float:
-        """The variance over bootstrap samples of sentences, which all outputs share.
+    def _seed_variances(self) -> dict[Variant, tuple[float, int]]:
+        """The variance and degrees of freedom that each variant contributes."""
+        parts = self._by_variant(self.scores)
+        return {variant: (float(part.var(ddof=1)) / len(part), len(part) - 1) for variant, part in parts.items()}
+
+    def _sentence_variance(self, over_seeds: Mapping[Variant, tuple[float, int]]) -> float:
+        """The variance over bootstrap samples of sentences, which all outputs share, without that of `over_seeds`.
 
         Samples are drawn from all sentences that any term is measured on, so terms on different lengths share them.
+        In a sample, the seeds of a variant also vary by what each does to single sentences. That adds to the variance
+        of their mean, and is in `over_seeds` already: it is subtracted here.
         """
         import numpy as np
 
@@ -155,19 +176,24 @@ class Contrast:
         places = sorted({place for term in self.terms for place in term.places})
         table = self.evidence.table(self.measure, sentences, places)
         at = [[places.index(place) for place in term.places] for term in self.terms]
-        values = []
+        values, within = [], []
         for sums in bootstrap_sums(table.rows, groups.reshape(-1), len(members), SAMPLES, SEED):
             of_groups = sums[:, 1:]  # [c, groups, outputs, K]
-            means = []
+            scores = []  # [c, S] of each term
             for term, of_term in enumerate(at):
                 of_outputs = of_groups[:, members[:, term]][:, :, of_term].sum(axis=1)
-                means.append(table.measure(of_outputs)[self.measure].mean(axis=-1))
-            of, than = self._sides(np.stack(means, axis=-1))
+                scores.append(table.measure(of_outputs)[self.measure])
+            of, than = self._sides(np.stack([of_term.mean(axis=-1) for of_term in scores], axis=-1))
             with np.errstate(divide="ignore", invalid="ignore"):
                 values.append(of / than - 1 if self.relative else of - than)
-        # Samples without any sentence of some term are not finite, and left out.
+            parts = self._by_variant(scores).values()
+            within.append(np.stack([part.var(axis=-1, ddof=1) / part.shape[-1] for part in parts], axis=-1))
         sampled = np.concatenate(values)
-        return float(sampled[np.isfinite(sampled)].var(ddof=1))
+        # Samples without any sentence of some term are not finite, and left out.
+        finite = np.isfinite(sampled)
+        by_variant = np.concatenate(within)[finite].mean(axis=0)
+        counted_twice = (by_variant - [part for part, _ in over_seeds.values()]).clip(min=0).sum()
+        return max(0.0, float(sampled[finite].var(ddof=1) - counted_twice))
 
 
 def paired(of: Sequence[float], than: Sequence[float], relative: bool) -> Estimate:
@@ -179,17 +205,6 @@ def paired(of: Sequence[float], than: Sequence[float], relative: bool) -> Estima
     """
     values = [one / other - 1 if relative else one - other for one, other in zip(of, than, strict=True)]
     return Estimate(fmean(values), variance(values) / len(values), len(values) - 1)
-
-
-def satterthwaite(total: float, parts: Sequence[tuple[float, int]]) -> float:
-    """The degrees of freedom of a variance, of which some parts have finitely many.
-
-    Args:
-        total: the variance.
-        parts: of the variance, each with its degrees of freedom.
-    """
-    by_freedom = sum(part**2 / freedom for part, freedom in parts)
-    return total**2 / by_freedom if by_freedom else math.inf
 
 
 @cache

@@ -8,10 +8,10 @@ true one. Studies are simulated: each figure varies over seeds, and all of them 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from posnmt.study.claims import Claim, Comparison, Expected, Figures
-from posnmt.study.contrast import Estimate, satterthwaite
+from posnmt.study.contrast import Estimate
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.verdict import word_of
 
@@ -81,10 +81,10 @@ def power(
     freedoms = [seeds(name) - 1 for name in terms]
     supported = 0
     for value, of_study in zip(values.tolist(), parts.tolist(), strict=True):
-        variance = over_sentences + sum(of_study)
+        estimate = Estimate.of(value, over_sentences, list(zip(of_study, freedoms, strict=True)))
         # Rounded, so that quantiles are calculated once for many studies.
-        freedom = float(round(min(satterthwaite(variance, list(zip(of_study, freedoms, strict=True))), 10_001)))
-        supported += word_of(comparison, Estimate(value, variance, max(1.0, freedom))) == "supported"
+        freedom = float(round(min(max(1.0, estimate.freedom), 10_001)))
+        supported += word_of(comparison, replace(estimate, freedom=freedom)) == "supported"
     return supported / studies
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from posnmt.study import wording
 from posnmt.study.claims import SPEEDS, Claim, Comparison, Figures, Scale
-from posnmt.study.contrast import Contrast, Estimate, Term, paired, t_quantile
+from posnmt.study.contrast import Contrast, Estimate, Term, paired
 from posnmt.study.evidence import Evidence, Output, Variant
 
 if TYPE_CHECKING:
@@ -172,8 +172,7 @@ def _decide(comparison: Comparison, evidence: Mapping[str, Evidence], rules: Rul
     word = word_of(comparison, estimate, rules.level)
     why = f"{basis}: {wording.with_intervals(comparison, estimate, levels)}"
     if word == "undecided" and comparison.measure not in SPEEDS:
-        seeds = min(len(of_variant) for side in sides for _, of_variant in side.outputs)
-        why += f"; {what_it_takes(comparison, estimate, rules.level, seeds)}"
+        why += f"; {what_it_takes(comparison, estimate, rules.level)}"
     return Decision(comparison, statement, word, why, value, low, high, estimate.freedom)
 
 
@@ -192,19 +191,16 @@ def word_of(comparison: Comparison, estimate: Estimate, level: float = LEVEL) ->
     return "contradicted" if high < comparison.by else "undecided"
 
 
-def what_it_takes(comparison: Comparison, estimate: Estimate, level: float, seeds: int) -> str:
+def what_it_takes(comparison: Comparison, estimate: Estimate, level: float) -> str:
     """How many seeds would decide a comparison if its value and the spread of its figures stayed as they are."""
-    value = -estimate.value if comparison.is_ == "lower" else estimate.value
-    inside = comparison.within is not None and abs(value) < comparison.within
-    gap = abs((abs(value) - comparison.within) if comparison.within is not None else (value - comparison.by))
-    needed = (gap / t_quantile((1 + (EQUAL_LEVEL if inside else level)) / 2, math.inf)) ** 2
-    over_seeds = (estimate.variance - estimate.over_sentences) * seeds
-    if needed <= estimate.over_sentences:
-        return "no number of seeds would decide it on so few sentences, if the difference stayed as it is"
-    more = max(seeds + 1, math.ceil(over_seeds / (needed - estimate.over_sentences)))
-    if more > MOST_SEEDS:
-        return f"more than {MOST_SEEDS} seeds would be needed to decide it, if the difference stayed as it is"
-    return f"some {more} seeds would decide it, if the difference stayed as it is"
+    given = ", if the difference stayed as it is"
+    if word_of(comparison, estimate.with_seeds(math.inf), level) == "undecided":
+        return f"no number of seeds would decide it on so few sentences{given}"
+    fewest = int(min(freedom for _, freedom in estimate.over_seeds)) + 2
+    for seeds in range(fewest, MOST_SEEDS + 1):
+        if word_of(comparison, estimate.with_seeds(seeds), level) != "undecided":
+            return f"some {seeds} seeds would decide it{given}"
+    return f"more than {MOST_SEEDS} seeds would be needed to decide it{given}"
 
 
 def _check_floor(comparison: Comparison, evidence: Evidence, rules: Rules) -> None:

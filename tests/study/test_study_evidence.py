@@ -115,7 +115,8 @@ def bleu_evidence(seeds=3, sentences=40):
     generator = np.random.default_rng(8)
     lengths = generator.integers(10, 50, sentences)
     statistics, rows, outputs = [], [], []
-    for system, quality in (("a", 0.9), ("b", 0.8)):
+    for system, best in (("a", 1.0), ("b", 0.9)):
+        quality = generator.uniform(best - 0.4, best, sentences)  # sentences are difficult for all seeds
         for seed in range(seeds):
             length = lengths + generator.integers(0, 4, sentences)
             totals = [length - order for order in range(4)]
@@ -153,11 +154,19 @@ def test_the_variance_is_that_of_plain_loops(relative):
     assert contrast.value == pytest.approx(value(whole))
     generator = np.random.default_rng([SEED, 0])
     by_group = np.argsort(longer, kind="stable")  # the order in which sentences are drawn
-    by_sentences = variance(value(means(by_group[generator.integers(0, 40, size=40)])) for _ in range(SAMPLES))
+    sampled = [means(by_group[generator.integers(0, 40, size=40)]) for _ in range(SAMPLES)]
     of, than = fmean(whole[0]) - fmean(whole[1]), fmean(whole[2])
     per_of, per_than = (1 / than, -of / than**2) if relative else (1, -1)
-    by_a = variance(per_of * longs + per_than * alls for longs, alls in zip(whole[0], whole[2], strict=True)) / 3
-    by_b = variance(per_of * longs for longs in whole[1]) / 3
+
+    def over_seeds(found):
+        a = variance(per_of * longs + per_than * alls for longs, alls in zip(found[0], found[2], strict=True)) / 3
+        return a, variance(per_of * longs for longs in found[1]) / 3
+
+    by_a, by_b = over_seeds(whole)
+    in_samples = [fmean(parts) for parts in zip(*map(over_seeds, sampled), strict=True)]
+    assert in_samples[0] > by_a
+    assert in_samples[1] > by_b
+    by_sentences = variance(map(value, sampled)) - (in_samples[0] - by_a) - (in_samples[1] - by_b)
     estimate = contrast.estimate()
     assert estimate.variance == pytest.approx(by_sentences + by_a + by_b)
     assert estimate.freedom == pytest.approx((by_sentences + by_a + by_b) ** 2 / (by_a**2 / 2 + by_b**2 / 2))
@@ -186,3 +195,19 @@ def test_intervals_hold_the_truth_in_95_of_100_studies(monkeypatch, over_seeds, 
         found.append(decision.word == "supported")
     assert 0.91 <= fmean(held) <= 0.99
     assert fmean(found) <= 0.06
+
+
+@pytest.mark.parametrize(("over_seeds", "of_each"), [(0.0, 30.0), (3.0, 30.0), (3.0, 0.0)])
+def test_the_variance_is_that_of_the_studies(monkeypatch, over_seeds, of_each):
+    """What a seed does to single sentences counts once."""
+    monkeypatch.setattr(contrast_module, "SAMPLES", 200)
+    generator = np.random.default_rng(5)
+    estimates = []
+    for _ in range(400):
+        evidence = drawn(generator, {"a": 0, "b": 0}, np.full(60, 30), 3, over_seeds, 4.0, of_each)
+        terms = [Term((name, "all"), places, np.ones(60, bool), 1, name == "b") for name, places in
+                 (("a", [0, 1, 2]), ("b", [3, 4, 5]))]  # fmt: skip
+        estimates.append(Contrast(evidence, "length_difference", terms).estimate())
+    truth = 2 * (4.0**2 / 60 + over_seeds**2 / 3 + of_each**2 / 60 / 3)
+    assert variance(each.value for each in estimates) == pytest.approx(truth, rel=0.2)
+    assert fmean(each.variance for each in estimates) == pytest.approx(truth, rel=0.15)

@@ -238,19 +238,20 @@ def test_what_would_decide_a_comparison_is_said(comparison):
     """As many seeds as bring the interval to the margin, unless the sentences alone keep it away."""
     comparison = claim(comparison).holds_if[0]
     value = -3.0 if comparison.is_ == "lower" else 3.0
-    estimate = Estimate(value, 6.2, 4.0, over_sentences=0.2)
-    assert word_of(comparison, estimate) == "undecided"
-    said = what_it_takes(comparison, estimate, 0.95, 3)
-    seeds = int(re.fullmatch(r"some (\d+) seeds would decide it, if the difference stayed as it is", said)[1])
 
-    def with_seeds(count):
-        return word_of(comparison, Estimate(value, 0.2 + 6.0 * 3 / count, math.inf))
+    def of_seeds(first, second):  # variances over seeds of 9 and 3
+        return Estimate.of(value, 0.2, [(9 / first, first - 1), (3 / second, second - 1)])
 
-    assert (with_seeds(seeds), with_seeds(seeds - 1)) == ("supported", "undecided")
-    few = Estimate(value, 6.2, 4.0, over_sentences=6.0)
-    assert what_it_takes(comparison, few, 0.95, 3).startswith("no number of seeds would decide it on so few sentences")
-    near = Estimate({"higher": 0.05, "lower": -1.05, "equal": 4.95}[comparison.is_], 6.0, 4.0)
-    assert what_it_takes(comparison, near, 0.95, 3).startswith("more than 100 seeds would be needed")
+    for given in ((3, 3), (2, 5)):
+        assert word_of(comparison, of_seeds(*given)) == "undecided"
+        said = what_it_takes(comparison, of_seeds(*given), 0.95)
+        seeds = int(re.fullmatch(r"some (\d+) seeds would decide it, if the difference stayed as it is", said)[1])
+        of_each = [[max(count, had) for had in given] for count in (seeds, seeds - 1)]
+        assert [word_of(comparison, of_seeds(*each)) for each in of_each] == ["supported", "undecided"]
+    few = Estimate.of(value, 6.0, [(0.1, 2), (0.1, 2)])
+    assert what_it_takes(comparison, few, 0.95).startswith("no number of seeds would decide it on so few sentences")
+    near = Estimate.of({"higher": 0.05, "lower": -1.05, "equal": 4.95}[comparison.is_], 0.0, [(3.0, 2), (3.0, 2)])
+    assert what_it_takes(comparison, near, 0.95).startswith("more than 100 seeds would be needed")
 
 
 # --- what is said

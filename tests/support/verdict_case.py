@@ -32,8 +32,11 @@ def evidence_of(differences, lengths):
     return Evidence(additive.rows.astype(int), additive.columns, np.asarray(lengths), [made for made, _ in differences])
 
 
-def drawn(generator, effects, lengths, seeds=3, over_seeds=1.0, over_sentences=8.0):
-    """Evidence of systems whose true difference is a number, or a function of the source lengths."""
+def drawn(generator, effects, lengths, seeds=3, over_seeds=1.0, over_sentences=8.0, of_each=0.0):
+    """Evidence of systems whose true difference is a number, or a function of the source lengths.
+
+    Standard deviations: of a system's seeds, of its sentences, and of a seed's single sentences.
+    """
     lengths = np.asarray(lengths)
     common = generator.normal(0, 20, len(lengths))
     differences = []
@@ -41,6 +44,8 @@ def drawn(generator, effects, lengths, seeds=3, over_seeds=1.0, over_sentences=8
         own = generator.normal(0, over_sentences, len(lengths)) + (effect(lengths) if callable(effect) else effect)
         for seed in range(1, seeds + 1):
             found = common + own + generator.normal(0, over_seeds)
+            if of_each:
+                found = found + generator.normal(0, of_each, len(lengths))
             differences.append((output(system, seed), np.round(found).astype(int)))
     return evidence_of(differences, lengths)
 
