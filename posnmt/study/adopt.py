@@ -102,24 +102,30 @@ def adopt(study_plan: Plan, out: Path, copy: Path) -> Iterator[str]:
     _check(copy)
     graph = Graph(study_plan.steps.values(), KINDS)
     trained, translations = _trained(copy), Translations(copy)
+    own = {name: status.own_state(graph, out, name).state for name in study_plan.trainings}
+    taken: set[str] = set()
     for run in study_plan.runs:
-        state = status.own_state(graph, out, run.train).state
-        if state in ("done", "running", "altered"):
+        if own[run.train] in ("done", "running", "altered"):
             continue
-        place = trained.get(graph.key(run.train))
-        if place is None:
+        places = trained.get(graph.key(run.train), {})
+        if not places:
             if (folder_of(copy, run) / FACTS).exists():
                 yield f"{run.train} is made again: the copy has no training with these settings and texts"
             continue
-        about = _facts(place)
-        tests = {facts["key"]: test for test, facts in about["translations"].items()}
+        tests = {
+            facts["key"]: (place, test) for place in places for test, facts in places[place]["translations"].items()
+        }
         for step in run.translations.values():
-            if (test := tests.get(graph.key(step))) is not None:
-                facts = about["translations"][test]
+            if (copied := tests.get(graph.key(step))) is not None:
+                place, test = copied
+                facts = places[place]["translations"][test]
                 contents = {name: translations.of(place, test, name) for name in facts.get("speed", {})}
                 _write_translation(graph.folder(out, step), contents, facts, copy)
-        _write_training(graph.folder(out, run.train), place, about["train"], copy)
-        yield f"{run.train} is taken from {copy}, without its weights"
+        if run.train not in taken:
+            place, about = next(iter(places.items()))
+            _write_training(graph.folder(out, run.train), place, about["train"], copy)
+            yield f"{run.train} is taken from {copy}, without its weights"
+            taken.add(run.train)
 
 
 def give_up_weightless(study_plan: Plan, out: Path, wanted: Collection[str]) -> Iterator[str]:
@@ -178,9 +184,13 @@ def _check(copy: Path) -> None:
         raise UserError(what, copy / MARK, "publish the study again with this version")
 
 
-def _trained(copy: Path) -> dict[str, Path]:
-    """Key -> folder of each finished training of a copy."""
-    return {_facts(path.parent)["train"]["key"]: path.parent for path in sorted(copy.glob(f"runs/*/{FACTS}"))}
+def _trained(copy: Path) -> dict[str, dict[Path, RunFacts]]:
+    """Key of each finished training of a copy -> its folders, one for each system that it is of, and what they say."""
+    trained: dict[str, dict[Path, RunFacts]] = {}
+    for path in sorted(copy.glob(f"runs/*/{FACTS}")):
+        facts = _facts(path.parent)
+        trained.setdefault(facts["train"]["key"], {})[path.parent] = facts
+    return trained
 
 
 def _facts(place: Path) -> RunFacts:

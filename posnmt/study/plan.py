@@ -39,7 +39,7 @@ class PlannedRun:
     """One training and its translations.
 
     Attributes:
-        train: name of the training step.
+        train: name of the training step, which systems that differ in search alone share.
         translations: test -> name of the translation step.
     """
 
@@ -82,11 +82,22 @@ class Plan:
         """The languages at this scale."""
         return self.recipe.pair_at(self.scale)
 
+    @property
+    def trainings(self) -> list[str]:
+        """The names of the training steps."""
+        return list(dict.fromkeys(run.train for run in self.runs))
+
     def add(self, name: str, kind: str, settings: Mapping[str, Any], **more: Any) -> str:
         """Add a step, unless it exists already; return its name."""
         if name not in self.steps:
             self.steps[name] = Step(name, kind, dict(settings), resources=self.setting.resources.of(kind), **more)
         return name
+
+    def train(self, name: str, settings: Mapping[str, Any], needs: Mapping[str, str]) -> str:
+        """The name of the training with these settings and texts: that of an earlier one, or a new one of this name."""
+        trainings = (each for each in self.steps.values() if each.kind == "train")
+        same = next((each.name for each in trainings if (each.settings, each.needs) == (settings, needs)), None)
+        return same or self.add(name, "train", settings, needs=needs)
 
 
 def plan(
@@ -143,7 +154,7 @@ def _runs(study_plan: Plan, system: str, training: str, tests: Iterable[str]) ->
         search = {"search": config.pop("decode")} if study_plan.keys > 1 and "decode" in config else {}
         used = in_key(config["model"], study_plan.parts)
         settings = {"config": config, **texts[1], **_processes(study_plan.setting), **used}
-        train = study_plan.add(f"train/{name}", "train", settings, needs={**texts[0], "prepared": prepared})
+        train = study_plan.train(f"train/{name}", settings, {**texts[0], "prepared": prepared})
         translations = {}
         for test in tests:
             text = _test(study_plan, test, training)

@@ -139,8 +139,8 @@ def _outputs(test: str, trained: Sequence[PlannedRun], done: Mapping[str, Path],
 
 def _readme(study_plan: Plan, done: Mapping[str, Path], to: Path) -> Iterator[str]:
     """The lines of README.md."""
-    recipe, trainings = study_plan.recipe, len(study_plan.runs)
-    ready = [done[run.train] / "run" / "record.json" for run in study_plan.runs if run.train in done]
+    recipe, trainings = study_plan.recipe, len(study_plan.trainings)
+    ready = [done[name] / "run" / "record.json" for name in study_plan.trainings if name in done]
     seconds = sum((read_json(path) or {}).get("seconds") or 0.0 for path in ready)
     command = ["posnmt", "study", "run", "recipe.yaml", "--scale", study_plan.scale, "--out", "study"]
     command += [] if study_plan.data is None else ["--data", "data"]

@@ -116,6 +116,9 @@ class System(Section):
         "of its own also replaces what the scale says of the settings that the size has, such as dropout",
     )
     train: dict[str, Any] = Field({}, description="over the train section")
+    decode: dict[str, Any] = Field(
+        {}, description="over the decode section; systems that differ in it alone share their trainings"
+    )
     options: dict[str, dict[str, Any]] = Field(
         {},
         description="scheme -> option -> value, or values by scale: {smoke: 16, paper: 256}; at other scales the "

@@ -49,7 +49,7 @@ def print_plan(
     recipe = study_plan.recipe
     for line in _sweeps(study_plan, step_costs):
         console.print(line, highlight=False)
-    console.print(f"{recipe.title}, scale {study_plan.scale}: {len(study_plan.runs)} trainings.", highlight=False)
+    console.print(f"{recipe.title}, scale {study_plan.scale}: {len(study_plan.trainings)} trainings.", highlight=False)
     if estimated:
         how = "as timed here" if tokens_per_second is None else f"at {tokens_per_second:,.0f} target tokens a second"
         console.print(
@@ -109,7 +109,7 @@ def _sweeps(study_plan: Plan, step_costs: Mapping[str, Cost]) -> Iterator[str]:
     recipe, scale = study_plan.recipe, study_plan.scale
     for name, sweep in recipe.sweep.items():
         variants = {(point.system, point.training) for point in points(recipe, sweep, scale)}
-        trainings = [run.train for run in study_plan.runs if (run.system, run.training) in variants]
+        trainings = dict.fromkeys(run.train for run in study_plan.runs if (run.system, run.training) in variants)
         hours = f", {_cost(total([step_costs[each] for each in trainings]))[0]} hours" if step_costs else ""
         yield (
             f"Sweep {name}: {len(variants)} points ({sweep.formula(scale)}), {len(trainings)} trainings with all "

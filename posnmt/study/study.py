@@ -289,7 +289,7 @@ def results_of(study_plan: Plan, out: Path, say: Say = lambda message: None) -> 
             for test, step in each.translations.items()
             if step in folders
         },
-        cost=sum(run["seconds"] or 0.0 for run in runs),
+        cost=sum({run["run"]: run["seconds"] or 0.0 for run in runs}.values()),
     )
 
 

@@ -28,7 +28,8 @@ def train_config(recipe: Recipe, scale: Scale, system: str, training: str, seed:
         below = config.get("model", {})
         config = {**config, "model": {key: value for key, value in below.items() if key not in SIZES[size]}}
     model: dict[str, Any] = {"system": chosen.system, **({"without": chosen.without} if chosen.without else {})}
-    config = merge(config, {"model": merge(model, own), "train": {**chosen.train, "seed": seed}})
+    sections = {"model": merge(model, own), "train": {**chosen.train, "seed": seed}}
+    config = merge(config, {**sections, **({"decode": chosen.decode} if chosen.decode else {})})
     return merge(config, {"model": _with_options(config["model"], recipe.scales[scale].options, chosen.options, scale)})
 
 

@@ -80,6 +80,22 @@ def test_steps_of_a_recipe(tmp_path: Path) -> None:
     assert made.steps["test/joined-joined"].settings["sentences"] == 2
 
 
+def test_systems_that_differ_in_search_alone_share_their_trainings(tmp_path: Path) -> None:
+    wide = {"system": "relative", "decode": {"beam": 9}}
+    systems = {**SMALL["systems"], "wide": wide, "long": {**wide, "train": {"steps": 2}}}
+    runs = [{"systems": [*systems], "trainings": ["all", "reordered"], "tests": ["test"]}]
+    made = plan(load(written(tmp_path, {**SMALL, "systems": systems, "runs": runs})), "smoke", None)
+    graph = Graph(made.steps.values(), KINDS)
+    step = {(run.system, run.training, run.seed): run for run in made.runs}
+    for training in ("all", "reordered"):
+        for seed in (1, 2):
+            own, shared, other = (step[name, training, seed] for name in ("relative", "wide", "long"))
+            assert own.train == shared.train != other.train
+            assert graph.key(own.translations["test"]) != graph.key(shared.translations["test"])
+            assert made.steps[shared.translations["test"]].settings["search"]["beam"] == 9
+    assert len(made.trainings) == len({graph.key(name) for name in made.trainings}) == 3 * 2 * 2
+
+
 def test_settings_of_search_are_a_translations_and_not_a_trainings(tmp_path: Path) -> None:
     """Another beam trains nothing again. A study that was started before this keeps its keys, and so its trainings."""
 

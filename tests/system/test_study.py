@@ -337,6 +337,27 @@ def test_weights_that_a_copy_has_not_are_made_again_where_a_step_needs_them(
     assert {name: after[name] for name in before} == before
 
 
+@pytest.mark.slow
+def test_systems_that_differ_in_search_alone_share_a_training_also_in_copies(tmp_path: Path) -> None:
+    systems = {
+        "transformer": RECIPE["systems"]["transformer"],
+        "wide": {"system": "transformer", "decode": {"beam": 2}},
+    }
+    runs = [{**RECIPE["runs"][0], "systems": [*systems]}]
+    recipe, out, copy = written(tmp_path, systems=systems, runs=runs, claims=[]), tmp_path / "study", tmp_path / "copy"
+    _, log = run("study", "run", recipe, "--scale", "smoke", "--out", out)
+    assert (log.count("started train/"), log.count("started translate/")) == (1, 2)
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "1 done" in page
+    assert "2 done" not in page
+    run("study", "publish", "--out", out, "--to", copy)
+    assert "1 of 1 trainings are finished" in (copy / "README.md").read_text(encoding="utf-8")
+    _, log = run("study", "run", recipe, "--scale", "smoke", "--out", tmp_path / "elsewhere", "--adopt", copy)
+    assert "started train/" not in log
+    assert "started translate/" not in log
+    assert contents(tmp_path / "elsewhere" / "steps" / "analyse").keys() == contents(out / "steps" / "analyse").keys()
+
+
 def test_folders_and_recipes_that_do_not_fit(tmp_path: Path) -> None:
     recipe, out = written(tmp_path), tmp_path / "study"
     out.mkdir()
