@@ -52,7 +52,9 @@ class Figures(Section):
 class Expected(Section):
     """What is stated of a comparison before its study runs, so that its power is known beforehand.
 
-    The difference of two systems on n sentences has a standard deviation of `spread` / sqrt(n) over other sentences.
+    Over other sentences, the difference of two systems' means over many seeds has a standard deviation of `spread` /
+    sqrt(n) on n sentences. Over other seeds, the figure of a training has one of sqrt(deviation^2 + interaction^2 / n).
+    The defaults are those of BLEU in our studies of captions and short sentences (docs/verdicts.md).
     """
 
     effect: float = Field(description="the expected `of` - `than`; with `relative: true` its fraction of `than`")
@@ -60,8 +62,9 @@ class Expected(Section):
         description="how many are compared: one number, or one for each side where these are measured on different ones"
     )
     score: float = Field(30.0, gt=0, description="the expected figure of `than`, with `relative: true`")
-    spread: float = Field(18.0, gt=0, description="see above; the default is that of BLEU on captions")
-    deviation: float = Field(0.3, ge=0, description="standard deviation of a figure over seeds")
+    spread: float = Field(5.0, gt=0, description="of systems over single sentences; see above")
+    interaction: float = Field(10.0, ge=0, description="of what a seed does to single sentences; see above")
+    deviation: float = Field(0.3, ge=0, description="over seeds, on as many sentences as one likes")
 
 
 class Comparison(Section):

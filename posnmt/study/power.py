@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from posnmt.study.claims import Claim, Comparison, Expected, Figures
+from posnmt.study.claims import Claim, Comparison, Expected
 from posnmt.study.contrast import Estimate
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.verdict import word_of
@@ -68,17 +68,17 @@ def power(
 
     generator = np.random.default_rng(seed)
     unit = 1 / expected.score if comparison.relative else 1.0
-    terms = _terms(comparison.sides)
-    if any(seeds(name) < 2 for name in terms):
+    over_seeds = _over_seeds(comparison, expected)
+    if any(seeds(name) < 2 for name in over_seeds):
         return 0.0  # one seed decides nothing
-    over_sentences = unit**2 * sum(expected.spread**2 / count for count in _sets(comparison, expected))
+    over_sentences = unit**2 * _over_sentences(comparison, expected)
     values = expected.effect + generator.normal(0, over_sentences**0.5, studies)
-    parts = np.empty((studies, len(terms)))
-    for column, (name, times) in enumerate(terms.items()):
-        of_seeds = generator.normal(0, unit * expected.deviation * times**0.5, (studies, seeds(name)))
+    parts = np.empty((studies, len(over_seeds)))
+    for column, (name, variance) in enumerate(over_seeds.items()):
+        of_seeds = generator.normal(0, unit * variance**0.5, (studies, seeds(name)))
         values += of_seeds.mean(axis=1)
         parts[:, column] = of_seeds.var(axis=1, ddof=1) / seeds(name)
-    freedoms = [seeds(name) - 1 for name in terms]
+    freedoms = [seeds(name) - 1 for name in over_seeds]
     supported = 0
     for value, of_study in zip(values.tolist(), parts.tolist(), strict=True):
         estimate = Estimate.of(value, over_sentences, list(zip(of_study, freedoms, strict=True)))
@@ -88,19 +88,23 @@ def power(
     return supported / studies
 
 
-def _terms(sides: list[Figures]) -> Mapping[str, int]:
-    """System -> in how many figures of a comparison it has a part."""
-    names = [name for side in sides for name in side.variants]
-    return {name: names.count(name) for name in names}
+def _counts(comparison: Comparison, expected: Expected) -> list[int]:
+    """The number of sentences of each side."""
+    return expected.sentences if len(expected.sentences) == 2 else expected.sentences * len(comparison.sides)
 
 
-def _sets(comparison: Comparison, expected: Expected) -> list[int]:
-    """The numbers of sentences whose sampling adds up.
+def _over_seeds(comparison: Comparison, expected: Expected) -> Mapping[str, float]:
+    """System -> the variance of the difference over its seeds; it may have a part in both sides."""
+    variances: dict[str, float] = {}
+    for side, count in zip(comparison.sides, _counts(comparison, expected), strict=False):
+        for name in side.variants:
+            variances[name] = variances.get(name, 0.0) + expected.deviation**2 + expected.interaction**2 / count
+    return variances
 
-    Two sides on the same sentences are one difference; on different ones they are two.
-    """
+
+def _over_sentences(comparison: Comparison, expected: Expected) -> float:
+    """The variance over sentences: of one difference if both sides are of the same sentences, of two otherwise."""
     places = [(side.lengths, side.share) for side in comparison.sides]
+    counts = _counts(comparison, expected)
     same = all(place == places[0] for place in places)
-    if same or len(expected.sentences) == 2:
-        return expected.sentences[: 1 if same else 2]
-    return expected.sentences * 2
+    return sum(expected.spread**2 / count for count in (counts[:1] if same else counts))

@@ -21,20 +21,23 @@ def three(name):
 
 def test_power_is_the_share_of_whole_studies_that_are_supported():
     """Studies of sentences with lengths, from the counts to the verdict, as often supported as the power says."""
-    spread, deviation, effect, sentences, studies = 8.0, 1.0, 3.0, 150, 120
+    spread, interaction, deviation, effect, sentences, studies = 8.0, 15.0, 1.0, 4.0, 150, 120
     lengths = np.full(sentences, 20)
     generator = np.random.default_rng(5)
     supported = sum(
         one(
             drawn(
-                generator, {"a": 0.0, "b": effect}, lengths, over_seeds=deviation, over_sentences=spread / 2**0.5
+                generator, {"a": 0.0, "b": effect}, lengths, over_seeds=deviation, over_sentences=spread / 2**0.5,
+                of_each=interaction,
             ),
             compare("higher", "b", "a"),
         ).word
         == "supported"
         for _ in range(studies)
     )  # fmt: skip
-    expected = Expected(effect=effect, sentences=[sentences], spread=spread, deviation=deviation)
+    expected = Expected(
+        effect=effect, sentences=[sentences], spread=spread, interaction=interaction, deviation=deviation
+    )
     predicted = power(comparison(), expected, three)
     assert 0.5 < predicted < 0.9
     assert supported / studies == pytest.approx(predicted, abs=0.13)  # three standard deviations of 120 studies
@@ -53,14 +56,14 @@ def test_the_spread_is_that_of_a_difference_over_sentences():
 @pytest.mark.slow
 def test_power_grows_with_the_effect_the_seeds_and_the_sentences():
     def of(effect, seeds, sentences, is_="higher", **more):
-        expected = Expected(effect=effect, sentences=[sentences], spread=18)
+        expected = Expected(effect=effect, sentences=[sentences])
         return power(comparison(is_, **more), expected, lambda name: seeds)
 
     assert of(0.5, 3, 3000) < of(1, 3, 3000) < of(1, 5, 3000) < of(1, 5, 30_000)
     assert of(0, 5, 3000) < 0.05  # false verdicts
     assert of(1, 1, 3000) == 0  # one seed decides nothing
     assert of(0, 5, 3000, "equal", relative=True, within=0.05) > 0.9
-    assert of(0, 5, 300, "equal", relative=True, within=0.05) < 0.5
+    assert of(0, 5, 100, "equal", relative=True, within=0.05) < 0.5
     assert of(1, 5, 3000, "higher", by=1) < 0.05
 
 
