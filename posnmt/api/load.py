@@ -121,7 +121,7 @@ class TrainedModel:
         min_length: int | None = None,
         sampling: Mapping[str, Any] | None = None,
         mbr: int | None = None,
-        split: Literal["auto", "huge", "off"] | None = None,
+        split: Literal["sentences", "auto", "huge", "off"] | None = None,
         join: int | None = None,
         documents: Iterable[str] | None = None,
         prefixes: Iterable[str] | None = None,
@@ -142,7 +142,8 @@ class TrainedModel:
             sampling: draw translations, with `temperature`, `top_k`, `top_p` and `seed` as `decode.sampling` has them.
             mbr: of so many translations take the one most similar to the others by chrF; 0: the most probable.
             split: which lines are translated in parts, cut at ends of sentences and clauses: `auto`, those longer than
-                training sentences; `huge`, those of more than 4,096 subwords and 8 times as long; `off`, none.
+                training sentences; `huge`, those of more than 4,096 subwords and 8 times as long; `sentences`, also
+                those of several sentences, each alone; `off`, none.
             join: so many consecutive lines are translated together, each in the context of the others, by a model
                 trained with `train.context`; 1: each alone.
             documents: with `join` a document id for each line; lines of two documents are never together, nor are those
@@ -178,7 +179,7 @@ class TrainedModel:
         min_length: int | None = None,
         sampling: Mapping[str, Any] | None = None,
         mbr: int | None = None,
-        split: Literal["auto", "huge", "off"] | None = None,
+        split: Literal["sentences", "auto", "huge", "off"] | None = None,
         join: int | None = None,
         documents: Iterable[str] | None = None,
         prefixes: Iterable[str] | None = None,

@@ -104,6 +104,13 @@ from posnmt.extras import requires
 )
 @click.option("--beam", type=click.IntRange(min=1), help="hypotheses kept; default: the run's config")
 @click.option(
+    "--split",
+    type=click.Choice(["sentences", "auto", "huge", "off"]),
+    default="sentences",
+    show_default=True,
+    help="which lines are translated in parts; as in `posnmt translate`",
+)
+@click.option(
     "--precision",
     type=click.Choice(["fp32", "bf16", "int8"]),
     help="of matrix products; int8: CTranslate2 alone; default: the run's config",
@@ -124,6 +131,7 @@ def serve(
     languages: tuple[str, ...],
     keys: Path | None,
     beam: int | None,
+    split: str,
     precision: str | None,
     engine: str | None,
     checkpoint: str,
@@ -143,6 +151,7 @@ def serve(
         from posnmt.deploy.server.command import serve as run
         from posnmt.deploy.server.settings import Settings
 
-    search = {name: value for name, value in (("beam", beam), ("precision", precision)) if value is not None}
+    given = (("beam", beam), ("split", split), ("precision", precision))
+    search = {name: value for name, value in given if value is not None}
     settings = Settings(**limits)
     run(models, languages, host, port, keys, engine, checkpoint, search, settings, click.echo)

@@ -59,9 +59,10 @@ _TO = click.option(
 )
 @click.option(
     "--split",
-    type=click.Choice(["auto", "huge", "off"]),
-    help="translate lines in parts, cut at ends of sentences and clauses: those longer than training sentences (auto),"
-    " or of more than 4,096 subwords and 8 times as long (huge); default: the run's config",
+    type=click.Choice(["sentences", "auto", "huge", "off"]),
+    help="translate lines in parts: every sentence of a line alone (sentences); at ends of sentences and clauses, lines"
+    " longer than training sentences (auto), or of more than 4,096 subwords and 8 times as long (huge); default: the"
+    " run's config",
 )
 @click.option("--min-length", type=click.IntRange(min=0), help="shortest output in subwords; default: the run's config")
 @click.option(

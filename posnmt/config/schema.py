@@ -529,11 +529,12 @@ class Decode(Section):
     max_source: Positive | None = Field(
         None, description="refuse input lines of more subwords; none: translate any line"
     )
-    split: Literal["huge", "auto", "off"] = Field(
+    split: Literal["huge", "auto", "sentences", "off"] = Field(
         "huge",
         description="which lines are translated in parts as long as training sentences, cut at the ends of sentences "
         "and clauses and joined again; huge: those of more than 4,096 subwords and 8 times the longest training "
-        "sentence; auto: those longer than the longest training sentence; off: none",
+        "sentence; auto: those longer than the longest training sentence; sentences: huge ones, and every line of "
+        "several sentences, a sentence at a time; off: none",
     )
     min_length: int = Field(0, ge=0, description="shortest output in subwords, as far as max_ratio allows it")
     join: int = Field(

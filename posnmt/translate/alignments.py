@@ -80,20 +80,21 @@ def align(
 
 
 def joined(parts: Sequence[Aligned], texts: Sequence[str]) -> Aligned:
-    """The links of a line in parts, which has one hypothesis, of those of the parts.
+    """The links of a line in parts, whose hypotheses have one of each part, of those of the parts.
 
     Args:
         texts: the parts of the line, which are the line when joined.
     """
     words: list[Span] = []
-    attended: list[int | None] = []
+    attended: list[list[int | None]] = [[] for _ in range(max(len(part.attended) for part in parts))]
     begin = 0
     for part, text in zip(parts, texts, strict=True):
-        for numbers in part.attended[:1]:
-            attended += [None if number is None else len(words) + number for number in numbers]
+        for rank, links in enumerate(attended if part.attended else []):
+            numbers = part.attended[min(rank, len(part.attended) - 1)]
+            links += [None if number is None else len(words) + number for number in numbers]
         words += [Span(word.text, begin + word.start, begin + word.end, word.subwords) for word in part.words]
         begin += len(text)
-    return Aligned(words, [attended])
+    return Aligned(words, attended)
 
 
 def _number_of_word(words: Iterable[Span]) -> list[int]:

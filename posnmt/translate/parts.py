@@ -1,8 +1,9 @@
-"""Lines in parts: a line that is far longer than a model's training sentences, cut where that hurts least.
+"""Lines in parts: a line of several sentences, or one that is far longer than a model's training sentences.
 
-A line is cut into sentences; one that is still too long is cut in two near its middle, behind a clause mark if there is
-one there, else at a blank, else between two characters, until each part is as short as training sentences are. The
-parts, joined, are the line. Time and memory are then those of so many sentences, and do not grow with the square.
+A line is cut where that hurts least: into sentences; one that is still too long is cut in two near its middle, behind a
+clause mark if there is one there, else at a blank, else between two characters, until each part is as short as training
+sentences are. The parts, joined, are the line. Time and memory are then those of so many sentences, and do not grow
+with the square.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from posnmt.config.schema import Decode
 from posnmt.config.writing import writing
@@ -23,6 +24,8 @@ from posnmt.translate.translations import Translation
 
 if TYPE_CHECKING:
     from posnmt.data.text import SideText
+
+T = TypeVar("T")
 
 HUGE = 4096
 """Subwords above which `decode.split: huge` has lines in parts, if they are also `MULTIPLE` times as long as training
@@ -85,7 +88,7 @@ class Parts:
         ]
 
     def joined(self, translations: Iterable[Translation], length_penalty: float) -> list[Translation]:
-        """The translation of each line, of those of its parts; a line in parts has one alone, of the best of each."""
+        """The translations of each line, of those of its parts: the first has the best of each, and so on."""
         each = iter(translations)
         return [
             _join(texts, [next(each) for _ in texts], whole, length_penalty) if len(texts) > 1 else next(each)
@@ -103,12 +106,18 @@ def in_parts(
         side: the text pipeline of the lines.
         trained: subwords of the longest training sentence; None: not known.
     """
-    most = max(1, trained or UNRECORDED)
-    above = {"off": None, "auto": most, "huge": max(HUGE, MULTIPLE * most)}[decode.split]
+    most, language = max(1, trained or UNRECORDED), side.words.language
+    above = most if decode.split == "auto" else max(HUGE, MULTIPLE * most)
     parts = Parts(list(encoded), [[line] for line in lines], [[ids] for ids in encoded])
-    for number, ids in enumerate(encoded):
-        if above is not None and len(ids) > above:
-            texts = cut(lines[number], side.words.language, lambda texts: list(map(len, side.encode(texts))), most)
+    if decode.split == "off":
+        return parts
+    for number, (line, ids) in enumerate(zip(lines, encoded, strict=True)):
+        texts = [line]
+        if len(ids) > above:
+            texts = cut(line, language, lambda texts: list(map(len, side.encode(texts))), most)
+        elif decode.split == "sentences":
+            texts = sentences(line, language)
+        if len(texts) > 1:
             parts.texts[number], parts.encoded[number] = texts, side.encode(texts)
     return parts
 
@@ -158,18 +167,34 @@ def _continues(character: str) -> bool:
 
 
 def _join(texts: list[str], parts: list[Translation], whole: list[int], length_penalty: float) -> Translation:
-    """The translation of a line, of those of its parts."""
-    best = [part.hypotheses[0] for part in parts if part.hypotheses]
-    tokens = [token for each in best for token in each.tokens]
-    log_probability = sum(each.log_probability for each in best)
-    coverage = sum(each.coverage for each in best)
-    score = log_probability / (len(tokens) + len(best)) ** length_penalty + coverage if best else 0.0
-    ended = all(each.ended for each in best)
-    log_probabilities = [value for each in best for value in each.log_probabilities]
-    hypothesis = Hypothesis(tokens, log_probability, score, ended, log_probabilities, coverage)
-    text = _joined_text(texts, [part.text for part in parts])
+    """The translations of a line, of those of its parts; of a part that has fewer, the last stands for others."""
+    ranks = range(max(len(part.texts) for part in parts))
+    hypotheses = [[_at(part.hypotheses, rank) for part in parts if part.hypotheses] for rank in ranks]
     links = [part.aligned for part in parts if part.aligned is not None]
-    return Translation([text], [hypothesis], whole, len(texts), joined(links, texts) if links else None)
+    return Translation(
+        [_joined_text(texts, [_at(part.texts, rank) for part in parts]) for rank in ranks],
+        [_joined_hypothesis(of_parts, length_penalty) for of_parts in hypotheses],
+        whole,
+        len(texts),
+        joined(links, texts) if links else None,
+        longest_part=max(len(part.source) for part in parts),
+    )
+
+
+def _at(items: Sequence[T], rank: int) -> T:
+    """The item of a rank, or the last one."""
+    return items[min(rank, len(items) - 1)]
+
+
+def _joined_hypothesis(parts: list[Hypothesis], length_penalty: float) -> Hypothesis:
+    """The hypothesis of a line, of one of each part."""
+    tokens = [token for each in parts for token in each.tokens]
+    log_probability = sum(each.log_probability for each in parts)
+    coverage = sum(each.coverage for each in parts)
+    score = log_probability / (len(tokens) + len(parts)) ** length_penalty + coverage if parts else 0.0
+    ended = all(each.ended for each in parts)
+    log_probabilities = [value for each in parts for value in each.log_probabilities]
+    return Hypothesis(tokens, log_probability, score, ended, log_probabilities, coverage)
 
 
 def _joined_text(sources: list[str], translations: list[str]) -> str:

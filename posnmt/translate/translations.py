@@ -29,6 +29,7 @@ class Translation:
         parts: in which the line was translated, one after the other; see `posnmt.translate.parts`.
         aligned: the links of all hypotheses; None: not asked for.
         joined: lines that were translated together with it, itself included; see `posnmt.translate.together`.
+        longest_part: subwords of the longest part; None: of the line, which is whole.
         fell_apart: whether it was to be translated with others, whose output reached the limit, and so was alone.
     """
 
@@ -39,6 +40,7 @@ class Translation:
     aligned: Aligned | None = None
     joined: int = 1
     fell_apart: bool = False
+    longest_part: int | None = None
 
     @property
     def text(self) -> str:

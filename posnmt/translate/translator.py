@@ -161,7 +161,7 @@ class Translator:
         aligned: bool = False,
         documents: Sequence[str | None] = (),
     ) -> list[Translation]:
-        """Translate lines; one result for each, in order. Lines in parts (`decode.split`) have one translation each.
+        """Translate lines; one result for each, in order. Lines may be in parts (`decode.split`).
 
         With `decode.join`, consecutive lines are translated together; the first line begins such a group.
 

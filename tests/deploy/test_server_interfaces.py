@@ -102,6 +102,29 @@ def test_line_ends_and_empty_lines_stay(served, expected):
     assert answer == {"translatedText": f"\r\n{expected[0]}\n\n{expected[1]}\r\n\n"}
 
 
+def test_sentences_of_a_line_are_translated_one_by_one_unless_a_client_has_them_whole(served):
+    first, second = "Uns mebu zabi.", "Bevu sipo un leri."
+    text = f"{first} {second}"
+    each = [run("translate", LEARNED, stdin=line)[0].rstrip("\n") for line in (first, second, text)]
+    parts, whole = " ".join(each[:2]), each[2]
+    assert parts != whole
+    query = {"q": text, "source": "en", "target": "de"}
+    status, answer, headers = served.post("/translate", {**query, "alternatives": 2})
+    assert (status, answer["translatedText"], len(answer["alternatives"])) == (200, parts, 2)
+    assert "in parts" not in (headers["X-Posnmt-Warning"] or "")
+
+    def by_deepl(**more):
+        answer = served.post("/v2/translate", {"text": text, "source_lang": "EN", "target_lang": "DE", **more})[1]
+        return answer["translations"][0]["text"]
+
+    assert by_deepl() == by_deepl(split_sentences="nonewlines") == by_deepl(split_sentences=1) == parts
+    assert by_deepl(split_sentences="0") == by_deepl(split_sentences=False) == whole
+    own = {"text": text, "model": "mine"}
+    [line] = served.post("/v1/translate", own)[1]["translations"][0]["lines"]
+    assert (line["hypotheses"][0]["text"], line["hypotheses"][0]["parts"]) == (parts, 2)
+    assert served.post("/v1/translate", {**own, "split": "off"})[1]["translations"][0]["text"] == whole
+
+
 def test_alternatives(served):
     best = run("translate", LEARNED, "--beam", 4, "--nbest", 4, "--format", "jsonl", stdin=LINES[0].encode() + b"\n")[0]
     texts = [each["text"] for each in json.loads(best)["hypotheses"]]

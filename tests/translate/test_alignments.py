@@ -92,7 +92,10 @@ def test_words_are_linked_where_their_subwords_are():
     assert aligned.links(1, words) == [(0, 0), (0, 1), (1, 0)]
     assert aligned.links(2, words) == []
     parts = joined([aligned, Aligned([Span("q", 1, 2, 1)], [[None, 0]]), Aligned([], [])], ["x yz", " q", "\u200b"])
-    assert parts == Aligned([Span("x", 0, 1, 1), Span("yz", 2, 4, 3), Span("q", 5, 6, 1)], [[1, 1, None, None, 2]])
+    assert parts == Aligned(
+        [Span("x", 0, 1, 1), Span("yz", 2, 4, 3), Span("q", 5, 6, 1)],
+        [[1, 1, None, None, 2], [0, 1, 0, None, 2], [None, None, None, None, 2]],
+    )
 
 
 @given(st.text("abuné 漢字①ﬁ\u0301\u200b.İ", max_size=30))

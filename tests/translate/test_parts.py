@@ -93,7 +93,9 @@ def test_a_line_in_parts_is_the_translation_of_its_parts(trained, lines, longest
     )
     out, err = run(*command, "--split", "auto")
     rows = [json.loads(row) for row in out.splitlines()]
-    assert [[each["parts"] > 1 for each in row["hypotheses"]] for row in rows] == [[False] * 2, [True], [], [False] * 2]
+    assert [[each["parts"] > 1 for each in row["hypotheses"]] for row in rows] == [
+        [False] * 2, [True] * 2, [], [False] * 2,
+    ]  # fmt: skip
     assert "warning: 1 of 4 lines were too long for one piece and were translated in parts" in err
     assert "(lines 2)" in err
 
@@ -102,21 +104,46 @@ def test_a_line_in_parts_is_the_translation_of_its_parts(trained, lines, longest
     pieces = cut(long, text.words.language, lambda texts: list(map(len, text.encode(texts))), longest)
     assert len(pieces) == rows[1]["hypotheses"][0]["parts"] >= len(lines)
     assert max(map(len, text.encode(pieces))) <= longest
-    alone = model.hypotheses(pieces, beam=2)
-    [joined] = rows[1]["hypotheses"]
-    assert joined["text"].split() == " ".join(each[0].text for each in alone).split()
-    assert joined["subwords"] == [piece for each in alone for piece in each[0].subwords]
-    assert joined["log_probability"] == pytest.approx(sum(each[0].log_probability for each in alone), abs=1e-4)
-    assert joined["ended"] == all(each[0].ended for each in alone)
-    tokens = sum(len(each[0].subwords) + 1 for each in alone)
-    assert joined["score"] == pytest.approx(joined["log_probability"] / tokens, abs=1e-5)
+    alone = model.hypotheses(pieces, beam=2, nbest=2)
+    for rank, joined in enumerate(rows[1]["hypotheses"]):
+        of_rank = [each[rank] for each in alone]
+        assert joined["text"].split() == " ".join(each.text for each in of_rank).split()
+        assert joined["subwords"] == [piece for each in of_rank for piece in each.subwords]
+        assert joined["log_probability"] == pytest.approx(sum(each.log_probability for each in of_rank), abs=1e-4)
+        assert joined["ended"] == all(each.ended for each in of_rank)
+        tokens = sum(len(each.subwords) + 1 for each in of_rank)
+        assert joined["score"] == pytest.approx(joined["log_probability"] / tokens, abs=1e-5)
 
     [whole] = model.hypotheses([long], beam=2)
     [again] = model.hypotheses([long], beam=2, split="auto", nbest=2)
-    assert (whole[0].parts, len(again), again[0].parts) == (1, 1, len(pieces))
-    assert again[0].text == joined["text"] != whole[0].text
+    assert (whole[0].parts, len(again), again[0].parts) == (1, 2, len(pieces))
+    assert [each.text for each in again] == [each["text"] for each in rows[1]["hypotheses"]]
+    assert again[0].text != whole[0].text
     by_default = [json.loads(row)["hypotheses"] for row in run(*command)[0].splitlines()]
     assert {each["parts"] for row in by_default for each in row} == {1}, "long is not huge"
+
+
+def test_every_sentence_of_a_line_is_translated_alone(trained, lines, longest, tmp_path):
+    """Whatever the length of the line; a sentence stays whole, also one that is longer than those of training."""
+    first, second = (f"{line[:1].upper()}{line[1:].rstrip(' .')}." for line in lines[:2])
+    long = " ".join(each.rstrip(" .") for each in lines) + "."
+    (tmp_path / "input").write_text(f"{first} {second}\n{second}\n\n{long}\n")
+    command = ("translate", trained / "run", "--input", tmp_path / "input", "--split", "sentences", "--alignments")
+    out, err = run(*command, "--format", "jsonl", "--nbest", "2", "--beam", "2")
+    both, (alone, _), _, (of_long, _) = (json.loads(row)["hypotheses"] for row in out.splitlines())
+    assert ([each["parts"] for each in both], alone["parts"], of_long["parts"]) == ([2, 2], 1, 1)
+    assert "warning: 1 of 4 lines were too long" not in err
+    model = posnmt.load(trained / "run")
+    assert len(model.runs[0].text().source.encode([long])[0]) > longest
+    parts = model.hypotheses([f"{first} ", second, long], beam=2, nbest=2)
+    assert [each["text"].split() for each in both] == [
+        f"{parts[0][rank].text} {parts[1][rank].text}".split() for rank in (0, 1)
+    ]
+    assert (alone["text"], of_long["text"]) == (parts[1][0].text, parts[2][0].text)
+    words = len(json.loads(out.splitlines()[0])["source_words"])
+    for hypothesis in both:
+        assert all(source < words and target < len(hypothesis["words"]) for source, target in hypothesis["alignment"])
+    assert model.translate([f"{first} {second}"], split="sentences", beam=2) == [both[0]["text"]]
 
 
 def test_samples_of_parts_depend_on_the_line_alone(trained, lines, tmp_path):

@@ -30,6 +30,7 @@ class Query(BaseModel):
     text: str | list[str] = Field(description="the text, or a list of texts")
     target_lang: str = Field(description="language code")
     source_lang: str | None = Field(None, description="language code; left out: by the script, where that decides")
+    split_sentences: str | int | bool = Field("1", description="`0`: each line whole; otherwise as `--split` says")
     formality: str = Field("default", description="`default`, `prefer_more` or `prefer_less`, which have no effect")
     auth_key: str | None = Field(None, description="in place of the header Authorization: DeepL-Auth-Key KEY")
 
@@ -74,7 +75,9 @@ def routes(service: Service) -> APIRouter:
             raise Refusal(400, f"{', '.join(unsupported)}: not supported by this server; leave it out")
         texts = [query.text] if isinstance(query.text, str) else query.text
         model, _ = service.between(query.source_lang, query.target_lang, texts)
-        translated = await service.translate(request, client, model, texts, service.search(model, 1))
+        whole = str(query.split_sentences).lower() in ("0", "false")
+        search = service.search(model, 1, split="huge" if whole else None)
+        translated = await service.translate(request, client, model, texts, search)
         answers = [
             {
                 "detected_source_language": model.source.upper(),

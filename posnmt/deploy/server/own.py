@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
@@ -24,6 +24,9 @@ class Query(BaseModel):
     target: str | None = Field(None, description="language code")
     nbest: int = Field(1, ge=1, description="hypotheses of each line, at most the beam")
     beam: int | None = Field(None, ge=1, description="hypotheses kept; default: the model's")
+    split: Literal["sentences", "auto", "huge", "off"] | None = Field(
+        None, description="which lines are translated in parts; default: as the server was started"
+    )
     alignments: bool = Field(False, description="whether words are linked to those of the source")
 
 
@@ -142,7 +145,9 @@ def routes(service: Service) -> APIRouter:
         model = _model(service, query, texts)
         if query.nbest > (beam := query.beam or model.decode.beam):
             raise Refusal(400, f"nbest {query.nbest} is more than the beam of {beam} keeps; raise beam")
-        search = service.search(model, query.nbest, query.beam, scored=True, aligned=query.alignments)
+        search = service.search(
+            model, query.nbest, query.beam, scored=True, aligned=query.alignments, split=query.split
+        )
         translated = await service.translate(request, client, model, texts, search)
         return {
             "model": model.name,

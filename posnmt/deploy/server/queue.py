@@ -38,6 +38,7 @@ class Search:
     Attributes:
         beam: None: the model's.
         nbest: hypotheses of each line.
+        split: which lines are in parts; None: as the model's settings say.
         scored: whether probabilities are computed.
         aligned: whether words are linked to those of the line.
     """
@@ -46,6 +47,7 @@ class Search:
     nbest: int = 1
     scored: bool = False
     aligned: bool = False
+    split: str | None = None
 
 
 @dataclass(eq=False)

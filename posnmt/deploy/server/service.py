@@ -133,7 +133,13 @@ class Service:
         return detected
 
     def search(
-        self, model: Model, nbest: int, beam: int | None = None, scored: bool = False, aligned: bool = False
+        self,
+        model: Model,
+        nbest: int,
+        beam: int | None = None,
+        scored: bool = False,
+        aligned: bool = False,
+        split: str | None = None,
     ) -> Search:
         """How to search for so many translations; the beam becomes as wide as they are many.
 
@@ -145,7 +151,7 @@ class Service:
         width = max(nbest, beam or model.decode.beam)
         if width > MOST_BEAM and width != model.decode.beam:
             raise Refusal(400, f"at most {MOST_BEAM} translations of a text, and as wide a beam, can be asked for")
-        return Search(None if width == model.decode.beam else width, nbest, scored, aligned)
+        return Search(None if width == model.decode.beam else width, nbest, scored, aligned, split)
 
     async def translate(
         self, request: Request, client: str, model: Model, texts: Sequence[str], search: Search
@@ -224,10 +230,11 @@ def warnings(model: Model, texts: Sequence[Translated]) -> list[str]:
     translations = [each for text in texts for each in text.translations]
     decode, longest = model.decode, longest_trained(model)
     limited = sum(each.at_limit for each in translations)
-    longer = sum(longest is not None and len(each.source) > longest for each in translations)
+    lengths = [len(each.source) if each.longest_part is None else each.longest_part for each in translations]
+    longer = sum(longest is not None and length > longest for length in lengths)
     of = f"of {len(translations):,} lines"
     sentences = []
-    if in_parts := sum(each.parts > 1 for each in translations):
+    if in_parts := sum(each.parts > 1 for each in translations) if decode.split != "sentences" else 0:
         sentences.append(f"{in_parts:,} {of} were too long for one piece and were translated in parts")
     if limited:
         limit = f"{decode.max_ratio:g} x source + {decode.max_extra} subwords"

@@ -66,5 +66,6 @@ class Worker(threading.Thread):
 
     def _search(self, batch: Batch, lines: list[str], first: int) -> list[Translation]:
         search = batch.search
-        decode = self.decode if search.beam is None else self.decode.model_copy(update={"beam": search.beam})
+        wanted = {"beam": search.beam, "split": search.split}
+        decode = self.decode.model_copy(update={name: value for name, value in wanted.items() if value is not None})
         return self.engine.translate(lines, decode, search.nbest, first, "text", search.scored, aligned=search.aligned)
