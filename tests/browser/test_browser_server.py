@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,13 @@ def test_lengths_beyond_training_are_marked_and_errors_shown(open_server):
     assert any("longer than any that it was trained on (5 to 24)" in note for note in notes)
     assert any("shorter than any that it was trained on (5 to 24)" in note for note in notes)
     assert "position table ends at 39" in page.locator('td[data-model="table"] .fault').inner_text()
+
+
+def test_a_line_in_parts_says_so(open_server):
+    page = open_server()
+    page.locator("#source").fill("Uns mebu zabi. Bevu sipo un leri.")
+    page.locator("button[type=submit]").click()
+    page.get_by_text(re.compile(r"subwords in 2 parts of at most \d+, trained on 5 to 24")).wait_for()
 
 
 def test_a_column_is_saved_and_a_file_is_opened(open_server, tmp_path):

@@ -122,6 +122,7 @@ def test_sentences_of_a_line_are_translated_one_by_one_unless_a_client_has_them_
     own = {"text": text, "model": "mine"}
     [line] = served.post("/v1/translate", own)[1]["translations"][0]["lines"]
     assert (line["hypotheses"][0]["text"], line["hypotheses"][0]["parts"]) == (parts, 2)
+    assert line["longest_part"] < line["source_subwords"]
     assert served.post("/v1/translate", {**own, "split": "off"})[1]["translations"][0]["text"] == whole
 
 

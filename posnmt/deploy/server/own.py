@@ -59,8 +59,7 @@ class HypothesisBody(BaseModel):
         ended: false if the output limit ended it.
         subwords: of the output.
         words: of the text, in order.
-        parts: in which the line was translated, one after the other: more than one if it is far longer than training
-            sentences.
+        parts: in which the line was translated, one after the other: its sentences, or as `split` says.
         alignment: if asked for, pairs of a source word and a word, by their numbers from 0.
     """
 
@@ -78,11 +77,13 @@ class LineBody(BaseModel):
     """A line with its hypotheses, best first; an empty line has none.
 
     Attributes:
+        longest_part: subwords of its longest part, if it was translated in parts.
         source_words: of the line, if alignments were asked for.
     """
 
     source: str
     source_subwords: int
+    longest_part: int | None = None
     source_words: list[SpanBody] | None = None
     hypotheses: list[HypothesisBody]
 
@@ -199,6 +200,7 @@ def _text(model: Model, text: Translated) -> dict[str, Any]:
         {
             "source": line,
             "source_subwords": len(translation.source),
+            "longest_part": translation.longest_part,
             "source_words": source_words(translation),
             "hypotheses": hypothesis_records(translation, target),
         }

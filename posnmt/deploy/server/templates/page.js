@@ -32,9 +32,11 @@ function limitModels() {
 // What to know of a line's length beside those that the model was trained on.
 function lengthOf(line, model) {
   const trained = model.trained?.source;
-  const count = `${line.source_subwords} subwords`;
+  const inParts = line.longest_part === undefined ? "" : ` in ${line.hypotheses[0].parts} parts of at most ${line.longest_part}`;
+  const count = `${line.source_subwords} subwords${inParts}`;
   if (!trained) return { text: count, beyond: false };
-  const beyond = line.source_subwords > trained.longest ? "longer" : line.source_subwords < trained.shortest ? "shorter" : "";
+  const length = line.longest_part ?? line.source_subwords;
+  const beyond = length > trained.longest ? "longer" : length < trained.shortest ? "shorter" : "";
   const range = `trained on ${trained.shortest} to ${trained.longest}`;
   return { text: beyond ? `${count}: ${beyond} than any that it was trained on (${trained.shortest} to ${trained.longest})` : `${count}, ${range}`, beyond };
 }
