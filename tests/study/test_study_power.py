@@ -73,10 +73,18 @@ def test_two_sides_on_other_sentences_vary_more():
         "than": {"system": "b", "minus": "a", "lengths": "seen"},
     }
     both = Comparison.model_validate({"analysis": "test", "is": "higher", **apart})
-    near = power(comparison(), Expected(effect=1, sentences=[2000]), three)
-    far = power(both, Expected(effect=1, sentences=[2000, 2000]), three)
-    assert far < near - 0.1
-    assert power(both, Expected(effect=1, sentences=[2000, 100]), three) < far
+
+    def of(asked, *sentences):
+        expected = Expected(effect=1, sentences=[*sentences], spread=18, interaction=0, deviation=0.1)
+        return power(asked, expected, three)
+
+    assert of(both, 2000, 100) < of(both, 2000, 2000) < of(comparison(), 2000) - 0.1
+
+
+@pytest.mark.parametrize("is_", ["higher", "lower"])
+def test_seeds_alone_support_a_false_claim_in_25_of_1000_studies(is_):
+    expected = Expected(effect=0, sentences=[1_000_000], spread=0.1, interaction=0)
+    assert power(comparison(is_), expected, lambda name: 20, studies=4000) == pytest.approx(0.025, abs=0.01)
 
 
 @pytest.mark.parametrize("name", FOUR)
