@@ -106,7 +106,7 @@ def in_parts(
         side: the text pipeline of the lines.
         trained: subwords of the longest training sentence; None: not known.
     """
-    most, language = max(1, trained or UNRECORDED), side.words.language
+    most = max(1, trained or UNRECORDED)
     above = most if decode.split == "auto" else max(HUGE, MULTIPLE * most)
     parts = Parts(list(encoded), [[line] for line in lines], [[ids] for ids in encoded])
     if decode.split == "off":
@@ -114,9 +114,9 @@ def in_parts(
     for number, (line, ids) in enumerate(zip(lines, encoded, strict=True)):
         texts = [line]
         if len(ids) > above:
-            texts = cut(line, language, lambda texts: list(map(len, side.encode(texts))), most)
+            texts = cut(line, side.words.language, lambda texts: list(map(len, side.encode(texts))), most)
         elif decode.split == "sentences":
-            texts = sentences(line, language)
+            texts = sentences(line, side.words.language)
         if len(texts) > 1:
             parts.texts[number], parts.encoded[number] = texts, side.encode(texts)
     return parts
