@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from posnmt.config.schema import Decode
 from posnmt.deploy.server.queue import Batch, Full, Job, Queue, Search
 from posnmt.deploy.server.worker import Worker
 from posnmt.errors import UserError
@@ -138,7 +139,7 @@ def test_a_line_that_fails_is_the_fault_of_its_request_alone(capfd):
     for each in jobs:
         waiting.add(each)
     waiting.close()
-    worker = Worker("test", engine, None, waiting, lambda batch, seconds: seen.append(batch.count))
+    worker = Worker("test", engine, Decode(), waiting, lambda batch, seconds: seen.append(batch.count))
     worker.start()
     worker.join(30)
     assert [each.text for each in jobs[0].future.result(0)] == ["A", "B"]
@@ -156,14 +157,14 @@ def test_a_line_that_fails_in_a_later_batch_is_named():
     waiting, asked = queue(batch=100), Job(["a"] * 10 + ["bad"])
     waiting.add(asked)
     waiting.close()
-    Worker("test", Engine(), None, waiting, lambda batch, seconds: None).run()
+    Worker("test", Engine(), Decode(), waiting, lambda batch, seconds: None).run()
     with pytest.raises(UserError, match=r"\(text:11\)"):
         asked.future.result(0)
 
 
 def test_a_worker_waits_for_lines():
     waiting, late = queue(), Job(["a"])
-    worker = Worker("test", Engine(), None, waiting, lambda batch, seconds: None)
+    worker = Worker("test", Engine(), Decode(), waiting, lambda batch, seconds: None)
     worker.start()
     threading.Timer(0.1, waiting.add, [late]).start()
     assert late.future.result(30)[0].text == "A"
