@@ -272,7 +272,7 @@ def translate_lines(
                     record.missing_terms.add(number)
                 if translation.at_limit:
                     record.at_limit.add(number)
-                if translation.parts > 1 and decode.split != "sentences":
+                if translation.too_long:
                     record.split.add(number)
                 if translation.fell_apart:
                     record.fell_apart.add(number)

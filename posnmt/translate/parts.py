@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from posnmt.config.schema import Decode
@@ -51,11 +51,13 @@ class Parts:
         whole: subwords of each line.
         texts: the parts of each line, which are the line when joined.
         encoded: the subwords of each part.
+        too_long: places of the lines that are in parts because of their length.
     """
 
     whole: list[list[int]]
     texts: list[list[str]]
     encoded: list[list[list[int]]]
+    too_long: set[int] = field(default_factory=set)
 
     @property
     def flat(self) -> list[list[int]]:
@@ -91,8 +93,10 @@ class Parts:
         """The translations of each line, of those of its parts: the first has the best of each, and so on."""
         each = iter(translations)
         return [
-            _join(texts, [next(each) for _ in texts], whole, length_penalty) if len(texts) > 1 else next(each)
-            for texts, whole in zip(self.texts, self.whole, strict=True)
+            replace(_join(texts, [next(each) for _ in texts], whole, length_penalty), too_long=place in self.too_long)
+            if len(texts) > 1
+            else next(each)
+            for place, (texts, whole) in enumerate(zip(self.texts, self.whole, strict=True))
         ]
 
 
@@ -119,6 +123,8 @@ def in_parts(
             texts = sentences(line, side.words.language)
         if len(texts) > 1:
             parts.texts[number], parts.encoded[number] = texts, side.encode(texts)
+            if len(ids) > above:
+                parts.too_long.add(number)
     return parts
 
 

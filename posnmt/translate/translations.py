@@ -29,6 +29,7 @@ class Translation:
         parts: in which the line was translated, one after the other; see `posnmt.translate.parts`.
         aligned: the links of all hypotheses; None: not asked for.
         joined: lines that were translated together with it, itself included; see `posnmt.translate.together`.
+        too_long: whether it is in parts because of its length, and not because it has several sentences.
         longest_part: subwords of the longest part; None: of the line, which is whole.
         fell_apart: whether it was to be translated with others, whose output reached the limit, and so was alone.
     """
@@ -40,6 +41,7 @@ class Translation:
     aligned: Aligned | None = None
     joined: int = 1
     fell_apart: bool = False
+    too_long: bool = False
     longest_part: int | None = None
 
     @property

@@ -146,6 +146,18 @@ def test_every_sentence_of_a_line_is_translated_alone(trained, lines, longest, t
     assert model.translate([f"{first} {second}"], split="sentences", beam=2) == [both[0]["text"]]
 
 
+def test_a_huge_line_of_sentences_is_cut_and_listed(trained, lines, tmp_path, monkeypatch):
+    """Lines that are in parts for their length are, and lines of several sentences are not."""
+    monkeypatch.setattr(parts, "HUGE", 60)
+    monkeypatch.setattr(parts, "MULTIPLE", 1)
+    (tmp_path / "input").write_text(f"{lines[0].capitalize()}. {lines[1].capitalize()}.\n{' '.join(lines)}\n")
+    command = ("translate", trained / "run", "--input", tmp_path / "input", "--split", "sentences", "--format", "jsonl")
+    out, err = run(*command)
+    assert [json.loads(row)["hypotheses"][0]["parts"] > 1 for row in out.splitlines()] == [True, True]
+    assert "warning: 1 of 2 lines were too long" in err
+    assert "(lines 2)" in err
+
+
 def test_samples_of_parts_depend_on_the_line_alone(trained, lines, tmp_path):
     long = ". ".join([lines[0]] * 8)
     (tmp_path / "input").write_text(f"{lines[1]}\n{long}\n")

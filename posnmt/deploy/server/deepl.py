@@ -65,7 +65,7 @@ def routes(service: Service) -> APIRouter:
 
     @router.post("/translate", responses=ERRORS, openapi_extra=body_of(Query))
     async def translate_text(request: Request) -> JSONResponse:
-        """Translate texts; each is translated line by line."""
+        """Translate texts, sentence by sentence; line ends stay."""
         query = await read(request, Query)
         client = service.client(request, query.auth_key)
         unsupported = [name for name in REFUSED if (query.model_extra or {}).get(name)]

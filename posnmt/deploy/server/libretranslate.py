@@ -49,7 +49,7 @@ def routes(service: Service) -> APIRouter:
 
     @router.post("/translate", responses=ERRORS, openapi_extra=body_of(Query))
     async def translate(request: Request) -> JSONResponse:
-        """Translate one text or several; a text is translated line by line."""
+        """Translate one text or several, sentence by sentence; line ends stay."""
         query = await read(request, Query)
         client = service.client(request, query.api_key)
         if query.format != "text":

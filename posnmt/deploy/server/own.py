@@ -139,7 +139,7 @@ def routes(service: Service) -> APIRouter:
         openapi_extra=body_of(Query),
     )
     async def translate_lines(request: Request) -> dict[str, Any]:
-        """Translate texts line by line, with n-best lists, scores, subwords and alignments."""
+        """Translate texts, a result for each line, with n-best lists, scores, subwords and alignments."""
         query = await read(request, Query)
         client = service.client(request)
         texts = [query.text] if isinstance(query.text, str) else query.text

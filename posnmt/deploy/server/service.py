@@ -234,7 +234,7 @@ def warnings(model: Model, texts: Sequence[Translated]) -> list[str]:
     longer = sum(longest is not None and length > longest for length in lengths)
     of = f"of {len(translations):,} lines"
     sentences = []
-    if in_parts := sum(each.parts > 1 for each in translations) if decode.split != "sentences" else 0:
+    if in_parts := sum(each.too_long for each in translations):
         sentences.append(f"{in_parts:,} {of} were too long for one piece and were translated in parts")
     if limited:
         limit = f"{decode.max_ratio:g} x source + {decode.max_extra} subwords"
