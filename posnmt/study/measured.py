@@ -72,6 +72,14 @@ class StudyResults:
         """The finished analyses, read."""
         return {name: Measured.read(folder) for name, folder in self.analyses.items()}
 
+    @property
+    def trainings(self) -> list[dict[str, Any]]:
+        """The runs, without those of systems that share the training of another."""
+        first: dict[str, dict[str, Any]] = {}
+        for run in self.runs:
+            first.setdefault(run["run"], run)
+        return list(first.values())
+
     def runs_of(self, variant: Variant) -> list[dict[str, Any]]:
         """Every seed of a system with a training, finished or not."""
         return [run for run in self.runs if (run["system"], run["training"]) == variant]

@@ -33,7 +33,7 @@ def facts(results: StudyResults, states: str) -> list[tuple[str, str]]:
         ("Corpora", _corpora(results)),
         ("Longest pair in training", _caps(results)),
         ("Updates", _spread(run["updates"] for run in results.runs)),
-        ("Processors", _processors(run.get("processor") for run in results.runs)),
+        ("Processors", _processors(run.get("processor") for run in results.trainings)),
         ("Versions", ", ".join(f"{name} {version}" for name, version in results.versions.items())),
     ]
     return [(term, text) for term, text in listed if text]

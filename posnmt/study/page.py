@@ -87,7 +87,7 @@ def _page(
         recipe=results.recipe,
         answer=_answer(results, words),
         scale_is=WHAT_SCALES_ARE[results.scale],
-        facts=facts(results, _counted({run["run"]: run["state"] for run in results.runs}.values())),
+        facts=facts(results, _counted(run["state"] for run in results.trainings)),
         notes=results.recipe.notes_at(results.scale),
         words=words,
         sheets=of_paper,

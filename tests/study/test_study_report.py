@@ -244,6 +244,13 @@ def test_the_processors_are_those_of_the_trainings(study):
     assert shown("old", "old") == "old"
 
 
+def test_a_training_that_two_systems_share_counts_once(study):
+    runs = [{**run, "processor": name} for run, name in zip(study.runs, ("old", "new"), strict=False)]
+    shared = replace(study, runs=[*runs, {**runs[0], "system": "another"}])
+    assert shared.trainings == runs
+    assert dict(facts(shared, ""))["Processors"] == "old (1), new (1)"
+
+
 @pytest.mark.parametrize(("published", "name"), [(False, "results.sqlite"), (True, "results.csv.xz")])
 def test_the_page_names_the_file_of_all_figures(tmp_path, published, name):
     render(replace(made_study(tmp_path / "study"), published=published), tmp_path)
