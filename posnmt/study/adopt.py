@@ -13,12 +13,13 @@ from typing_extensions import TypedDict
 from posnmt.errors import UserError
 from posnmt.files import load_json, read_json, write_json
 from posnmt.study.packed import unpack, unpack_outputs
-from posnmt.study.plan import KINDS, Plan, PlannedRun
+from posnmt.study.plan import KINDS, SPEED, Plan, PlannedRun
+from posnmt.study.speed import RESULTS, SystemSpeeds
 from posnmt.workflow import status
 from posnmt.workflow.folder import DONE, outputs
 from posnmt.workflow.graph import Graph
 
-MARK, FACTS, METRICS = "published.json", "steps.json", "metrics.jsonl.xz"
+MARK, FACTS, METRICS, SPEEDS = "published.json", "steps.json", "metrics.jsonl.xz", "speeds.json"
 COPIED = "copied_from"
 """The key of the copy in what says that a step is finished."""
 FORMAT = 2
@@ -64,6 +65,13 @@ class RunFacts(TypedDict):
     translations: dict[TestName, StepFacts]
 
 
+class SpeedFacts(TypedDict):
+    """What a copy says of the speeds that were measured in turn."""
+
+    step: StepFacts
+    systems: list[SystemSpeeds]
+
+
 def folder_of(copy: Path, run: PlannedRun) -> Path:
     """The folder of a training in a copy."""
     return copy / "runs" / f"{run.system}.{run.training}.{run.seed}"
@@ -89,7 +97,8 @@ def adopt(study_plan: Plan, out: Path, copy: Path) -> Iterator[str]:
     """Take over finished trainings with those of their translations that are there; yields a line for each.
 
     They are known by their keys, so a study of another recipe takes over what it has in common with the copy, by
-    whatever names. Their weights are not there: see `give_up_weightless`.
+    whatever names. Their weights are not there: see `give_up_weightless`. Speeds that were measured in turn are taken
+    over too.
 
     Args:
         study_plan: of the study.
@@ -101,7 +110,7 @@ def adopt(study_plan: Plan, out: Path, copy: Path) -> Iterator[str]:
     """
     _check(copy)
     graph = Graph(study_plan.steps.values(), KINDS)
-    trained, translations = _trained(copy), Translations(copy)
+    trained, translations, speeds = _trained(copy), Translations(copy), _speeds(copy)
     own = {name: status.own_state(graph, out, name).state for name in study_plan.trainings}
     taken: set[str] = set()
     for run in study_plan.runs:
@@ -126,6 +135,10 @@ def adopt(study_plan: Plan, out: Path, copy: Path) -> Iterator[str]:
             _write_training(graph.folder(out, run.train), place, about["train"], copy)
             yield f"{run.train} is taken from {copy}, without its weights"
             taken.add(run.train)
+    unmeasured = SPEED in study_plan.steps and not status.finished(graph, out, SPEED)
+    if unmeasured and speeds is not None and speeds["step"]["key"] == graph.key(SPEED):
+        _write_speeds(graph.folder(out, SPEED), speeds, copy)
+        yield f"the speeds measured in turn are taken from {copy}"
 
 
 def give_up_weightless(study_plan: Plan, out: Path, wanted: Collection[str]) -> Iterator[str]:
@@ -198,6 +211,14 @@ def _facts(place: Path) -> RunFacts:
     return load_json(place / FACTS, RunFacts, "the list of its steps", "publish it again")
 
 
+def _speeds(copy: Path) -> SpeedFacts | None:
+    """What a copy says of speeds; None if they were not measured."""
+    if not (copy / SPEEDS).exists():
+        return None
+    speeds: SpeedFacts = load_json(copy / SPEEDS, SpeedFacts, "the file of speeds", "publish the study again")
+    return speeds
+
+
 def _write_training(folder: Path, place: Path, facts: StepFacts, copy: Path) -> None:
     """The step of a training, without weights."""
     run = folder / "run"
@@ -216,6 +237,13 @@ def _write_translation(folder: Path, contents: Mapping[str, bytes], facts: StepF
         (folder / name).write_bytes(content)
     write_json(folder / "speed.json", facts.get("speed", {}))
     _finish(folder, facts, copy)
+
+
+def _write_speeds(folder: Path, speeds: SpeedFacts, copy: Path) -> None:
+    """The step that measured speeds in turn."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / RESULTS, speeds["systems"])
+    _finish(folder, speeds["step"], copy)
 
 
 def _finish(folder: Path, facts: Mapping[str, Any], copy: Path) -> None:

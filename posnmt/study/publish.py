@@ -19,8 +19,10 @@ from posnmt.study.adopt import (
     FORMAT,
     MARK,
     METRICS,
+    SPEEDS,
     RunFacts,
     Speed,
+    SpeedFacts,
     column_of,
     describe_step,
     folder_of,
@@ -28,8 +30,9 @@ from posnmt.study.adopt import (
 )
 from posnmt.study.packed import pack, pack_outputs
 from posnmt.study.page import render
-from posnmt.study.plan import Plan, PlannedRun
+from posnmt.study.plan import SPEED, Plan, PlannedRun
 from posnmt.study.points import collapsed
+from posnmt.study.speed import read
 from posnmt.study.study import finished, results_of, with_analyses
 from posnmt.workflow.graph import Graph
 
@@ -47,6 +50,7 @@ def publish(study_plan: Plan, out: Path, to: Path) -> Path:
     translations/TEST.csv.xz    the translations of each test text, a line each, a column for each training
     runs/SYSTEM.TRAINING.SEED/  of each finished training config.yaml, record.json and its metrics, and steps.json, by
                                 which another study knows it and its translations again (see `adopt`)
+    speeds.json                 speeds measured in turn, once they are, with what they are known by
 
     Args:
         study_plan: of the study.
@@ -70,6 +74,9 @@ def publish(study_plan: Plan, out: Path, to: Path) -> Path:
         _write_report(study_plan, out, to)
     for run in trained:
         _write_run(run, graph, done, folder_of(to, run))
+    if SPEED in done:
+        speeds: SpeedFacts = {"step": describe_step(done[SPEED], graph.key(SPEED)), "systems": read(done[SPEED])}
+        write_json(to / SPEEDS, speeds)
     for test in dict.fromkeys(test for run in trained for test in run.translations):
         if outputs := _outputs(test, trained, done, to):
             pack_outputs(outputs, translations_of(to, test))
@@ -149,6 +156,8 @@ def _readme(study_plan: Plan, done: Mapping[str, Path], to: Path) -> Iterator[st
         "`runs`": "each training's configuration and record",
         "`translations`": "of each test text, line by line as its source, a column for each training",
     }
+    if (to / SPEEDS).exists():
+        rows[f"[{SPEEDS}]({SPEEDS})"] = "speeds of systems, measured in turn"
     if (to / "report.html").exists():
         rows["[report.html](report.html), tables, figures"] = "the report, its tables and figures, the verdicts"
         rows["[results.csv.xz](results.csv.xz), [runs.csv](runs.csv)"] = "every measure of every output; every training"

@@ -9,13 +9,16 @@ anew, somewhere else in memory, which alone makes a difference of some per cent.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import PositiveFloat
+from typing_extensions import TypedDict
+
+from posnmt.files import load_json
 from posnmt.study.claims import SPEEDS
 
 RESULTS = "speeds.json"
@@ -25,6 +28,15 @@ UPDATES, LINES = 5, 200
 Variant = tuple[str, str]
 Speeds = dict[str, list[float]]
 """`training_speed` and `decoding_speed` -> source tokens a second of each turn."""
+
+
+class SystemSpeeds(TypedDict):
+    """The speeds of a system, of each turn in source tokens a second, as `RESULTS` has them."""
+
+    system: str
+    training: str
+    training_speed: list[PositiveFloat]
+    decoding_speed: list[PositiveFloat]
 
 
 @dataclass(frozen=True)
@@ -116,9 +128,28 @@ def _synchronise(device: Any) -> None:
         torch.cuda.synchronize(device)
 
 
+def read(folder: Path) -> list[SystemSpeeds]:
+    """Read what a step has measured.
+
+    Raises:
+        UserError: it is damaged.
+    """
+    measured: list[SystemSpeeds] = load_json(
+        folder / RESULTS, list[SystemSpeeds], "speeds measured in turn", "measure them again"
+    )
+    return measured
+
+
 def load(folder: Path) -> dict[Variant, Speeds]:
-    """Read what a step has measured: system and training -> its speeds."""
-    listed = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
+    """What a step has measured: system and training -> its speeds.
+
+    Raises:
+        UserError: it is damaged.
+    """
     return {
-        (each["system"], each["training"]): {name: list(map(float, each[name])) for name in SPEEDS} for each in listed
+        (each["system"], each["training"]): {
+            "training_speed": each["training_speed"],
+            "decoding_speed": each["decoding_speed"],
+        }
+        for each in read(folder)
     }

@@ -219,6 +219,7 @@ def test_a_published_study_has_results_and_outputs_but_no_texts_weights_or_place
     copy = contents(to)
     assert b"1 of 1 trainings are finished" in copy["README.md"]
     assert b"--adopt" not in copy["README.md"]
+    assert b"[speeds.json](speeds.json)" in copy["README.md"]
     folder = "runs/transformer.reordered.1"
     packed = unpack_outputs(to / "translations" / "swapped.csv.xz")
     for column, name in (("transformer.reordered.1", "output"), ("transformer.reordered.1-0.5", "output-0.5")):
@@ -266,16 +267,23 @@ def test_a_study_goes_on_elsewhere_from_a_published_copy(killed: Study, tmp_path
     """What the copy has is not made again, nor changed; a training whose weights are needed is."""
     copy, out = tmp_path / "copy", tmp_path / "elsewhere"
     run("study", "publish", "--out", killed.out, "--to", copy)
-    recipe = written(tmp_path, claims=[])
+    recipe = written(tmp_path)
     _, log = run("study", "run", recipe, "--scale", "smoke", "--out", out, "--adopt", copy)
-    assert "started train/" not in log
-    assert "started translate/" not in log
+    assert "the speeds measured in turn are taken from" in log
+    for kind in ("train", "translate", "speed"):
+        assert f"started {kind}/" not in log
     assert not list(out.rglob("*.safetensors"))
+    [[measured], [adopted]] = [list(each.glob("steps/speed/*/speeds.json")) for each in (killed.out, out)]
+    assert json.loads(adopted.read_text()) == json.loads(measured.read_text())
     figures = "select test_condition, bin, measure, value from results order by 1, 2, 3, 4"
     assert values(out, figures) == values(killed.out, figures)
     run("study", "publish", "--out", out, "--to", tmp_path / "again")
-    for part in ("runs", "translations"):
-        assert contents(copy / part) == contents(tmp_path / "again" / part)
+    same = ("runs/", "translations/", "speeds.json")
+    first, second = (
+        {name: content for name, content in contents(each).items() if name.startswith(same)}
+        for each in (copy, tmp_path / "again")
+    )
+    assert first == second
     only = ("--out", tmp_path / "part", "--adopt", copy, "--only", "corpus/train")
     _, log = run("study", "run", recipe, "--scale", "smoke", *only)
     assert "started analyse/" in log  # of all that was adopted, with the texts that it needs
@@ -283,16 +291,22 @@ def test_a_study_goes_on_elsewhere_from_a_published_copy(killed: Study, tmp_path
     _, log = run("study", "run", other, "--scale", "smoke", "--out", tmp_path / "another", "--adopt", copy)
     assert "train/sinusoids/half/seed-1 is taken from" in log
     assert "started translate/" not in log
-    written(tmp_path, claims=[])
+    written(tmp_path)
     words = (*killed.words[2:5], "--set", "scales.smoke.config.train.steps=5", "--only", "corpus/*")
     _, log = run("study", "run", *words, "--out", tmp_path / "third", "--adopt", copy)
     assert "is made again: the copy has no training with these settings and texts" in log
+    assert "speeds" not in log
     steps = next((copy / "runs").rglob("steps.json"))
     sound = steps.read_text(encoding="utf-8")
     steps.write_text(sound.replace('"output-0.5"', '"../../output-0.5"'), encoding="utf-8")
     _, log = run("study", "run", recipe, "--scale", "smoke", "--out", tmp_path / "new", "--adopt", copy, status=2)
     assert "the list of its steps is damaged: translations.swapped.speed" in log
     steps.write_text(sound, encoding="utf-8")
+    speeds = (copy / "speeds.json").read_text(encoding="utf-8")
+    (copy / "speeds.json").write_text(speeds.replace('"training_speed"', '"speed"'), encoding="utf-8")
+    _, log = run("study", "run", recipe, "--scale", "smoke", "--out", tmp_path / "new", "--adopt", copy, status=2)
+    assert "the file of speeds is damaged: systems.0.training_speed: Field required" in log
+    (copy / "speeds.json").write_text(speeds, encoding="utf-8")
     packed = copy / "translations" / "swapped.csv.xz"
     sound_outputs = unpack_outputs(packed)
     pack_outputs({"another.all.1": b"1\n"}, packed)
@@ -318,6 +332,7 @@ def test_weights_that_a_copy_has_not_are_made_again_where_a_step_needs_them(
     """A claim about speed needs them, and a translation that the copy has not; those that it has stay as they are."""
     copy, out = tmp_path / "copy", tmp_path / "elsewhere"
     run("study", "publish", "--out", killed.out, "--to", copy)
+    (copy / "speeds.json").unlink()
     if lost:
         facts = next((copy / "runs").rglob("steps.json"))
         about = json.loads(facts.read_text(encoding="utf-8"))
