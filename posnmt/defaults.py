@@ -51,18 +51,21 @@ def is_set(tree: Tree, key: str) -> bool:
 
 
 def with_settings(tree: Tree, settings: Settings) -> dict[str, Any]:
-    """A configuration with settings in it, by their dotted keys."""
+    """A configuration with settings in it, by their dotted keys; what is no section stays, for the check to report."""
     result: dict[str, Any] = dict(tree)
     for key, value in settings.items():
         name, _, rest = key.partition(".")
-        below = result.get(name)
-        result[name] = with_settings(below if isinstance(below, Mapping) else {}, {rest: value}) if rest else value
+        below = result.get(name, {})
+        if not rest:
+            result[name] = value
+        elif isinstance(below, Mapping):
+            result[name] = with_settings(below, {rest: value})
     return result
 
 
 def without_autos(tree: Tree) -> dict[str, Any]:
-    """A configuration that leaves out what it gives as `auto`, where that asks for a choice."""
-    result = dict(tree)
+    """A configuration that leaves out empty sections, and what it gives as `auto`, where that asks for a choice."""
+    result = {name: section for name, section in tree.items() if section is not None}
     for name, section in result.items():
         if isinstance(section, Mapping):
             keys = {key.removeprefix(f"{name}.") for key in _MAY_BE_AUTO if key.startswith(f"{name}.")}
@@ -73,10 +76,11 @@ def without_autos(tree: Tree) -> dict[str, Any]:
 def _without(section: Tree, keys: set[str]) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for name, value in section.items():
-        if value == AUTO and name in keys:
+        below = {key.removeprefix(f"{name}.") for key in keys if key.startswith(f"{name}.")}
+        if (value == AUTO and name in keys) or (value is None and below):
             continue
         if isinstance(value, Mapping):
-            value = _without(value, {key.removeprefix(f"{name}.") for key in keys if key.startswith(f"{name}.")})
+            value = _without(value, below)
         if name == "position" and isinstance(value, list):
             value = [_without(choice, {"distance"}) if isinstance(choice, Mapping) else choice for choice in value]
         kept[name] = value
@@ -139,21 +143,30 @@ def for_embeddings(tree: Tree, model: Model) -> Settings:
     return _left_out(tree, {"model.embedding_init": "small-normal"})
 
 
-def for_distances(model: Model, median: float) -> Settings:
-    """A clipping distance for relative vectors that have none: a quarter of the median length, from 2 to 16.
+def distance(median: float) -> int:
+    """A clipping distance for relative vectors: a quarter of the median length, from 2 to 16.
 
     Where the clipping distance is not well below the lengths of training, relative vectors bring nothing beyond those.
+
+    Args:
+        median: length of a training sentence, in subwords.
+    """
+    return max(2, round(min(16.0, median / 4)))
+
+
+def for_distances(model: Model, median: float) -> Settings:
+    """A clipping distance for relative vectors that have none.
 
     Args:
         model: with its system filled in.
         median: length of a training sentence, in subwords.
     """
-    distance, settings = max(2, min(16, round(median / 4))), {}
+    settings: Settings = {}
     for side in ("encoder", "decoder"):
         choices = [choice.model_dump() for choice in getattr(model, side).position]
         if any(_lacks_distance(choice) for choice in choices):
             settings[f"model.{side}.position"] = [
-                {**choice, "distance": distance} if _lacks_distance(choice) else choice for choice in choices
+                {**choice, "distance": distance(median)} if _lacks_distance(choice) else choice for choice in choices
             ]
     return settings
 

@@ -34,7 +34,7 @@ def verdict(
 
     In each group, the best system by the first metric is compared with every other one by approximate randomisation,
     with Holm's correction over all pairs. A system with several seeds has their mean score, and differs from another
-    if every output of one differs from every output of the other.
+    if every output of one differs from every output of the other, all in the same direction.
 
     Args:
         additive: N sentences of the outputs, perhaps of more that come after them.
@@ -52,7 +52,7 @@ def verdict(
         p = None
         if len(names) > 1 and resampling.samples and resampling.significance:
             of_pairs = approximate_randomisation(part, resampling.samples, resampling.seed)[metric]
-            matrix = corrected(_of_systems(of_pairs, list(systems.values())), "holm")
+            matrix = corrected(_of_systems(of_pairs, of_outputs, list(systems.values())), "holm")
             p = {other: float(value) for other, value in zip(names, matrix[names.index(best)], strict=True)}
             del p[best]
         groups.append({
@@ -65,13 +65,18 @@ def verdict(
     return {"metric": metric, "groups": groups, "sentence": sentence}
 
 
-def _of_systems(p: np.ndarray, systems: Sequence[list[int]]) -> np.ndarray:
-    """The largest p of any pair of outputs of two systems, as a matrix of systems with a NaN diagonal."""
+def _of_systems(p: np.ndarray, scores: np.ndarray, systems: Sequence[list[int]]) -> np.ndarray:
+    """The largest p of any pair of outputs of two systems, as a matrix of systems with a NaN diagonal.
+
+    It is 1 where not all outputs of one are ahead of all of the other: seeds then contradict each other.
+    """
     import numpy as np
 
     matrix = np.full((len(systems), len(systems)), np.nan)
     for row, column in permutations(range(len(systems)), 2):
-        matrix[row, column] = p[np.ix_(systems[row], systems[column])].max()
+        ahead = np.sign(scores[systems[row], None] - scores[None, systems[column]])
+        agree = ahead.min() == ahead.max()
+        matrix[row, column] = p[np.ix_(systems[row], systems[column])].max() if agree else 1.0
     return matrix
 
 

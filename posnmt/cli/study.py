@@ -96,12 +96,11 @@ def plan(
     requires("train", "analyse")
     from posnmt.progress import Display
     from posnmt.study.load import load
-    from posnmt.study.plan import plan as make_plan
     from posnmt.study.show import print_plan
-    from posnmt.study.study import versions
+    from posnmt.study.study import plan_in
 
     with Display() as display:
-        study_plan = make_plan(load(recipe, settings, sweeps=sweeps), scale, data, *versions(out))  # type: ignore[arg-type]
+        study_plan = plan_in(out, load(recipe, settings, sweeps=sweeps), scale, data)  # type: ignore[arg-type]
         print_plan(study_plan, out, calibrate, display, speed)
 
 

@@ -114,23 +114,23 @@ def adopt(study_plan: Plan, out: Path, copy: Path) -> Iterator[str]:
     own = {name: status.own_state(graph, out, name).state for name in study_plan.trainings}
     taken: set[str] = set()
     for run in study_plan.runs:
-        if own[run.train] in ("done", "running", "altered"):
+        if own[run.train] in ("running", "altered"):
             continue
         places = trained.get(graph.key(run.train), {})
         if not places:
-            if (folder_of(copy, run) / FACTS).exists():
+            if own[run.train] != "done" and (folder_of(copy, run) / FACTS).exists():
                 yield f"{run.train} is made again: the copy has no training with these settings and texts"
             continue
         tests = {
             facts["key"]: (place, test) for place in places for test, facts in places[place]["translations"].items()
         }
         for step in run.translations.values():
-            if (copied := tests.get(graph.key(step))) is not None:
+            if (copied := tests.get(graph.key(step))) is not None and not status.finished(graph, out, step):
                 place, test = copied
                 facts = places[place]["translations"][test]
                 contents = {name: translations.of(place, test, name) for name in facts.get("speed", {})}
                 _write_translation(graph.folder(out, step), contents, facts, copy)
-        if run.train not in taken:
+        if own[run.train] != "done" and run.train not in taken:
             place, about = next(iter(places.items()))
             _write_training(graph.folder(out, run.train), place, about["train"], copy)
             yield f"{run.train} is taken from {copy}, without its weights"

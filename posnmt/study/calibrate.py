@@ -91,9 +91,10 @@ def _resolved(tree: Mapping[str, Any]) -> Config:
     """A configuration, whole."""
     from posnmt.config.yaml import merge
     from posnmt.resolve import from_tree
+    from posnmt.study.trainings import with_distance
 
     corpora = {"train": {"source": "-", "target": "-"}, "dev": {"source": "-", "target": "-"}}
-    return from_tree(merge({"train": {"steps": 1}, "data": corpora}, dict(tree)))
+    return from_tree(merge({"train": {"steps": 1}, "data": corpora}, with_distance(dict(tree))))
 
 
 def _measure(tree: Mapping[str, Any]) -> Speed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib import resources
@@ -15,10 +16,12 @@ from posnmt.config.segmenters import requires, word_tokeniser
 from posnmt.config.yaml import Lines, faults, merge, override, place, read_yaml
 from posnmt.errors import UserError, UserErrors, nearest, quoted, raise_all
 from posnmt.study.points import MARK, expanded, origins
-from posnmt.study.recipe import Analysis, Recipe, Runs, Scale, Training, at, lacks
+from posnmt.study.recipe import Analysis, Recipe, Runs, Scale, System, Training, at, lacks
 from posnmt.study.sweep import grid_of
 
 LIKE = "like"
+WHOLE = "whole"
+"""Stands for a training in the name of `posnmt.study.plan.FULL_TEXT`, which may be numbered."""
 """The key of a recipe whose settings a recipe begins with."""
 
 GIVEN = "given"
@@ -138,12 +141,16 @@ def _as_recipe(offered: Any) -> Path:
 
 
 def _reserved(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]:
-    """The faults of names that a sweep could make as well, and of two settings of one name in the sweeps."""
+    """The faults of names that a study or a sweep could make as well, and of two settings of one name in the sweeps."""
     for kind, names in (("systems", recipe.systems), ("trainings", recipe.trainings)):
         for name in names:
             if MARK in name:
                 what = f"{kind}.{name}: {MARK} marks the points of a sweep"
                 yield UserError(what, place((kind, name), path, lines), "choose another name")
+    for name in recipe.trainings:
+        if re.fullmatch(rf"{WHOLE}(-\d+)?", name):
+            what = f"trainings.{name}: the step that prepares the whole text is called so"
+            yield UserError(what, place(("trainings", name), path, lines), "choose another name")
     settings: dict[str, str] = {}
     for sweep_name, sweep in recipe.sweep.items():
         for name, dimension in sweep.grid.items():
@@ -174,7 +181,7 @@ def _config_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserErr
     A fault in the `config` of a scale or a training is reported once, not for every system.
     """
     from posnmt.resolve import from_tree  # imports PyTorch
-    from posnmt.study.trainings import text_config, train_config
+    from posnmt.study.trainings import text_config, train_config, with_distance
 
     corpora = {name: {"source": "-", "target": "-"} for name in ("train", "dev")}
     sources = origins(recipe)
@@ -184,7 +191,7 @@ def _config_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserErr
         keys = of_sweep or keys
         try:
             with plugins.allowing():  # the steps inherit what is allowed here
-                config = from_tree(merge({"data": corpora}, tree()))
+                config = from_tree(merge({"data": corpora}, with_distance(tree())))
             if config.train.init is not None:
                 what = "train.init: the trainings of a study start anew, so that its folder needs no other run"
                 raise UserError(what, None, "leave it out, and continue from a run of the study with `posnmt train`")
@@ -269,12 +276,17 @@ def name_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]
                 todo = f"did you mean {near!r}?" if near else f"there are {', '.join(known[kind])}"
                 yield UserError(f"{'.'.join(keys)}: {kind} has no {name!r}", place(keys, path, lines), todo)
 
-    labels: dict[str, str] = {}
+    labelled: dict[str, Mapping[str, System] | Mapping[str, Training]] = {
+        "systems": recipe.systems, "trainings": recipe.trainings,
+    }  # fmt: skip
+    for kind, of_kind in labelled.items():
+        labels: dict[str, str] = {}
+        for name, each in of_kind.items():
+            label = each.label or name
+            if (other := labels.setdefault(label, name)) != name:
+                what = f"{kind}.{name}: {other} is called {label!r} as well, so tables could not distinguish them"
+                yield UserError(what, place((kind, name), path, lines), "give one of them another label")
     for name, system in recipe.systems.items():
-        label = recipe.systems[name].label or name
-        if (other := labels.setdefault(label, name)) != name:
-            what = f"systems.{name}: {other} is called {label!r} as well, so tables could not distinguish them"
-            yield UserError(what, place(("systems", name), path, lines), "give one of them another label")
         try:
             named(system.system)
         except UserError as error:
@@ -293,6 +305,9 @@ def name_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]
         if not sweep.systems:
             what = f"sweep.{name}: no system of `runs` has all position schemes of the grid"
             yield UserError(what, place(("sweep", name), path, lines), "name its `systems`, or other settings")
+        if (fault := sweep.fault()) is not None:  # with the systems that were filled in
+            todo = "or name fewer `systems` or values"
+            yield UserError(f"sweep.{name}: {fault}", place(("sweep", name), path, lines), todo)
         for kind in ("systems", "trainings", "analyses"):
             yield from unknown(kind, getattr(sweep, kind), "sweep", name, kind)
     yield from _missing_scales(recipe, path, lines)

@@ -6,6 +6,7 @@ recognised by their keys. Analyses are planned separately (`analyses`), from the
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +24,7 @@ from posnmt.workflow.graph import Step
 KINDS = "posnmt.study.steps:KINDS"
 """The dotted path of the kinds of a study's steps."""
 FULL_TEXT = "prepare/whole"
-"""The step that prepares the full training text if some trainings use a part of it."""
+"""The step that prepares the full training text if some trainings use a part of it; no training can be called so."""
 SPEED = "speed/in-turn"
 """The step that measures the speeds that claims compare."""
 TURNS = 9
@@ -88,10 +89,13 @@ class Plan:
         return list(dict.fromkeys(run.train for run in self.runs))
 
     def add(self, name: str, kind: str, settings: Mapping[str, Any], **more: Any) -> str:
-        """Add a step, unless it exists already; return its name."""
-        if name not in self.steps:
-            self.steps[name] = Step(name, kind, dict(settings), resources=self.setting.resources.of(kind), **more)
-        return name
+        """Add a step, unless it exists already; return its name, numbered if another step has it."""
+        for number in itertools.count(1):
+            numbered = name if number == 1 else f"{name}-{number}"
+            step = Step(numbered, kind, dict(settings), resources=self.setting.resources.of(kind), **more)
+            if self.steps.setdefault(numbered, step) == step:
+                return numbered
+        raise AssertionError("numbers do not end")
 
     def train(self, name: str, settings: Mapping[str, Any], needs: Mapping[str, str]) -> str:
         """The name of the training with these settings and texts: that of an earlier one, or a new one of this name."""
@@ -180,12 +184,15 @@ def _speed(study_plan: Plan) -> None:
     variants = list(dict.fromkeys(variants))
     if not variants or any(variant not in runs for variant in variants):
         return
-    test = study_plan.tests[recipe.analyses[analyses_of[0]].test][""]
-    needs = {"test": test}
+    tests = [study_plan.tests.get(recipe.analyses[name].test) for name in analyses_of]
+    texts = [of_trainings[""] for of_trainings in tests if of_trainings is not None]
+    if not texts:
+        return
+    needs = {"test": texts[0]}
     systems = []
     for number, variant in enumerate(variants):
         run = runs[variant]
-        search = next(study_plan.steps[step].settings for step in run.translations.values())
+        search = next((study_plan.steps[step].settings for step in run.translations.values()), {})
         prepared = study_plan.steps[run.train].needs["prepared"]
         needs |= {f"run-{number}": run.train, f"prepared-{number}": prepared}
         systems.append({"system": run.system, "training": run.training, **search})
@@ -345,7 +352,8 @@ def analyses(study_plan: Plan, finished: Iterable[str]) -> tuple[dict[str, Step]
                 "none of its translations was made" if runs else f"it is not part of scale {study_plan.scale}"
             )
             continue
-        steps[name] = _analysis(study_plan, name, analysis, finished_runs)
+        prepared = study_plan.steps[runs[0].train].needs["prepared"]
+        steps[name] = _analysis(study_plan, name, analysis, finished_runs, prepared)
     return steps, missing
 
 
@@ -355,21 +363,22 @@ def _is_part(run: PlannedRun, analysis: Analysis) -> bool:
     return in_systems and run.training in analysis.trainings and analysis.test in run.translations
 
 
-def _analysis(study_plan: Plan, name: str, analysis: Analysis, runs: list[PlannedRun]) -> Step:
-    """The step that analyses the translations of several runs together."""
+def _analysis(study_plan: Plan, name: str, analysis: Analysis, runs: list[PlannedRun], prepared: str) -> Step:
+    """The step that analyses the translations of several runs together; `prepared` has the subwords that count."""
     recipe, scale = study_plan.recipe, study_plan.scale
-    needs = {"test": study_plan.tests[analysis.test][""], "prepared": study_plan.steps[runs[0].train].needs["prepared"]}
+    needs = {"test": study_plan.tests[analysis.test][""], "prepared": prepared}
     if analysis.bins == "parts":
-        part = recipe.trainings[analysis.trainings[0]].part
-        assert part is not None  # checked when the recipe was read
-        needs["parts"] = f"corpus/parts-{part.of}"
-    outputs = []
+        needs["parts"] = study_plan.steps[prepared].needs["train"]
+    subword = _subword(study_plan, prepared)
+    outputs: list[dict[str, Any]] = []
     for number, run in enumerate(runs):
         needs |= {f"output-{number}": run.translations[analysis.test], f"run-{number}": run.train}
         label = recipe.label((run.system, run.training)) if len(analysis.trainings) > 1 else (
             recipe.systems[run.system].label or run.system
         )  # fmt: skip
-        outputs.append({"label": label, "system": run.system, "training": run.training, "seed": run.seed})
+        own = _subword(study_plan, study_plan.steps[run.train].needs["prepared"])
+        other = {} if own == subword else {"other_subwords": True}  # absent where nothing differs, so that keys stay
+        outputs.append({"label": label, "system": run.system, "training": run.training, "seed": run.seed, **other})
     settings = {
         "outputs": outputs,
         "seeds": max(recipe.seeds((run.system, run.training), scale) for run in runs),
@@ -382,3 +391,8 @@ def _analysis(study_plan: Plan, name: str, analysis: Analysis, runs: list[Planne
         **_counted(recipe.scales[scale].config),
     }
     return Step(f"analyse/{name}", "analyse", settings, needs, {}, study_plan.setting.resources.of("analyse"))
+
+
+def _subword(study_plan: Plan, prepared: str) -> Any:
+    """The settings of subwords of a step that prepares."""
+    return study_plan.steps[prepared].settings["config"].get("subword")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -187,11 +188,12 @@ def _places(study_plan: Plan, out: Path, to: Path) -> Iterator[tuple[Path, str]]
 
 
 def _name_places(to: Path, places: Paths) -> None:
-    """Replace the folders of this machine in the texts of the copy."""
+    """Replace the folders of this machine in the texts of the copy, but for `/`, which says nothing of it."""
+    places = {place: name for place, name in places.items() if place != Path(place).anchor}
     for path in sorted(to.rglob("*")):
         if path.suffix in TEXTS and not path.name.endswith(PARTIAL):
             text = path.read_text(encoding="utf-8")
             for place, name in places.items():
-                text = text.replace(place, name)
+                text = re.sub(rf"{re.escape(place)}(?![\w.-])", name, text)
             if text != path.read_text(encoding="utf-8"):
                 write_text(path, text)

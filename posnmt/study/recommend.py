@@ -9,7 +9,7 @@ level that keeps all pairs and analyses together at 95 % (Bonferroni).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from statistics import mean, median
 
 from posnmt.study.claims import Claim, Comparison, Figures
@@ -61,31 +61,50 @@ def recommend(
         ]
     if len({output.seed for output in first.outputs}) < 2:
         return Recommendation("There is no recommendation: one seed of each system says nothing of others.", sentences)
+    compared = {
+        system: comparisons
+        for system, comparisons in decisions.items()
+        if all(each.low is not None for each in comparisons)
+    }
+    if decisions and not compared:
+        return Recommendation("There is no recommendation: no system could be compared with the best.", sentences)
     as_good = [
         best,
-        *(system for system, comparisons in decisions.items() if all(each.word != "supported" for each in comparisons)),
+        *(system for system, comparisons in compared.items() if all(each.word != "supported" for each in comparisons)),
     ]
-    speeds = {
-        system: _speed(first, system) if measured is None else median(measured[system, training]["decoding_speed"])
-        for system in as_good
-    }
+    if measured is None:
+        speeds = {system: _speed(first, system, training) for system in as_good}
+    else:
+        speeds = {system: median(measured[system, training]["decoding_speed"]) for system in as_good}
     chosen = max(as_good, key=speeds.__getitem__)
     sentences.append(
         "Source tokens a second in decoding: "
         + ", ".join(f"{recipe.label((system, training))} {speed:,.0f}" for system, speed in speeds.items())
         + "."
     )
-    label = recipe.label((chosen, training))
-    if len(as_good) == 1:
-        return Recommendation(f"Use {label}: it beats every other system by more than chance.", sentences)
-    if len(as_good) == len(systems):
-        first_words = f"Undecided: the best system beats no other by more than chance. {label} decodes fastest."
-        return Recommendation(first_words, sentences)
-    others = ", ".join(recipe.label((system, training)) for system in as_good if system != chosen)
+    left_out = [recipe.label((system, training)) for system in decisions if system not in compared]
+    apart = f" {', '.join(left_out)} could not be compared." if left_out else ""
     return Recommendation(
-        f"Use {label}: it decodes fastest of those that the best does not beat by more than chance;"
-        f" it is undecided whether it is better than {others}.",
-        sentences,
+        _advice(chosen, as_good, len(compared), lambda system: recipe.label((system, training))) + apart, sentences
+    )
+
+
+def _advice(chosen: str, as_good: Sequence[str], others: int, label: Callable[[str], str]) -> str:
+    """The recommendation in words.
+
+    Args:
+        chosen: the system that is recommended.
+        as_good: the best system and those that it does not beat.
+        others: number of systems that the best one was compared with.
+    """
+    if len(as_good) == 1:
+        return f"Use {label(chosen)}: it beats every other system by more than chance."
+    if len(as_good) == 1 + others:
+        return f"Undecided: the best system beats no other by more than chance. {label(chosen)} decodes fastest."
+    beside = ", ".join(label(system) for system in as_good if system != chosen)
+    return (
+        f"Use {label(chosen)}: it decodes fastest of those that the best does not beat by more than chance;"
+        f" it is undecided whether it is better than {beside}."
     )
 
 
@@ -119,12 +138,19 @@ def _beaten(
         }
     )
     claim = Claim(claim="recommendation", says="the best beats another", holds_if=[comparison])
-    rules = Rules(recipe.variant, scale, lambda text: recipe.label(recipe.variant(text)), level=level)
+    rules = Rules(
+        recipe.variant,
+        scale,
+        label=lambda text: recipe.label(recipe.variant(text)),
+        seeds=lambda variant: recipe.seeds(variant, scale),
+        level=level,
+    )
     return decide(claim, evidence, rules).comparisons[0]
 
 
-def _speed(evidence: Evidence, system: str) -> float:
+def _speed(evidence: Evidence, system: str, training: str) -> float:
     """The mean decoding speed over the seeds that were measured, in source tokens per second; 0 where none was."""
-    speeds = [output.decoding_speed for output in evidence.outputs if output.system == system]
+    own = evidence.places((system, training), 0.0).values()
+    speeds = [evidence.outputs[place].decoding_speed for place in own]
     measured = [speed for speed in speeds if speed is not None]
     return mean(measured) if measured else 0.0

@@ -249,9 +249,15 @@ def prepare(context: Context) -> None:
 
 def train(context: Context) -> None:
     """Start or resume a run; when it has ended, remove its checkpoints."""
+    from statistics import median
+
+    from posnmt.data.store import Store
+    from posnmt.study.trainings import with_distance
     from posnmt.train.loop import train as run_training
 
-    tree = merge(context.settings["config"], {"data": {"store": str(context.inputs["prepared"])}})
+    lengths = Store.open(store_of(context.inputs["prepared"])).split("train").source_lengths
+    tree = with_distance(context.settings["config"], float(median(lengths.tolist())))
+    tree = merge(tree, {"data": {"store": str(context.inputs["prepared"])}})
     text = json.loads((store_of(context.inputs["prepared"]) / "manifest.json").read_text())["settings"]["subword"]
     if set(text) == {"text"}:
         tree = merge(tree, {"subword": {"text": str(store_of(context.inputs["prepared"]) / "text")}})
@@ -333,11 +339,11 @@ def analyse(context: Context) -> None:
         reference = _cut(reference, cut, work)
         plain = {name: _cut(path, cut, work) for name, path in plain.items()}
         swapped = {key: _cut(path, cut, work) for key, path in swapped.items()}
-    trained = [each["trained_lengths"] for each in outputs]
+    trained = [each["trained_lengths"] for each in outputs if each["trained_lengths"] is not None]
     edges = _bins_of_parts(context) if settings["bins"] == "parts" else settings["bins"]
     options = Settings(
-        **unit, bin_edges=edges, max_trained_length=max(longest for _, longest in trained),
-        min_trained_length=min(shortest for shortest, _ in trained), metrics=settings["metrics"],
+        **unit, bin_edges=edges, max_trained_length=max((longest for _, longest in trained), default=None),
+        min_trained_length=min((shortest for shortest, _ in trained), default=None), metrics=settings["metrics"],
         bleu_tokenizer=settings["bleu_tokenizer"] if settings["text"] == "raw" else "none",
         resampling=Resampling(correction="none"),  # as in the papers, whose tables the report has
         processes=context.resources.cores,
@@ -350,21 +356,26 @@ def analyse(context: Context) -> None:
 
 
 def _outputs(context: Context) -> Iterator[dict[str, Any]]:
-    """Every output with the facts about its system; outputs of swapped sources last, in the order of the analysis."""
+    """Every output with the facts about its system; outputs of swapped sources last, in the order of the analysis.
+
+    Lengths in training are unknown where they are counted in other subwords than those of the analysis.
+    """
     settings = context.settings
     for share in (0, *settings["shares"]):
         for number, output in enumerate(settings["outputs"]):
             translations, run = context.inputs[f"output-{number}"], context.inputs[f"run-{number}"] / "run"
+            label = output["label"]
             record = read_record(run)
             lengths = record["training_lengths"]["source"]
             file = "output" if not share else f"output-{share:g}"
             speed = json.loads((translations / "speed.json").read_text())[file]
             yield {
-                "name": output["label"] if settings["seeds"] == 1 else f"{output['label']}:{output['seed']}",
+                # What follows a colon counts as a seed: a label with one gets its seed even if it is the only one.
+                "name": label if settings["seeds"] == 1 and ":" not in label else f"{label}:{output['seed']}",
                 **{key: output[key] for key in ("system", "training", "seed")},
                 "share": share,
                 "file": translations / file,
-                "trained_lengths": [lengths["shortest"], lengths["longest"]],
+                "trained_lengths": None if "other_subwords" in output else [lengths["shortest"], lengths["longest"]],
                 "parameters": record["parameters"],
                 "training_speed": training_speed(run),
                 "decoding_speed": speed["source_subwords"] / speed["seconds"],

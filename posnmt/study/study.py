@@ -18,6 +18,7 @@ from posnmt import __version__
 from posnmt.config.formats import FORMAT, OLDEST
 from posnmt.errors import UserError, raise_all
 from posnmt.files import load_json, sha256_of, write_json
+from posnmt.plugins import Origin
 from posnmt.run import Part, changed_parts, read_record
 from posnmt.study import database, evidence, speed
 from posnmt.study.adopt import adopt, give_up_weightless
@@ -83,15 +84,14 @@ def run(
         KeyboardInterrupt: a signal or the end of the minutes stopped the run; all state is saved.
     """
     until = None if minutes is None else time.monotonic() + 60 * minutes
-    format, keys = versions(out)
-    parts = parts_of(recipe, scale) if keys > 2 else []
-    for change in changed_parts(_parts_before(out), parts):
+    for change in changed_parts(_parts_before(out), _parts_in(out, recipe, scale)):
         say(f"{change}: trainings with it are run again")
-    study_plan = plan(recipe, scale, data, format, keys, [part.as_json() for part in parts])
-    runner.open_study(out, recipe.recipe, recipe.hash)
-    save_request(study_plan, out)
+    study_plan = plan_in(out, recipe, scale, data)
     wanted = chosen(study_plan.steps, only)
+    runner.check_study(out, recipe.recipe)
     with runner.only_runner(out):
+        runner.open_study(out, recipe.recipe, recipe.hash)
+        save_request(study_plan, out)
         for line in adopt(study_plan, out, adopted) if adopted is not None else ():
             say(line)
         for line in give_up_weightless(study_plan, out, [step.name for step in wanted]):
@@ -101,7 +101,7 @@ def run(
     }  # fmt: skip
     first = runner.run(Graph(seed_by_seed(study_plan, wanted), KINDS), out, **where)
     graph, _ = with_analyses(study_plan, out)
-    second = runner.run(graph if not only else _finished_alone(graph, out), out, **where, retry=False)
+    second = runner.run(graph if not only else _ready_analyses(graph, out), out, **where, retry=False)
     summary = first.and_then(second)
     try:
         report(study_plan, out, say)
@@ -140,11 +140,15 @@ def chosen(steps: Mapping[str, Step], only: Sequence[str]) -> list[Step]:
     return [step for name, step in steps.items() if name in needed]
 
 
-def _finished_alone(graph: Graph, out: Path) -> Graph:
-    """The analyses of a graph, the steps that are finished, and the texts that adopted ones need."""
+def _ready_analyses(graph: Graph, out: Path) -> Graph:
+    """The analyses of a graph whose outputs are there, and the texts that they need."""
     done = set(finished(graph, out))
-    wanted = [name for name, step in graph.steps.items() if name in done or step.kind == "analyse"]
-    needed = with_needs(graph.steps, wanted)
+
+    def is_ready(step: Step) -> bool:
+        outputs = (name for name in step.needs.values() if graph.steps[name].kind in ("train", "translate"))
+        return step.kind == "analyse" and done.issuperset(outputs)
+
+    needed = with_needs(graph.steps, [name for name, step in graph.steps.items() if is_ready(step)])
     return Graph([step for name, step in graph.steps.items() if name in needed], KINDS)
 
 
@@ -166,6 +170,22 @@ def versions(out: Path) -> tuple[int, int]:
         return FORMAT, KEYS
     request = _request(out)
     return int(request.get("config_format", OLDEST)), int(request.get("keys", 1))
+
+
+def plan_in(out: Path, recipe: Recipe, scale: Scale, data: Path | None) -> Plan:
+    """The plan of a recipe in a study's folder, with the versions that the study was started with.
+
+    Raises:
+        UserError: see `plan`; a part from outside posnmt cannot be imported.
+    """
+    parts = [part.as_json() for part in _parts_in(out, recipe, scale)]
+    return plan(recipe, scale, data, *versions(out), parts)
+
+
+def _parts_in(out: Path, recipe: Recipe, scale: Scale) -> list[Origin]:
+    """The parts from outside posnmt that belong to keys: none in studies that were started without them."""
+    _, keys = versions(out)
+    return parts_of(recipe, scale) if keys > 2 else []
 
 
 def load_plan(out: Path) -> Plan:
@@ -356,7 +376,7 @@ def _corpora(study_plan: Plan, folders: dict[str, Path]) -> dict[str, dict[str, 
     prepared = {
         name.removeprefix("prepare/"): folders[name]
         for name, step in study_plan.steps.items()
-        if step.kind == "prepare" and name in folders and name != FULL_TEXT
+        if step.kind == "prepare" and name in folders and not name.startswith(FULL_TEXT)
     }
     for training, folder in prepared.items():
         store = Store.open(next(folder.glob("*/manifest.json")).parent)
@@ -387,8 +407,8 @@ def _parts(study_plan: Plan, folders: dict[str, Path]) -> dict[str, dict[str, An
     """Training -> the statistics of its part of the training text."""
     parts = {}
     for name, definition in study_plan.recipe.trainings.items():
-        step = f"corpus/parts-{definition.part.of}" if definition.part else None
-        if step in folders and definition.part:
+        prepared = study_plan.steps.get(f"prepare/{name}")
+        if definition.part and prepared is not None and (step := prepared.needs["train"]) in folders:
             manifest = json.loads((folders[step] / "manifest.json").read_text(encoding="utf-8"))
             parts[name] = list(manifest["statistics"]["parts"].values())[definition.part.take - 1]
     return parts

@@ -74,12 +74,18 @@ class Sweep(Section):
 
     @model_validator(mode="after")
     def _not_too_large(self) -> Sweep:
+        if (fault := self.fault()) is not None:
+            raise ValueError(fault)
+        return self
+
+    def fault(self) -> str | None:
+        """What is wrong with the number of points, which grows with systems that are filled in; None if nothing is."""
         for scale in get_args(Scale):
             if (points := self.size(scale)) > self.most:
-                raise ValueError(
+                return (
                     f"it has {points:,} points at scale {scale} ({self.formula(scale)}); `most: {points}` allows them"
                 )
-        return self
+        return None
 
     def size(self, scale: Scale) -> int:
         """The number of points at a scale."""

@@ -58,7 +58,7 @@ def figure_cell(
         if absence is not None:
             return Cell(own=absence[0], note=_sentence(absence[1]), absent=True)
         return Cell(own="–", note=_unmeasured(results, measure, analysis), absent=True)
-    mean, several = fmean(values.values()), len(values) > 1
+    mean, several = fmean(values.values()), len(values) > 1 and measure not in SPEEDS
     deviation = stdev(values.values()) if several else 0.0
     return Cell(
         own=published.show(mean, measure, unit, decimals),
@@ -66,7 +66,7 @@ def figure_cell(
         note=_sentence(absence[1]) if absence else "",
         mean=mean,
         deviation=deviation if several else None,
-        seeds=len(values),
+        seeds=1 if measure in SPEEDS else len(values),  # speeds are those of one seed, in several turns
     )
 
 

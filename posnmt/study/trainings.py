@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from posnmt.config.systems import SIZES
 from posnmt.config.yaml import merge
+from posnmt.defaults import AUTO, distance
 from posnmt.errors import UserError
 from posnmt.resolve import with_names
 from posnmt.study.recipe import Recipe, Scale, Training, at, lacks
@@ -31,6 +33,22 @@ def train_config(recipe: Recipe, scale: Scale, system: str, training: str, seed:
     sections = {"model": merge(model, own), "train": {**chosen.train, "seed": seed}}
     config = merge(config, {**sections, **({"decode": chosen.decode} if chosen.decode else {})})
     return merge(config, {"model": _with_options(config["model"], recipe.scales[scale].options, chosen.options, scale)})
+
+
+def with_distance(config: Config, median: float = math.inf) -> Config:
+    """A configuration with a number for each clipping distance that is `auto`: see `posnmt.defaults.distance`.
+
+    Args:
+        median: length of a training sentence, in subwords; infinite: unknown as yet, which gives the largest distance.
+    """
+    asked = {"scheme": "relative", "distance": AUTO}
+    sides = {}
+    for side in ("encoder", "decoder"):
+        schemes = config.get("model", {}).get(side, {}).get("position", [])
+        given = [{**each, "distance": distance(median)} if asked.items() <= each.items() else each for each in schemes]
+        if given != schemes:
+            sides[side] = {"position": given}
+    return merge(config, {"model": sides}) if sides else config
 
 
 def text_config(recipe: Recipe, scale: Scale, definition: Training) -> Config:

@@ -64,17 +64,16 @@ class Summary:
         return Summary({**self.states, **later.states}, [*self.finished, *later.finished])
 
 
-def open_study(out: Path, recipe_name: str, recipe_hash: str) -> None:
-    """Create a study's folder, or reopen one; the recipe may have changed, but not its name.
+def check_study(out: Path, recipe_name: str) -> None:
+    """Refuse a folder in which this recipe cannot be run; nothing is written.
 
     Raises:
         UserError: `out` is a file, or the folder of something else, another recipe or a newer posnmt.
     """
-    about = {"format": FORMAT, "recipe": recipe_name, "hash": recipe_hash, "posnmt": posnmt.__version__}
     another = "choose another --out"
     if out.exists() and not out.is_dir():
         raise UserError("the study's folder is a file", out, another)
-    if out.is_dir() and any(out.iterdir()):
+    if out.is_dir() and any(not path.name.startswith(RUNNER) for path in out.iterdir()):
         if not (out / STUDY).exists():
             raise UserError("the folder is not empty, and is not a study's", out, another)
         record = read_json(out / STUDY)
@@ -86,10 +85,19 @@ def open_study(out: Path, recipe_name: str, recipe_hash: str) -> None:
         if record["recipe"] != recipe_name:
             what = f"the study was made by the recipe {record['recipe']!r}, not {recipe_name!r}"
             raise UserError(what, out, f"{another}, or run that recipe")
-        if record == about:
-            return
-    out.mkdir(parents=True, exist_ok=True)
-    write_json(out / STUDY, about)
+
+
+def open_study(out: Path, recipe_name: str, recipe_hash: str) -> None:
+    """Create a study's folder, or reopen one; the recipe may have changed, but not its name.
+
+    Raises:
+        UserError: see `check_study`.
+    """
+    check_study(out, recipe_name)
+    about = {"format": FORMAT, "recipe": recipe_name, "hash": recipe_hash, "posnmt": posnmt.__version__}
+    if read_json(out / STUDY) != about:
+        out.mkdir(parents=True, exist_ok=True)
+        write_json(out / STUDY, about)
 
 
 def run(

@@ -60,6 +60,16 @@ def test_trained_and_longer_sentences_are_measured_as_corpora(files):
     assert "not clearly better than bad" in second
 
 
+def test_seeds_that_contradict_each_other_are_no_evidence(files):
+    """A mean that is ahead by one seed alone is not better in every pair of seeds."""
+    for name, source in (("a:1", "good"), ("a:2", "bad"), ("b:1", "late"), ("b:2", "late")):
+        (files / name).write_text((files / source).read_text())
+    result = found(files, "a:1", "a:2", "b:1", "b:2")
+    [group] = result["groups"]
+    assert list(group["p"].values()) == [1.0]
+    assert "not clearly better than" in result["sentence"]
+
+
 def test_the_longest_trained_length_is_trained(files):
     assert [each["name"] for each in found(files, "bad", max_trained_length=8)["groups"]] == ["trained"]
     assert [each["name"] for each in found(files, "bad", max_trained_length=7)["groups"]] == ["trained", "longer"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from posnmt.study.load import load, shipped
 from posnmt.study.plan import KEYS, KINDS, analyses, plan
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.study import REQUEST, load_plan, save_request, versions
-from posnmt.study.trainings import train_config
+from posnmt.study.trainings import train_config, with_distance
 from posnmt.train.schedule import learning_rate
 from posnmt.workflow.graph import Graph
 
@@ -50,7 +51,8 @@ def test_shipped_recipes_plan_every_scale_with_systems_that_can_be_built(name: s
     for scale in recipe.scales:
         made = plan(recipe, scale, data)
         for system, training in recipe.variants(scale):
-            from_tree(merge({"data": corpora}, train_config(recipe, scale, system, training, 1)))
+            config = with_distance(train_config(recipe, scale, system, training, 1))
+            from_tree(merge({"data": corpora}, config))
         steps, missing = analyses(made, made.steps)
         assert set(missing.values()) <= {f"it is not part of scale {scale}"}
         everything = {**made.steps, **{step.name: step for step in steps.values()}}
@@ -172,6 +174,60 @@ def test_speeds_that_claims_compare_are_measured_in_one_step(tmp_path: Path) -> 
     assert "speed/in-turn" not in plan(load(written(tmp_path, SMALL)), "smoke", None).steps
 
 
+def test_speeds_are_measured_on_a_test_that_the_scale_has(tmp_path: Path) -> None:
+    tests = {"test": {"corpus": "test"}, "other": {"corpus": {"small": "test"}}}
+    trees = [
+        {"recommend": {"analyses": ["other", "test"], "measure": "chrf"}},
+        {"recommend": {"analyses": ["other"], "measure": "chrf"}},
+    ]
+    both = {"test": {"test": "test", "trainings": ["all"]}, "other": {"test": "other", "trainings": ["all"]}}
+    [runs] = SMALL["runs"]
+    common = {**SMALL, "tests": tests, "analyses": both, "runs": [{**runs, "tests": ["test", "other"]}]}
+    steps, none = [plan(load(written(tmp_path, {**common, **tree})), "smoke", None).steps for tree in trees]
+    assert steps["speed/in-turn"].needs["test"] == "corpus/test"
+    assert "speed/in-turn" not in none
+
+
+def test_parts_of_trainings_with_other_settings_are_other_parts(tmp_path: Path) -> None:
+    """A training's length cap, subwords and order of words decide which parts its text has."""
+    part = {"part": {"of": 3, "take": 3}}
+    trainings = {
+        "short": {**part, "max_length": 20}, "long": {**part, "max_length": 30}, "again": {**part, "max_length": 20},
+        "other": {**part, "max_length": 20, "config": {"subword": {"vocabulary": 77}}},
+        "reordered": {**part, "max_length": 20, "reorder": True},
+    }  # fmt: skip
+    runs = [{"systems": ["relative"], "trainings": [*trainings], "tests": ["test"]}]
+    bins = {"test": {"test": "test", "trainings": [*trainings], "bins": "parts"}}
+    made = plan(
+        load(written(tmp_path, {**SMALL, "trainings": trainings, "runs": runs, "analyses": bins})), "smoke", None
+    )
+    parts = {name: made.steps[made.steps[f"prepare/{name}"].needs["train"]] for name in trainings}
+    assert [parts[name].settings["max_length"] for name in trainings] == [20, 30, 20, 20, 20]
+    assert parts["short"] is parts["again"]
+    assert len({step.name for step in parts.values()}) == 4
+    for name, subword in (("short", None), ("other", {"vocabulary": 77})):
+        whole = made.steps[made.steps[f"prepare/{name}"].needs["subwords"]]
+        assert whole.settings["config"].get("subword") == subword
+        assert parts[name].needs["prepared"] == whole.name
+    analysis = analyses(made, made.steps)[0]["test"]
+    assert analysis.needs["parts"] == parts["short"].name
+    of_training = {each["training"]: each.get("other_subwords", False) for each in analysis.settings["outputs"]}
+    assert of_training == {"short": False, "long": False, "again": False, "other": True, "reordered": False}
+
+
+def test_an_analysis_counts_in_the_subwords_of_its_first_training_whichever_is_finished(tmp_path: Path) -> None:
+    trainings = {"all": {}, "large": {"config": {"subword": {"vocabulary": 77}}}}
+    runs = [{"systems": ["relative"], "trainings": [*trainings], "tests": ["test"]}]
+    both = {"test": {"test": "test", "trainings": [*trainings]}}
+    made = plan(
+        load(written(tmp_path, {**SMALL, "trainings": trainings, "runs": runs, "analyses": both})), "smoke", None
+    )
+    for finished in (made.steps, [name for name in made.steps if "/large/" in name]):
+        step = analyses(made, finished)[0]["test"]
+        assert step.needs["prepared"] == "prepare/all"
+        assert {(each["training"], "other_subwords" in each) for each in step.settings["outputs"]} >= {("large", True)}
+
+
 def test_a_part_by_length_is_counted_in_the_subwords_of_the_whole(tmp_path: Path) -> None:
     runs = [{"systems": ["relative"], "trainings": ["all", "long", "reordered"], "tests": ["test"]}]
     made = plan(load(written(tmp_path, {**SMALL, "runs": runs})), "smoke", None)
@@ -216,6 +272,34 @@ def test_faulty_recipes_are_told_with_every_fault_and_its_line(tmp_path: Path) -
     assert "analyses.test.test: tests has no 'tset'" in told
     assert "tests.test: there is no corpus 'newstest' at scale smoke" in told
     assert all("own.yaml:" in line for line in told.split("\n"))
+
+
+def test_two_trainings_of_one_label_are_refused(tmp_path: Path) -> None:
+    trainings = {"all": {}, "long": {"label": "all", "max_length": 9}}
+    told = faults_of(written(tmp_path, {**SMALL, "trainings": trainings}))
+    assert "trainings.long: all is called 'all' as well, so tables could not distinguish them" in told
+
+
+@pytest.mark.parametrize("name", ["whole", "whole-2"])
+def test_a_training_cannot_have_the_name_of_the_whole_text(tmp_path: Path, name: str) -> None:
+    told = faults_of(written(tmp_path, {**SMALL, "trainings": {**SMALL["trainings"], name: {}}}))
+    assert f"trainings.{name}: the step that prepares the whole text is called so" in told
+
+
+def test_a_clipping_distance_that_the_training_text_decides(tmp_path: Path) -> None:
+    scales = {"smoke": {**SMALL["scales"]["smoke"], "options": {"relative": {"distance": "auto"}}}}
+    config = train_config(load(written(tmp_path, {**SMALL, "scales": scales})), "smoke", "relative", "all", 1)
+    for median, distance in ((5, 2), (23.0, 6), (1000, 16), (math.inf, 16)):
+        model = with_distance(config, median)["model"]
+        assert [each["distance"] for side in ("encoder", "decoder") for each in model[side]["position"]] == [
+            distance
+        ] * 2
+    plain = train_config(load(written(tmp_path, SMALL)), "smoke", "relative", "all", 1)
+    assert with_distance(plain, 23) == plain
+    bad = {"smoke": {**scales["smoke"], "options": {"relative": {"distance": "automatic"}}}}
+    assert "relative.distance: Input should be a valid integer" in faults_of(
+        written(tmp_path, {**SMALL, "scales": bad})
+    )
 
 
 def test_two_systems_of_one_name_are_refused(tmp_path: Path) -> None:

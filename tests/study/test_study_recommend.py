@@ -83,6 +83,34 @@ def test_only_systems_of_the_first_training_are_recommended():
     assert found.sentence == "There is no recommendation."
 
 
+def test_a_system_without_all_its_seeds_is_not_as_good_as_the_best():
+    counts = evidence("ter", {"transformer": 1, "relative": 1, "rnn": 6})
+    places = [n for n, each in enumerate(counts.outputs) if (each.system, each.seed) != ("rnn", 2)]
+    fewer = replace(counts, counts=counts.counts[:, places], outputs=[counts.outputs[n] for n in places])
+    wanted = Recommend(analyses=["test"], measure="ter")
+    answer = recommend(made_recipe(), wanted, {"test": fewer}, "smoke")
+    assert answer.sentence.startswith("Undecided: the best system beats no other by more than chance. ")
+    assert answer.sentence.endswith("decodes fastest. RNN could not be compared.")
+    assert "RNN 3" not in answer.evidence[-1]
+    others = [n for n, each in enumerate(counts.outputs) if each.system == "transformer" or each.seed == 1]
+    fewer = replace(counts, counts=counts.counts[:, others], outputs=[counts.outputs[n] for n in others])
+    answer = recommend(made_recipe(), wanted, {"test": fewer}, "smoke")
+    assert answer.sentence == "There is no recommendation: no system could be compared with the best."
+
+
+def test_seeds_are_those_that_the_recipe_asks_for():
+    """A system that was to have two seeds is compared with its two, where others have three."""
+    counts = evidence("ter", {"transformer": 1, "relative": 6})
+    places = [n for n, each in enumerate(counts.outputs) if (each.system, each.seed) != ("relative", 3)]
+    fewer = replace(counts, counts=counts.counts[:, places], outputs=[counts.outputs[n] for n in places])
+    recipe = made_recipe()
+    runs = [recipe.runs[0].model_copy(update={"systems": ["relative"], "seeds": 2}), *recipe.runs]
+    answer = recommend(
+        recipe.model_copy(update={"runs": runs}), Recommend(analyses=["test"], measure="ter"), {"test": fewer}, "smoke"
+    )
+    assert answer.sentence == "Use Transformer: it beats every other system by more than chance."
+
+
 def test_speeds_that_were_measured_in_turn_win_over_those_of_each_translation():
     """Of the turns the median counts; 300 tokens a second beside a pause are not slow."""
     in_turn = {

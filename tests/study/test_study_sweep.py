@@ -201,6 +201,14 @@ def test_a_large_grid_that_is_asked_for(tmp_path: Path) -> None:
     assert len(points(recipe, recipe.sweep["clips"], "smoke")) == 101
 
 
+def test_a_grid_is_too_large_also_by_the_systems_that_it_is_filled_in_with(tmp_path: Path) -> None:
+    """Without `systems` a sweep is of all that have the setting."""
+    grid = {"smoothing": {"of": "train.label_smoothing", "values": [place / 1000 for place in range(60)]}}
+    sweep = {"smoothing": {"analyses": ["test"], "grid": grid}}
+    told = faults_of(written(tmp_path, {**SMALL, "sweep": sweep}))
+    assert "sweep.smoothing: it has 120 points at scale smoke (2 systems x 60 of smoothing); `most: 120`" in told
+
+
 def test_names_of_sweeps_are_kept_apart(tmp_path: Path) -> None:
     tree = yaml.safe_load(Path(swept(tmp_path, {"clip": CLIP})).read_text())
     tree["sweep"]["more"] = {**tree["sweep"]["clips"], "grid": {"clip": {"of": "train.clip", "values": [1]}}}

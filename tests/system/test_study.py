@@ -219,6 +219,10 @@ def test_a_published_study_has_results_and_outputs_but_no_texts_weights_or_place
     copy = contents(to)
     assert b"1 of 1 trainings are finished" in copy["README.md"]
     assert b"--adopt" not in copy["README.md"]
+    monkeypatch.chdir("/")  # a place that is in every text
+    run("study", "publish", "--out", killed.out, "--to", tmp_path / "another")
+    assert contents(tmp_path / "another") == copy
+    monkeypatch.chdir(tmp_path)
     assert b"[speeds.json](speeds.json)" in copy["README.md"]
     folder = "runs/transformer.reordered.1"
     packed = unpack_outputs(to / "translations" / "swapped.csv.xz")
@@ -322,6 +326,28 @@ def test_a_study_goes_on_elsewhere_from_a_published_copy(killed: Study, tmp_path
     assert "the copy has format 1, and this posnmt reads format 2" in log
     _, log = run("study", "run", recipe, "--scale", "smoke", "--out", tmp_path / "new", "--adopt", out, status=2)
     assert "there is no copy of a study" in log
+
+
+@pytest.mark.slow
+def test_a_renewed_copy_is_adopted_again(killed: Study, tmp_path: Path) -> None:
+    """Translations that it has now are taken, and no training is made again, nor by `--only` for an analysis."""
+    whole, partial, out = tmp_path / "whole", tmp_path / "partial", tmp_path / "elsewhere"
+    run("study", "publish", "--out", killed.out, "--to", whole)
+    shutil.copytree(whole, partial)
+    facts = next((partial / "runs").rglob("steps.json"))
+    about = json.loads(facts.read_text(encoding="utf-8"))
+    facts.write_text(json.dumps({**about, "translations": {}}), encoding="utf-8")
+    words = ("study", "run", killed.words[2], "--scale", "smoke", "--out", out, "--only", "corpus/*")
+    run(*words, "--adopt", partial)
+    assert not list(out.glob("steps/translate/*/output"))
+    _, log = run(*words, "--adopt", whole)
+    assert "made again" not in log
+    assert "started analyse/" in log
+    assert "started train/" not in log
+    shutil.rmtree(out / "steps" / "train")
+    shutil.rmtree(out / "steps" / "analyse")
+    _, log = run(*words)
+    assert "started" not in log
 
 
 @pytest.mark.slow
@@ -442,4 +468,9 @@ def test_choose_gives_a_recommendation_with_its_evidence(tmp_path: Path) -> None
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "Use " in page or "Undecided: the best system beats no other by more than chance." in page
     assert "has the best mean chrf" in page
+    distances = set()
+    for path in out.glob("steps/train/*/run/config.yaml"):
+        model = yaml.safe_load(path.read_text(encoding="utf-8"))["model"]
+        distances |= {each.get("distance") for side in ("encoder", "decoder") for each in model[side]["position"]}
+    assert distances == {None, 2}  # of `relative`: a quarter of the 8 or 9 words of half of the sentences
     assert json.loads((out / "asked.json").read_text())["scale"] == "smoke"
