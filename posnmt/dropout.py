@@ -35,7 +35,7 @@ def dropout_or_none(probability: float | None) -> nn.Module:
 
 def dropout(x: Tensor, probability: float) -> Tensor:
     """`x` with elements zeroed with a probability, and the others scaled by 1 / (1 - probability)."""
-    dropped = round(probability * _STEPS)
+    dropped = min(round(probability * _STEPS), _STEPS - 1)
     if dropped == 0:
         return x
     if x.device.type != "cpu":

@@ -77,6 +77,16 @@ def test_auto_is_as_if_left_out_where_a_choice_is_made():
     }
 
 
+def test_an_empty_section_is_left_out_and_what_cannot_be_a_section_stays():
+    assert defaults.without_autos({"model": None, "train": {"schedule": None, "clip": None}}) == {
+        "train": {"clip": None}
+    }
+    chosen = {"train.batch": 1024, "train.schedule.warmup": 9, "model.dropout": 0.3}
+    assert defaults.with_settings({"model": "big", "train": {"schedule": None}}, chosen) == {
+        "model": "big", "train": {"schedule": None, "batch": 1024},
+    }  # fmt: skip
+
+
 def test_size_and_regularisation_by_the_number_of_pairs():
     small = {"model.dropout": 0.3, "model.system": "relative", "model.size": "small", "model.tie_embeddings": "all"}
     assert defaults.for_model({}, True, 9000) == small

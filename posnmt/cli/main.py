@@ -166,7 +166,7 @@ def prepare(config: Path, out: Path | None, settings: tuple[str, ...], check: bo
 @click.option("--dev-source", help="text to measure on during training; default: pairs drawn from the training text")
 @click.option("--dev-target", help="its translations")
 @click.option("--source-language", metavar="CODE", help="default: what the name of the file ends in, as train.en")
-@click.option("--target-language", metavar="CODE")
+@click.option("--target-language", metavar="CODE", help="likewise, as train.de")
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="how long to train; see also --set")
 @click.option("--init", metavar="RUN", help="start from the weights and the subwords of a trained run")
 @click.option(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from posnmt.linear import Linear
 from posnmt.model.attention import CrossAttention, HeadProjection
 from posnmt.model.base import TranslationModel
 from posnmt.model.layers import ActivatedLinear, DecoderLayer, EncoderLayer
@@ -71,9 +72,10 @@ def _pack_layers(model: Transformer, dtype: torch.dtype) -> None:
         setattr(owner, name, PackedLinear(getattr(owner, name), dtype, wide, reads))
 
     def replace_all(module: nn.Module, added: str = "") -> None:
+        # PyTorch's own nn.Linear is kept: its owner may read the weights, or compute in a precision of its own
         for part in [part for part in module.modules() if not isinstance(part, nn.Linear)]:
             for name, child in list(part.named_children()):
-                if isinstance(child, nn.Linear) and min(child.weight.shape) >= SMALLEST:
+                if isinstance(child, Linear) and min(child.weight.shape) >= SMALLEST:
                     replace(part, name, wide=name == added)
 
     sides = ((model.encoder, model.encoder_views), (model.decoder, model.decoder_views))

@@ -88,9 +88,11 @@ class BareDistance(Scheme):
         return []
 
     def clip(self, reach: int, group: int | None = None) -> bool:
-        """Let the bias be constant beyond `reach`; there are no groups."""
+        """Let the bias be constant beyond `reach`; there are no groups, and asked for some nothing changes."""
+        if group is not None:
+            return False
         self.view.reach = reach
-        return group is None
+        return True
 
     def layer(self, index: int) -> LayerPosition:
         """The bias, the same in every layer."""
@@ -282,9 +284,11 @@ class T5Bias(Scheme):
         return []
 
     def clip(self, reach: int, group: int | None = None) -> bool:
-        """Let the bias be constant beyond `reach`; there are no groups."""
+        """Let the bias be constant beyond `reach`; there are no groups, and asked for some nothing changes."""
+        if group is not None:
+            return False
         self.view.reach = reach
-        return group is None
+        return True
 
     def layer(self, index: int) -> LayerPosition:
         """The bias, the same in every layer."""

@@ -73,11 +73,13 @@ class TransformerXL(LayeredScheme):
         self.layers = nn.ModuleList(DistanceProjection(stack, self.biases) for _ in range(stack.layers))
 
     def clip(self, reach: int, group: int | None = None) -> bool:
-        """Clip the distances of R; there are no groups."""
+        """Clip the distances of R; there are no groups, and asked for some nothing changes."""
+        if group is not None:
+            return False
         for view in self.layers:
             assert isinstance(view, LayerPosition)
             view.reach = reach
-        return group is None
+        return True
 
     @classmethod
     def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:

@@ -221,7 +221,9 @@ def for_resuming(written: Written | None, run: Run) -> Config:
         begun["train"].pop("steps", None)
     tree = merge(begun, written.tree)
     for side in ("encoder", "decoder"):
-        tree["model"][side]["position"] = _begun_with(begun["model"][side]["position"], tree["model"][side]["position"])
+        if defaults.is_set(tree, f"model.{side}.position"):  # else one of them is no section: refused below
+            stack = tree["model"][side]
+            stack["position"] = _begun_with(begun["model"][side]["position"], stack["position"])
     return from_tree(tree, written.path, written.lines)
 
 
@@ -240,7 +242,10 @@ def _begun_with(begun: list[Any], written: Any) -> Any:
 
 
 def _without_autos(tree: dict[str, Any]) -> dict[str, Any]:
-    """A configuration with `auto` left out where that asks for a choice; one that names its format is as it is."""
+    """A configuration without empty sections, and without `auto` where that asks for a choice.
+
+    One that names its format is as it is.
+    """
     return tree if "format" in tree else defaults.without_autos(tree)
 
 

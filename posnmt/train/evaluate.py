@@ -49,7 +49,8 @@ def greedy(
     model: TranslationModel, sources: Sequence[Sequence[int]], decode: Decode, device: torch.device
 ) -> list[list[int]]:
     """The subwords of translations by greedy search, in the current precision."""
-    alone = decode.model_copy(update={"beam": 1, "coverage_penalty": 0.0})  # which changes nothing here
+    # a coverage penalty changes nothing here
+    alone = decode.model_copy(update={"beam": 1, "sampling": None, "coverage_penalty": 0.0})
     workers = Workers.of(device)
     translations = translate_subwords([model], sources, alone, device, workers, scored=False)
     workers.close()

@@ -164,7 +164,7 @@ def _train(
         finally:
             updater.close()
     if reason == INTERRUPTED:
-        raise Interrupted(f"stopped after step {progress.step}, state saved; resume with --out {out} --resume")
+        raise Interrupted(f"stopped after step {training.progress.step}, state saved; resume with --out {out} --resume")
     return run
 
 
@@ -233,21 +233,24 @@ class Training:
         rate = learning_rate(progress.step, settings, self.config.model.d_model, progress.plateau.decays, share)
         rate *= 0.5**progress.halvings
         outcome = self.updater.update(progress.step, rate, batches, tokens)
-        if outcome.fault is not None:
-            self.skip(outcome.fault, batches)
+        if outcome.fault is None:
+            progress.skipped = 0
+            progress.window.add(outcome, source_tokens, tokens, self.spend())
+            self.display.show("training", *progress.shown(settings, len(plan.epoch(progress.cursor.epoch))))
+            if progress.step % settings.log_every == 0:
+                figures = {**progress.window.figures(), "learning_rate": rate, "epoch": progress.cursor.epoch}
+                self.write("train", figures)
+                progress.window = Window()
+        elif not self.skip(outcome.fault, batches):
             return
-        progress.skipped = 0
-        progress.window.add(outcome, source_tokens, tokens, self.spend())
-        self.display.show("training", *progress.shown(settings, len(plan.epoch(progress.cursor.epoch))))
-        if progress.step % settings.log_every == 0:
-            figures = {**progress.window.figures(), "learning_rate": rate, "epoch": progress.cursor.epoch}
-            self.write("train", figures)
-            progress.window = Window()
         if progress.step % settings.evaluate_every == 0:
             self.evaluate_and_save()
 
-    def skip(self, fault: str, batches: Sequence[NDArray[np.int64]]) -> None:
+    def skip(self, fault: str, batches: Sequence[NDArray[np.int64]]) -> bool:
         """Respond to an update that was not made, by `train.non_finite`.
+
+        Returns:
+            Whether the run goes on from this step; if not, it went back to an earlier checkpoint.
 
         Raises:
             UserError: the run does not go on.
@@ -261,13 +264,14 @@ class Training:
         figures = {"update": progress.step, "what": fault, "pairs": pairs}
         if policy == "back-off":
             self.back_off(what, figures)
-            return
+            return False
         self.write("non-finite", figures)
         refuse(what, policy, progress, self.run)
         self.display.say(f"warning: {what}; this update is left out")
+        return True
 
     def back_off(self, what: str, figures: dict[str, Any]) -> None:
-        """Go back to the newest checkpoint, with half the learning rate.
+        """Go back to the newest checkpoint, with half the learning rate, and write it again with that.
 
         Args:
             what: is not finite, and where.
@@ -290,6 +294,8 @@ class Training:
             f"warning: {what}; training goes on from the checkpoint of step {self.progress.step:,}"
             f" with 1/{2**self.progress.halvings} of the learning rate"
         )
+        # so that a run that dies before its next checkpoint resumes with this rate; `evaluated` stays as it was
+        self.save(self.unsharded(), evaluated=False)
 
     def spend(self) -> float:
         """Add the time since the last call to the time spent; that time in seconds."""

@@ -13,6 +13,7 @@ from posnmt.data.subword import BOS, EOS
 from posnmt.model.layers import ActivatedLinear
 from posnmt.model.packed import PackedLinear, pack
 from posnmt.parallel.threads import Workers
+from posnmt.position.fire import FEW
 from posnmt.processor import multiplies_bf16
 from posnmt.translate.bounds import Next
 from posnmt.translate.continuations import SHARE, continuations, largest, log_normaliser
@@ -53,6 +54,27 @@ def test_position_schemes_are_packed(system, count):
     found = [*model.source.schemes.modules(), *model.target.schemes.modules()]
     assert sum(isinstance(part, PackedLinear) for part in found) == count
     assert not any(isinstance(part, torch.nn.Linear) for part in found)
+
+
+def test_fire_packed_is_fire_beyond_few_distances():
+    """With so many distances, FIRE reads the weights of its network instead of calling it."""
+    plain, packed = (tiny.build(system="fire", d_model=32, heads=8).float() for _ in range(2))
+    pack(packed, torch.float32)
+    source, target = tiny.tokens(2, 9), tiny.tokens(2, 140, seed=1)
+    assert target.shape[1] ** 2 > FEW
+    with torch.inference_mode():
+        torch.testing.assert_close(packed(source, None, target), plain(source, None, target), rtol=1e-4, atol=1e-4)
+
+
+@needs_bf16
+def test_the_network_of_fire_stays_in_float32():
+    """Half precision cannot distinguish large distances."""
+    plain, packed = (tiny.build(system="fire", d_model=32, heads=8).float() for _ in range(2))
+    pack(packed, torch.bfloat16)
+    offsets, farthest = -torch.arange(100), torch.tensor(99)
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        wanted, biases = (model.encoder_views[1].biasing[0]._network(offsets, farthest) for model in (plain, packed))
+    assert torch.equal(biases, wanted)
 
 
 @pytest.mark.parametrize("activation", get_args(Activation))

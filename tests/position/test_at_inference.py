@@ -231,6 +231,17 @@ def test_what_has_no_effect_changes_nothing(name):
             assert_same(change, changed(name, CHANGES[change], (11, 13))(source, None, target), before)
 
 
+@pytest.mark.parametrize("name", ["alibi", "t5-bias", "transformer-xl"])
+def test_groups_of_one_stack_leave_the_biases_of_the_other_as_they_are(name):
+    """What has no groups is not clipped in their place."""
+    part = {"encoder": {"position": [{"scheme": name}]}, "decoder": {"position": [{"scheme": "rope"}]}}
+    before, model = build_model(**part), build_model(**part)
+    change_positions(model, Positions(clip=3, group=2), TRAINED, Path("run"))
+    source, target = tokens(2, 11), tokens(2, 13, seed=1)
+    assert torch.equal(model.encode(source, None), before.encode(source, None))
+    assert not torch.equal(model(source, None, target), before(source, None, target))
+
+
 def test_which_schemes_have_which_change():
     """Over the registry, so that a scheme of tomorrow is asked as well."""
     answers = {change: set() for change in ("ntk", "yarn", "clip", "group")}

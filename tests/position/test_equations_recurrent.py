@@ -332,6 +332,10 @@ HEADS = {"scheme": "recurrent-heads"}
             "recurrent-heads cannot stand beside sinusoidal in one stack; choose one of them",
         ),
         (
+            decoder({"scheme": "cape"}, HEADS),
+            "recurrent-heads cannot stand beside cape in one stack; choose one of them",
+        ),
+        (
             decoder({"scheme": "recurrent"}, HEADS),
             "recurrent cannot stand beside recurrent-heads in one stack; choose one of them",
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ import corpus
 from posnmt.data.prepare import prepare
 from posnmt.errors import UserError
 from posnmt.progress import Display
-from posnmt.resolve import load
+from posnmt.resolve import from_tree, load
 from posnmt.run import Run
 from posnmt.train import speed
 from posnmt.train.choose import Written, for_preparing, for_resuming, for_training
@@ -92,6 +93,37 @@ def test_a_budget_in_minutes_becomes_updates_by_the_speed_and_a_resumed_run_keep
     longer = for_resuming(Written.from_settings(tree(options, minutes=3.0)), run)
     assert (longer.train.minutes, longer.train.steps) == (3.0, None)
     assert longer.train.schedule == run.config.train.schedule
+
+
+@pytest.mark.parametrize(
+    ("section", "written", "place"),
+    [
+        ("model", "big", "model"),
+        ("model", ["big"], "model"),
+        ("model", {"encoder": None}, "model.encoder"),
+        ("model", {"decoder": "deep"}, "model.decoder"),
+        ("model", {"encoder": {"position": None}}, "model.encoder.position"),
+        ("train", "long", "train"),
+        ("train", {"schedule": "noam"}, "train.schedule"),
+    ],
+)
+def test_a_section_that_is_none_is_refused_at_the_start_as_on_resuming(section, written, place, options):
+    asked = Written.from_settings({**tree(options, epochs=1), section: written})
+    run = Run(Path("run"), from_tree(tree(options, epochs=1)))
+    for complete in (lambda: for_training(asked, lambda message: None), lambda: for_resuming(asked, run)):
+        with pytest.raises(UserError) as refused:
+            complete()
+        assert str(refused.value).startswith(f"{place}: input should be a valid ")
+
+
+@pytest.mark.parametrize("section", ["model", "train", "subword", "decode"])
+def test_an_empty_section_is_as_if_left_out(section, options):
+    whole = tree(options, epochs=1)
+    asked = Written.from_settings({**whole, section: None})
+    without = Written.from_settings({name: settings for name, settings in whole.items() if name != section})
+    started = for_training(asked, lambda message: None).config
+    assert started == for_training(without, lambda message: None).config
+    assert for_resuming(asked, Run(Path("run"), started)) == started
 
 
 def test_evaluations_take_half_of_the_time_at_most(options, monkeypatch):

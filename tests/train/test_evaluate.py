@@ -13,12 +13,12 @@ from lightning_fabric import Fabric
 from sacrebleu.metrics import BLEU
 
 from corpus import make
-from posnmt.config.schema import Train
+from posnmt.config.schema import Sampling, Train
 from posnmt.data.prepare import prepare
 from posnmt.data.store import Store
 from posnmt.resolve import load
 from posnmt.run import Run
-from posnmt.train.evaluate import evaluate, selection_score
+from posnmt.train.evaluate import evaluate, greedy, selection_score
 from posnmt.train.loop import train
 from posnmt.train.loss import TrainingLoss
 from posnmt.translate.translator import Translator
@@ -143,3 +143,12 @@ def test_a_coverage_penalty_is_not_for_dev(tmp_path):
     )
     train(load(config), tmp_path / "run")
     assert "bleu" in dev_lines(Run.open(tmp_path / "run"))[-1]
+
+
+def test_dev_is_searched_where_translations_are_drawn(trained: tuple[Run, Store]) -> None:
+    run, store = trained
+    model, dev, cpu = run.model(), store.split("dev"), torch.device("cpu")
+    sources = [dev.pair(number)[0].tolist() for number in range(len(dev))]
+    drawing = run.config.decode.model_copy(update={"sampling": Sampling(temperature=3.0)})
+    with torch.inference_mode():
+        assert greedy(model, sources, drawing, cpu) == greedy(model, sources, run.config.decode, cpu)

@@ -20,6 +20,7 @@ from posnmt.progress import Display
 from posnmt.resolve import load
 from posnmt.run import Run, checkpoints_in
 from posnmt.train import loop
+from posnmt.train.checkpoint import Checkpoints
 from posnmt.train.loop import train
 from posnmt.train.non_finite import HALVINGS, SKIPS
 from posnmt.train.update import Outcome, Updater
@@ -126,6 +127,29 @@ def test_backing_off_before_the_first_checkpoint_starts_anew(path, tmp_path, mon
     assert sum("from the checkpoint of step 0 with 1/2" in message for message in messages) == 1
 
 
+@pytest.mark.parametrize("optimizer", [[], ["train.optimizer=muon", "train.muon_every=2"]])
+def test_the_run_from_step_0_has_no_moments_of_what_went_wrong(optimizer, path, tmp_path, monkeypatch):
+    settings = ["train.schedule={type: constant, warmup: 0}", *optimizer]
+    anew = train(load(path, [*settings, "train.learning_rate=5e-4"]), tmp_path / "anew")
+    break_updates(monkeypatch, {3: "gradient"}, only_above=6e-4)
+    backed = [*settings, "train.learning_rate=1e-3", "train.non_finite=back-off"]
+    run = train(load(path, backed), tmp_path / "run")
+    assert losses(run.folder) == losses(anew.folder)
+    assert_same(weights(run.folder), weights(anew.folder))
+
+
+def test_a_skipped_update_does_not_drop_the_evaluation_at_its_step(path, tmp_path, monkeypatch):
+    break_updates(monkeypatch, {8: "gradient"})
+    StopAt(9, monkeypatch)
+    config = load(path, ["train.non_finite=skip", "train.average=3"])
+    with pytest.raises(Interrupted):
+        train(config, tmp_path / "run")
+    names = [place.name for place in checkpoints_in(tmp_path / "run" / "checkpoints")]
+    assert names == ["step-00000004", "step-00000008", "step-00000009"]
+    assert [*losses(tmp_path / "run", "dev", "perplexity")] == [4, 8]
+    assert 8 not in losses(tmp_path / "run")
+
+
 def test_a_stop_after_backing_off_changes_nothing(path, tmp_path, monkeypatch):
     break_updates(monkeypatch, {7: "gradient"}, only_above=6e-4)
     constant = ["train.schedule={type: constant, warmup: 0}", "train.learning_rate=1e-3"]
@@ -143,6 +167,49 @@ def test_a_stop_after_backing_off_changes_nothing(path, tmp_path, monkeypatch):
     assert checkpoints_in(tmp_path / "stopped" / "checkpoints")[-1].name == "step-00000006"
     train(config, tmp_path / "stopped", resume=True)
     assert_same(weights(whole.folder), weights(tmp_path / "stopped"))
+
+
+def test_a_halving_outlives_a_run_that_dies_before_its_next_checkpoint(path, tmp_path, monkeypatch):
+    """Though the checkpoint gone back to is written again, dev was evaluated there, and its weights are averaged."""
+
+    class Dead(BaseException):
+        pass
+
+    constant = ["train.schedule={type: constant, warmup: 0}", "train.learning_rate=1e-3", "train.average=2"]
+    config = load(path, ["train.non_finite=back-off", *constant])
+    break_updates(monkeypatch, {7: "gradient"}, only_above=6e-4)
+    whole = train(config, tmp_path / "whole")
+    original = loop.why_stop
+
+    def die_at_six(settings, progress, stop):
+        if (progress.step, progress.halvings) == (6, 1):
+            raise Dead
+        return original(settings, progress, stop)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "why_stop", die_at_six)
+        with pytest.raises(Dead):
+            train(config, tmp_path / "died")
+    places = checkpoints_in(tmp_path / "died" / "checkpoints")
+    assert [place.name for place in places][-2:] == ["step-00000004", "step-00000004-2"]
+    assert Checkpoints(places[0].parent, averaged=2).to_average() == [places[-1]]
+    train(config, tmp_path / "died", resume=True)
+    assert losses(tmp_path / "died", name="learning_rate") == losses(whole.folder, name="learning_rate")
+    assert losses(tmp_path / "died", "non-finite", "update") == {4: 7}
+    assert_same(weights(whole.folder), weights(tmp_path / "died"))
+
+
+def test_a_stop_names_the_step_that_the_run_went_back_to(path, tmp_path, monkeypatch):
+    constant = ["train.schedule={type: constant, warmup: 0}", "train.learning_rate=1e-3"]
+    break_updates(monkeypatch, {7: "gradient"}, only_above=6e-4)
+    original = loop.why_stop
+    monkeypatch.setattr(
+        loop,
+        "why_stop",
+        lambda settings, progress, stop: "interrupted" if progress.halvings else original(settings, progress, stop),
+    )
+    with pytest.raises(Interrupted, match="stopped after step 4, state saved"):
+        train(load(path, ["train.non_finite=back-off", *constant]), tmp_path / "run")
 
 
 def test_the_rate_is_halved_a_few_times_only(path, tmp_path, monkeypatch):

@@ -75,6 +75,15 @@ def test_dropout_drops_its_share_and_keeps_the_mean(kind, probability):
     assert (out == 0).double().mean().item() == pytest.approx(probability, abs=5 * math.sqrt(0.25 / out.numel()))
 
 
+def test_the_largest_dropout_keeps_the_smallest_share():
+    """65,535 of 65,536: what rounds to all of them would leave nothing to scale."""
+    torch.manual_seed(1)
+    x = torch.ones(1 << 18)
+    for probability in (0.99999, math.nextafter(1.0, 0.0)):
+        kept = dropout(x, probability)
+        assert set(kept.tolist()) == {0.0, float(1 << 16)}
+
+
 def test_dropout_is_independent_between_neighbours_and_follows_the_seed():
     torch.manual_seed(1)
     one, two = dropout(torch.ones(100_000), 0.5), dropout(torch.ones(100_000), 0.5)

@@ -59,8 +59,8 @@ class RecurrentHeads(Scheme):
     same model up to a permutation of the stack's features, which contradicts the difference that the paper measures
     between them.
 
-    The scheme has its own sinusoids, so a list may not also have `sinusoidal` or `learned`; `recurrent` would replace
-    the word embeddings that it splits.
+    The scheme has its own sinusoids, so a list may not also have another scheme of absolute positions; `recurrent`
+    would replace the word embeddings that it splits.
     """
 
     class Settings(Options):
@@ -91,7 +91,7 @@ class RecurrentHeads(Scheme):
     def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:
         """Widths that do not divide into heads and directions, or another scheme of absolute positions."""
         width, d, heads = recurrent_width(stack, settings), stack.d_model, stack.heads
-        faults = clashes(others, "sinusoidal", "learned", "recurrent")
+        faults = clashes(others, "sinusoidal", "learned", "shape", "cape", "randomised", "recurrent")
         if not 0 < width < d:
             return [f"needs a width between 0 and d_model = {d}, exclusive; got {width}", *faults]
         if settings.layout == "rpe" and width % stack.d_head:
