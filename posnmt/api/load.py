@@ -5,7 +5,8 @@ Shapes: J source subwords with `</s>`, d model width.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +15,8 @@ import torch
 
 from posnmt.api.values import Encoding, Hypothesis
 from posnmt.config.schema import Decode
-from posnmt.data.lines import checked_lines
+from posnmt.data.corpus import document_of
+from posnmt.data.lines import checked_lines, listed
 from posnmt.data.marks import mark_for
 from posnmt.data.portions import portions
 from posnmt.data.text import SideText
@@ -65,22 +67,28 @@ def load(
         UserError: no run folder, no such checkpoint, runs with different vocabularies, or a change that means nothing
             for the positions of a model; or a language whose mark the training text lacks.
     """
-    listed = [runs] if isinstance(runs, str | Path | Run) else list(runs)
-    if not listed:
-        raise UserError("there is no run to load", None, "name a folder made by `posnmt train`")
-    refuse_unknown(checkpoint, CHECKPOINTS, "checkpoint")
-    if interpolate is not None and not interpolate > 0:
-        raise UserError(f"positions are divided by a number above 0; got {interpolate}", "interpolate")
-    opened = [run if isinstance(run, Run) else Run.open(run, allow_plugins) for run in listed]
-    if interpolate is not None:
-        positions = {**(positions or {}), "interpolate": interpolate}
+    several = isinstance(runs, Iterable) and not isinstance(runs, str | Path | Run)
+    wanted: list[Any] = list(runs) if several else [runs]  # type: ignore[arg-type]
+    todo = "name a folder made by `posnmt train`"
+    if not wanted:
+        raise UserError("there is no run to load", None, todo)
+    for run in wanted:
+        if not isinstance(run, str | Path | Run):
+            raise UserError(f"a run is a folder, or what posnmt.train returned; got {type(run).__name__}", "runs", todo)
+    refuse_unknown(str(checkpoint), CHECKPOINTS, "checkpoint")
+    if interpolate is not None and not (isinstance(interpolate, Real) and interpolate > 0):
+        raise UserError(f"positions are divided by a number above 0; got {interpolate!r}", "interpolate")
+    opened = [run if isinstance(run, Run) else Run.open(run, allow_plugins) for run in wanted]
+    changes = _mapping(positions)
+    if interpolate is not None and isinstance(changes, dict | None):
+        changes = {**(changes or {}), "interpolate": interpolate}
     settings = {
         "precision": precision,
         "cuda_graphs": cuda_graphs,
-        "positions": None if positions is None else dict(positions),
+        "positions": changes,
     }
     decode = with_options(opened[0].config.decode, settings)
-    mark = "" if to is None else mark_for(to, opened[0].marks, "to")
+    mark = "" if to is None else mark_for(str(to), opened[0].marks, "to")
     return TrainedModel(opened, decode, checkpoint, _device(device), mark)
 
 
@@ -123,7 +131,7 @@ class TrainedModel:
         mbr: int | None = None,
         split: Literal["sentences", "auto", "huge", "off"] | None = None,
         join: int | None = None,
-        documents: Iterable[str] | None = None,
+        documents: Iterable[str | None] | None = None,
         prefixes: Iterable[str] | None = None,
         terms: Mapping[str, str] | None = None,
         batch: int | None = None,
@@ -146,8 +154,8 @@ class TrainedModel:
                 those of several sentences, each alone; `off`, none.
             join: so many consecutive lines are translated together, each in the context of the others, by a model
                 trained with `train.context`; 1: each alone.
-            documents: with `join` a document id for each line; lines of two documents are never together, nor are those
-                before and behind an empty line.
+            documents: with `join` a document id for each line, which ends at its first blank, or None: a line without
+                one is alone. Lines of two documents are never together, nor are those before and behind an empty line.
             prefixes: the beginning of the translation of each line; None: all are free.
             terms: source term → target term; where a line has the first, its translation has the second, unless the
                 vocabulary lacks its characters or the line is in parts.
@@ -181,7 +189,7 @@ class TrainedModel:
         mbr: int | None = None,
         split: Literal["sentences", "auto", "huge", "off"] | None = None,
         join: int | None = None,
-        documents: Iterable[str] | None = None,
+        documents: Iterable[str | None] | None = None,
         prefixes: Iterable[str] | None = None,
         terms: Mapping[str, str] | None = None,
         batch: int | None = None,
@@ -194,8 +202,7 @@ class TrainedModel:
         They are those of `posnmt translate --format jsonl` with the same options.
 
         Args:
-            nbest: hypotheses of each line, at most the beam or `mbr`; fewer where search ends with fewer, and one of a
-                line in parts.
+            nbest: hypotheses of each line, at most the beam or `mbr`; fewer where search ends with fewer.
             alignments: whether to link the words of each hypothesis to words of its line, by the attention of the last
                 decoder layer (docs/translate.md); Transformers only.
 
@@ -217,15 +224,19 @@ class TrainedModel:
         Raises:
             UserError: a pair that is none, or a line too long for a finite position table.
         """
-        listed = list(pairs)
-        wrong = [index for index, pair in enumerate(listed) if isinstance(pair, str) or len(pair) != 2]
+        given = listed(pairs, "pairs")
+        wrong = [
+            index
+            for index, pair in enumerate(given)
+            if isinstance(pair, str) or not isinstance(pair, Collection) or len(pair) != 2
+        ]
         if wrong:
             raise UserError(
                 "a pair is (source, target)", f"pairs[{wrong[0]}]", "for example list(zip(sources, targets))"
             )
-        sources = checked_lines([source for source, _ in listed], "sources")
-        targets = checked_lines([target for _, target in listed], "targets")
-        return self._exactly().score(sources, targets, _positive(batch))
+        sources = checked_lines([source for source, _ in given], "sources")
+        targets = checked_lines([target for _, target in given], "targets")
+        return self._exactly().score(sources, targets, _positive(batch, "batch"))
 
     def encode(self, lines: Iterable[str], *, batch: int = 4096) -> list[Encoding]:
         """The encoder's states [J,d] of each line with its subwords, in order; an empty line has J = 0.
@@ -238,7 +249,7 @@ class TrainedModel:
         """
         self._refuse_ensemble("encoder states")
         pieces = self._exactly().text.source.subwords.pieces
-        states = self._exactly().encode(checked_lines(lines, "lines"), _positive(batch), name="lines")
+        states = self._exactly().encode(checked_lines(lines, "lines"), _positive(batch, "batch"), name="lines")
         return [Encoding([pieces[token] for token in ids], output) for ids, output in states]
 
     def attention(self, source: str, target: str | None = None) -> Attentions:
@@ -281,7 +292,8 @@ class TrainedModel:
         read = checked_lines(sources, "sources")
         written = self.translate(read) if targets is None else checked_lines(targets, "targets")
         refuse_unpaired(read, written, "sources", "targets")
-        return collect(self._exactly(), self.runs[0], read, written, length)
+        most = None if length is None else _positive(length, "length")
+        return collect(self._exactly(), self.runs[0], read, written, most)
 
     def distance_bias(
         self, length: int = 50, *, side: Literal["encoder", "decoder"] = "encoder"
@@ -299,8 +311,8 @@ class TrainedModel:
             UserError: an ensemble, or a model that is not a Transformer.
         """
         self._refuse_ensemble("biases")
-        refuse_unknown(side, ("encoder", "decoder"), "side")
-        bias = offset_bias(self._exactly().models[0], side, _positive(length))
+        refuse_unknown(str(side), ("encoder", "decoder"), "side")
+        bias = offset_bias(self._exactly().models[0], side, _positive(length, "length"))
         if bias is None:
             return None
         return DistanceBias(np.arange(1 - length, length), bias.float().cpu().numpy())
@@ -312,17 +324,16 @@ class TrainedModel:
         options: dict[str, Any],
         prefixes: Iterable[str] | None,
         terms: Mapping[str, str] | None,
-        documents: Iterable[str] | None,
+        documents: Iterable[str | None] | None,
         scored: bool,
         aligned: bool = False,
     ) -> Iterator[Translation]:
         """Translations, portion by portion as on the command line."""
         decode = with_options(self._decode, options)
-        if nbest < 1:
-            raise UserError(f"at least one translation must be wanted; got {nbest}", "nbest")
-        refuse_too_many(nbest, decode)
+        refuse_too_many(_positive(nbest, "nbest"), decode)
         texts = checked_lines(lines, "lines")
-        beginnings, ids = _beside(prefixes, "prefixes", texts), _beside(documents, "documents", texts)
+        beginnings = _beside(prefixes, "prefixes", texts)
+        ids = [document_of(each) for each in _beside(documents, "documents", texts, optional=True)]
         glossary = None if terms is None else Terms.of_mapping(terms)
         if decode.join == 1 and ids:
             raise UserError("documents matter to lines that are translated together", "documents", "give `join`")
@@ -331,7 +342,7 @@ class TrainedModel:
             groups = in_blocks(groups, ids, decode.join)
         first = 0
         for group in groups:
-            given, of_group = (each[first : first + len(group)] for each in (beginnings, ids))
+            given, of_group = beginnings[first : first + len(group)], ids[first : first + len(group)]
             yield from self._searching.translate(
                 group, decode, nbest, first + 1, "lines", scored, given, glossary, aligned, of_group
             )
@@ -380,15 +391,18 @@ def _hypotheses(translation: Translation, target: SideText) -> list[Hypothesis]:
     return hypotheses
 
 
-def _beside(values: Iterable[str] | None, name: str, lines: Sequence[str]) -> list[str]:
+def _beside(values: Iterable[str | None] | None, name: str, lines: Sequence[str], optional: bool = False) -> list[str]:
     """What is given for each of some lines; none: nothing is.
+
+    Args:
+        name, optional: as of `checked_lines`.
 
     Raises:
         UserError: another number.
     """
     if values is None:
         return []
-    beside = checked_lines(values, name)
+    beside = checked_lines(values, name, optional)
     if len(beside) != len(lines):
         raise UserError(f"{len(lines):,} lines have {len(beside):,} {name}", name, "give one for each line")
     return beside
@@ -414,7 +428,7 @@ def _options(
         "max_ratio": max_ratio,
         "max_extra": max_extra,
         "min_length": min_length,
-        "sampling": None if sampling is None else dict(sampling),
+        "sampling": _mapping(sampling),
         "mbr": mbr,
         "split": split,
         "join": join,
@@ -422,10 +436,15 @@ def _options(
     }
 
 
-def _positive(number: int) -> int:
-    """A number that is at least 1."""
-    if number < 1:
-        raise UserError(f"a number of 1 or more is needed; got {number}")
+def _mapping(values: Mapping[str, Any] | None) -> Any:
+    """Settings as a dictionary; what is no mapping is left to the check of settings."""
+    return dict(values) if isinstance(values, Mapping) else values
+
+
+def _positive(number: int, name: str) -> int:
+    """A whole number that is at least 1; `name` is that of the argument."""
+    if not isinstance(number, Integral) or number < 1:
+        raise UserError(f"a whole number of 1 or more is needed; got {number!r}", name)
     return number
 
 

@@ -97,12 +97,14 @@ class Chosen(NamedTuple):
         load: loads the engine.
         model: what identifies the model, as JSON has it.
         marks: the marks of target languages in its training text.
+        target: the one of several target languages; None: the model's.
     """
 
     decode: Decode
     load: Callable[[], Engine]
     model: Callable[[], dict[str, Any]]
     marks: Callable[[], Iterable[str]]
+    target: str | None = None
 
     def to(self, language: str | None) -> Chosen:
         """The same for one of several target languages, whose mark is put before each line; None: as it is.
@@ -119,7 +121,7 @@ class Chosen(NamedTuple):
             engine.text = engine.text.marked(mark)
             return engine
 
-        return self._replace(load=load)
+        return self._replace(load=load, target=language)
 
 
 def choose_runs(folders: Sequence[Path], checkpoint: str, search: dict[str, Any]) -> Chosen:

@@ -19,7 +19,7 @@ from posnmt.config.writing import writing
 from posnmt.errors import UserError
 from posnmt.translate.alignments import joined
 from posnmt.translate.search import Hypothesis
-from posnmt.translate.sentences import sentences
+from posnmt.translate.sentences import ends_spaceless, sentences
 from posnmt.translate.translations import Translation
 
 if TYPE_CHECKING:
@@ -206,13 +206,21 @@ def _joined_hypothesis(parts: list[Hypothesis], length_penalty: float) -> Hypoth
 def _joined_text(sources: list[str], translations: list[str]) -> str:
     """The translations of parts one after the other, with blanks where the language has them.
 
-    A line whose words have blanks between them was cut within a word where there is none.
+    A line whose words have blanks between them was cut within a word where there is none, unless a sentence of a
+    script without blanks ends or begins there: such a line may have few characters of its script.
     """
     if writing(translations).counts_characters:
         return "".join(translations)
     spaced = not writing(sources).counts_characters
     text = ""
     for before, after, translation in zip(["", *sources], sources, translations, strict=False):
-        within = spaced and not before[-1:].isspace() and not after[:1].isspace()
-        text += ("" if within or not text or not translation else " ") + translation
+        within = spaced and _is_within_a_word(before, after)
+        text += ("" if within or not text or not translation or ends_spaceless(text) else " ") + translation
     return text
+
+
+def _is_within_a_word(before: str, after: str) -> bool:
+    """Whether nothing separates two parts."""
+    if before[-1:].isspace() or after[:1].isspace():
+        return False
+    return not (ends_spaceless(before) or ends_spaceless(after[:1]) or before.endswith(("…", "”")))

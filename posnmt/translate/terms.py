@@ -11,6 +11,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
@@ -21,6 +22,7 @@ from posnmt.config.writing import SPACELESS, writing
 from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.data.lines import checked_lines
 from posnmt.data.subword import BLANK, SPECIALS, UNK
+from posnmt.data.tokenise import Words
 from posnmt.errors import UserError, raise_all
 
 if TYPE_CHECKING:
@@ -149,7 +151,11 @@ def _small(term: Units) -> Units:
 
 
 def subwords_of(targets: Iterable[str], side: SideText) -> dict[str, list[int]]:
-    """The subwords with which a translation says each target term; without those that have unknown characters."""
+    """The subwords with which a translation says each target term; without those that have unknown characters.
+
+    Terms are not truecased, since they begin no sentence.
+    """
+    side = replace(side, words=Words(side.words.language, side.words.tokeniser))
     of_target, named = {}, list(targets)
     entries = {piece: number for number, piece in enumerate(side.subwords.pieces) if number >= SPECIALS}
     for target, ids in zip(named, side.encode(named), strict=True):

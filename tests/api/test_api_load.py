@@ -235,6 +235,21 @@ def test_a_second_encoder_adds_no_states_of_words(with_schemes):
         (lambda model: model.translate(["a\nb"]), r"line break inside a line \(lines\[0\]\)"),
         (lambda model: model.translate(["a\0"]), "NUL"),
         (lambda model: model.translate(["\ud800"]), "surrogate"),
+        (lambda model: model.translate(None), "lines is of type NoneType, not a list"),
+        (lambda model: model.translate(5), "lines is of type int, not a list"),
+        (lambda model: model.translate(["a"], prefixes=5), "prefixes is of type int, not a list"),
+        (lambda model: model.translate(["a"], join=2, documents=5), "documents is of type int, not a list"),
+        (lambda model: model.translate(["a"], join=2, documents="a"), "documents is one string"),
+        (lambda model: model.translate(["a"], sampling="x"), "sampling"),
+        (lambda model: model.hypotheses(["a"], nbest="2"), r"1 or more is needed; got '2' \(nbest\)"),
+        (lambda model: model.hypotheses(["a"], nbest=1.5), r"1 or more is needed; got 1.5 \(nbest\)"),
+        (lambda model: model.hypotheses(["a"], nbest=0), r"1 or more is needed; got 0 \(nbest\)"),
+        (lambda model: model.score(5), "pairs is of type int, not a list"),
+        (lambda model: model.score([5]), r"\(source, target\) \(pairs\[0\]\)"),
+        (lambda model: model.score([None]), r"\(source, target\) \(pairs\[0\]\)"),
+        (lambda model: model.score([("a", "b")], batch="9"), "1 or more is needed; got '9'"),
+        (lambda model: model.positions(5), "sources is of type int, not a list"),
+        (lambda model: model.positions(["a"], length="9"), "1 or more is needed; got '9'"),
         (lambda model: model.translate(["a"], beam=0), "beam: input should be greater than 0, got 0"),
         (
             lambda model: model.hypotheses(["a"], nbest=3, beam=2),
@@ -257,6 +272,11 @@ def test_faults_are_user_errors(model, call, message):
     [
         ({"checkpoint": "newest"}, "no checkpoint is called 'newest'"),
         ({"interpolate": 0}, "above 0"),
+        ({"interpolate": "2"}, "above 0; got '2'"),
+        ({"positions": "x"}, "positions"),
+        ({"device": 5}, "device"),
+        ({"to": 5}, "to"),
+        ({"checkpoint": 5}, "no checkpoint is called '5'"),
         ({"interpolate": 2.0}, "can be interpolated"),
         ({"positions": {"clips": 2}}, "unknown key positions.clips; did you mean 'clip'"),
         ({"positions": {"clip": 2}}, "clip changes distances"),
@@ -271,7 +291,10 @@ def test_what_cannot_be_loaded(trained, options, message):
 
 
 def test_no_run(trained, tmp_path):
-    for runs, message in ((tmp_path / "nowhere", "no such run folder"), ([], "no run to load")):
+    for runs, message in (
+        (tmp_path / "nowhere", "no such run folder"), ([], "no run to load"), (5, "a run is .*got int"),
+        (None, "a run is .*got NoneType"), ([5], "a run is .*got int"),
+    ):  # fmt: skip
         with pytest.raises(posnmt.UserError, match=message):
             posnmt.load(runs)
 

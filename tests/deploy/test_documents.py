@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+
 import pytest
 
 from commands import refused, run
@@ -71,6 +74,26 @@ def test_lines_stay_lines(page):
     out, err = run("translate", LEARNED, "--input", page, "--document", "lines")
     assert len(out.splitlines()) == len(page.read_text().splitlines())
     assert "segments" not in err
+
+
+def test_the_language_of_to_is_that_of_the_document(tmp_path):
+    """Of a model for several languages; `--languages` wins."""
+    folder = tmp_path / "run"
+    shutil.copytree(LEARNED, folder)
+    record = json.loads((folder / "record.json").read_text())
+    (folder / "record.json").write_text(json.dumps({**record, "marks": {"<2fr>": 9}}))
+    (tmp_path / "a.tmx").write_text('<tmx><body><tu><tuv xml:lang="en"><seg>uns mebu</seg></tuv></tu></body></tmx>')
+    xliff = '<xliff version="2.0" srcLang="en"><file><unit><segment><source>lo</source></segment></unit></file></xliff>'
+    (tmp_path / "a.xliff").write_text(xliff)
+
+    def written(name, *options):
+        return run("translate", folder, "--input", tmp_path / name, "--to", "fr", *options)
+
+    assert '<tuv xml:lang="fr">' in written("a.tmx")[0]
+    out, err = written("a.xliff")
+    assert 'trgLang="fr"' in out
+    assert "its languages are" not in err
+    assert 'trgLang="it"' in written("a.xliff", "--languages", "en-it")[0]
 
 
 @pytest.mark.parametrize(

@@ -220,6 +220,24 @@ def test_xliff():
     assert 'x:a="b"' in written
 
 
+def test_a_unit_is_translated_though_a_segment_has_no_letters():
+    text = """<xliff version="1.2"><file source-language="en"><body><trans-unit id="1"><source>1. Go. Stop.</source>
+<seg-source><mrk mtype="seg"><g id="1">1.</g></mrk> <mrk mtype="seg">Go.</mrk> <mrk mtype="seg">Stop.</mrk></seg-source>
+</trans-unit></body></file></xliff>"""
+
+    def target(*translations):
+        document = opened("xliff", text)
+        for segment, translation in zip(document.segments, translations, strict=True):
+            segment.translated = translation
+        element = etree.fromstring(document.content()).find(".//target")
+        return element if element is None else "".join(etree.tostring(each, encoding=str) for each in element)
+
+    marks = [f'<mrk mtype="seg">{each}</mrk>' for each in ('<g id="1">1.</g>', "Geh.", "Halt.")]
+    assert target(None, ["Geh."], ["Halt."]) == " ".join(marks)
+    assert target(None, None, ["Halt."]) is None, "a refused segment leaves its unit as it is"
+    assert target(None, None, None) is None
+
+
 def test_xliff_2():
     text = """<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0" srcLang="fr" trgLang="de">
 <file id="f"><unit id="u"><originalData><data id="d">x</data></originalData>

@@ -55,6 +55,8 @@ def test_tags_belong_to_their_sentences():
 
 def test_blanks_between_sentences_are_those_of_the_script():
     assert translated("One. Two.", "一。", "二。") == "一。二。"
+    assert translated("One. Two.", "“一。”", "二……") == "“一。”二……"
+    assert translated("一。二。", "“One…”", "Two.", language="zh") == "“One…” Two."
     assert translated("一。二。", "One.", "Two.", language="zh") == "One. Two."
 
 

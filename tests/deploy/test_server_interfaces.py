@@ -83,6 +83,24 @@ def test_a_form_of_deepl(served, expected):
     assert (status, [each["text"] for each in answer["translations"]]) == (200, expected[:2])
 
 
+def test_a_form_of_curl_is_utf_8(served):
+    """`curl -d` sends the bytes of a text as they are."""
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+
+    def by_form(path, fields):
+        return served.post(path, data=fields if isinstance(fields, bytes) else fields.encode(), headers=headers)[:2]
+
+    _, answer = by_form("/translate", "q=Привет, мир.&source=auto&target=de")
+    assert answer["detectedLanguage"] == {"confidence": 100.0, "language": "ru"}
+    own = {"text": "Ein Mädchen läuft.", "model": "mine"}
+    assert by_form("/v1/translate", "text=Ein Mädchen+l%C3%A4uft.&model=mine") == served.post("/v1/translate", own)[:2]
+    _, answer = by_form("/v2/translate", "text=Ein Mädchen läuft.&source_lang=EN&target_lang=DE")
+    assert [each["billed_characters"] for each in answer["translations"]] == [len("Ein Mädchen läuft.")]
+    for wrong in (b"q=M\xe4dchen", b"q=M%E4dchen"):
+        status, answer = by_form("/translate", wrong + b"&source=en&target=de")
+        assert (status, answer["error"]) == (400, "Invalid request: the form is not UTF-8")
+
+
 def test_json_of_libretranslate(served, expected):
     query = {"q": LINES[:3], "source": "auto", "target": "de"}
     status, answer, headers = served.post("/translate", query)
@@ -228,6 +246,10 @@ def test_a_line_longer_than_a_position_table_is_an_error(served):
         ("/translate", {"q": "a", "source": "en", "target": "de", "alternatives": -1}, 400, "alternatives: "),
         ("/translate", {"q": ["lo", "a\0b"], "source": "en", "target": "de"}, 400, "a NUL character"),
         ("/translate", b'{"q": "\\ud800", "source": "en", "target": "de"}', 400, "half of a surrogate pair"),
+        ("/translate", {"q": "lo", "source": "\ud800", "target": "de"}, 400, r"\ud800 is not supported as a source"),
+        ("/translate", {"q": "lo", "source": "en", "target": "\ud800"}, 400, r"\ud800 is not supported as a target"),
+        ("/translate", {"q": "a", "source": "en", "target": "de", "format": "\ud800"}, 400, r"\ud800 format"),
+        ("/v2/translate", {"text": ["lo"], "target_lang": "\ud800"}, 400, r"\ud800 is not supported as a target"),
         ("/detect", {"q": "12"}, 501, "languages are detected by their script alone"),
         ("/detect", {}, 400, "q: field required"),
         ("/nowhere", {}, 404, "Not Found"),
@@ -273,6 +295,10 @@ def test_a_form_of_very_many_fields_is_refused(served):
     status, answer, _ = served.post("/translate", data=fields, headers=headers)
     assert status in (400, 413)
     assert set(answer) == {"error"}
+    for count, expected in [(998, (200, None)), (999, (400, "Invalid request: more than 1,000 fields"))]:
+        fields = b"source=en&target=de" + b"&q=" * count
+        status, answer, _ = served.post("/translate", data=fields, headers=headers)
+        assert (status, answer.get("error")) == expected
 
 
 def test_a_hundred_at_once_are_answered_in_their_order(served, expected):

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from commands import run
+from posnmt.deploy.folder import MANIFEST
 from posnmt.deploy.server import clients
 from posnmt.deploy.server.clients import VARIABLE, Keys, Rate
 from posnmt.deploy.server.languages import LANGUAGES, Undecided, detect, language_name, match
-from posnmt.deploy.server.models import Choice, choices
+from posnmt.deploy.server.metrics import Metrics
+from posnmt.deploy.server.models import Choice, choices, load
+from posnmt.deploy.server.settings import Settings
 from posnmt.deploy.server.text import join, split
 from posnmt.errors import UserError
+from untrained import LEARNED, untrained
 
 
 @given(st.text(alphabet="a \r\n\t"))
@@ -98,6 +105,39 @@ def test_what_is_to_be_served():
 def test_what_cannot_be_served(models, languages, message):
     with pytest.raises(UserError, match=message):
         choices(models, languages)
+
+
+def configured(folder, **decode):
+    """An untrained run with settings of search, which CTranslate2 cannot express."""
+    path = untrained(folder, "recurrent") / "config.yaml"
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), "decode": decode}))
+    return Choice("mine", folder)
+
+
+@pytest.mark.parametrize("engine", ["torch", "auto"])
+def test_lines_of_requests_are_translated_each_alone(engine, tmp_path, capsys):
+    choice = configured(tmp_path / "run", join=2)
+    model = load(choice, engine, "model", {}, Settings(), Metrics())
+    assert model.decode.join == 1
+    assert "lines together" not in capsys.readouterr().err
+    assert load(choice, engine, "model", {"beam": 3}, Settings(), Metrics()).decode.beam == 3
+
+
+@pytest.mark.parametrize("engine", ["torch", "auto", "ctranslate2"])
+def test_samples_are_not_served(engine, tmp_path):
+    choice = configured(tmp_path / "run", sampling={"seed": 2})
+    with pytest.raises(UserError, match=r"decode.sampling draws .*other requests"):
+        load(choice, engine, "model", {}, Settings(), Metrics())
+
+
+def test_what_an_exported_model_cannot_do_is_refused_at_the_start(tmp_path):
+    pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed (extra ctranslate2)")
+    run("export", LEARNED, "--format", "ctranslate2", "--out", tmp_path / "model")
+    path = tmp_path / "model" / MANIFEST
+    path.write_text(json.dumps({**json.loads(path.read_text()), "decode": {"min_length": 3, "join": 2}}))
+    with pytest.raises(UserError, match=r"^a shortest length: not available with CTranslate2 here"):
+        load(Choice("mine", tmp_path / "model"), None, "model", {}, Settings(), Metrics())
+    assert load(Choice("mine", tmp_path / "model"), None, "model", {"min_length": 0}, Settings(), Metrics())
 
 
 def test_keys_of_a_file_and_of_the_environment(tmp_path, monkeypatch):

@@ -14,6 +14,7 @@ import posnmt
 from commands import refused, run
 from posnmt.translate import parts
 from posnmt.translate.parts import cut, halves
+from posnmt.translate.translations import Translation
 
 
 @pytest.fixture(scope="module")
@@ -167,6 +168,23 @@ def test_samples_of_parts_depend_on_the_line_alone(trained, lines, tmp_path):
     first, _ = out.splitlines()
     (tmp_path / "alone").write_text(f"{lines[1]}\n")
     assert run(*command[:3], tmp_path / "alone", *command[4:])[0] == f"{first}\n"
+
+
+@pytest.mark.parametrize(
+    ("sources", "translations", "expected"),
+    [
+        (["使用PyTorch。", "安装TensorFlow。"], ["Use PyTorch.", "Install it."], "Use PyTorch. Install it."),
+        (["他说“用PyTorch。”", "TensorFlow!"], ["He says so.", "Yes!"], "He says so. Yes!"),
+        (["PyTorch!", "安装TensorFlow!"], ["PyTorch!", "Install it!"], "PyTorch! Install it!"),
+        (["aaaa", "aaaa bbbb"], ["cc", "cc dd"], "cccc dd"),
+        (["Use it. ", "Install it."], ["使用PyTorch。", "安装TensorFlow。"], "使用PyTorch。安装TensorFlow。"),
+        (["Eins. ", "Zwei. ", "Drei."], ["One.", "", "Three."], "One. Three."),
+    ],
+)
+def test_translations_of_parts_have_the_blanks_of_their_language(sources, translations, expected):
+    line = parts.Parts([[1]], [sources], [[[1]] * len(sources)])
+    [joined] = line.joined([Translation([text], [], [1]) for text in translations], 1.0)
+    assert joined.text == expected
 
 
 def test_each_part_has_samples_of_its_own():

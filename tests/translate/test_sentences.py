@@ -24,6 +24,47 @@ def test_sentences_joined_are_the_text(language, text, number):
     assert len(parts) == number
 
 
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("fr", "M. Dupont arrive."),
+        ("fr", "Le Dr. Martin arrive."),
+        ("fr", "J.-C. Martin arrive."),
+        ("de", "Der 2. Weltkrieg begann 1939."),
+        ("de", "Im 19. Jahrhundert war das so."),
+        ("de", "Vom 1.-3. Mai im „2. Stock“."),
+        ("de", "1. Öffnen Sie die Tür."),
+        ("en", "1. Open the door."),
+        ("zh", "1. 打开门。"),
+        ("pl", "Prof. Dr. Nowak przyszedł."),
+        ("es", "D. Juan y (Dña. Ana) vinieron."),
+        ("ru", "См. Рис. 1."),
+    ],
+)
+def test_a_sentence_goes_on_after_what_only_looks_like_its_end(language, text):
+    assert sentences(text, language) == [text]
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("de", "Das war 1999. |Danach kam er."),
+        ("de", "Das kostet 3,50. |Danach ging er um 12:30. |Und sie?"),
+        ("fr", "C'était le 2. |Il arrive."),
+        ("en", "Neither do I. |He lives in the U.S. |She does not."),
+        ("pl", "Tak. |- Nie."),
+    ],
+)
+def test_other_sentences_end(language, text):
+    assert sentences(text.replace("|", ""), language) == text.split("|")
+
+
+@pytest.mark.parametrize("code", ["de", "DE", "de-DE", "de_AT", "deu", "ger", "deu_Latn"])
+def test_codes_of_a_language(code):
+    assert sentences("Am 3. Mai kam z. B. Dr. Hill. Und sie?", code) == ["Am 3. Mai kam z. B. Dr. Hill. ", "Und sie?"]
+    assert len(sentences("はい。いいえ。", "jpn_Jpan")) == 2
+
+
 def test_a_text_that_the_library_fails_on_is_one_sentence(monkeypatch):
     class PanicException(BaseException):
         """As Rust's."""

@@ -15,7 +15,7 @@ from posnmt.config.schema import Decode, Subword
 from posnmt.data.batch import pad
 from posnmt.data.subword import BOS, EOS, PAD, Subwords
 from posnmt.data.text import SideText
-from posnmt.data.tokenise import Words
+from posnmt.data.tokenise import Truecaser, Words
 from posnmt.errors import UserError
 from posnmt.translate.bounds import Bounds
 from posnmt.translate.constrained import constrained_search
@@ -88,6 +88,16 @@ def test_subwords_of_a_term_in_text_without_blanks():
     assert set(found) == {"红茶", "我"}, "one has characters that are not known"
     [before] = side.encode(["好"])
     assert side.decode([[*before, *found["红茶"]]]) == ["好红茶"]
+
+
+def test_a_term_keeps_its_case_where_the_text_is_truecased():
+    """A term stands inside of a sentence, and a truecaser would give it the case of one that begins there."""
+    lines = ["an apple of the US ,", "Apple and us", "us apple"] * 20
+    words = Words("en", "moses", Truecaser({"apple": "apple", "us": "us"}, ["Apple", "US"]))
+    side = SideText(words, Subwords.learn(lines, Subword(vocabulary=40, character_coverage=1.0), "shared"))
+    assert side.decode([side.encode([each])[0] for each in ("Apple", "US")]) == ["Apple", "Us"]
+    of_target = subwords_of(["Apple", "US", "us, Apple"], side)
+    assert [side.subwords.decode([ids])[0] for ids in of_target.values()] == ["Apple", "US", "us , Apple"]
 
 
 def sources(count):

@@ -193,7 +193,11 @@ def test_lines_are_translated_together(trained, lines):
             )
     ids = [line.split()[0] for line in (trained / "ids").read_text().splitlines()]
     assert model.translate(lines, join=3, documents=ids) == [row["hypotheses"][0]["text"] for row in rows]
-    assert model.translate(lines, join=3) != model.translate(lines), "the others matter"
+    ids = (trained / "ids").read_text().splitlines()
+    assert model.translate(lines, join=3, documents=ids) == [row["hypotheses"][0]["text"] for row in rows]
+    alone = model.translate(lines)
+    assert model.translate(lines, join=3, documents=[None, " "] * 10) == alone, "lines without documents are alone"
+    assert model.translate(lines, join=3) != alone, "the others matter"
 
 
 def test_a_group_that_reaches_the_limit_is_translated_line_by_line(trained, lines):

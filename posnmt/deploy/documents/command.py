@@ -41,7 +41,7 @@ def translate_document(
         chosen: the engine and the settings of search.
         form: a name in `ENDINGS`.
         source, output: files; None: standard input or output.
-        languages: codes of source and target; None: those of the model.
+        languages: codes of source and target; None: those of the model, with the target that was chosen of several.
         terms: a file of source terms and target terms; see `posnmt.translate.terms`.
 
     Raises:
@@ -53,7 +53,7 @@ def translate_document(
     data = sys.stdin.buffer.read() if source is None else existing_file(source, "input").read_bytes()
     engine = chosen.load()
     sides = engine.text.source, engine.text.target
-    languages = languages or (sides[0].words.language, sides[1].words.language)
+    languages = languages or (sides[0].words.language, chosen.target or sides[1].words.language)
     document = read(form, data, name, languages)
     wanted = [segment for segment in document.segments if segment.has_letters]
     divided = [divide(segment, languages[0]) for segment in wanted]

@@ -17,13 +17,10 @@ from itertools import accumulate
 from typing import Any, Literal
 
 from posnmt.config.writing import SPACELESS
-from posnmt.translate.sentences import sentences
+from posnmt.translate.sentences import ends_spaceless, sentences
 
 UNIT = re.compile(rf"[{SPACELESS}]|[^\W{SPACELESS}]+|[^\w\s]")
 """A word, a sign, or a character of a script without blanks between words."""
-
-JOINED = re.compile(rf"[{SPACELESS}\u3000-\u303f\uff00-\uff60]$")
-"""The end of a sentence that no blank follows."""
 
 
 @dataclass(frozen=True)
@@ -199,6 +196,6 @@ def join(parts: Sequence[Sentence], translations: Sequence[list[Piece]]) -> list
         after = sentence.after
         if number + 1 < len(parts) and len(after) == 1 and not str(after[0]).strip(" "):
             text = "".join(each for each in translation if isinstance(each, str))
-            after = [] if JOINED.search(text) else [after[0] or " "]
+            after = [] if ends_spaceless(text) else [after[0] or " "]
         pieces += [*sentence.before, *translation, *after]
     return [each for each in pieces if each != ""]

@@ -60,7 +60,8 @@ class XliffDocument:
     def content(self) -> bytes:
         """See `Document`."""
         for unit, segments in self._units:
-            if all(segment.translated is not None for segment in segments):
+            done = [each.translated is not None for each in segments]
+            if any(done) and all(is_done or not each.has_letters for is_done, each in zip(done, segments, strict=True)):
                 self._fill(unit, segments)
         return self._tree.content()
 
@@ -77,14 +78,15 @@ class XliffDocument:
         return target is not None and bool("".join(target.itertext()).strip()) and state not in NEW
 
     def _fill(self, unit: Unit, segments: list[Segment]) -> None:
-        """Write the translations of a unit into its target, with the source's structure."""
+        """Write the translations of a unit into its target, with the source's structure and what has no translation."""
         old = children(unit.whole, "target")
         target = beside(unit.source, "target")
         if unit.source.get(PRESERVED):
             target.set(PRESERVED, unit.source.get(PRESERVED))
         fill(target, INLINE.pieces(unit.source))
         for element, segment in zip(_parts(target), segments, strict=True):
-            fill(element, segment.translated or [])
+            if segment.translated is not None:
+                fill(element, segment.translated)
         if old:
             target.tail = old[0].tail
             unit.whole.replace(old[0], target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl
 
 import python_multipart  # noqa: F401  missed now, and not when the first form comes
 from fastapi import Request
@@ -13,6 +14,9 @@ from starlette.exceptions import HTTPException
 from posnmt.deploy.server.refusal import Refusal
 
 Fields = TypeVar("Fields", bound=BaseModel)
+
+MOST_FIELDS = 1000
+"""Fields of a form, at most; Starlette has the same limit for forms in parts."""
 
 
 async def read(request: Request, model: type[Fields]) -> Fields:
@@ -33,9 +37,11 @@ async def read(request: Request, model: type[Fields]) -> Fields:
 async def _body(request: Request) -> dict[str, Any]:
     """The fields of a body."""
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
-    if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
+    if kind == "application/x-www-form-urlencoded":
+        return _values(_form(await request.body()))
+    if kind == "multipart/form-data":
         try:
-            items = (await request.form()).multi_items()
+            items = (await request.form(max_fields=MOST_FIELDS)).multi_items()
         except HTTPException as error:
             raise Refusal(400, f"Invalid request: {error.detail}") from None
         if any(not isinstance(value, str) for _, value in items):
@@ -51,6 +57,20 @@ async def _body(request: Request) -> dict[str, Any]:
     if not isinstance(tree, dict):
         raise Refusal(400, "Invalid request: the body is no JSON object")
     return tree
+
+
+def _form(body: bytes) -> list[tuple[str, str]]:
+    """The fields of a form; `curl -d` sends a text's bytes as they are, which Starlette would read as Latin-1.
+
+    Raises:
+        Refusal: it is not UTF-8, or has too many fields.
+    """
+    try:
+        return parse_qsl(body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+    except UnicodeDecodeError:
+        raise Refusal(400, "Invalid request: the form is not UTF-8") from None
+    except ValueError:
+        raise Refusal(400, f"Invalid request: more than {MOST_FIELDS:,} fields") from None
 
 
 def _values(items: list[tuple[str, str]]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from posnmt.errors import UserError
 from posnmt.files import named_folders
 from posnmt.run import Run
 from posnmt.translate.command import Engine
+from posnmt.translate.engines.ctranslate2 import refuse_settings
 from posnmt.translate.options import with_options
 from posnmt.translate.translator import Translator
 
@@ -98,11 +99,12 @@ def load(
         search: settings of `decode` that override the run's, and `precision`.
 
     Raises:
-        UserError: no such folder, an engine that cannot translate with it, or a model for several languages that is to
-            translate into none of them.
+        UserError: no such folder, an engine that cannot translate with it or has not its settings of search, a run that
+            draws translations, or a model for several languages that is to translate into none of them.
     """
     folder = choice.folder
     engine = choose_engine(engine, [folder], search.get("precision"))
+    alone = {**search, "join": 1}  # a batch has lines of several requests
     start: Callable[[], Engine]
     if is_exported(folder):
         about = open_folder(folder, "ctranslate2")[0].model_dump()
@@ -110,14 +112,18 @@ def load(
         about = describe(Run.open(folder), checkpoint)
     if engine == "torch":
         run = Run.open(folder)
-        alone = {**search, "join": 1}  # a batch has lines of several requests
         decode, marks = with_options(run.config.decode, alone), list(run.marks)
 
         def start() -> Engine:
             return Translator.load([run], checkpoint, precision=decode.precision, cuda_graphs=decode.cuda_graphs)
     else:
-        chosen = elsewhere(engine, folder, checkpoint, search)
+        chosen = elsewhere(engine, folder, checkpoint, alone)
         decode, start, marks = chosen.decode, chosen.load, list(chosen.marks())
+    if decode.sampling is not None:
+        what = "decode.sampling draws translations by the numbers of lines, which depend on other requests in a server"
+        raise UserError(what, folder, "leave it out of the run's config.yaml")
+    if is_exported(folder):
+        refuse_settings(decode, [])
     loaded = start()
     queue = Queue(settings.queue_characters, settings.timeout / 2, settings.batch_characters)
     source, target = choice.languages or (about["languages"]["source"], about["languages"]["target"])

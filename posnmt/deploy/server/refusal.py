@@ -24,7 +24,8 @@ class Refusal(Exception):
 def refusal_response(path: str, refusal: Refusal) -> JSONResponse:
     """The response for an error: DeepL's interface has `message`, LibreTranslate's and ours have `error`."""
     key = "message" if path.startswith("/v2/") else "error"
-    return JSONResponse({key: refusal.message}, refusal.status, refusal.headers)
+    message = refusal.message.encode("utf-8", "backslashreplace").decode()  # it may quote half of a surrogate pair
+    return JSONResponse({key: message}, refusal.status, refusal.headers)
 
 
 def later(message: str, seconds: float) -> Refusal:
