@@ -13,7 +13,7 @@ from posnmt.analyse.analyse import Analysis as Measured
 from posnmt.analyse.analyse import Settings
 from posnmt.analyse.analyse import analyse as measure
 from posnmt.analyse.measure import Resampling
-from posnmt.data.lines import checked_lines
+from posnmt.data.lines import checked_lines, listed
 from posnmt.errors import UserError, UserErrors, refuse_unknown
 from posnmt.progress import Display
 
@@ -166,7 +166,7 @@ class _Files:
 
     def references(self, reference: Lines | Sequence[Path | Sequence[str]]) -> Path | list[Path]:
         """The path of the reference, or of each of several."""
-        if isinstance(reference, str | Path) or all(isinstance(each, str) for each in reference):
+        if isinstance(reference, str | Path) or all(isinstance(each, str) for each in listed(reference, "reference")):
             return self.path("reference", cast(Lines, reference))
         return [self.path(f"reference[{index}]", each) for index, each in enumerate(reference)]
 
@@ -174,7 +174,7 @@ class _Files:
         """The path of sentence scores; a list of numbers is written to a file."""
         if isinstance(numbers, str | Path):
             return Path(numbers)
-        return self._write(name, [str(number) for number in numbers])
+        return self._write(name, [str(number) for number in listed(numbers, name)])
 
     def _write(self, name: str, lines: Sequence[str]) -> Path:
         path = self.folder / f"{len(self.names)}.txt"

@@ -13,12 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from posnmt.data.text import TextPipeline
-from posnmt.deploy.command import say_verified, write_verified
+from posnmt.deploy.command import run_to_export, say_verified, write_verified
 from posnmt.deploy.ctranslate2 import write
 from posnmt.deploy.server.languages import language_name
 from posnmt.errors import UserError
 from posnmt.files import replacing
-from posnmt.run import Run
 
 SUFFIX = ".argosmodel"
 
@@ -88,7 +87,7 @@ def export(
         raise UserError("the output exists already and is not overwritten", out, "choose another --out")
     if not out.resolve().parent.is_dir():
         raise UserError("the output cannot be written: its parent is no folder", out, "create it, or choose another")
-    run = Run.open(run_folder)
+    run = run_to_export(run_folder)
     text, data = run.text(), run.config.data
     refuse(text)
     codes = languages or (data.source_language, data.target_language)

@@ -50,12 +50,7 @@ def export(
     """
     if kind == "huggingface" and precision != "fp32":
         raise UserError("the weights for Transformers are fp32", "--precision", "leave it out")
-    run = Run.open(folder)
-    if run.config.decode.positions.changed:
-        what = (
-            "decode.positions of this run changes positions at inference, and an exported model has those of training"
-        )
-        raise UserError(what, folder / "config.yaml", "leave it out there, and give it to `posnmt translate`")
+    run = run_to_export(folder)
     with new_folder(out) as building:
         model, text = run.model(checkpoint), run.text()
         longest: tuple[int | None, int | None] = model.longest_source, model.longest_target
@@ -79,6 +74,21 @@ def export(
         seal(building, manifest)
     say_verified(manifest.limits, verified, say)
     return manifest
+
+
+def run_to_export(folder: Path) -> Run:
+    """The run of a folder, which is to be written for another program.
+
+    Raises:
+        UserError: no run, or its translations are not those of the positions that it was trained with.
+    """
+    run = Run.open(folder)
+    if run.config.decode.positions.changed:
+        what = (
+            "decode.positions of this run changes positions at inference, and an exported model has those of training"
+        )
+        raise UserError(what, folder / "config.yaml", "leave it out there, and give it to `posnmt translate`")
+    return run
 
 
 def say_verified(limits: dict[str, int | None], verified: dict[str, Any], say: Callable[[str], None]) -> None:

@@ -25,31 +25,10 @@ _CODES = {
 }  # fmt: skip
 """Codes of three letters (ISO 639-2 and 639-3) of languages that have rules, in sentencex or here."""
 
-_ORDINALS = frozenset(
-    [
-        "bs",
-        "cs",
-        "da",
-        "de",
-        "et",
-        "eu",
-        "fi",
-        "fo",
-        "hr",
-        "hu",
-        "is",
-        "lb",
-        "lv",
-        "nb",
-        "nn",
-        "no",
-        "pl",
-        "sk",
-        "sl",
-        "sr",
-        "tr",
-    ]
-)
+_ORDINALS = frozenset([
+    "bs", "cs", "da", "de", "et", "eu", "fi", "fo", "hr", "hu", "is", "lb", "lv", "nb", "nn", "no", "pl", "sk", "sl",
+    "sr", "tr",
+])  # fmt: skip
 """Languages that write ordinals as digits and a full stop."""
 
 _TITLES = {

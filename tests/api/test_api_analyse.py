@@ -100,6 +100,16 @@ def test_faults_name_the_argument(outputs, settings, message):
     assert "posnmt-" not in str(fault.value)
 
 
+def test_what_is_no_list():
+    for reference, settings, message in [
+        (5, {}, "reference is of type int, not a list"),
+        ([REFERENCE, 5], {}, r"reference\[1\] is of type int, not a list"),
+        (REFERENCE, {"scores": {"comet": {"a": 5}}}, r"scores\['comet'\]\['a'\] is of type int, not a list"),
+    ]:
+        with pytest.raises(posnmt.UserError, match=message):
+            posnmt.analyse(SOURCE, reference, OUTPUTS, **settings)
+
+
 def test_no_such_table():
     with pytest.raises(posnmt.UserError, match="did you mean 'scores'"):
         posnmt.analyse(SOURCE, REFERENCE, OUTPUTS, samples=0).rows("score")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import sentencepiece
+import yaml
 
 from commands import refused, run
 from posnmt.data.text import TextPipeline
@@ -104,4 +105,9 @@ def test_refused(tmp_path):
     assert "this run tokenises or truecases" in line
     [line] = refused("export", untrained(tmp_path / "other", "cope"), *options)
     assert "cope" in line
+    folder = untrained(tmp_path / "longer", "rope")
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), "decode": {"positions": {"interpolate": 2}}}))
+    [line] = refused("export", folder, *options)
+    assert "decode.positions of this run changes positions at inference" in line
     assert not list(tmp_path.glob("a*"))
