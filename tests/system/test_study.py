@@ -15,12 +15,14 @@ import time
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
 import yaml
 
 from commands import process, run
+from posnmt.data.store import Store
 from posnmt.study.layout import words_at
 from posnmt.study.load import load, shipped
 from posnmt.study.packed import pack_outputs, unpack_outputs
@@ -472,5 +474,6 @@ def test_choose_gives_a_recommendation_with_its_evidence(tmp_path: Path) -> None
     for path in out.glob("steps/train/*/run/config.yaml"):
         model = yaml.safe_load(path.read_text(encoding="utf-8"))["model"]
         distances |= {each.get("distance") for side in ("encoder", "decoder") for each in model[side]["position"]}
-    assert distances == {None, 2}  # of `relative`: a quarter of the 8 or 9 words of half of the sentences
+    store = Store.open(next(out.glob("steps/prepare/*/*/manifest.json")).parent)
+    assert distances == {None, round(median(store.split("train").source_lengths.tolist()) / 4)}  # of `relative` alone
     assert json.loads((out / "asked.json").read_text())["scale"] == "smoke"
