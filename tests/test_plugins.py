@@ -32,7 +32,7 @@ from posnmt.run import Run
 from posnmt.study.load import load as load_recipe
 from posnmt.study.load import recipe_file
 from posnmt.study.plan import KINDS
-from posnmt.study.study import load_plan
+from posnmt.study.study import load_plan, plan_in
 from posnmt.study.study import run as run_study
 from posnmt.workflow.graph import Graph
 from serving import serving
@@ -421,8 +421,8 @@ def test_a_study_notices_a_part_that_has_changed(site, tmp_path):
     recipe = load_recipe(written(tmp_path, {**SMALL, "systems": {**SMALL["systems"], "relative": system}}))
     out, messages = tmp_path / "study", []
 
-    def keys():
-        study_plan = load_plan(out)
+    def keys(study_plan=None):
+        study_plan = study_plan or load_plan(out)
         graph = Graph(study_plan.steps.values(), KINDS)
         return {name: graph.key(name) for name in study_plan.steps}
 
@@ -437,10 +437,14 @@ def test_a_study_notices_a_part_that_has_changed(site, tmp_path):
     assert again() == (first, [])
     offers(site, text=SCHEME + "# changed\n")
     assert keys() == first  # as of the last run
+    planned = keys(plan_in(out, recipe, "smoke", None, messages.append))  # as the next run has them
+    assert planned != first
+    assert "are run again" in messages[-1]
     second, said = again()
     assert said == [
         "the source of the scheme mine, mine_a:Mine, has changed since the training: trainings with it are run again"
     ]
+    assert planned == second
     changed = {name for name in first if first[name] != second[name]}
     assert changed
     assert all(name.split("/")[0] in ("train", "translate", "speed") for name in changed)

@@ -100,7 +100,8 @@ def plan(
     from posnmt.study.study import plan_in
 
     with Display() as display:
-        study_plan = plan_in(out, load(recipe, settings, sweeps=sweeps), scale, data)  # type: ignore[arg-type]
+        chosen = load(recipe, settings, sweeps=sweeps)
+        study_plan = plan_in(out, chosen, scale, data, display.say)  # type: ignore[arg-type]
         print_plan(study_plan, out, calibrate, display, speed)
 
 

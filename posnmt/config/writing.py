@@ -27,9 +27,15 @@ _RUNS = re.compile(
 _CODES = {"ja": "japanese", "zh": "chinese", "th": "thai", "lo": "lao", "bo": "tibetan", "my": "burmese", "km": "khmer"}
 """Languages that are written without blanks between words."""
 _LONG_CODES = {
-    "jpn": "ja", "zho": "zh", "cmn": "zh", "yue": "zh", "tha": "th", "lao": "lo", "bod": "bo", "mya": "my", "khm": "km",
+    "amh": "am", "arm": "hy", "bod": "bo", "bos": "bs", "bul": "bg", "cat": "ca", "ces": "cs", "cmn": "zh", "cze": "cs",
+    "dan": "da", "deu": "de", "dut": "nl", "ell": "el", "eng": "en", "est": "et", "eus": "eu", "fao": "fo", "fin": "fi",
+    "fra": "fr", "fre": "fr", "ger": "de", "glg": "gl", "gre": "el", "hrv": "hr", "hun": "hu", "hye": "hy", "isl": "is",
+    "ita": "it", "jpn": "ja", "kaz": "kk", "khm": "km", "lao": "lo", "lav": "lv", "ltz": "lb", "lvs": "lv", "mya": "my",
+    "nld": "nl", "nno": "nn", "nob": "nb", "nor": "no", "pol": "pl", "por": "pt", "ron": "ro", "rus": "ru", "slk": "sk",
+    "slo": "sk", "slv": "sl", "spa": "es", "srp": "sr", "swe": "sv", "tam": "ta", "tha": "th", "tur": "tr", "ukr": "uk",
+    "yue": "zh", "zho": "zh",
 }  # fmt: skip
-"""Their codes of three letters (ISO 639-3), as in FLORES: `jpn_Jpan`."""
+"""Codes of three letters (ISO 639-2 and 639-3), as in FLORES: `jpn_Jpan`, of languages for which posnmt has rules."""
 
 EXAMPLES = 2000
 """Lines that show how a text is written."""
@@ -105,12 +111,17 @@ def writing(lines: Iterable[str]) -> Writing:
     return Writing(largest if counts[largest] > MOST * letters else None, spaced)
 
 
+def base_code(code: str) -> str:
+    """The code of a language without script and region, of two letters where posnmt knows it: `de` of `deu_Latn`."""
+    first = re.split("[-_]", code.lower())[0]
+    return _LONG_CODES.get(first, first)
+
+
 def writing_of_language(code: str, spaced: bool = False) -> Writing:
     """How a language is written, by its code, such as `ja`, `zh-Hant`, `jpn_Jpan` or `de`.
 
     Args:
         spaced: whether the text is segmented, where the language is written without blanks.
     """
-    first = re.split("[-_]", code.lower())[0]
-    language = _CODES.get(_LONG_CODES.get(first, first))
+    language = _CODES.get(base_code(code))
     return Writing(language, spaced or language is None)

@@ -16,12 +16,10 @@ from posnmt.config.segmenters import requires, word_tokeniser
 from posnmt.config.yaml import Lines, faults, merge, override, place, read_yaml
 from posnmt.errors import UserError, UserErrors, nearest, quoted, raise_all
 from posnmt.study.points import MARK, expanded, origins
-from posnmt.study.recipe import Analysis, Recipe, Runs, Scale, System, Training, at, lacks
+from posnmt.study.recipe import WHOLE, Analysis, Recipe, Runs, Scale, System, Training, at, lacks
 from posnmt.study.sweep import grid_of
 
 LIKE = "like"
-WHOLE = "whole"
-"""Stands for a training in the name of `posnmt.study.plan.FULL_TEXT`, which may be numbered."""
 """The key of a recipe whose settings a recipe begins with."""
 
 GIVEN = "given"
@@ -148,7 +146,7 @@ def _reserved(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]:
                 what = f"{kind}.{name}: {MARK} marks the points of a sweep"
                 yield UserError(what, place((kind, name), path, lines), "choose another name")
     for name in recipe.trainings:
-        if re.fullmatch(rf"{WHOLE}(-\d+)?", name):
+        if re.fullmatch(rf"{WHOLE}(-\d+)?", name):  # `Plan.add` numbers steps
             what = f"trainings.{name}: the step that prepares the whole text is called so"
             yield UserError(what, place(("trainings", name), path, lines), "choose another name")
     settings: dict[str, str] = {}

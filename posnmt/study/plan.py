@@ -6,9 +6,8 @@ recognised by their keys. Analyses are planned separately (`analyses`), from the
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,13 @@ from posnmt.errors import UserError, raise_all
 from posnmt.files import is_file
 from posnmt.study.claims import SPEEDS
 from posnmt.study.parts import in_key
-from posnmt.study.recipe import Analysis, Pair, Recipe, Scale, Setting, Text, Training, at, lacks
+from posnmt.study.recipe import WHOLE, Analysis, Pair, Recipe, Scale, Setting, Text, Training, at, lacks
 from posnmt.study.trainings import Config, text_config, train_config
 from posnmt.workflow.graph import Step
 
 KINDS = "posnmt.study.steps:KINDS"
 """The dotted path of the kinds of a study's steps."""
-FULL_TEXT = "prepare/whole"
+FULL_TEXT = f"prepare/{WHOLE}"
 """The step that prepares the full training text if some trainings use a part of it; no training can be called so."""
 SPEED = "speed/in-turn"
 """The step that measures the speeds that claims compare."""
@@ -90,12 +89,11 @@ class Plan:
 
     def add(self, name: str, kind: str, settings: Mapping[str, Any], **more: Any) -> str:
         """Add a step, unless it exists already; return its name, numbered if another step has it."""
-        for number in itertools.count(1):
-            numbered = name if number == 1 else f"{name}-{number}"
-            step = Step(numbered, kind, dict(settings), resources=self.setting.resources.of(kind), **more)
-            if self.steps.setdefault(numbered, step) == step:
-                return numbered
-        raise AssertionError("numbers do not end")
+        step, number = Step(name, kind, dict(settings), resources=self.setting.resources.of(kind), **more), 1
+        while self.steps.setdefault(step.name, step) != step:
+            number += 1
+            step = replace(step, name=f"{name}-{number}")
+        return step.name
 
     def train(self, name: str, settings: Mapping[str, Any], needs: Mapping[str, str]) -> str:
         """The name of the training with these settings and texts: that of an earlier one, or a new one of this name."""

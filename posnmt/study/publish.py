@@ -194,6 +194,6 @@ def _name_places(to: Path, places: Paths) -> None:
         if path.suffix in TEXTS and not path.name.endswith(PARTIAL):
             text = path.read_text(encoding="utf-8")
             for place, name in places.items():
-                text = re.sub(rf"{re.escape(place)}(?![\w.-])", name, text)
+                text = re.sub(rf"{re.escape(place)}(?![.-]?\w)", name, text)  # no folder that only begins so
             if text != path.read_text(encoding="utf-8"):
                 write_text(path, text)

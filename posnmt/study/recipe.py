@@ -294,6 +294,10 @@ class Recipe(Section):
         return f"{name}, {self.trainings[training].label or training}"
 
 
+WHOLE = "whole"
+"""Stands for a training in the name of the step that prepares the text of which trainings use parts."""
+
+
 def lacks(value: object, scale: Scale) -> bool:
     """Whether a setting is a mapping without a value at a scale."""
     return isinstance(value, Mapping) and scale not in value

@@ -249,18 +249,19 @@ def prepare(context: Context) -> None:
 
 def train(context: Context) -> None:
     """Start or resume a run; when it has ended, remove its checkpoints."""
-    from statistics import median
+    import numpy as np
 
     from posnmt.data.store import Store
     from posnmt.study.trainings import with_distance
     from posnmt.train.loop import train as run_training
 
-    lengths = Store.open(store_of(context.inputs["prepared"])).split("train").source_lengths
-    tree = with_distance(context.settings["config"], float(median(lengths.tolist())))
+    store = store_of(context.inputs["prepared"])
+    median = float(np.median(Store.open(store).split("train").source_lengths))
+    tree = with_distance(context.settings["config"], median)
     tree = merge(tree, {"data": {"store": str(context.inputs["prepared"])}})
-    text = json.loads((store_of(context.inputs["prepared"]) / "manifest.json").read_text())["settings"]["subword"]
+    text = json.loads((store / "manifest.json").read_text())["settings"]["subword"]
     if set(text) == {"text"}:
-        tree = merge(tree, {"subword": {"text": str(store_of(context.inputs["prepared"]) / "text")}})
+        tree = merge(tree, {"subword": {"text": str(store / "text")}})
     run = context.folder / "run"
     resume = (run / "config.yaml").exists()
     if not resume:

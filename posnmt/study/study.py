@@ -18,14 +18,13 @@ from posnmt import __version__
 from posnmt.config.formats import FORMAT, OLDEST
 from posnmt.errors import UserError, raise_all
 from posnmt.files import load_json, sha256_of, write_json
-from posnmt.plugins import Origin
 from posnmt.run import Part, changed_parts, read_record
 from posnmt.study import database, evidence, speed
 from posnmt.study.adopt import adopt, give_up_weightless
 from posnmt.study.load import name_faults
 from posnmt.study.page import StudyResults, render
 from posnmt.study.parts import parts_of
-from posnmt.study.plan import FULL_TEXT, KEYS, KINDS, SPEED, Plan, PlannedRun, analyses, plan
+from posnmt.study.plan import KEYS, KINDS, SPEED, Plan, PlannedRun, analyses, plan
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.recommend import recommend
 from posnmt.study.steps import SIDES, training_speed
@@ -84,11 +83,9 @@ def run(
         KeyboardInterrupt: a signal or the end of the minutes stopped the run; all state is saved.
     """
     until = None if minutes is None else time.monotonic() + 60 * minutes
-    for change in changed_parts(_parts_before(out), _parts_in(out, recipe, scale)):
-        say(f"{change}: trainings with it are run again")
-    study_plan = plan_in(out, recipe, scale, data)
+    study_plan = plan_in(out, recipe, scale, data, say)
     wanted = chosen(study_plan.steps, only)
-    runner.check_study(out, recipe.recipe)
+    runner.check_study(out, recipe.recipe)  # before the lock puts a file into the folder
     with runner.only_runner(out):
         runner.open_study(out, recipe.recipe, recipe.hash)
         save_request(study_plan, out)
@@ -172,20 +169,20 @@ def versions(out: Path) -> tuple[int, int]:
     return int(request.get("config_format", OLDEST)), int(request.get("keys", 1))
 
 
-def plan_in(out: Path, recipe: Recipe, scale: Scale, data: Path | None) -> Plan:
+def plan_in(out: Path, recipe: Recipe, scale: Scale, data: Path | None, say: Say) -> Plan:
     """The plan of a recipe in a study's folder, with the versions that the study was started with.
+
+    Args:
+        say: called with a line for each part from outside posnmt that has changed since the last run.
 
     Raises:
         UserError: see `plan`; a part from outside posnmt cannot be imported.
     """
-    parts = [part.as_json() for part in _parts_in(out, recipe, scale)]
-    return plan(recipe, scale, data, *versions(out), parts)
-
-
-def _parts_in(out: Path, recipe: Recipe, scale: Scale) -> list[Origin]:
-    """The parts from outside posnmt that belong to keys: none in studies that were started without them."""
-    _, keys = versions(out)
-    return parts_of(recipe, scale) if keys > 2 else []
+    format, keys = versions(out)
+    parts = parts_of(recipe, scale) if keys > 2 else []
+    for change in changed_parts(_parts_before(out), parts):
+        say(f"{change}: trainings with it are run again")
+    return plan(recipe, scale, data, format, keys, [part.as_json() for part in parts])
 
 
 def load_plan(out: Path) -> Plan:
@@ -373,11 +370,8 @@ def _corpora(study_plan: Plan, folders: dict[str, Path]) -> dict[str, dict[str, 
     from posnmt.data.store import Store
 
     corpora: dict[str, dict[str, Any]] = {}
-    prepared = {
-        name.removeprefix("prepare/"): folders[name]
-        for name, step in study_plan.steps.items()
-        if step.kind == "prepare" and name in folders and not name.startswith(FULL_TEXT)
-    }
+    trainings = study_plan.recipe.trainings
+    prepared = {name: folders[step] for name in trainings if (step := f"prepare/{name}") in folders}
     for training, folder in prepared.items():
         store = Store.open(next(folder.glob("*/manifest.json")).parent)
         for name, split in ((f"training, {training}", "train"), ("dev", "dev")):

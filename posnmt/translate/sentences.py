@@ -9,21 +9,11 @@ from __future__ import annotations
 import re
 from itertools import accumulate, pairwise
 
-from posnmt.config.writing import SPACELESS, writing_of_language
+from posnmt.config.writing import SPACELESS, base_code
 
 _SPACELESS_END = re.compile(rf"[{SPACELESS}\u3000-\u303f\uff00-\uff60][…”’]*$")
 
 _SPACE = re.compile(r"[^\S\x00-\x7f]")
-
-_CODES = {
-    "amh": "am", "arm": "hy", "bos": "bs", "bul": "bg", "cat": "ca", "ces": "cs", "cze": "cs", "dan": "da", "deu": "de",
-    "dut": "nl", "ell": "el", "eng": "en", "est": "et", "eus": "eu", "fao": "fo", "fin": "fi", "fra": "fr", "fre": "fr",
-    "ger": "de", "glg": "gl", "gre": "el", "hrv": "hr", "hun": "hu", "hye": "hy", "isl": "is", "ita": "it", "kaz": "kk",
-    "lav": "lv", "ltz": "lb", "lvs": "lv", "nld": "nl", "nno": "nn", "nob": "nb", "nor": "no", "pol": "pl", "por": "pt",
-    "ron": "ro", "rus": "ru", "slk": "sk", "slo": "sk", "slv": "sl", "spa": "es", "srp": "sr", "swe": "sv", "tam": "ta",
-    "tur": "tr", "ukr": "uk",
-}  # fmt: skip
-"""Codes of three letters (ISO 639-2 and 639-3) of languages that have rules, in sentencex or here."""
 
 _ORDINALS = frozenset([
     "bs", "cs", "da", "de", "et", "eu", "fi", "fo", "hr", "hu", "is", "lb", "lv", "nb", "nn", "no", "pl", "sk", "sl",
@@ -32,11 +22,15 @@ _ORDINALS = frozenset([
 """Languages that write ordinals as digits and a full stop."""
 
 _TITLES = {
-    "ca": "st", "de": "abb bd dipl frl hl kap tab", "el": "αγ καθ", "es": "dña dª", "et": "hr pr", "fi": "hra ks rva",
-    "fr": "dr drs mgr mlle mlles mme mmes pr prof st ste", "hr": "doc gđa mag sv", "hu": "ifj szt özv",
-    "nl": "ds mevr mw", "pl": "dr hab inż ks mgr prof płk św", "pt": "profa sta", "ro": "acad dl dna sf",
-    "ru": "гл доц им рис св табл", "sl": "doc mag sv", "sr": "г гђа др проф св", "sv": "t.ex", "tr": "doç hz sn yrd",
-    "uk": "рис табл",
+    language: frozenset(words.split()) for language, words in {
+        "ca": "st", "de": "abb bd dipl frl hl kap tab", "el": "αγ καθ", "es": "dña dª", "et": "hr pr",
+        "fi": "hra ks rva",
+        "fr": "dr drs mgr mlle mlles mme mmes pr prof st ste", "hr": "doc gđa mag sv", "hu": "ifj szt özv",
+        "nl": "ds mevr mw", "pl": "dr hab inż ks mgr prof płk św", "pt": "profa sta", "ro": "acad dl dna sf",
+        "ru": "гл доц им рис св табл", "sl": "doc mag sv", "sr": "г гђа др проф св", "sv": "t.ex",
+        "tr": "doç hz sn yrd",
+        "uk": "рис табл",
+    }.items()
 }  # fmt: skip
 """Titles and what else stands before a name or a number, where sentencex does not know it."""
 
@@ -57,7 +51,7 @@ def sentences(text: str, language: str) -> list[str]:
     """
     from sentencex import segment
 
-    code = _code(language)
+    code = base_code(language)
     plain = _SPACE.sub(" ", text)  # sentencex 1.0.32 fails on some white space that has more than one byte
     try:
         ends = [0, *accumulate(len(each) for each in segment(code, plain))]
@@ -81,12 +75,6 @@ def ends_spaceless(text: str) -> bool:
     return bool(_SPACELESS_END.search(text[-8:]))
 
 
-def _code(language: str) -> str:
-    """The code of two letters of a language, where it has one; otherwise its code without script and region."""
-    first = re.split("[-_]", language.lower())[0]
-    return writing_of_language(language).code or _CODES.get(first, first)
-
-
 def _goes_on(before: str, after: str, code: str) -> bool:
     """Whether a sentence goes on after what sentencex takes for its end."""
     if not any(map(str.isalpha, before)):
@@ -99,4 +87,4 @@ def _goes_on(before: str, after: str, code: str) -> bool:
         return not is_pronoun and all(letter.isupper() for letter in word if letter.isalpha())
     if code in _ORDINALS and _ORDINAL.fullmatch(word):
         return True
-    return word.endswith(".") and word[:-1].lower() in _TITLES.get(code, "").split()
+    return word.endswith(".") and word[:-1].lower() in _TITLES.get(code, ())

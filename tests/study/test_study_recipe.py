@@ -284,6 +284,7 @@ def test_two_trainings_of_one_label_are_refused(tmp_path: Path) -> None:
 def test_a_training_cannot_have_the_name_of_the_whole_text(tmp_path: Path, name: str) -> None:
     told = faults_of(written(tmp_path, {**SMALL, "trainings": {**SMALL["trainings"], name: {}}}))
     assert f"trainings.{name}: the step that prepares the whole text is called so" in told
+    load(written(tmp_path, {**SMALL, "trainings": {**SMALL["trainings"], f"{name}sale": {}}}))
 
 
 def test_a_clipping_distance_that_the_training_text_decides(tmp_path: Path) -> None:

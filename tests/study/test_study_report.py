@@ -67,6 +67,10 @@ def test_our_mean_stands_above_the_published_figure(study, report, page):
     cell = cells_of(report, "table-1")["+Relative_PE & <more>", "", "BLEU"]
     assert (float(cell["mean"]), float(cell["deviation"])) == pytest.approx((statistics.mean(outputs), deviation))
     assert (cell["seeds"], cell["sign"], cell["published"]) == ("2", "++", "27.10")
+    [speed] = [
+        each for key, each in cells_of(report, "table-1").items() if key[0].startswith("+Rel") and "Train" in key[2]
+    ]
+    assert (speed["seeds"], speed["deviation"]) == ("1", "")  # of two turns
 
 
 def test_speeds_of_different_hours_are_not_compared(study, tmp_path):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from posnmt.analyse.analyse import Settings
+from posnmt.analyse.seeds import seed_groups
 from posnmt.config.schema import Config
 from posnmt.data.length_unit import length_unit
 from posnmt.data.prepare import prepare
@@ -153,6 +154,29 @@ def test_lengths_are_seen_that_any_training_saw(
     assert (found["min_trained_length"], found["max_trained_length"]) == (2, 30)
     assert found["bin_edges"] == [2, 3]
     assert [each["decoding_speed"] for each in steps._outputs(made)] == [7.5] * 3
+
+
+def test_outputs_have_the_seeds_that_their_names_say(tmp_path: Path, prepared: Path) -> None:
+    """What follows a colon is a seed: two schemes of one family would be seeds of a system."""
+    made = analysis(tmp_path, prepared)
+    labels = ["RoPE: NTK", "RoPE: clipped", "RoPE"]
+    for output, label in zip(made.settings["outputs"], labels, strict=True):
+        output["label"] = label
+    names = [each["name"] for each in steps._outputs(made)]
+    assert names == ["RoPE: NTK:1", "RoPE: clipped:1", "RoPE"]
+    assert seed_groups(names) == {}
+
+
+def test_lengths_in_other_subwords_are_unknown(tmp_path: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = analysis(tmp_path, prepared)
+    made.settings["outputs"][1]["other_subwords"] = True
+    assert [each["trained_lengths"] for each in steps._outputs(made)] == [[3, 20], None, [4, 10]]
+    found = measured(made, monkeypatch)
+    assert (found["min_trained_length"], found["max_trained_length"]) == (3, 20)
+    for output in made.settings["outputs"]:
+        output["other_subwords"] = True
+    found = measured(made, monkeypatch)
+    assert (found["min_trained_length"], found["max_trained_length"]) == (None, None)
 
 
 def test_what_a_text_is_cut_into(tmp_path: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:

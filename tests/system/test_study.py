@@ -26,6 +26,7 @@ from posnmt.data.store import Store
 from posnmt.study.layout import words_at
 from posnmt.study.load import load, shipped
 from posnmt.study.packed import pack_outputs, unpack_outputs
+from posnmt.workflow import runner
 
 # Every kind of step but those of texts from elsewhere, a corpus and its download.
 SMOKE = {
@@ -328,6 +329,18 @@ def test_a_study_goes_on_elsewhere_from_a_published_copy(killed: Study, tmp_path
     assert "the copy has format 1, and this posnmt reads format 2" in log
     _, log = run("study", "run", recipe, "--scale", "smoke", "--out", tmp_path / "new", "--adopt", out, status=2)
     assert "there is no copy of a study" in log
+
+
+@pytest.mark.slow
+def test_a_second_run_that_is_refused_changes_nothing(killed: Study, tmp_path: Path) -> None:
+    """Not the recipe and the scale that a running study was asked for either."""
+    out = killed.copied(tmp_path)
+    asked = [(out / name).read_bytes() for name in ("asked.json", "study.json")]
+    with runner.only_runner(out):
+        words = ("study", "run", killed.words[2], "--scale", "smoke", "--set", "title=Another")
+        _, log = process(*words, "--out", out, status=2)
+    assert "has been running this study" in log
+    assert [(out / name).read_bytes() for name in ("asked.json", "study.json")] == asked
 
 
 @pytest.mark.slow
