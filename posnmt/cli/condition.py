@@ -28,7 +28,7 @@ def condition() -> None:
 @click.option("--test-max-length", type=int, default=42, show_default=True, help="longest in test")
 @click.option("--reordering", default="mixed", show_default=True, help="short, long, mixed, or a share from 0 to 1")
 @click.option("--lexicon", type=int, default=None, help="stems of the dictionary")
-@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--seed", type=int, default=1, show_default=True, help="of the random numbers")
 def artificial(out: Path, reordering: str, lexicon: int | None, **options: Any) -> None:
     """An artificial language pair: subject-verb-object to verb-final with inflection, any length, exact references.
 
@@ -57,7 +57,7 @@ def artificial(out: Path, reordering: str, lexicon: int | None, **options: Any) 
 )
 @click.option("--model", type=click.Path(path_type=Path), help="instead of learning: model.json of an earlier run")
 @click.option("--command", "program", metavar="CMD", help="instead: a shell command, lines in, reordered lines out")
-@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--seed", type=int, default=1, show_default=True, help="of the random numbers")
 @click.option("--passes", type=click.IntRange(min=1), default=3, show_default=True, help="over the pairs, in learning")
 def reorder(
     out: Path,
@@ -114,7 +114,7 @@ _LENGTH_UNIT = _options(
 @condition.command("length-split", context_settings=COMMAND)
 @_CONDITION_OUT
 @_PARALLEL_TEXT
-@click.option("--parts", type=click.IntRange(min=2), default=3, show_default=True)
+@click.option("--parts", type=click.IntRange(min=2), default=3, show_default=True, help="how many")
 @_LENGTH_UNIT
 def length_split(out: Path, parts: int, unit: str | None, **options: Path | None) -> None:
     """Split training text into parts of increasing source length (short, middle, long) with almost equally many tokens.
@@ -211,7 +211,7 @@ def join(
     required=True,
     help="of each sentence's words, 0.1 for 10 %; once for each",
 )
-@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--seed", type=int, default=1, show_default=True, help="of the random numbers")
 def swap(out: Path, source: Path, shares: tuple[float, ...], seed: int) -> None:
     """Swap a share of each sentence's words in a source text at random, writing a file for each share.
 

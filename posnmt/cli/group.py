@@ -57,6 +57,15 @@ allow_plugins = click.option(
 )
 """The option of commands that open a run."""
 
+choose_checkpoint = click.option(
+    "--checkpoint",
+    type=click.Choice(["model", "best", "average", "last"]),
+    default="model",
+    show_default=True,
+    help="weights of the run; model: the better of best and average on dev",
+)
+"""The option of commands that read a run's weights."""
+
 
 def language_pair(pair: str, option: str) -> tuple[str, str]:
     """The languages of a pair such as `en-de`.

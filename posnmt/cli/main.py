@@ -19,7 +19,7 @@ from posnmt import __version__
 from posnmt.cli.analyse import analyse
 from posnmt.cli.condition import condition
 from posnmt.cli.data import data
-from posnmt.cli.group import COMMAND, Group, allow_plugins, language_pair, loading
+from posnmt.cli.group import COMMAND, Group, allow_plugins, choose_checkpoint, language_pair, loading
 from posnmt.cli.importing import import_
 from posnmt.cli.new import new
 from posnmt.cli.serve import serve
@@ -47,7 +47,7 @@ def main() -> None:
 @main.command(context_settings=COMMAND)
 @click.option("--out", type=click.Path(path_type=Path), default=Path("posnmt-demo"), show_default=True, help="folder")
 @click.option("--updates", type=click.IntRange(min=1), default=700, show_default=True, help="of each system's training")
-@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--seed", type=int, default=1, show_default=True, help="of the random numbers")
 def demo(out: Path, updates: int, seed: int) -> None:
     """An end-to-end example on the built-in language pair, in under 5 minutes on 2 cores.
 
@@ -76,7 +76,13 @@ def demo(out: Path, updates: int, seed: int) -> None:
     show_default=True,
     help="entries per side, including special symbols",
 )
-@click.option("--size", type=click.Choice(["tiny", "small", "base", "big"]), default="base", show_default=True)
+@click.option(
+    "--size",
+    type=click.Choice(["tiny", "small", "base", "big"]),
+    default="base",
+    show_default=True,
+    help="of the model",
+)
 @click.option("--parts", is_flag=True, help="instead: the position schemes and architectures that compose systems")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def systems(system: str | None, vocabulary: int, size: str, parts: bool, as_json: bool) -> None:
@@ -228,9 +234,7 @@ main.add_command(score)
     help="the program that is to read it",
 )
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="a new folder; argos: a file .argosmodel")
-@click.option(
-    "--checkpoint", type=click.Choice(["model", "best", "average", "last"]), default="model", show_default=True
-)
+@choose_checkpoint
 @click.option("--languages", metavar="SRC-TGT", help="argos: source and target, such as en-de; default: as in the run")
 @click.option(
     "--positions",

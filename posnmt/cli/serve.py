@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from posnmt.cli.group import COMMAND, allow_plugins, loading
+from posnmt.cli.group import COMMAND, allow_plugins, choose_checkpoint, loading
 from posnmt.extras import requires
 
 
@@ -120,9 +120,7 @@ from posnmt.extras import requires
     type=click.Choice(["torch", "ctranslate2", "auto"]),
     help="the program that translates; as in `posnmt translate`",
 )
-@click.option(
-    "--checkpoint", type=click.Choice(["model", "best", "average", "last"]), default="model", show_default=True
-)
+@choose_checkpoint
 @allow_plugins
 def serve(
     models: tuple[str, ...],

@@ -108,7 +108,11 @@ def plan(
 @study.command(context_settings=COMMAND)
 @_options
 @click.option(
-    "--executor", type=click.Choice(["local", "slurm", "submitit-local", "dask"]), default="local", show_default=True
+    "--executor",
+    type=click.Choice(["local", "slurm", "submitit-local", "dask"]),
+    default="local",
+    show_default=True,
+    help="where steps run; submitit-local: as Slurm would run them, on this machine",
 )
 @click.option(
     "--jobs",

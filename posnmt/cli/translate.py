@@ -7,13 +7,10 @@ from typing import Any
 
 import click
 
-from posnmt.cli.group import COMMAND, allow_plugins, language_pair, loading
+from posnmt.cli.group import COMMAND, allow_plugins, choose_checkpoint, language_pair, loading
 from posnmt.cli.positions import chosen_positions, positions_options
 from posnmt.errors import UserError
 
-_CHECKPOINT = click.option(
-    "--checkpoint", type=click.Choice(["model", "best", "average", "last"]), default="model", show_default=True
-)
 _TO = click.option(
     "--to", metavar="LANGUAGE", help="the target language, of a model for several: its mark is put before each line"
 )
@@ -36,7 +33,10 @@ _TO = click.option(
     "--beam", type=click.IntRange(min=1), help="hypotheses kept; 1 is greedy search; default: the run's config"
 )
 @click.option("--nbest", type=click.IntRange(min=1), default=1, show_default=True, help="translations per line")
-@click.option("--format", "form", type=click.Choice(["text", "jsonl"]), default="text", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "jsonl"]), default="text", show_default=True,
+    help="jsonl: a line of JSON for each line of the input, with scores",
+)  # fmt: skip
 @click.option(
     "--length-penalty", type=click.FloatRange(min=0), help="a in log-probability / length^a; default: the run's config"
 )
@@ -127,7 +127,7 @@ _TO = click.option(
     default=None,
     help="on a GPU, record the decoder's steps and replay them; default: the run's config",
 )
-@_CHECKPOINT
+@choose_checkpoint
 @positions_options
 @click.option(
     "--document",
@@ -236,7 +236,7 @@ def _with_sampling(search: dict[str, Any]) -> dict[str, Any]:
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--source", type=click.Path(path_type=Path), required=True, help="source text")
 @click.option("--target", type=click.Path(path_type=Path), required=True, help="its translations, line by line")
-@_CHECKPOINT
+@choose_checkpoint
 @positions_options
 @_TO
 @allow_plugins

@@ -50,9 +50,8 @@ class Cost:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The number of steps of one kind, their hours of work (None: unknown), and their disk space in GiB."""
+    """The hours of work of some steps (None: unknown), and their disk space in GiB."""
 
-    steps: int
     hours: float | None
     disk: float
 
@@ -181,24 +180,11 @@ def costs(study_plan: Plan, say: Callable[[str], None], tokens_per_second: float
     return {**step_costs, **analyses}
 
 
-def by_kind(step_costs: Mapping[str, Cost], kinds: Mapping[str, str]) -> dict[str, Estimate]:
-    """Kind of step -> the sum of its costs.
-
-    Args:
-        step_costs: step -> its cost.
-        kinds: step -> its kind, of all steps that count.
-    """
-    names: dict[str, list[str]] = {}
-    for name, kind in kinds.items():
-        names.setdefault(kind, []).append(name)
-    return {kind: total([step_costs.get(name, Cost()) for name in of_kind]) for kind, of_kind in names.items()}
-
-
 def total(step_costs: Sequence[Cost]) -> Estimate:
     """The sum of some costs; the hours are unknown if any are."""
     seconds = [cost.seconds for cost in step_costs]
     hours = None if None in seconds else sum(each or 0.0 for each in seconds) / 3600
-    return Estimate(len(step_costs), hours, sum(cost.disk for cost in step_costs))
+    return Estimate(hours, sum(cost.disk for cost in step_costs))
 
 
 def _config_of(study_plan: Plan, step: Step) -> dict[str, Any] | None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from posnmt.progress import Display
-from posnmt.study.calibrate import Cost, Estimate, by_kind, costs, total
+from posnmt.study.calibrate import Cost, Estimate, costs, total
 from posnmt.study.plan import KINDS, Plan, analyses
 from posnmt.study.points import points
 from posnmt.study.power import Power, of_recipe
@@ -40,7 +39,7 @@ def print_plan(
     """
     graph = full_graph(study_plan)
     kinds = {name: graph.steps[name].kind for name in graph.order()}
-    done = Counter(kinds[name] for name in finished(graph, out))
+    done = set(finished(graph, out))
     estimated = calibrate or tokens_per_second is not None
     step_costs = costs(study_plan, display.say, tokens_per_second) if estimated else {}
     console = Console()
@@ -73,15 +72,25 @@ def _table(*heads: str, left: int = 1) -> Table:
     return table
 
 
-def _steps(kinds: Mapping[str, str], done: Mapping[str, int], step_costs: Mapping[str, Cost]) -> Table:
-    """A row for each kind of step; without costs if there are none."""
-    table = _table("step", "number", "done", *(["hours", "disk, GiB"] if step_costs else []))
-    for kind, estimate in by_kind(step_costs, kinds).items():
-        table.add_row(kind, str(estimate.steps), str(done.get(kind, 0)), *(_cost(estimate) if step_costs else ()))
+def _steps(kinds: Mapping[str, str], done: Set[str], step_costs: Mapping[str, Cost]) -> Table:
+    """A row for each kind of step, and one for all; without costs if there are none."""
+    table = _table("step", "number", "done", *(["hours", "hours left", "disk, GiB"] if step_costs else []))
+
+    def add(head: str, names: Sequence[str]) -> None:
+        left = [name for name in names if name not in done]
+        every, unfinished = (_cost(total([step_costs.get(name, Cost()) for name in each])) for each in (names, left))
+        table.add_row(
+            head,
+            str(len(names)),
+            str(len(names) - len(left)),
+            *([every[0], unfinished[0], every[1]] if step_costs else []),
+        )
+
+    for kind in dict.fromkeys(kinds.values()):
+        add(kind, [name for name in kinds if kinds[name] == kind])
     if step_costs:
         table.add_section()
-        every = total([step_costs.get(name, Cost()) for name in kinds])
-        table.add_row("all", str(every.steps), str(sum(done.values())), *_cost(every))
+        add("all", list(kinds))
     return table
 
 

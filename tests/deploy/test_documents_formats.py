@@ -225,16 +225,18 @@ def test_a_unit_is_translated_though_a_segment_has_no_letters():
 <seg-source><mrk mtype="seg"><g id="1">1.</g></mrk> <mrk mtype="seg">Go.</mrk> <mrk mtype="seg">Stop.</mrk></seg-source>
 </trans-unit></body></file></xliff>"""
 
-    def target(*translations):
+    def target(*translations, notes=()):
         document = opened("xliff", text)
         for segment, translation in zip(document.segments, translations, strict=True):
             segment.translated = translation
         element = etree.fromstring(document.content()).find(".//target")
+        assert document.notes == [*notes]
         return element if element is None else "".join(etree.tostring(each, encoding=str) for each in element)
 
     marks = [f'<mrk mtype="seg">{each}</mrk>' for each in ('<g id="1">1.</g>', "Geh.", "Halt.")]
     assert target(None, ["Geh."], ["Halt."]) == " ".join(marks)
-    assert target(None, None, ["Halt."]) is None, "a refused segment leaves its unit as it is"
+    note = "1 units are left as they are, since not all their segments are translated"
+    assert target(None, None, ["Halt."], notes=[note]) is None, "a refused segment leaves its unit as it is"
     assert target(None, None, None) is None
 
 

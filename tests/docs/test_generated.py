@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
+import click
 import pytest
 
 import pictures
 import reference
 from documents import ROOT, name, read
+from posnmt.cli.main import main
 
 RUN = "run `python docs/scripts/{}.py` and commit what it writes"
 
@@ -37,6 +39,21 @@ def test_every_setting_and_option_is_described():
     rows = [re.split(r" (?<!\\)\| ", row.strip("| ")) for row in re.findall(r"^\| `.*\|$", text, re.MULTILINE)]
     assert len(rows) > 200
     assert all(len(row[-1]) > 1 or row[-1] == "–" for row in rows), [row for row in rows if len(row[-1]) < 2]
+
+
+def test_every_command_and_option_says_what_it_does():
+    silent = []
+    groups = [(main, click.Context(main, info_name="posnmt"))]
+    for group, context in groups:
+        for each in group.list_commands(context):
+            command = group.get_command(context, each)
+            inner = click.Context(command, info_name=each, parent=context)
+            options = [option for option in command.params if isinstance(option, click.Option) and not option.hidden]
+            silent += [f"{inner.command_path} {option.opts[0]}" for option in options if not option.help]
+            silent += [] if command.help else [inner.command_path]
+            groups += [(command, inner)] if isinstance(command, click.Group) else []
+    assert len(groups) > 3
+    assert not silent
 
 
 @pytest.mark.parametrize("picture", pictures.PICTURES)

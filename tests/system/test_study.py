@@ -148,6 +148,8 @@ def test_a_study_has_every_kind_of_step_and_its_report(killed: Study) -> None:
     assert "Below the floor: transformer has" in page
     status, _ = process("study", "status", "--out", killed.out)
     assert {line.split()[0] for line in status.strip().split("\n")} == {"done"}
+    told, _ = run("study", "plan", *killed.words[2:], killed.out, "--speed", 2048 / 3600)
+    assert re.search(r"train\W+1\W+1\W+1\.00\W+0\.00", told), "the hours of all, and those that are left"
 
 
 @pytest.mark.slow
@@ -439,7 +441,7 @@ def test_a_plan_at_a_stated_speed_times_nothing(tmp_path: Path) -> None:
     """4 updates of 512 tokens take an hour at 2,048 tokens in 3,600 seconds."""
     words = ("study", "plan", written(tmp_path), "--scale", "smoke", "--out", tmp_path / "study")
     told, noted = run(*words, "--speed", 2048 / 3600)
-    assert re.search(r"train\W+1\W+0\W+1\.00", told)
+    assert re.search(r"train\W+1\W+0\W+1\.00\W+1\.00", told)
     assert re.search(r"transformer\W+reordered\W+1\W+0\.00\W+1\.00", told)
     assert "timing" not in noted
     told, _ = run("study", "plan", "neishi2019", "--scale", "smoke", "--out", tmp_path / "other", "--no-calibrate")

@@ -58,11 +58,16 @@ class XliffDocument:
         return [segment for _, segments in self._units for segment in segments]
 
     def content(self) -> bytes:
-        """See `Document`."""
+        """See `Document`; notes how many units lose translations, since one of their segments has none."""
+        unwritten = 0
         for unit, segments in self._units:
             done = [each.translated is not None for each in segments]
             if any(done) and all(is_done or not each.has_letters for is_done, each in zip(done, segments, strict=True)):
                 self._fill(unit, segments)
+            else:
+                unwritten += any(done)
+        if unwritten:
+            self.notes.append(f"{unwritten:,} units are left as they are, since not all their segments are translated")
         return self._tree.content()
 
     def _all_units(self) -> Iterator[Unit]:
