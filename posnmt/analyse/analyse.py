@@ -7,6 +7,7 @@ resample are functions of a sum over sentences (`posnmt.analyse.additive`). `pos
 from __future__ import annotations
 
 import platform
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -22,6 +23,7 @@ from posnmt.analyse.bins import (
     bin_numbers,
     bins_from_edges,
     bins_of_width,
+    usual_bins,
 )
 from posnmt.analyse.extract import Counted, count_all
 from posnmt.analyse.inputs import Text, input_record, read_aligned, warnings_of
@@ -151,6 +153,13 @@ def analyse(
     nothing = UserError("there is no output to analyse", "--output", "give at least one NAME=FILE")
     labels = [*outputs, *(f"{system}:{share:g}" for system, share in swapped or {})]
     wrong = faults_of(scores or {}, labels, settings.lower_is_better)
+    wrong += [
+        UserError(
+            f"two outputs are called {each!r}, one of them swapped", "--swapped", f"call the output {each} otherwise"
+        )
+        for each, times in Counter(labels).items()
+        if times > 1
+    ]
     raise_all([*([] if references else [alone]), *([] if outputs else [nothing]), *settings.faults(), *wrong])
     resampling = settings.resampling
     groups = seed_groups(list(outputs))
@@ -188,24 +197,23 @@ def analyse(
         seen = seen_in_store(
             settings.trained_store, every[0].lines, [text.lines for text in every[1 : 1 + len(references)]]
         )
-    doubts = [] if seen is None else seen.warnings
-    for sentence in doubts:
-        say(f"warning: {sentence}")
     inputs += [input_record(TextFile(role, path)) for role, path in models.items() if path is not None]
+    lines = [text.lines for text in texts]
+    source_lengths = np.array(count_source(lines[0]))
     if settings.bin_edges is not None:
         bins = bins_from_edges(settings.bin_edges)
+    elif settings.bin_width is not None:
+        bins = bins_of_width(settings.bin_width, trained)
     else:
-        usual = DEFAULT_CHARACTERS if units.source == "characters" else DEFAULT_WIDTH
-        bins = bins_of_width(usual if settings.bin_width is None else settings.bin_width, trained)
+        width = DEFAULT_CHARACTERS if units.source == "characters" else DEFAULT_WIDTH
+        bins = usual_bins(width, trained, int(source_lengths.max(initial=0)))
 
     say("measuring")
-    lines = [text.lines for text in texts]
     counted = count_all(
         [text.lines for text in every[1 : 1 + len(references)]], lines[2:], settings.metrics,
         units.bleu_tokenizer, units.ter_characters, settings.processes, say,
     )  # fmt: skip
     reference_lengths, *output_lengths = (np.array(count_target(each)) for each in lines[1:])
-    source_lengths = np.array(count_source(lines[0]))
     numbers = bin_numbers(source_lengths, bins)
     statistics = {**counted.statistics, **{metric: read.statistics for metric, read in elsewhere.items()}}
     lower = tuple(settings.lower_is_better)
@@ -216,6 +224,14 @@ def analyse(
     measured = measure(texts[2:], additive, numbers, bins, trained, resampling, systems)
     ter_search = ter_search_limits() if "ter" in counted.signatures else None
     rows = [np.flatnonzero(numbers == number) for number in range(len(bins))]
+    warnings = [
+        *([] if seen is None else seen.warnings),
+        *units.warnings,
+        *resampling.warnings(len(outputs)),
+        *warnings_of(every, findings, None if ter_search is None else ter_search["band"], units.ter_characters),
+    ]
+    for sentence in warnings:
+        say(f"warning: {sentence}")
     results = {
         "format": FORMAT,
         "versions": _versions(units.source),
@@ -247,12 +263,7 @@ def analyse(
             length_distribution(output_lengths[: len(outputs)], reference_lengths, chosen) for chosen in rows
         ],
         "positions": _positions(counted, texts[2:], units.bleu_tokenizer),
-        "warnings": [
-            *doubts,
-            *units.warnings,
-            *resampling.warnings(len(outputs)),
-            *warnings_of(every, findings, None if ter_search is None else ter_search["band"], units.ter_characters),
-        ],
+        "warnings": warnings,
     }  # fmt: skip
     return Analysis(results, texts, source_lengths, trained, additive)
 

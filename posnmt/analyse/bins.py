@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
@@ -46,6 +46,17 @@ class TrainedLengths:
         return (self.shortest or 0) <= length and (self.longest is None or length <= self.longest)
 
 
+def usual_bins(width: int, trained: TrainedLengths, tested: int) -> list[Bin]:
+    """The bins of `bins_of_width` with a width that nobody chose: never too many.
+
+    Where training has far longer sources than the test, whose longest is `tested`, the open bin starts beyond that one.
+    """
+    most = (MOST_BINS - 2) * width - 1
+    if trained.longest is not None and trained.longest > most:
+        trained = replace(trained, longest=min(tested, most))
+    return bins_of_width(width, trained)
+
+
 def bins_of_width(width: int, trained: TrainedLengths) -> list[Bin]:
     """Bins of equal width from 0, and an open last bin.
 
@@ -72,7 +83,8 @@ def bins_from_edges(edges: list[int]) -> list[Bin]:
         shown = ", ".join(map(str, edges)) or "none"
         raise UserError(f"bin edges must be increasing lengths of 0 or more; got {shown}", "--bin-edges")
     if len(firsts) > MOST_BINS:
-        raise UserError(f"{len(firsts)} bins are too many; the maximum is {MOST_BINS}", None, "choose a larger width")
+        what, todo = f"{len(firsts)} bins are too many; the maximum is {MOST_BINS}", "choose a larger width"
+        raise UserError(what, "--bin-width, --bin-edges", todo)
     lasts = [*(first - 1 for first in firsts[1:]), None]
     return [Bin(first, last) for first, last in zip(firsts, lasts, strict=True)]
 

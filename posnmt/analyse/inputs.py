@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from posnmt.data.corpus import Findings, TextFile, read_lines
+from posnmt.data.corpus import BYTE_ORDER_MARK, Findings, TextFile, read_lines
 from posnmt.data.length_unit import length_unit
 from posnmt.errors import UserError, quoted, raise_all
 
@@ -106,6 +106,8 @@ def warnings_of(texts: list[Text], findings: Findings, ter_band: int | None, ter
     warnings: list[tuple[str, str]] = []
     for text in texts:
         role, count = text.file.role, len(text.lines)
+        if findings.count(text.file, BYTE_ORDER_MARK):
+            warnings.append((role, ": began with a byte order mark, which was removed."))
         if empty := findings.count(text.file, "empty"):
             warnings.append((f"{role}: {empty}", f" of {count} lines are empty; they are kept and count."))
         if crlf := findings.count(text.file, "crlf"):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-# Weights per batch: 4 million float32 are 16 MB.
+# Numbers per batch, of its weights or of its sums: 4 million float32 are 16 MB, and float64 32 MB.
 WEIGHTS = 4_000_000
 # float32 represents all integers up to this one.
 EXACT = 2**24
@@ -38,7 +38,7 @@ def bootstrap_sums(
         count: the number of groups, G.
         samples: S.
         seed: of NumPy's default generator.
-        weights: number of weights per batch; it does not change the sums.
+        weights: number of weights, or of sums, per batch; it does not change the sums.
 
     Yields:
         `[c, 1 + G, M, K]`: overall, then each group; S samples in all.
@@ -51,7 +51,7 @@ def bootstrap_sums(
     edges = np.searchsorted(groups[order], np.arange(count + 1))
     parts = [slice(*ends) for ends in pairwise(edges.tolist())]
     tables = [_Table(rows[order[part]].reshape(-1, rows[0].size)) for part in parts]
-    for size in _steps(total, samples, weights):
+    for size in _steps(max(total, (1 + count) * rows[0].size), samples, weights):
         times = np.empty((size, total), np.float32)
         for sample in times:
             sample[:] = np.bincount(generator.integers(0, total, size=total), minlength=total)
@@ -62,11 +62,14 @@ def bootstrap_sums(
         yield sums.reshape(size, 1 + count, *rows.shape[1:])
 
 
-def half_sums(rows: np.ndarray, samples: int, seed: int, weights: int = WEIGHTS) -> Iterator[np.ndarray]:
+def half_sums(
+    rows: np.ndarray, samples: int, seed: int, weights: int = WEIGHTS, beside: int = 0
+) -> Iterator[np.ndarray]:
     """Sums over samples that include each sentence with probability 1/2.
 
     Args:
         rows, samples, seed, weights: as in `bootstrap_sums`.
+        beside: how many numbers the caller computes of each sample, which limit a batch likewise.
 
     Yields:
         `[c, M, K]`; S samples in all.
@@ -76,7 +79,7 @@ def half_sums(rows: np.ndarray, samples: int, seed: int, weights: int = WEIGHTS)
     generator = np.random.default_rng([seed, 1])
     total = len(rows)
     table = _Table(rows.reshape(-1, rows[0].size))
-    for size in _steps(total, samples, weights):
+    for size in _steps(max(total, rows[0].size, beside), samples, weights):
         words = generator.integers(0, 2**64, size=(size, -(-total // 64)), dtype=np.uint64)
         taken = np.unpackbits(words.astype("<u8").view(np.uint8), axis=1, count=total).astype(np.float32)
         yield table.sums(taken).reshape(size, *rows.shape[1:])
@@ -112,8 +115,8 @@ class _Table:
         return sums
 
 
-def _steps(total: int, samples: int, weights: int) -> Iterator[int]:
-    """Yield the sizes of the batches of samples."""
-    step = max(1, weights // max(total, 1))
+def _steps(each: int, samples: int, weights: int) -> Iterator[int]:
+    """Yield the sizes of the batches of samples; `each`: how many numbers one sample has."""
+    step = max(1, weights // max(each, 1))
     for done in range(0, samples, step):
         yield min(step, samples - done)

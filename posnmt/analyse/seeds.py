@@ -165,6 +165,8 @@ def _spreads(scores: Sequence[dict[str, float | None]]) -> dict[str, dict[str, f
 
 
 def _moments(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and variance (n - 1)."""
+    """Mean and variance (n - 1); equal values have none, though their mean is rounded."""
+    if min(values) == max(values):
+        return values[0], 0.0
     mean = math.fsum(values) / len(values)
     return mean, math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)

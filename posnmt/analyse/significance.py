@@ -84,7 +84,7 @@ def approximate_randomisation(additive: Additive, samples: int, seed: int) -> di
     totals = additive.rows.sum(axis=0)
     observed = {metric: additive.score(metric, totals) for metric in additive.columns}
     reached = {metric: np.ones(len(first)) for metric in additive.columns}
-    for taken in half_sums(additive.rows, samples, seed):
+    for taken in half_sums(additive.rows, samples, seed, beside=len(first) * additive.rows.shape[2]):
         exchanged = taken[:, second] - taken[:, first]  # [c, P, K]
         one, other = totals[first] + exchanged, totals[second] - exchanged
         for metric, scores in observed.items():

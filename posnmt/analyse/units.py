@@ -17,6 +17,8 @@ from posnmt.errors import UserError
 
 KOREAN = re.compile("(ko|kor)([-_].*)?", re.IGNORECASE)
 CODE = re.compile("[a-z]{2,3}([-_][a-z0-9]+)*", re.IGNORECASE)
+COUNTRIES = {"cn": "zh", "cz": "cs", "dk": "da", "gr": "el", "jp": "ja", "ua": "uk", "vn": "vi"}
+"""Codes of countries that are often taken for those of languages, and are none -> the code of the language."""
 BLANKS_ONLY = ("13a", "intl", "none")
 """Tokenisers that take text without blanks, between two signs of punctuation, for one word."""
 
@@ -45,7 +47,11 @@ class Units:
 
 def language_faults(code: str | None) -> list[UserError]:
     """The fault of a `--target-language` that is no language code."""
-    if code is None or CODE.fullmatch(code):
+    if code is None:
+        return []
+    if (language := COUNTRIES.get(re.split("[-_]", code.lower())[0])) is not None:
+        return [UserError(f"{code!r} is the code of a country", "--target-language", f"its language is {language}")]
+    if CODE.fullmatch(code):
         return []
     return [UserError(f"{code!r} is no language code", "--target-language", "for example ja, zh, ko or de")]
 
@@ -89,7 +95,8 @@ def choose_units(
     reasons = [f"The reference is written {_described(target)}: BLEU counts {counted}{why}."]
     if target.counts_characters:
         what = [*(["TER"] if "ter" in metrics else []), *(["lengths"] if of_target == "characters" else [])]
-        reasons += [f"{' and '.join(what)} of translations count characters."] if what else []
+        counting = " and ".join(what)
+        reasons += [f"{counting[:1].upper()}{counting[1:]} of translations count characters."] if what else []
     if source.counts_characters and of_source == "characters":
         reasons.append(f"The source is written {_described(source)}: its lengths count characters.")
     if (references := sum(text.system is None for text in texts) - 1) > 1:

@@ -33,8 +33,8 @@ def verdict(
     """The verdict as `results.json` has it: a sentence, and the groups of sentences that it rests on.
 
     In each group, the best system by the first metric is compared with every other one by approximate randomisation,
-    with Holm's correction over all pairs. A system with several seeds has their mean score, and differs from another
-    if every output of one differs from every output of the other, all in the same direction.
+    corrected for all pairs as the tables are. A system with several seeds has their mean score, and differs from
+    another if every output of one differs from every output of the other, all in the same direction.
 
     Args:
         additive: N sentences of the outputs, perhaps of more that come after them.
@@ -52,7 +52,7 @@ def verdict(
         p = None
         if len(names) > 1 and resampling.samples and resampling.significance:
             of_pairs = approximate_randomisation(part, resampling.samples, resampling.seed)[metric]
-            matrix = corrected(_of_systems(of_pairs, of_outputs, list(systems.values())), "holm")
+            matrix = corrected(_of_systems(of_pairs, of_outputs, list(systems.values())), resampling.correction)
             p = {other: float(value) for other, value in zip(names, matrix[names.index(best)], strict=True)}
             del p[best]
         groups.append({

@@ -171,13 +171,14 @@ def analyse(
 
         opened = Run.open(run)
         trained_store = training_store(opened)
-        subword_model = subword_model or opened.folder / "text" / "source.model"
-        target_subword_model = target_subword_model or opened.folder / "text" / "target.model"
-        if max_trained_length is None and options["trained_on"] is None and unit in (None, "subwords"):
-            lengths = opened.training_lengths.get("source")
-            max_trained_length = None if lengths is None else lengths["longest"]
+        if unit in (None, "subwords"):
+            subword_model = subword_model or opened.folder / "text"
+            target_subword_model = target_subword_model or opened.folder / "text"
+            if max_trained_length is None and options["trained_on"] is None:
+                lengths = opened.training_lengths.get("source")
+                max_trained_length = None if lengths is None else lengths["longest"]
     try:
-        edges = [int(edge) for edge in bin_edges.split(",")] if bin_edges else None
+        edges = [int(edge) for edge in bin_edges.split(",")] if bin_edges is not None else None
     except ValueError:
         raise UserError(
             f"bin edges are whole numbers with commas; got {bin_edges!r}", "--bin-edges", "for example 10,20,40"

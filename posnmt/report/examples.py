@@ -33,7 +33,7 @@ class Examples:
         seen: `[E]` whether sources of that length occur in training; None: unknown.
         scores: metric → `[M][E]`, as integers: with one decimal more than is shown.
         by_character: whether to compare texts by character, because the references have no blanks between words.
-        languages: codes of the source's and the reference's language, None where the script does not tell; browsers
+        languages: codes of the source's and the reference's language, None where they are unknown; browsers
             choose the shapes of Chinese characters by them.
     """
 
@@ -55,6 +55,7 @@ class Examples:
         trained: TrainedLengths,
         wanted: int | None = None,
         shown_decimals: Mapping[str, int] | None = None,
+        language: str | None = None,
     ) -> Examples:
         """The examples of an analysis.
 
@@ -65,6 +66,7 @@ class Examples:
             trained: the source lengths in training.
             wanted: number of sentences, evenly spaced; None: all.
             shown_decimals: of metrics with scores from elsewhere; that of all others is `SHOWN`.
+            language: code of the references' language; None: that of their script.
         """
         import numpy as np
 
@@ -88,7 +90,7 @@ class Examples:
             seen=None if trained == TrainedLengths() else [trained.holds(length) for length in chosen],
             scores=scores,
             by_character=reference.counts_characters or unsegmented(words.count(1), len(words) - words.count(0)),
-            languages=(source.code, reference.code),
+            languages=(source.code, language or reference.code),
         )
 
     def text(self, systems: Sequence[dict[str, Any]], metrics: Sequence[dict[str, Any]]) -> str:

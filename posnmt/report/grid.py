@@ -144,8 +144,8 @@ class Sheet:
 
 
 def dashed(text: str) -> str:
-    """A text with en dashes in ranges of numbers."""
-    return re.sub(r"(?<=\d)-", "\N{EN DASH}", text)
+    """A text with en dashes in ranges of numbers, such as 10-19 and 60-, and names such as t5-base as they are."""
+    return re.sub(r"(?<![\w.-])(\d[\d,]*)-(?![^\W\d])", "\\1\N{EN DASH}", text)
 
 
 def _letter(number: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -20,13 +21,17 @@ if TYPE_CHECKING:
 
 def place_faults(out: Path) -> list[UserError]:
     """Faults of an output folder, to be checked before anything is measured."""
-    if out.exists() and not out.is_dir():
-        return [UserError("the output folder is a file", out, "name a folder")]
+    nearest = next(place for place in (out, *out.absolute().parents) if place.exists())
+    if not nearest.is_dir():
+        what = "the output folder is a file" if nearest == out else f"the output folder is inside a file, {nearest}"
+        return [UserError(what, out, "name a folder")]
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        return [UserError("the folder may not be written in", nearest, "choose another --out")]
     return []
 
 
 def write(analysis: Analysis, out: Path, examples: int | None = None) -> None:
-    """Draw all figures, then write all files.
+    """Draw all figures, then write all files; CSV files of an earlier analysis that would be empty now are removed.
 
     Args:
         analysis: the results.
@@ -42,14 +47,15 @@ def write(analysis: Analysis, out: Path, examples: int | None = None) -> None:
     from posnmt.report.latex_sheet import to_latex
     from posnmt.report.page import render
     from posnmt.report.sheets import latex_sheets
-    from posnmt.report.tables import csv_tables
+    from posnmt.report.tables import TABLES, csv_tables
 
     raise_all(place_faults(out))
     results = analysis.results
     decimals = {name: each["decimals"] for name, each in results["settings"]["scores"].items()}
     shown = Examples.of(
-        analysis.texts, analysis.source_lengths, analysis.additive, analysis.trained, examples, decimals
-    )
+        analysis.texts, analysis.source_lengths, analysis.additive, analysis.trained, examples, decimals,
+        results["settings"]["target_language"],
+    )  # fmt: skip
     sections = charts(results)
     drawings = draw(chain.from_iterable(sections.values()))
     texts = {
@@ -61,6 +67,9 @@ def write(analysis: Analysis, out: Path, examples: int | None = None) -> None:
     texts["report.html"] = render(results, sections, drawings, names, texts["results.json"], shown)
     files = {name: text.encode("utf-8") for name, text in texts.items()}
     write_files({**files, **figure_files(drawings)}, out)
+    for name in TABLES:
+        if f"{name}.csv" not in files:
+            (out / f"{name}.csv").unlink(missing_ok=True)
 
 
 def write_files(files: Mapping[str, bytes], out: Path) -> None:

@@ -13,7 +13,7 @@ from analyse_case import HTML_NAME, OUTPUT, REFERENCE, SOURCE
 from click.testing import CliRunner
 from sentencepiece import SentencePieceTrainer
 
-from posnmt.analyse.analyse import analyse
+from posnmt.analyse.analyse import Settings, analyse
 from posnmt.analyse.inputs import parse_outputs
 from posnmt.analyse.length import MOST_CLASSES, length_distribution
 from posnmt.analyse.measure import Resampling
@@ -192,6 +192,8 @@ def test_the_command_s_options(files, tmp_path):
     assert CliRunner().invoke(main, [*command, *options, "--no-significance"]).exit_code == 0
     results = json.loads((tmp_path / "out/results.json").read_text(encoding="utf-8"))
     assert results["significance"] is None
+    refused = CliRunner().invoke(main, [*command, *options, "--bin-edges", ""])
+    assert "bin edges are whole numbers with commas; got ''" in refused.output, "an empty variable of a shell"
     refused = CliRunner().invoke(main, [*command, *options, "--swapped", "b:0.1=x"])
     assert refused.exit_code == 2
     assert "no output is called 'b'" in refused.output
@@ -257,6 +259,22 @@ def test_empty_and_crlf_lines_are_kept_and_told(run):
         "output ours: 7 of 7 lines ended in CRLF; the CR was removed.",
     ]
     assert results["systems"][0]["overall"] == run()["systems"][0]["overall"]
+
+
+def test_a_byte_order_mark_is_told(run):
+    results = run({"ours": ["\ufeff" + OUTPUT[0], *OUTPUT[1:]]})
+    assert results["warnings"][0] == "output ours: began with a byte order mark, which was removed."
+    assert results["systems"][0]["overall"] == run()["systems"][0]["overall"]
+
+
+def test_every_warning_is_said(files):
+    said = []
+    text = files("source", SOURCE)
+    results = analyse(text, text, {"ours": text}, Settings(resampling=Resampling(0)), say=said.append).results
+    assert results["warnings"]
+    assert [each for each in said if each.startswith("warning: ")] == [
+        f"warning: {each}" for each in results["warnings"]
+    ]
 
 
 def test_a_warning_about_several_outputs_stands_once(run):
@@ -362,6 +380,8 @@ def test_subword_models_that_do_not_go(run, files):
 def test_out_that_is_a_file(run, files):
     with pytest.raises(UserError, match="the output folder is a file"):
         run(out=files("taken", ["x"]))
+    with pytest.raises(UserError, match=r"the output folder is inside a file, .*taken \(.*taken/reports/new\)"):
+        run(out=files("taken", ["x"]) / "reports" / "new")
 
 
 def test_outputs_on_the_command_line():

@@ -5,7 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posnmt.analyse.bins import MOST_BINS, Bin, TrainedLengths, bin_numbers, bins_from_edges, bins_of_width, mark
+from posnmt.analyse.bins import (
+    MOST_BINS,
+    Bin,
+    TrainedLengths,
+    bin_numbers,
+    bins_from_edges,
+    bins_of_width,
+    mark,
+    usual_bins,
+)
 from posnmt.errors import UserError
 
 UNKNOWN = TrainedLengths()
@@ -30,6 +39,14 @@ def test_the_bins_of_rosendahl_2019():
 def test_the_first_unseen_lengths_have_a_bin_of_their_own():
     assert labels(bins_of_width(10, TrainedLengths(longest=99)))[-3:] == ["90-99", "100-109", "110-"]
     assert labels(bins_of_width(10, TrainedLengths(longest=100)))[-3:] == ["100-109", "110-119", "120-"]
+
+
+def test_a_width_that_nobody_chose_never_makes_too_many_bins():
+    """One training sentence of 2,500 words; a test whose sentences have at most 70, or as many as training."""
+    assert usual_bins(10, TrainedLengths(longest=1979), 70) == bins_of_width(10, TrainedLengths(longest=1979))
+    assert labels(usual_bins(10, TrainedLengths(longest=2500), 70))[-2:] == ["80-89", "90-"]
+    assert len(usual_bins(10, TrainedLengths(longest=2500), 2400)) == MOST_BINS
+    assert usual_bins(10, UNKNOWN, 2400) == bins_of_width(10, UNKNOWN)
 
 
 @given(st.integers(1, 30), st.lists(st.integers(0, 400), min_size=1))

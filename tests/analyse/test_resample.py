@@ -52,6 +52,14 @@ def test_steps_do_not_change_samples(rows):
         assert (np.concatenate(steps) == np.concatenate(list(half_sums(rows, SAMPLES, 5)))).all()
 
 
+def test_a_batch_has_no_more_sums_than_weights(rows):
+    """Few sentences and many outputs and bins: the sums are then what takes memory."""
+    for size in (len(each) for each in bootstrap_sums(rows, GROUPS, 4, SAMPLES, 5, weights=100)):
+        assert size * 5 * SYSTEMS * STATISTICS <= 100
+    for size in (len(each) for each in half_sums(rows, SAMPLES, 5, weights=100, beside=50)):
+        assert size * 50 <= 100
+
+
 def test_another_seed_other_samples(rows):
     other = np.concatenate(list(bootstrap_sums(rows, GROUPS, 4, SAMPLES, 6)))
     assert (other != bootstrap(rows)).any(axis=(1, 2, 3)).mean() > 0.9

@@ -60,6 +60,7 @@ def test_welch_by_hand():
     # one side varies alone: its own degrees of freedom
     assert welch([5, 5], [1, 2, 3]) == pytest.approx(t_tails(3 / math.sqrt(1 / 3), 2))
     assert welch([5, 5], [4, 4]) is None
+    assert welch([0.7] * 3, [2.39] * 3) is None, "though the mean of three times 0.7 is not 0.7"
 
 
 def system(name, bleu, ter):

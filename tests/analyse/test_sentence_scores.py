@@ -105,6 +105,8 @@ def test_seeds_and_swapped_sources(case, files):
         analyse(source, reference, named, settings, swapped, scores={"mqm": of_scores})
     of_scores["a:1:0.5"] = scores["other"]
     results = analyse(source, reference, named, settings, swapped, scores={"mqm": of_scores}).results
+    with pytest.raises(UserError, match=r"two outputs are called 'a:1', one of them swapped.*--swapped"):
+        analyse(source, reference, {"a": outputs["mine"], "a:1": outputs["other"]}, settings, {("a", 1.0): reference})
     means = [np.mean(SCORES[name]) for name in ("mine", "other")]
     assert results["seeds"]["systems"][0]["overall"]["mqm"]["mean"] == pytest.approx(np.mean(means))
     assert results["swap"][0]["mqm"] == pytest.approx(means, abs=STEP)

@@ -116,6 +116,8 @@ def test_packages_that_are_not_installed(run, monkeypatch):
 def test_a_language_that_is_no_code(run):
     with pytest.raises(UserError, match="'Japanese!' is no language code"):
         run(target_language="Japanese!")
+    with pytest.raises(UserError, match=r"'jp' is the code of a country \(--target-language\); its language is ja"):
+        run(target_language="jp")
 
 
 def test_two_references_on_the_command_line(files, tmp_path):

@@ -103,6 +103,16 @@ def test_p_is_corrected_for_the_number_of_pairs():
         assert min(group["p"].values()) == pytest.approx(min(1.0, 3 * smallest))
 
 
+def test_the_correction_is_the_one_asked_for():
+    generator = np.random.default_rng(1)
+    additive = Additive(generator.integers(1, 20, (60, 3, 4)).astype(float), {"ter": slice(0, 2)})
+    asked = Resampling(samples=QUICK.samples, seed=QUICK.seed, correction="none")
+    result = verdict(additive, {"a": [0], "b": [1], "c": [2]}, np.arange(1, 61), TrainedLengths(), "words", asked)
+    plain = approximate_randomisation(additive, QUICK.samples, QUICK.seed)["ter"]
+    [group] = result["groups"]
+    assert group["p"] == {name: plain["abc".index(name), "abc".index(group["best"])] for name in group["p"]}
+
+
 def test_seeds_are_one_system(files):
     """`good` twice and a worse seed: the mean leads, and yet not every pair of seeds differs."""
     outputs = {"good:1": files / "good", "good:2": files / "late", "bad:1": files / "bad", "bad:2": files / "bad"}

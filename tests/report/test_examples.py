@@ -67,6 +67,8 @@ def test_all_sentences_with_their_texts_and_scores():
                 for pair in zip(OUTPUT, [[line] for line in REFERENCE], strict=True)]  # fmt: skip
     assert found.scores == {"chrf": [expected]}
     assert not found.by_character
+    assert found.languages == (None, None)
+    assert examples(language="he").languages == (None, "he"), "as the user names it"
 
 
 @pytest.mark.parametrize(("wanted", "numbers"), [(0, []), (1, [0]), (2, [0, 2]), (3, [0, 1, 3]), (9, [0, 1, 2, 3, 4])])

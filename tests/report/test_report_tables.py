@@ -11,7 +11,7 @@ from report_case import analysed, everything, noisy, sentences, without_figures
 
 from posnmt.analyse.measure import Resampling
 from posnmt.report.grid import Cell as GridCell
-from posnmt.report.grid import Grid, Head, Row, Sheet
+from posnmt.report.grid import Grid, Head, Row, Sheet, dashed
 from posnmt.report.latex import Block, Cell, escape, table
 from posnmt.report.latex_sheet import to_latex
 
@@ -168,6 +168,27 @@ def test_files_that_would_hold_nothing_are_not_written(tmp_path):
         "overall.tex", "by-length.tex", "bleu-by-length.tex", "ter-by-length.tex", "length-difference-by-length.tex",
         "length-ratio-by-length.tex",
     }  # fmt: skip
+
+
+def test_no_table_of_an_earlier_analysis_stays(tmp_path):
+    own = tmp_path / "out" / "mine.csv"
+    with without_figures():
+        analysed(tmp_path, {"ours": sentences(), "other": noisy(sentences(), 0.3, 1)}, resampling=Resampling(40))
+        own.write_text("kept")
+        assert (own.parent / "significance.csv").exists()
+        analysed(tmp_path, {"ours": sentences()}, resampling=Resampling(0))
+    assert {path.name for path in own.parent.glob("*.csv")} == {
+        "mine.csv",
+        "scores.csv",
+        "positions.csv",
+        "lengths.csv",
+    }
+
+
+def test_ranges_have_dashes_and_names_have_none():
+    ranges = {"10-19": "10–19", "60-": "60–", "Lengths 1,000-1,999": "Lengths 1,000–1,999"}
+    names = ["t5-base", "m2m100-418M", "opus-2020-02", "a-1", "big-6-6", "418-base"]
+    assert {text: dashed(text) for text in [*ranges, *names]} == {**ranges, **dict(zip(names, names, strict=True))}
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import threading
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 from odd_lines import LINES
 from training_case import losses
@@ -303,6 +304,27 @@ def test_analyse_with_a_run_counts_its_subwords(trained, tmp_path):
     assert results["training"]["longest"] == record["training_lengths"]["source"]["longest"]
     assert results["seen_in_training"] == {"sentences": 20, "sources": 20, "pairs": 20}, "it was trained on dev"
     assert "warning: 20 of 20 test sentences are in the training text" in err
+
+
+def test_analysis_counts_what_a_run_s_pipeline_makes_of_the_text(trained, tmp_path):
+    """With Moses' tokenisation: without it, "a,b" has other subwords. The unit can be another one."""
+    source = tmp_path / "source"
+    source.write_text(
+        "".join(f"{line}, {line}; ({line})\n" for line in lines((trained / "corpus/dev.source").read_text()))
+    )
+    run_folder = tmp_path / "run"
+    run(
+        "train", "--source", source, "--target", source, "--set", "data.tokenise=moses", "--set", "train.steps=1",
+        "--set", "model.size=tiny", "--set", "subword.vocabulary=80", "--set", "data.held_out=2", "--out", run_folder,
+    )  # fmt: skip
+    asked = ("analyse", "--source", source, "--reference", source, "--output", f"same={source}", "--run", run_folder)
+    run(*asked, "--samples", 0, "--out", tmp_path / "report")
+    results = json.loads((tmp_path / "report" / "results.json").read_text())
+    encoded = TextPipeline.load(run_folder / "text").source.encode(lines(source.read_text()))
+    edges = [each["first"] for each in results["bins"]]
+    assert [each["n"] for each in results["bins"]] == np.histogram(list(map(len, encoded)), [*edges, 10**6])[0].tolist()
+    run(*asked, "--samples", 0, "--unit", "words", "--out", tmp_path / "words")
+    assert json.loads((tmp_path / "words" / "results.json").read_text())["settings"]["unit"] == "words"
 
 
 def test_the_schema_is_printed():
