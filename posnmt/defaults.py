@@ -109,7 +109,7 @@ def for_text(
         settings["data.held_out"] = max(1, min(most, corpus.pairs // 20))
     if not is_set(tree, "subword.text"):
         thousands = 1000 * max(1, min(32, round(8 * math.sqrt(corpus.characters / 2e6))))
-        settings["subword.vocabulary"] = max(2 * corpus.alphabet, min(thousands, corpus.characters // 10))
+        settings["subword.vocabulary"] = max(1, 2 * corpus.alphabet, min(thousands, corpus.characters // 10))
         settings["subword.character_coverage"] = 0.9995 if corpus.alphabet > 1000 else 1.0
         if corpus.target.language in ("japanese", "chinese"):  # whose signs are full-width ones
             settings["subword.normalisation"] = "identity"

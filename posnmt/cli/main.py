@@ -143,16 +143,15 @@ def prepare(config: Path, out: Path | None, settings: tuple[str, ...], check: bo
     requires("train")
     from rich.console import Console
 
-    from posnmt.data.prepare import prepare as make
     from posnmt.data.prepare import sampled, table
     from posnmt.data.suspicions import warnings
     from posnmt.progress import Display
-    from posnmt.train.choose import Written, for_preparing, for_training
+    from posnmt.train.choose import Written, for_preparing, for_training, prepared
 
     with Display() as display:
         complete = for_training if check else for_preparing
-        whole = complete(Written.from_file(config, settings), display.say).config
-        store = make(whole, out, display.say)
+        completed, store = prepared(complete(Written.from_file(config, settings), display.say), display.say, out)
+        whole = completed.config
         for sentence in warnings(store, whole):
             display.say(f"warning: {sentence}")
         for sentence in sampled(store):

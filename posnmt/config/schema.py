@@ -196,7 +196,7 @@ class Subword(Section):
     type: Literal["bpe", "unigram"] = Field("bpe", description="SentencePiece's algorithm")
     vocabulary: Size = Field(8000, description="entries of each vocabulary, the 4 special symbols not counted")
     character_coverage: float = Field(
-        1.0, gt=0.9, le=1.0, description="share of characters kept; 0.9995 suits Japanese and Chinese"
+        1.0, ge=0.98, le=1.0, description="share of characters kept; 0.9995 suits Japanese and Chinese"
     )
     normalisation: Literal["nmt_nfkc", "nfkc", "identity"] = Field(
         "nmt_nfkc",
@@ -422,7 +422,9 @@ class Train(Section):
     )
     evaluate_every: Positive = Field(1000, description="updates between two evaluations on dev, each with a checkpoint")
     dev_bleu: bool = Field(True, description="translate dev greedily at each evaluation and report BLEU")
-    best_by: Literal["bleu", "perplexity"] = Field("bleu", description="what the best checkpoint is chosen by")
+    best_by: Literal["bleu", "perplexity"] = Field(
+        "bleu", description="what the best checkpoint is chosen by; of equal BLEU, by perplexity"
+    )
     bleu_tokenizer: Literal["13a", "none", "zh", "ja-mecab", "char", "intl", "flores200"] = Field(
         "13a", description="sacreBLEU's tokeniser; ja-mecab needs the extra ja, none is for tokenised text"
     )

@@ -12,6 +12,7 @@ import contextlib
 import gzip
 import itertools
 import lzma
+import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,6 +35,16 @@ _SENTENCES = {
 }
 # A byte order mark is removed and counted, and is not a fault.
 BYTE_ORDER_MARK = "byte order mark"
+# How files begin that are no text in UTF-8 -> message, advice
+_OTHER = re.compile(
+    rb"(?P<gzip>\x1f\x8b)|(?P<xz>\xfd7zXZ)|(?P<archive>BZh[1-9]1AY|PK\x03\x04|\x28\xb5\x2f\xfd)|(?P<utf16>\xff\xfe|\xfe\xff)"
+)
+_OTHERS = {
+    "gzip": ("is compressed by gzip", "let its name end in .gz"),
+    "xz": ("is compressed by xz", "let its name end in .xz"),
+    "archive": ("is compressed", "unpack it, or compress it by gzip or xz"),
+    "utf16": ("is in UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"),
+}
 # Number of lines that are read, encoded and written together.
 CHUNK = 10_000
 
@@ -48,7 +59,8 @@ class TextFile:
     @property
     def compression(self) -> str:
         """`.gz`, `.xz` or nothing, by the suffix of the name."""
-        return self.path.suffix if self.path.suffix in (".gz", ".xz") else ""
+        suffix = self.path.suffix.lower()
+        return suffix if suffix in (".gz", ".xz") else ""
 
 
 class Pair(NamedTuple):
@@ -226,6 +238,10 @@ def _raw_lines(file: TextFile, findings: Findings) -> Iterator[bytes]:
         return
     number = 0
     with stream:
+        if not file.compression and (other := _OTHER.match(stream.peek(8))):  # type: ignore[attr-defined]
+            what, todo = _OTHERS[str(other.lastgroup)]
+            findings.unreadable(file, UserError(f"{file.role} is no plain text: it {what}", file.path, todo))
+            return
         try:
             for line in limited_lines(stream, file.path):
                 number += 1

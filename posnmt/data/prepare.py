@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import posnmt
-from posnmt.config.schema import Config, Pairs
+from posnmt.config.schema import Config, Data, Pairs
 from posnmt.config.segmenters import SEGMENTERS, requires
 from posnmt.config.yaml import expand
 from posnmt.data.corpus import BYTE_ORDER_MARK, Chunk, Findings, TextFile, corpus_files, read_chunks
@@ -355,10 +355,19 @@ def _write(
             if drawing:
                 sampling["sampling"] = {"segmentations": len(names) - 1, **account.sampling()}
             if account.kept == 0:
-                reasons = ", ".join(f"{number:,} {reason}" for reason, number in account.dropped.items())
-                todo = f"raise data.max_length ({config.data.max_length}), or check the files"
-                raise UserError(f"no {name} pair is left: dropped are {reasons}", f"data.{name}", todo)
+                raise _nothing_left(name, account, config.data)
     return splits, sampling
+
+
+def _nothing_left(name: str, account: Account, data: Data) -> UserError:
+    """The fault of a split that has no pair."""
+    dropped = ", ".join(f"{number:,} {reason}" for reason, number in account.dropped.items() if number)
+    if not dropped:
+        what, todo = f"all {data.held_out or 0:,} pairs are held out, and none is left to train on", "hold out fewer"
+        return UserError(what, "data.held_out", todo)
+    too_long = sum(account.dropped[reason] for reason in REASONS if reason.endswith("too long"))
+    limit = f"raise data.max_length ({data.max_length}), or " if too_long else ""
+    return UserError(f"no {name} pair is left: dropped are {dropped}", f"data.{name}", f"{limit}check the files")
 
 
 def _input(file: TextFile, digest: str, findings: Findings) -> dict[str, Any]:

@@ -34,6 +34,10 @@ SPECIALS = 4
 BREAK = BOS
 # SentencePiece's mark for unknown characters; training silently skips lines that contain it.
 _RESERVED = "\u2585"
+# The names of special entries in a text: training does not count their characters.
+_MARK = re.compile("<(?=(?:/?s|unk|pad)>)")
+# What subwords of single bytes may spell, in models from elsewhere, and a line of text does not hold.
+_LINE_BREAK = re.compile("[\0\r\n]")
 # SentencePiece's symbol for a blank.
 BLANK = "\u2581"
 # Characters of cached words, some 40 MB. The cache is cleared when it is full: frequent words return soon.
@@ -185,18 +189,20 @@ class Subwords:
         return self._processor.encode(list(texts), out_type=str, num_threads=-1) if texts else []
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
-        """The text of each row of ids; pad, bos and eos are omitted, unk is ` ⁇ `."""
+        """The text of each row of ids, on one line; pad, bos and eos are omitted, unk is ` ⁇ `."""
         if self.entries is None:
-            return self._processor.decode([list(row) for row in rows], num_threads=-1) if rows else []
-        unknown, silent = self._processor.id_to_piece(self._processor.unk_id()), (PAD, BOS, EOS)
-        return [
-            self._processor.decode(
-                [unknown if index == UNK else self.entries[index] for index in row if index not in silent]
-            )
-            .replace(BLANK, " ")
-            .strip(" ")
-            for row in rows
-        ]
+            texts = self._processor.decode([list(row) for row in rows], num_threads=-1) if rows else []
+        else:
+            unknown, silent = self._processor.id_to_piece(self._processor.unk_id()), (PAD, BOS, EOS)
+            texts = [
+                self._processor.decode(
+                    [unknown if index == UNK else self.entries[index] for index in row if index not in silent]
+                )
+                .replace(BLANK, " ")
+                .strip(" ")
+                for row in rows
+            ]
+        return [_LINE_BREAK.sub(" ", text) for text in texts]
 
     def save(self, path: Path) -> None:
         """Write the SentencePiece model file and, if there is one, the vocabulary beside it."""
@@ -241,7 +247,7 @@ class Subwords:
         model = io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=(sentence.replace(_RESERVED, " ") for sentence in sentences),
+                sentence_iterator=(_MARK.sub("< ", sentence.replace(_RESERVED, " ")) for sentence in sentences),
                 model_writer=model,
                 model_type=settings.type,
                 vocab_size=settings.vocabulary + SPECIALS,
@@ -271,20 +277,27 @@ def vocabulary_file(model: Path) -> Path:
     return model.with_suffix(".vocabulary.json")
 
 
+class VocabularyTooLarge(UserError):
+    """The training text supports fewer subwords: `largest`."""
+
+    def __init__(self, settings: Subword, role: str, largest: int) -> None:
+        what = (
+            f"subword.vocabulary: {settings.vocabulary} is too large for the {role} training text, which supports at "
+            f"most {largest} {settings.type} entries"
+        )
+        super().__init__(what, "subword.vocabulary", f"set it to {largest} or less")
+        self.largest = largest
+
+
 def _vocabulary_fault(message: str, settings: Subword, role: str) -> UserError:
     """SentencePiece's error in terms of the configuration, which does not count the special symbols."""
-    asked = f"subword.vocabulary: {settings.vocabulary} is too"
     if match := re.search(r"too high .*<= (\d+)", message):
-        largest = int(match[1]) - SPECIALS
-        return UserError(
-            f"{asked} large for the {role} training text, which supports at most {largest} {settings.type} entries",
-            "subword.vocabulary",
-            f"set it to {largest} or less",
-        )
+        return VocabularyTooLarge(settings, role, int(match[1]) - SPECIALS)
     if match := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
         smallest = int(match[1]) - SPECIALS
         return UserError(
-            f"{asked} small for the {role} training text, whose characters alone need {smallest} entries",
+            f"subword.vocabulary: {settings.vocabulary} is too small for the {role} training text, whose characters "
+            f"alone need {smallest} entries",
             "subword.vocabulary",
             f"set it to {smallest} or more, or lower subword.character_coverage",
         )

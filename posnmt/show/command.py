@@ -101,17 +101,19 @@ def _shown(
         targets = [each.text for each in translator.translate(lines.sources, run.config.decode, scored=False)]
     positions = collect(translator, run, lines.sources, targets, length)
     drawn: list[Sentence] = []
+    too_long = 0
     notes: list[str] = []
     if has_attention(translator.models[0]):
         for line, source, target in zip(lines.numbers, lines.sources, targets, strict=True):
             longest = max(
                 len(translator.text.source.encode([source])[0]), len(translator.text.target.encode([target])[0])
             )
+            too_long += longest > MOST_WORDS
             if len(drawn) < sentences and longest <= MOST_WORDS:
                 drawn.append(Sentence(line, attentions(translator, source, target)))
-        if len(drawn) < sentences:
+        if len(drawn) < sentences and too_long:
             notes.append(
-                f"{name}: {len(drawn)} of {sentences} lines are drawn with words; the others have more than"
+                f"{name}: {len(drawn)} of {len(drawn) + too_long} lines are drawn with words; the others have more than"
                 f" {MOST_WORDS} subwords, too many for a figure, and are in the means alone."
             )
     if run.config.train.concatenate or run.config.train.context:

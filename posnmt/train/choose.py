@@ -18,7 +18,9 @@ from posnmt import defaults, plugins
 from posnmt.config.schema import Config
 from posnmt.config.yaml import Lines, merge, override
 from posnmt.data.prepare import input_files, prepare
+from posnmt.data.subword import VocabularyTooLarge
 from posnmt.data.survey import language_of, survey
+from posnmt.errors import UserError, UserErrors
 from posnmt.resolve import from_tree, read
 from posnmt.run import LOCATIONS, Run
 from posnmt.train.loggers import require_loggers
@@ -123,6 +125,26 @@ def for_preparing(written: Written, say: Say) -> Completed:
     return Completed(config, chosen)
 
 
+def prepared(text: Completed, say: Say, out: Path | None = None) -> tuple[Completed, Store]:
+    """The store of a completed configuration; where the text has fewer subwords than were chosen, they are fewer.
+
+    Raises:
+        UserError: as `prepare`.
+    """
+    try:
+        return text, prepare(text.config, out, say)
+    except UserError as error:
+        faults = error.faults if isinstance(error, UserErrors) else [error]
+        most = min((fault.largest for fault in faults if isinstance(fault, VocabularyTooLarge)), default=0)
+        if most < 1 or "subword.vocabulary" not in text.chosen:
+            raise
+    fewer = {"subword.vocabulary": most}
+    _say_chosen(say, "since the text has no more subwords", fewer)
+    subword = text.config.subword.model_copy(update={"vocabulary": most})
+    config = text.config.model_copy(update={"subword": subword})
+    return prepared(Completed(config, {**text.chosen, **fewer}), say, out)
+
+
 def for_training(written: Written, say: Say) -> Completed:
     """The configuration as training needs it; prepares the text, and measures the speed where the budget is time.
 
@@ -135,7 +157,7 @@ def for_training(written: Written, say: Say) -> Completed:
         return text
     require_loggers(text.config.train)
     written = written.continued()
-    store = prepare(text.config, report=say)
+    text, store = prepared(text, say)
     split = store.split("train")
     pairs, median = len(split), float(np.median(split.source_lengths))
     chosen = dict(text.chosen)
@@ -217,8 +239,8 @@ def for_resuming(written: Written | None, run: Run) -> Config:
             begun[section].pop(name)
     if defaults.is_set(written.tree, "data.dev"):
         begun["data"].pop("held_out")
-    if not _same_budget(written, run):  # the updates that were planned are those of another
-        begun["train"].pop("steps", None)
+    if not _same_budget(written, run) and "train.steps" in run.record.get("chosen", {}):
+        begun["train"].pop("steps", None)  # they were planned for another budget
     tree = merge(begun, written.tree)
     for side in ("encoder", "decoder"):
         if defaults.is_set(tree, f"model.{side}.position"):  # else one of them is no section: refused below

@@ -48,8 +48,8 @@ def train_command(
         UserError: every fault of configuration and text.
         Interrupted: a signal to stop; the state is saved.
     """
-    if options.get("init") is not None:
-        options = {**options, "init": str(Path(options["init"]).resolve())}  # not relative to data.root
+    here = {"init", "dev_source", "dev_target"} if config is not None else {"init"}  # not relative to data.root
+    options = {name: str(Path(value).resolve()) if name in here and value else value for name, value in options.items()}
     written = _written(config, {key: value for key, value in options.items() if value is not None}, settings, resume)
     if resume and not is_unfinished(out):
         return train(for_resuming(written, Run.open(out)), out, resume=True, display=display)

@@ -65,9 +65,13 @@ def bleu(outputs: list[str], references: list[str], tokenizer: str) -> dict[str,
     return {"bleu": metric.corpus_score(outputs, [references]).score, "signature": str(metric.get_signature())}
 
 
-def selection_score(figures: dict[str, Any], settings: Train) -> float:
-    """The score by which the best checkpoint is chosen; larger is better."""
-    return float(figures["bleu"]) if settings.best_by == "bleu" and "bleu" in figures else -float(figures["perplexity"])
+def selection_score(figures: dict[str, Any], settings: Train) -> tuple[float, float]:
+    """The score by which the best checkpoint is chosen; larger is better.
+
+    Of equal BLEU, which is 0 for long on small corpora, the lower perplexity is better.
+    """
+    perplexity = -float(figures["perplexity"])
+    return (float(figures["bleu"]) if settings.best_by == "bleu" and "bleu" in figures else perplexity, perplexity)
 
 
 def describe(figures: dict[str, Any]) -> str:

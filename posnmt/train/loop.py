@@ -144,6 +144,8 @@ def _train(
         before = text_folder(config) if config.train.init is not None and config.subword.pieces == "extended" else None
         record = {**_first_record(config, store, updater.corpus, parameters), "largest_batch": tried and asdict(tried)}
         Run.create(out, config, store.text, {**record, **about}, before)
+    elif fabric.is_global_zero:
+        Run.open(out).resumed(config, progress.step)
     fabric.barrier()
     run = Run.open(out)
     size = f"{parameters:,} parameters, {len(updater.corpus):,} pairs"

@@ -52,7 +52,7 @@ class Progress:
         step: updates made.
         cursor: the next batch.
         seconds: spent in training and evaluation, resumes included.
-        best: the best selection score on dev so far, None before the first evaluation.
+        best: the best `selection_score` on dev so far, None before the first evaluation.
         best_step: its step.
         waited: evaluations since then.
         plateau: state of the plateau schedule.
@@ -67,7 +67,7 @@ class Progress:
     step: int = 0
     cursor: Cursor = field(default_factory=Cursor)
     seconds: float = 0.0
-    best: float | None = None
+    best: tuple[float, float] | None = None
     best_step: int = 0
     waited: int = 0
     plateau: Plateau = field(default_factory=Plateau)
@@ -85,9 +85,11 @@ class Progress:
         if state.get("format", 1) == 1:
             state = {"saved": state["step"], "evaluated": state["step"], "metrics": None, **state}
         state = {key: value for key, value in state.items() if key != "format"}
+        if (best := state.get("best")) is not None:  # a list in JSON; one number in checkpoints without perplexity
+            state["best"] = tuple(best) if isinstance(best, list) else (best, -math.inf)
         return cls(**{key: parts[key](**value) if key in parts else value for key, value in state.items()})
 
-    def observe(self, selection_score: float) -> bool:
+    def observe(self, selection_score: tuple[float, float]) -> bool:
         """Record a selection score on dev (larger is better); return whether it is the best so far."""
         if self.best is None or selection_score > self.best:
             self.best, self.best_step, self.waited = selection_score, self.step, 0

@@ -21,6 +21,9 @@ from posnmt.translate.bounds import Bounds
 from posnmt.translate.continuations import Step
 from posnmt.translate.search import Hypothesis
 
+BLOCK = 64
+"""Steps for which random numbers are drawn at a time."""
+
 
 @torch.inference_mode()
 def sample(
@@ -54,7 +57,11 @@ def sample(
     for state in states:
         state.select(first)
     steps = max((each.limit for each in bounds), default=0) + 1
-    uniform = torch.from_numpy(_uniform(sampling.seed, numbers, count, steps)).to(device)  # [S,k,steps]
+    generators = [
+        [np.random.Generator(np.random.Philox(key=_key(sampling.seed, number, rank))) for rank in range(count)]
+        for number in numbers
+    ]
+    uniform = torch.empty(0)
     written: list[list[int]] = [[] for _ in range(sentences * count)]
     each_gained: list[list[float]] = [[] for _ in written]
     total = [0.0] * len(written)
@@ -62,10 +69,12 @@ def sample(
     alive = list(range(sentences))
     tokens = torch.full((len(written), 1), BOS, device=device)
     for step in range(steps):
+        if step % BLOCK == 0:
+            uniform = torch.from_numpy(_uniform(generators, alive)).to(device)
         following = [after for sentence in alive for after in [bounds[sentence].after(step)] * count]
         places = torch.tensor(alive, device=device)
         drawn = Step(models, states, tokens, following, scored=True)
-        chosen = draw(drawn.log_probabilities, uniform[places, :, step].flatten(), sampling)
+        chosen = draw(drawn.log_probabilities, uniform[places, :, step % BLOCK].flatten(), sampling)
         gained = drawn.exactly(chosen[:, None])[:, 0].tolist()
         rows = [sentence * count + rank for sentence in alive for rank in range(count)]
         for row, token, log_probability in zip(rows, chosen.tolist(), gained, strict=True):
@@ -101,7 +110,8 @@ def draw(log_probabilities: Tensor, uniform: Tensor, sampling: Sampling) -> Tens
     The distribution is sharpened by the temperature, cut to the `top_k` most probable subwords, and then to the fewest
     most probable ones that have `top_p` of what is left (nucleus sampling, Holtzman et al. 2020).
     """
-    wide = log_probabilities.double() / sampling.temperature
+    wide = log_probabilities.double()
+    wide = (wide - wide.max(-1, keepdim=True).values) / sampling.temperature  # so that the best stays finite
     values, subwords = wide.topk(sampling.top_k) if 0 < sampling.top_k < wide.shape[1] else wide.sort(descending=True)
     probabilities = values.softmax(-1)
     if sampling.top_p < 1:
@@ -114,12 +124,12 @@ def draw(log_probabilities: Tensor, uniform: Tensor, sampling: Sampling) -> Tens
     return subwords.gather(1, places)[:, 0]
 
 
-def _uniform(seed: int, numbers: Sequence[int], count: int, steps: int) -> np.ndarray:
-    """[S,k,steps] numbers uniform in [0,1), those of a sample from a generator of its own."""
-    uniform = np.empty((len(numbers), count, steps))
-    for place, number in enumerate(numbers):
-        for rank in range(count):
-            uniform[place, rank] = np.random.Generator(np.random.Philox(key=_key(seed, number, rank))).random(steps)
+def _uniform(generators: Sequence[Sequence[np.random.Generator]], alive: Sequence[int]) -> np.ndarray:
+    """[S,k,BLOCK] numbers uniform in [0,1), those of a sample from its own generator; 0 for sentences that ended."""
+    uniform = np.zeros((len(generators), len(generators[0]), BLOCK))
+    for sentence in alive:
+        for rank, generator in enumerate(generators[sentence]):
+            uniform[sentence, rank] = generator.random(BLOCK)
     return uniform
 
 

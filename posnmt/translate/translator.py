@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from posnmt.config.schema import Decode, Positions
 from posnmt.data.batch import batches_by_length, pad
-from posnmt.data.subword import EOS
+from posnmt.data.subword import EOS, UNK
 from posnmt.errors import UserError
 from posnmt.model.at_inference import change_positions
 from posnmt.parallel.threads import Workers
@@ -187,6 +187,7 @@ class Translator:
         parts = in_parts(lines, encoded, self.text.source, decode, self.trained)
         self._refuse_too_long(parts.longest, first_line, name)
         beginnings = self.text.target.encode(list(prefixes))
+        self._refuse_unknown(prefixes, beginnings, first_line)
         self._refuse_too_long(beginnings, first_line, "the prefixes", target=True)
         beginnings = parts.prefixes(beginnings, first_line, name)
         wanted = Wanted(parts.numbers(first_line), max(nbest, decode.mbr), beginnings)
@@ -203,6 +204,15 @@ class Translator:
             if aligned:
                 translations = self._aligned(parts, translations, decode.batch)
         return parts.joined(translations, decode.length_penalty)
+
+    def _refuse_unknown(self, prefixes: Sequence[str], beginnings: Sequence[list[int]], first_line: int) -> None:
+        """Check that translations can begin with their prefixes."""
+        lacks = self.text.target.subwords.lacks
+        for line, (prefix, row) in enumerate(zip(prefixes, beginnings, strict=True), first_line):
+            if UNK in row:
+                shown = ", ".join(repr(each) for each in dict.fromkeys(prefix) if not each.isspace() and lacks(each))
+                what = f"a prefix has characters that the vocabulary lacks{shown and ': '}{shown}"
+                raise UserError(what, f"the prefixes:{line}", "write it in others, or leave it empty")
 
     def _search(
         self, sources: Sequence[Sequence[int]], decode: Decode, scored: bool, wanted: Wanted

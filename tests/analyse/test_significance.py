@@ -85,6 +85,14 @@ def test_approximate_randomisation_exchanges_outputs(three, additive, metric):
         assert found[a, b] == found[b, a] == pytest.approx((reached + 1) / (samples + 1))
 
 
+def test_a_batch_of_samples_is_limited_by_its_pairs_too(additive, monkeypatch):
+    """Of many outputs, pairs take the memory."""
+    limits = []
+    monkeypatch.setattr("posnmt.analyse.significance.half_sums", lambda *_, beside: limits.append(beside) or iter([]))
+    approximate_randomisation(additive, 30, 4)
+    assert limits == [3 * additive.rows.shape[2]]
+
+
 @pytest.mark.parametrize("metric", METRIC_OF)
 def test_sign_test_puts_in_one_sentence_at_a_time(three, additive, metric):
     references, systems = three

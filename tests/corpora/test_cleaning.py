@@ -71,7 +71,8 @@ def cleaned(folder, pairs, settings):
         (Ratio(3), ("ab", "abcde"), None),
         (Ratio(3), ("abcdef", "ab"), "3.00"),
         (Ratio(3), ("ab", "abcdef"), "3.00"),
-        (Ratio(3), ("", "a"), "inf"),
+        (Ratio(3), ("", "a"), None),  # for `Empty` to say
+        (Copied(), (" ", ""), None),
         (Ratio(3), ("", ""), None),
         (Ratio(3, 0.5), ("abcd" * 4, "ab"), "4.00"),
         (Ratio(3, 0.5), ("abcd", "abcde"), None),

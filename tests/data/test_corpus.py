@@ -1,8 +1,10 @@
 """Reading text files: nothing is lost, and each kind of bad input has its sentence."""
 
+import bz2
 import gzip
 import io
 import lzma
+import re
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,21 @@ def test_missing_folder_and_empty(tmp_path: Path) -> None:
     assert faults_of(folder) == [f"data.train.source is a folder, not a file ({tmp_path}); name a file"]
     empty = write(tmp_path / "empty.gz", gzip.compress(b""))
     assert faults_of(empty) == [f"data.train.source is empty ({empty.path}); give a file with at least one line"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (gzip.compress(b"a\n"), "it is compressed by gzip .* let its name end in .gz"),
+        (lzma.compress(b"a\n"), "it is compressed by xz .* let its name end in .xz"),
+        (bz2.compress(b"a\n"), "it is compressed .* unpack it, or compress it by gzip or xz"),
+        ("a\n".encode("utf-16"), "it is in UTF-16 .* iconv -f UTF-16 -t UTF-8"),
+    ],
+)
+def test_files_that_are_no_plain_text_are_named_as_what_they_are(tmp_path: Path, content: bytes, message: str) -> None:
+    [line] = faults_of(write(tmp_path / "text", content))
+    assert re.search(f"data.train.source is no plain text: {message}", line)
+    assert list(read_lines(write(tmp_path / "text.GZ", gzip.compress(b"a\n")), Findings())) == ["a"]
 
 
 def test_invalid_utf8_names_file_line_and_byte(tmp_path: Path) -> None:

@@ -297,6 +297,17 @@ def test_no_training_pair_left(folder: Path) -> None:
     )
 
 
+def test_no_pair_is_left_for_other_reasons_than_its_length(folder: Path) -> None:
+    """The advice is about what dropped them."""
+    dev = folder / "blank"
+    dev.write_text("\n")
+    sides = {"source": str(dev), "target": str(dev)}
+    [fault] = faults_of(configure(folder, accept=["empty"], dev=sides))
+    assert fault == "no dev pair is left: dropped are 1 empty (data.dev); check the files"
+    [fault] = faults_of(configure(folder, dev=None, held_out=300))
+    assert fault == "all 300 pairs are held out, and none is left to train on (data.held_out); hold out fewer"
+
+
 def test_accepted_faults_are_counted(folder: Path) -> None:
     write(folder, "train.en", [SOURCE[0] + "\r", "", SOURCE[1] + "\r", *SOURCE[2:], "\u200b", SOURCE[5]])
     write(folder, "train.de", [TARGET[0], "etwas", *TARGET[1:], TARGET[4], " \u2028 "])

@@ -1,5 +1,6 @@
 """From text to ids and back."""
 
+import io
 import unicodedata
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sentencepiece import SentencePieceTrainer
 
 from posnmt.config.schema import Subword
 from posnmt.data import subword as subword_module
@@ -119,6 +121,28 @@ def test_a_very_long_line_is_learned_from() -> None:
 def test_a_line_with_a_reserved_character_is_learned_from() -> None:
     subwords = learned(100, sentences=[*SENTENCES, "猫 ▅"])
     assert UNK not in subwords.encode(["猫"])[0]
+
+
+def test_marks_of_special_entries_in_the_text_are_learned_from() -> None:
+    """Their signs occur nowhere else."""
+    marks = "<s> </s> <unk> <pad>"
+    subwords = learned(45, sentences=["the cat sat on the mat unk pad s"] * 9 + [marks])
+    [ids] = subwords.encode([marks])
+    assert UNK not in ids
+    assert subwords.decode([ids]) == [marks]
+
+
+def test_bytes_that_spell_a_line_break_are_decoded_as_a_blank() -> None:
+    """Models from elsewhere have subwords of single bytes."""
+    model = io.BytesIO()
+    SentencePieceTrainer.train(
+        sentence_iterator=iter(SENTENCES), model_writer=model, model_type="bpe", vocab_size=400, byte_fallback=True,
+        pad_id=PAD, unk_id=UNK, bos_id=BOS, eos_id=EOS, minloglevel=2,
+    )  # fmt: skip
+    subwords = Subwords(model.getvalue())
+    cat = subwords.encode(["cat"])[0]
+    for byte in ("<0x0A>", "<0x0D>", "<0x00>"):
+        assert subwords.decode([[*cat, subwords.pieces.index(byte), *cat]]) == ["cat  cat"]
 
 
 def test_text_of_invisible_characters_has_no_subwords() -> None:

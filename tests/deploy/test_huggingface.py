@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ import torch
 import tiny
 from commands import refused, run
 from posnmt.config.schema import Decode
+from posnmt.deploy.verify import verify
 from posnmt.translate.subwords import score_subwords, translate_subwords
 
 pytest.importorskip("transformers", reason="Transformers are not installed (extra huggingface)")
@@ -19,7 +22,8 @@ pytest.importorskip("transformers", reason="Transformers are not installed (extr
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 import posnmt.deploy.huggingface as hf
-from posnmt.deploy.huggingface.export import search_settings
+from posnmt.deploy.huggingface.export import Loaded, search_settings
+from posnmt.deploy.huggingface.model import StateCache
 
 FROZEN = Path(__file__).parents[1] / "frozen"
 LEARNED = FROZEN / "learned"
@@ -70,17 +74,49 @@ def test_every_system_generates_what_search_finds(name):
 
 
 def test_the_cache_changes_nothing_and_a_given_length_wins():
-    model = tiny.build(system="rr")
-    other = wrapped(model, Decode(beam=2, max_extra=4))
+    other = wrapped(tiny.build(system="rr"), Decode(beam=2, max_extra=4))
     with_cache, without = (other.generate(**padded(drawn()), use_cache=cache) for cache in (True, False))
     assert torch.equal(with_cache, without)
     assert other.generate(**padded(drawn()), max_new_tokens=3).shape[1] <= 4
+
+
+def cached(other, target):
+    """What a model returns for a target, and the cache in it, whatever its name."""
+    first = other(**padded(drawn()), decoder_input_ids=target, use_cache=True)
+    [cache] = [value for value in first.values() if isinstance(value, StateCache)]
+    return first, cache
+
+
+@pytest.mark.parametrize("name", ["past_key_values", "cache"])
+def test_the_cache_goes_on_under_both_names(name):
+    """Transformers 5.24 has another name than those before it."""
+    other = wrapped(tiny.build(system="rr"), Decode())
     target = torch.tensor([[2, 5, 6, 7]] * 3)
-    first = other(**padded(drawn()), decoder_input_ids=target[:, :2], use_cache=True)
-    assert first.past_key_values.get_seq_length() == 2
-    rest = other(decoder_input_ids=target[:, 2:], past_key_values=first.past_key_values).logits
+    first, cache = cached(other, target[:, :2])
+    assert cache.get_seq_length() == 2
+    rest = other(decoder_input_ids=target[:, 2:], **{name: cache}).logits
     whole = other(**padded(drawn()), decoder_input_ids=target).logits
     torch.testing.assert_close(torch.cat([first.logits, rest], dim=1), whole)
+
+
+def test_a_cache_that_is_lost_is_an_error():
+    """Whether it comes under a name of the future, or does not come."""
+    other = wrapped(tiny.build(system="rr"), Decode())
+    _, cache = cached(other, torch.tensor([[2, 5]] * 3))
+    step = {**padded(drawn()), "decoder_input_ids": torch.tensor([[6]] * 3)}
+    with pytest.raises(TypeError, match="do not know the cache as memory; use another version of Transformers"):
+        other(**step, memory=cache)
+    with pytest.raises(ValueError, match="begins with <s> or with a cache"):
+        other(**step)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+@pytest.mark.parametrize("options", [{}, {"max_new_tokens": 6}, {"do_sample": True}])
+@pytest.mark.parametrize("lengths", [(4, 0, 2), (0, 0)])
+def test_an_empty_source_has_an_empty_output(lengths, options, beam):
+    torch.manual_seed(1)
+    outputs = wrapped(tiny.build(system="relative"), Decode(beam=beam)).generate(**padded(drawn(lengths)), **options)
+    assert [stripped(row) == [] for row in outputs] == [length == 0 for length in lengths]
 
 
 def test_labels_give_posnmts_likelihood():
@@ -129,19 +165,54 @@ def test_weights_of_another_model_and_unknown_options_are_refused(tmp_path):
         AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
 
 
+def test_the_check_at_the_export_keeps_to_a_short_table(tmp_path):
+    model = tiny.build(system="learned", max_length=5)
+    assert model.longest_target < 8
+    wrapped(model, Decode()).float().save_pretrained(tmp_path)
+    text = SimpleNamespace(source=SimpleNamespace(size=tiny.VOCABULARY), target=SimpleNamespace(size=tiny.VOCABULARY))
+    figures = verify(model, text, (model.longest_source, model.longest_target), Loaded(tmp_path))
+    assert figures["largest_difference"] < 1e-5
+
+
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     """The run for Transformers."""
     folder = tmp_path_factory.mktemp("exported") / "model"
     out, err = run("export", LEARNED, "--format", "huggingface", "--out", folder)
     assert out == f"{folder}\n"
-    assert "differ by at most 0" in err
+    assert "agrees with posnmt on 6 random pairs" in err
+    assert json.loads((folder / "posnmt.json").read_text())["verified"]["largest_difference"] < 1e-5
     return folder
 
 
+def without_cache(forward):
+    """`forward` as if Transformers did not hand over the cache."""
+
+    @functools.wraps(forward)
+    def forgetful(self, *, past_key_values=None, cache=None, **others):
+        return forward(self, **others)
+
+    return forgetful
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "fault", "message"),
+    [
+        (hf.PosnmtForConditionalGeneration, "forward", without_cache, "cannot generate with posnmt's models: a target"),
+        (StateCache, "reorder_cache", lambda _: lambda self, rows: None, "searches with other probabilities than posn"),
+    ],
+)
+def test_an_export_whose_cache_does_not_work_is_refused(of, name, fault, message, tmp_path, monkeypatch):
+    monkeypatch.setattr(of, name, fault(getattr(of, name)))
+    [line] = refused("export", LEARNED, "--format", "huggingface", "--out", tmp_path / "model")
+    assert message in line
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_text_goes_in_and_comes_out_as_in_translate(exported, tmp_path):
-    """With two searches; characters without a subword and names of symbols are among the text."""
+    """With three searches; characters without a subword, names of symbols and empty lines are among the text."""
     lines = [*(FROZEN / "dev.source").read_text().splitlines(), "uns ✗✗ mebu", "<s> </s> <pad>", "Bevu  sipo\tun"]
+    lines += ["", "   "]
     (tmp_path / "text").write_text("".join(f"{line}\n" for line in lines))
     tokenizer, model = AutoTokenizer.from_pretrained(exported), AutoModelForSeq2SeqLM.from_pretrained(exported)
     assert type(tokenizer) is hf.PosnmtTokenizer

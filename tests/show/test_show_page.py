@@ -126,6 +126,12 @@ def test_lines_that_are_left_out_are_counted(runs, tmp_path):
     assert "1 lines of more than 256 subwords were left out." in page
     assert "recurrent: 1 of 2 lines are drawn with words" in page
     assert "Means are over 2 lines" in page
+    (tmp_path / "few").write_text("mo ra\n", encoding="utf-8")
+    with without_figures():
+        commands.run(
+            "show", runs / "recurrent", "--source", tmp_path / "few", "--out", tmp_path / "all", "--sentences", 2
+        )
+    assert "drawn with words" not in (tmp_path / "all" / "report.html").read_text(encoding="utf-8"), "all lines are"
     assert "each with the model&#39;s own translation" in page
     assert "words-1-line-3-encoder-layer-1" in page
     assert 'id="counted"' not in page

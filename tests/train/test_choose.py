@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import time
 from pathlib import Path
@@ -93,6 +94,65 @@ def test_a_budget_in_minutes_becomes_updates_by_the_speed_and_a_resumed_run_keep
     longer = for_resuming(Written.from_settings(tree(options, minutes=3.0)), run)
     assert (longer.train.minutes, longer.train.steps) == (3.0, None)
     assert longer.train.schedule == run.config.train.schedule
+
+
+def test_updates_that_the_user_set_stay_where_a_run_goes_on_with_other_minutes(options, tmp_path):
+    written = Written.from_settings(tree(options, steps=4, minutes=5.0))
+    completed = for_training(written, lambda message: None)
+    run = Run.create(tmp_path, completed.config, prepare(completed.config).text, completed.record)
+    longer = for_resuming(Written.from_settings(tree(options, minutes=6.0)), run)
+    assert (longer.train.minutes, longer.train.steps) == (6.0, 4)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_of_few_words_fewer_subwords_are_chosen(options, tmp_path, shared):
+    """The text is long and has 13 words: what its length suggests is more than it supports."""
+    files = {side: tmp_path / side for side in options}
+    for number, file in enumerate(files.values()):
+        file.write_text("one two three four five six seven eight nine ten\n" * 900 + "eleven twelve\n" * number)
+    files["source"].write_text(files["source"].read_text() + "thirteen\n")
+    written = Written.from_settings(
+        {**tree({side: str(file) for side, file in files.items()}, steps=1)}, [f"subword.shared={shared}"]
+    )
+    messages = []
+    completed = for_training(written, messages.append)
+    vocabulary = completed.config.subword.vocabulary
+    assert 20 < vocabulary == completed.chosen["subword.vocabulary"] < 200
+    assert f"chosen since the text has no more subwords: subword.vocabulary={vocabulary}" in messages
+    fixed = {**tree({side: str(file) for side, file in files.items()}, steps=1), "subword": {"vocabulary": 900}}
+    with pytest.raises(UserError, match="900 is too large for the shared training text"):
+        for_training(Written.from_settings(fixed), messages.append)
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (gzip.compress(b"")[:-1], r"data.train.source is a damaged \.gz file"),
+        (b"no gzip", r"data.train.source is a damaged \.gz file"),
+        (gzip.compress(b"\n \n"), r"empty line, the first of 2 such lines"),
+    ],
+)
+def test_faults_of_text_without_a_letter_are_its_own(options, tmp_path, content, fault):
+    (tmp_path / "s.gz").write_bytes(content)
+    (tmp_path / "t").write_text("a\nb\n")
+    files = {"source": str(tmp_path / "s.gz"), "target": str(tmp_path / "t")}
+    with pytest.raises(UserError, match=fault):
+        for_training(Written.from_settings(tree(files, steps=1)), lambda message: None)
+
+
+def test_files_on_the_command_line_are_where_the_user_is(options, folder, tmp_path, monkeypatch):
+    """Also beside a config whose files are elsewhere, which has a dev corpus of that name."""
+    for side in options:
+        (folder / f"here.{side}").write_text("a b\n" * 9)
+        (tmp_path / f"here.{side}").write_text("".join((folder / "corpus" / f"dev.{side}").open()))
+    config = {"data": {"root": str(folder), "train": options}, "model": {"size": "tiny"}, "train": {"steps": 1}}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    monkeypatch.chdir(tmp_path)
+    run = train_command(
+        tmp_path / "config.yaml", {"dev_source": "here.source", "dev_target": "here.target"}, TINY, tmp_path / "run",
+        False, Display(quiet=True),
+    )  # fmt: skip
+    assert prepare(run.config).split("dev").lines.tolist() == list(range(1, 21))
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,7 @@ def test_selection_score() -> None:
     by_bleu, by_perplexity = (settings.model_copy(update={"best_by": by}) for by in ("bleu", "perplexity"))
     assert selection_score(good, by_bleu) > selection_score(bad, by_bleu)
     assert selection_score(good, by_perplexity) < selection_score(bad, by_perplexity)
+    assert selection_score({**bad, "bleu": 10.0}, by_bleu) > selection_score(good, by_bleu), "of equal BLEU"
     # without BLEU, perplexity decides
     assert selection_score({"perplexity": 9.0}, by_bleu) < selection_score({"perplexity": 5.0}, by_bleu)
 

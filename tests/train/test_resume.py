@@ -191,6 +191,29 @@ def test_the_average_is_the_mean_and_old_checkpoints_go(plain):
     assert_same(weights(plain.folder, "average"), mean)
 
 
+def test_a_run_keeps_the_settings_that_it_was_resumed_with(plain, tmp_path, monkeypatch):
+    """Stopped again, it goes on to its new end with its own configuration."""
+    out = Path(shutil.copytree(plain.folder, tmp_path / "run"))
+    config = Run.open(out).config
+    longer = config.model_copy(update={"train": config.train.model_copy(update={"steps": 24})})
+    with monkeypatch.context() as patch:
+        StopAt(15, patch)
+        with pytest.raises(Interrupted):
+            train(longer, out, resume=True)
+    assert load(out / "config.yaml").train.steps == 24
+    run = train(Run.open(out).config, out, resume=True)
+    assert (run.record["steps"], run.record["stopped"]) == (24, "24 steps")
+    assert run.record["changed"] == [{"step": 12, "settings": {"train.steps": 24}}]
+
+
+def test_of_equal_bleu_the_lower_perplexity_is_the_best(config_path, tmp_path, monkeypatch):
+    """BLEU is 0 for long on small corpora."""
+    monkeypatch.setattr("posnmt.train.evaluate.bleu", lambda *texts: {"bleu": 0.0, "signature": ""})
+    run = train(load(config_path, ["train.best_by=bleu", "train.patience=1"]), tmp_path / "run")
+    perplexities = losses(run.folder, "dev", "perplexity")
+    assert min(perplexities, key=perplexities.__getitem__) == run.record["best_step"] > 4
+
+
 def test_early_stopping(config_path, tmp_path):
     config = load(
         config_path, ["train.learning_rate=0.0000001", "train.steps=100", "train.patience=2", "train.best_by=bleu"]

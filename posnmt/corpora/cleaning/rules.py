@@ -88,7 +88,7 @@ class Copied(Rule):
     def __call__(self, pair: Pair) -> str | None:
         """Nothing to note."""
         source, target = (text.strip().lower() for text in pair)
-        return "" if source == target else None
+        return "" if source == target and source else None  # empty ones are for `Empty` to say
 
     def opusfilter(self) -> dict[str, Any]:
         """Its filter."""
@@ -137,9 +137,10 @@ class Ratio(Rule):
     def __call__(self, pair: Pair) -> str | None:
         """The ratio."""
         source, target = (len(text.strip()) for text in pair)
+        if not source or not target:
+            return None  # for `Empty` to say
         low, high = sorted((source * self.expected, float(target)))
-        ratio = 1.0 if high == 0 else float("inf") if low == 0 else high / low
-        return f"{ratio:.2f}" if ratio >= self.limit else None
+        return f"{high / low:.2f}" if high / low >= self.limit else None
 
     def opusfilter(self) -> dict[str, Any] | None:
         """Its filter."""

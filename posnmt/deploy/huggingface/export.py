@@ -8,17 +8,20 @@ from pathlib import Path
 import torch
 import transformers
 from safetensors.torch import save_file
-from transformers import GenerationConfig
+from transformers import GenerationConfig, LogitsProcessorList
 
 from posnmt.config.schema import Decode
 from posnmt.data.batch import pad
 from posnmt.data.subword import BOS, EOS, PAD
 from posnmt.data.text import TextPipeline
 from posnmt.deploy.huggingface.config import PosnmtConfig
-from posnmt.deploy.huggingface.model import WEIGHTS, PosnmtForConditionalGeneration
+from posnmt.deploy.huggingface.model import WEIGHTS, OwnLimits, PosnmtForConditionalGeneration
 from posnmt.deploy.huggingface.tokenizer import PosnmtTokenizer
 from posnmt.errors import UserError
 from posnmt.model.base import TranslationModel
+
+BEAM = 3
+"""Hypotheses of the search that checks a written folder; they change places, and the cache with them."""
 
 
 def write(model: TranslationModel, text: TextPipeline, decode: Decode, folder: Path) -> None:
@@ -72,10 +75,36 @@ class Loaded:
     @torch.inference_mode()
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[float]:
         """Log-probability (natural, eos included) of each target given its source, both as subwords."""
-        source, lengths = pad(sources, after=EOS)
         target, _ = pad(targets, after=EOS)
-        mask = torch.arange(source.shape[1]) < lengths[:, None]
         labels = target.masked_fill(target == PAD, -100)
-        logits = self.model(source, attention_mask=mask.long(), labels=labels).logits.log_softmax(-1)
+        logits = self.model(**_inputs(sources), labels=labels).logits.log_softmax(-1)
         scores = logits.gather(-1, target[..., None])[..., 0].masked_fill(target == PAD, 0.0).sum(-1)
         return [float(score) for score in scores]
+
+    def search(self, sources: Sequence[Sequence[int]], length: int) -> tuple[list[list[int]], list[float]]:
+        """What `generate` finds with a beam: an output of `length` subwords for each source, and its log-probability.
+
+        Raises:
+            UserError: this version of Transformers calls the model in a way that it does not understand.
+        """
+        try:
+            outputs = self.model.generate(
+                **_inputs(sources),
+                logits_processor=LogitsProcessorList([OwnLimits([length] * len(sources))]),
+                min_new_tokens=length,
+                max_new_tokens=length + 1,
+                num_beams=BEAM,
+                length_penalty=0.0,
+                return_dict_in_generate=True,
+                output_scores=True,
+            )
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            what = f"{self.name} cannot generate with posnmt's models: {error}"
+            raise UserError(what, None, "install another version of Transformers") from error
+        return outputs.sequences[:, 1 : length + 1].tolist(), outputs.sequences_scores.tolist()
+
+
+def _inputs(sources: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
+    """Sources as the tokenizer gives them."""
+    source, lengths = pad(sources, after=EOS)
+    return {"input_ids": source, "attention_mask": (torch.arange(source.shape[1]) < lengths[:, None]).long()}

@@ -8,10 +8,13 @@ Shapes: B rows (of `generate`: sentences x beams), J source tokens, T target tok
 
 from __future__ import annotations
 
+import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional
@@ -33,6 +36,11 @@ _HUB = ("cache_dir", "force_download", "local_files_only", "token", "revision", 
 
 _IGNORED = ("trust_remote_code", "code_revision", "adapter_kwargs", "use_safetensors", "weights_only")
 """Arguments of `from_pretrained` that mean nothing here: the code is installed, and weights are safetensors."""
+
+_CACHE = "cache" if "cache" in {field.name for field in fields(Seq2SeqLMOutput)} else "past_key_values"
+"""The name of the cache in what `forward` returns: `past_key_values` before Transformers 5.24."""
+
+_ANOTHER = f"use another version of Transformers than {transformers.__version__}"
 
 
 class StateCache:
@@ -163,7 +171,8 @@ class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
         past_key_values: StateCache | None = None,
         labels: Tensor | None = None,
         use_cache: bool | None = None,
-        **_: Any,
+        cache: StateCache | None = None,
+        **others: Any,
     ) -> Seq2SeqLMOutput:
         """Logits [B,T,V] of the tokens that follow `decoder_input_ids`.
 
@@ -172,36 +181,46 @@ class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
             attention_mask: [B,J] 1 at real tokens; without it every token but `<pad>` is real.
             decoder_input_ids: [B,T] target tokens, `<s>` first; with a cache, those that it has not read.
             encoder_outputs: in place of `input_ids`, what `get_encoder()` gave.
-            past_key_values: of an earlier call.
+            past_key_values, cache: of an earlier call. Transformers has the second name since 5.24.
             labels: [B,T] target tokens with `</s>`, -100 where there is none; in place of `decoder_input_ids`.
             use_cache: whether to return a cache.
+            others: are ignored.
 
         Raises:
-            ValueError: no source, no target, or padding that is not on the right.
+            ValueError: no source, no target, a target that begins neither with `<s>` nor with a cache, or padding that
+                is not on the right.
+            TypeError: a cache under another name.
         """
+        unknown = [name for name, value in others.items() if isinstance(value, StateCache)]
+        if unknown:
+            raise TypeError(f"posnmt's models do not know the cache as {unknown[0]}; {_ANOTHER}")
+        if cache is None:
+            cache = past_key_values
         if labels is not None and decoder_input_ids is None:
             decoder_input_ids = functional.pad(
                 labels[:, :-1].masked_fill(labels[:, :-1] == -100, PAD), (1, 0), value=BOS
             )
         if decoder_input_ids is None:
             raise ValueError("give decoder_input_ids or labels")
-        if past_key_values is None:
+        if cache is None:
+            if (decoder_input_ids[:, :1] != BOS).any():
+                raise ValueError(f"a target begins with <s> or with a cache; if `generate` lost the cache, {_ANOTHER}")
             if encoder_outputs is None:
                 if input_ids is None:
                     raise ValueError("give input_ids or encoder_outputs")
                 encoder_outputs = self.get_encoder()(input_ids, attention_mask)
             encoded = encoder_outputs[0]
             real = None if input_ids is None and attention_mask is None else lengths(input_ids, attention_mask)
-            past_key_values = StateCache(self.model.start(encoded, real))
-        hidden = self.model.advance(decoder_input_ids, past_key_values.state)
-        past_key_values.length += decoder_input_ids.shape[1]
+            cache = StateCache(self.model.start(encoded, real))
+        hidden = self.model.advance(decoder_input_ids, cache.state)
+        cache.length += decoder_input_ids.shape[1]
         logits = self.model.project(hidden)
         loss = None if labels is None else functional.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
         return Seq2SeqLMOutput(
             loss=loss,
             logits=logits,
-            past_key_values=past_key_values if use_cache else None,
             encoder_last_hidden_state=None if encoder_outputs is None else encoder_outputs[0],
+            **({_CACHE: cache} if use_cache else {}),
         )
 
     @torch.no_grad()
@@ -214,17 +233,22 @@ class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
     ) -> Any:
         """Transformers' `generate`; without a length, every output has the limit that posnmt gives it.
 
+        The output of an empty source is empty in any case.
+
         Args:
             options: `input_ids` and `attention_mask` from the tokenizer, and settings of `GenerationConfig`.
         """
         ids = inputs if inputs is not None else options.get("input_ids")
         sized = generation_config is not None or {"max_length", "max_new_tokens", "stopping_criteria"} & options.keys()
-        if ids is not None and not sized:
+        if ids is not None:
             decode = Decode(max_ratio=self.config.max_ratio, max_extra=self.config.max_extra)
-            sources = (lengths(ids, options.get("attention_mask")) - 1).tolist()  # without </s>
-            limits = [output_limit(decode, source, self.model.longest_target) for source in sources]
+            limits = [
+                0 if source < 1 else sys.maxsize if sized else output_limit(decode, source, self.model.longest_target)
+                for source in (lengths(ids, options.get("attention_mask")) - 1).tolist()  # without </s>
+            ]
             logits_processor = LogitsProcessorList([*(logits_processor or []), OwnLimits(limits)])
-            options["max_new_tokens"] = max(limits) + 1
+            if not sized:
+                options["max_new_tokens"] = max(limits) + 1
         return super().generate(inputs, generation_config, logits_processor=logits_processor, **options)
 
 
