@@ -8,14 +8,14 @@ import pytest
 from lxml import etree
 
 from posnmt.deploy.documents.formats import format_of, read
-from posnmt.deploy.documents.segment import Tag
+from posnmt.deploy.documents.segment import Tag, divide, has_letters, join
 from posnmt.errors import UserError
 
 PAIR = ("en", "de")
 
 
-def opened(form, text, encoding="utf-8"):
-    return read(form, text if isinstance(text, bytes) else text.encode(encoding), "page", PAIR)
+def opened(form, text, encoding="utf-8", languages=PAIR):
+    return read(form, text if isinstance(text, bytes) else text.encode(encoding), "page", languages)
 
 
 def texts(document):
@@ -32,6 +32,18 @@ def shouted(form, text, encoding="utf-8"):
     for segment in document.segments:
         segment.translated = [x if isinstance(x, Tag) else x.upper() + "&" for x in segment.pieces]
     return document.content().decode(encoding)
+
+
+def translated(form, text, *translations):
+    """The document with translations of its sentences, and the sentences; without any: each is its own."""
+    document = opened(form, text)
+    divided = [(each, divide(each, "en")) for each in document.segments if each.has_letters]
+    wholes = [part.text for _, parts in divided for part in parts if has_letters(part.text)]
+    left = iter(translations or wholes)
+    for segment, parts in divided:
+        segment.translated = join(parts, [each.place(next(left) if has_letters(each.text) else "") for each in parts])
+    assert not [*left]
+    return document.content().decode(), wholes
 
 
 PAGE = """<!DOCTYPE html>
@@ -87,6 +99,38 @@ def test_pages_keep_their_encoding(page, encoding):
     segment.translated = ["é€"]
     euro = "&#8364;" if encoding == "latin-1" else "€"
     assert document.content() == page.replace("é", "é" + euro).encode(encoding)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<p>The <code>foo</code> cat sees the <kbd>x</kbd> dog.</p>",
+        "<p>See <a><code>foo</code></a> here, <b>see <img src=a></b> there.</p>",
+        "<p>A <i class=icon></i> cat <!-- x --> and (<var>y</var> or <samp>z</samp>).</p>",
+        "<nav><a>Cat</a><a>Dog</a><a><i class=icon></i>House</a></nav>",
+        "<p><span>1</span><span>The house</span></p>",
+        "<p>H<sub>2</sub>O is <b>un</b>able, foo<sup>2</sup> bar.</p>",
+        "<p>A cat.<sup><a>[1]</a></sup> A dog<sup>a</sup>, 10<sup>6</sup> cats; <sup>*</sup> note 1<sup>st</sup></p>",
+    ],
+)
+def test_a_page_whose_text_stays(page):
+    assert translated("html", page)[0] == page
+
+
+def test_blanks_beside_what_is_not_translated():
+    page = "<p>The <code>foo</code> cat sees the <kbd>x</kbd> dog.</p>"
+    new, _ = translated("html", page, "Das katze sieht das hund.")
+    assert new == "<p>Das <code>foo</code> katze sieht das <kbd>x</kbd> hund.</p>"
+
+
+def test_marks_of_notes_are_not_translated():
+    page = "<p>A cat.<sup><a>[1]</a></sup> A dog<sup>a</sup> is 5 m<sup>2</sup>."
+    new, sentences = translated("html", page, "Eine Katze.", "Der Hund hat 5 m.")
+    assert sentences == ["A cat.", "A dog is 5 m."]
+    assert new == "<p>Eine Katze.<sup><a>[1]</a></sup> Der Hund<sup>a</sup> hat 5 m<sup>2</sup>."
+    words = "<p>A dog<sup>a, b</sup>, the 1<sup>st</sup>, <sup>14</sup>C, <sup>1</sup>/<sub>2</sub> of CO<sub>2</sub>"
+    assert translated("html", words)[1] == ["A doga, b, the 1st, 14C, 1/2 of CO2"]
+    assert translated("html", "<p>x<sup>1<sup>2</sup> cats and dogs")[1] == ["x1 cats and dogs"]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -156,7 +200,7 @@ TMX = """<?xml version="1.0" encoding="utf-16"?>
 """
 
 
-def test_tmx_gets_the_texts_that_it_lacks():
+def test_tmx_gets_the_tuvsthat_it_lacks():
     document = opened("tmx", TMX, "utf-16")
     assert texts(document) == [(6, "one *two* *three*"), (9, "five")]
     assert document.notes == [
@@ -181,6 +225,41 @@ def test_tmx_gets_the_texts_that_it_lacks():
 def test_a_memory_of_other_languages():
     with pytest.raises(UserError, match=r"none of 1 units has a text in en; its languages: fr.*--languages"):
         opened("tmx", '<tmx><body><tu><tuv xml:lang="fr"><seg>a</seg></tuv></tu></body></tmx>')
+
+
+@pytest.mark.parametrize(
+    ("languages", "codes", "sources", "notes"),
+    [
+        ("en-zh_TW", "en zh-CN", "1", []),
+        ("en-zh_TW", "en zh-CN zh-tw", "", ["1 units have a text in zh_TW and are left as they are"]),
+        ("en-zh_TW", "en zh", "", ["1 units have a text in zh_TW and are left as they are"]),
+        ("en-zh", "en zh-CN", "", ["1 units have a text in zh and are left as they are"]),
+        ("sr_Latn-sr_Cyrl", "sr-Latn", "1", []),
+        ("sr_Latn-sr_Cyrl", "sr", "1", []),
+        ("sr_Latn-sr_Cyrl", "sr-Cyrl sr", "", ["1 units have a text in sr_Cyrl and are left as they are"]),
+        ("sr-sr_Cyrl", "sr-Cyrl sr-Latn", "", ["1 units have a text in sr_Cyrl and are left as they are"]),
+        ("en-de", "en-US en", "2", []),
+        ("en_GB-de", "en-US en-gb", "2", []),
+        ("deu_Latn-en", "de", "1", []),
+    ],
+)
+def test_tmx_tuvsby_code(languages, codes, sources, notes):
+    """Numbers of the texts that are translated."""
+    tuvs = [f'<tuv xml:lang="{code}"><seg>text {at}</seg></tuv>' for at, code in enumerate(codes.split(), 1)]
+    text = f"<tmx><body><tu>{''.join(tuvs)}</tu></body></tmx>"
+    document = opened("tmx", text, languages=tuple(languages.split("-")))
+    assert [each.pieces for each in document.segments] == [[f"text {each}"] for each in sources]
+    assert document.notes == notes
+    for segment in document.segments:
+        segment.translated = ["new"]
+    assert document.content().decode().count("<seg>new</seg>") == len(sources)
+    for each in tuvs:
+        assert each in document.content().decode(), "no text that was there is another one"
+
+
+def test_a_memory_of_another_region():
+    with pytest.raises(UserError, match=r"none of 1 units has a text in en_GB; its languages: en-US \("):
+        opened("tmx", '<tmx><tu><tuv xml:lang="en-US"><seg>a</seg></tuv></tu></tmx>', languages=("en_GB", "de"))
 
 
 XLIFF = """<?xml version="1.0"?>
@@ -240,6 +319,33 @@ def test_a_unit_is_translated_though_a_segment_has_no_letters():
     assert target(None, None, None) is None
 
 
+def xliff(source):
+    unit = f'<trans-unit id="1"><source>{source}</source></trans-unit>'
+    return f'<xliff version="1.2"><file><body>{unit}</body></file></xliff>'
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'You have <x id="1"/> messages.',
+        'You have <g id="1"><x id="2"/></g> messages, <ph id="3">code</ph>, and <x id="4"/>.',
+        'Press <g id="1">F<g id="2">1</g></g> and <bpt id="3">b</bpt>go<ept id="3">b</ept>.',
+        '<g id="1">Cat</g><g id="2">Dog</g>',
+        '<g id="1">One.<x id="2"/></g> <x id="3"/> Two.',
+    ],
+)
+def test_an_xliff_source_that_stays(source):
+    new, _ = translated("xliff", xliff(source))
+    assert f">{source}</target>" in new
+
+
+@pytest.mark.parametrize(("target", "noted"), [("zh-CN", True), ("zh-tw", False), ("zh", False)])
+def test_xliff_languages(target, noted):
+    text = f'<xliff version="2.0" srcLang="en-US" trgLang="{target}"/>'
+    notes = opened("xliff", text, languages=("en", "zh_TW")).notes
+    assert notes == [f"its languages are en-US and {target}, those of the model en and zh_TW"] * noted
+
+
 def test_xliff_2():
     text = """<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0" srcLang="fr" trgLang="de">
 <file id="f"><unit id="u"><originalData><data id="d">x</data></originalData>
@@ -286,3 +392,17 @@ def test_formats_by_ending():
     ]
     assert format_of("lines", Path("a.html")) is None
     assert format_of("text", None) == "text"
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"), [(None, "a.html.gz"), (None, "a.XLF.XZ"), ("html", "a.gz"), ("text", "a.txt.gz")]
+)
+def test_a_compressed_document_is_refused(asked, name):
+    with pytest.raises(UserError, match=rf"compressed.*\({name}\); unpack it, or add --document lines"):
+        format_of(asked, Path(name))
+
+
+def test_compressed_lines_are_read():
+    assert format_of(None, Path("a.txt.gz")) is None
+    assert format_of(None, Path("a.gz")) is None
+    assert format_of("lines", Path("a.html.gz")) is None

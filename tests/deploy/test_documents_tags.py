@@ -6,6 +6,8 @@ import random
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from posnmt.deploy.documents.segment import Segment, Tag, divide, join
 
@@ -46,6 +48,90 @@ def translated(source, *translations, language="en"):
 )  # fmt: skip
 def test_places(source, translation, expected):
     assert translated(source, translation) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "expected"),
+    [
+        ("The | cat sees the | dog.", "Das katze sieht das hund.", "Das | katze sieht das | hund."),
+        ("cat |.", "katze.", "katze |."),
+        ("(| cat)", "(katze)", "(| katze)"),
+        ("the | cat.", "katze.", "katze |."),
+        ("the | cat", "l'homme", "l'| homme"),
+        ("to | cat .", "katze.", "katze |."),
+        ("A cat |!", "eine katze schläft", "eine katze | schläft"),
+        ("cat, |: dog", "katze hund", "katze | hund"),
+        ("The <> cat", "Die Katze", "Die <> Katze"),
+        ("The <|> cat", "Die Katze", "Die <|> Katze"),
+        ("The || cat", "Die Katze", "Die || Katze"),
+        ("a <<|>|> <|> b", "eins zwei", "eins <<|>|> <|> zwei"),
+        ("<see |> cat", "siehe katze", "<siehe |> katze"),
+        ("<see> <| cat>", "siehe katze", "<siehe> <| katze>"),
+        ("see <|.>", "siehe.", "siehe <|.>"),
+        ("cat /| dog", "katze hund", "katze/| hund"),
+        ("a | b", "一二", "一|二"),
+        ("cat | dog", "", "|"),
+    ],
+)  # fmt: skip
+def test_a_tag_that_stands_alone_has_its_blanks(source, translation, expected):
+    assert translated(source, translation) == expected
+
+
+def test_a_tag_between_signs_of_a_script_without_blanks():
+    assert translated("您有|条", "You have messages", language="zh") == "You have | messages"
+    assert translated("您有|条", "您有条", language="zh") == "您有|条"
+
+
+@pytest.mark.parametrize(
+    ("source", "words", "translation", "expected"),
+    [
+        ("<Cat><Dog><House>", "Cat Dog House", "Katze Hund Haus", "<Katze><Hund><Haus>"),
+        ("<1><The house>", "1 The house", "1 Das Haus", "<1><Das Haus>"),
+        ("<<A>><<B>> C", "A B C", "A B C", "<<A>><<B>> C"),
+        ("<|Cat><|Dog>", "Cat Dog", "Katze Hund", "<|Katze><|Hund>"),
+        ("<cat><,> dog", "cat, dog", "katze, hund", "<katze><,> hund"),
+        ("un<b>liev<able>", "unblievable", "unglaublich", "<unglaublich><>"),
+        ("<unb>liev<able>", "unblievable", "unblievable", "<unb>liev<able>"),
+    ],
+)  # fmt: skip
+def test_elements_side_by_side_are_words_apart(source, words, translation, expected):
+    [sentence] = divide(Segment(1, pieces(source)), "en")
+    assert sentence.text == words
+    assert translated(source, translation) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "expected"),
+    [
+        ("H<2>O is wet", "H2O ist nass", "H<2>O ist nass"),
+        ("Wet is H<2>O", "H2O ist nass", "H<2>O ist nass"),
+        ("H2O and H<2>O", "H2O und H2O", "H2O und H<2>O"),
+        ("<<H>2O> is", "Das ist H2O", "Das ist <<H>2O>"),
+        ("foo<2> bar", "bar foo2", "bar foo<2>"),
+        ("a C<2> and a C<2>", "ein C2 und ein C2", "ein C<2> und ein C<2>"),
+        ("un<believ>able cat", "unglaubliche Katze", "<unglaubliche> Katze"),
+    ],
+)
+def test_tags_inside_a_word_that_stays(source, translation, expected):
+    assert translated(source, translation) == expected
+
+
+WORDS = st.sampled_from(["cat", "Dog", "7", "H<2>O", "foo<2>", "<un>do", "字"])
+GAPS = st.sampled_from(
+    ["", " ", ", ", "-", ". ", "/", "|", " | ", " <> ", " <|> ", "| ", " |", " ||. ", " (| ", " | | ", "/| ", ".|/"]
+)  # fmt: skip
+ELEMENTS = st.deferred(
+    lambda: st.tuples(WORDS | ELEMENTS, st.lists(st.tuples(GAPS, WORDS | ELEMENTS), max_size=9)).map(
+        lambda parts: f"<{parts[0]}{''.join(gap + item for gap, item in parts[1])}>"
+    )
+)
+
+
+@given(ELEMENTS)
+def test_a_text_that_stays_has_its_tags_where_they_were(source):
+    """As far as opening tags stand before words and closing ones behind them."""
+    parts = divide(Segment(1, pieces(source)), "en")
+    assert translated(source, *(part.text for part in parts)) == source
 
 
 def test_tags_belong_to_their_sentences():

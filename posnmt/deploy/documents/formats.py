@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from posnmt.deploy.documents.raw import Document
+from posnmt.errors import UserError
 
 ENDINGS = {
     "tmx": (".tmx",),
@@ -18,17 +19,28 @@ ENDINGS = {
 }
 """Format → endings of its files; plain text is read line by line unless one of the last two is asked for."""
 
+PACKED = frozenset([".gz", ".xz"])
+"""Endings of compressed files, of which lines alone are read."""
+
 
 def format_of(asked: str | None, path: Path | None) -> str | None:
     """The format of a document, by name or by the ending of its file; None: lines.
 
     Args:
         asked: a format, or `lines`.
+
+    Raises:
+        UserError: the document is compressed.
     """
-    if asked is not None:
-        return None if asked == "lines" else asked
-    ending = "" if path is None else path.suffix.lower()
-    return next((name for name, endings in ENDINGS.items() if ending in endings), None)
+    if asked == "lines":
+        return None
+    path = Path() if path is None else path
+    is_packed = path.suffix.lower() in PACKED
+    ending = (path.with_suffix("") if is_packed else path).suffix.lower()
+    form = asked or next((name for name, endings in ENDINGS.items() if ending in endings), None)
+    if form and is_packed:
+        raise UserError("a compressed document is not read", path, "unpack it, or add --document lines")
+    return form
 
 
 def read(form: str, data: bytes, path: Path, languages: tuple[str, str]) -> Document:

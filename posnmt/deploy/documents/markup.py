@@ -36,6 +36,9 @@ UNNESTED = frozenset(["p", "option"])
 
 CODE = frozenset(["script", "style"])
 
+NOTE = re.compile(r"<sup\b[^<>]*>((?:<(?!/?sup\b)[^<>]*>|[^\s<]){1,50})</sup\s*>(?![\w/⁄])", re.IGNORECASE)
+"""What may be the mark of a note or a power: what is raised, without blanks and at the end of a word."""
+
 SHOWN = ("alt", "title", "placeholder", "aria-label")
 """Attributes that people read."""
 
@@ -69,20 +72,25 @@ class Tokens(HTMLParser):
         super().__init__(convert_charrefs=False)
         self.tokens: list[Token] = []
         self.attributes = 0
+        self._text = text
         self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self.feed(text)
         self.close()
 
-    def _add(self, kind: Literal["text", "start", "empty", "end", "other"], name: str = "", kept: bool = False) -> None:
+    def _at(self) -> int:
         line, column = self.getpos()
-        self.tokens.append(Token(self._starts[line - 1] + column, kind, name, kept))
+        return self._starts[line - 1] + column
+
+    def _add(self, kind: Literal["text", "start", "empty", "end", "other"], name: str = "", kept: bool = False) -> None:
+        self.tokens.append(Token(self._at(), kind, name, kept))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]], kind: str = "start") -> None:
         """An element begins."""
         given = {name: value or "" for name, value in attrs}
         self.attributes += sum(has_letters(given.get(name, "")) for name in SHOWN)
         kept = given.get("translate", "").lower() == "no" or "notranslate" in given.get("class", "").split()
-        self._add("empty" if kind == "empty" or tag in VOID else "start", tag, kept or tag in KEPT)
+        kept = kept or tag in KEPT or (tag == "sup" and is_mark(self._text, self._at()))
+        self._add("empty" if kind == "empty" or tag in VOID else "start", tag, kept)
 
     def parse_marked_section(self, i: int, report: bool = True) -> int:
         """Where a section `<![` ends; one that HTML does not know is a comment up to `>`, as browsers read it."""
@@ -126,6 +134,13 @@ class Tokens(HTMLParser):
     def unknown_decl(self, data: str) -> None:
         """Another declaration."""
         self._add("other")
+
+
+def is_mark(text: str, at: int) -> bool:
+    """Whether the mark of a note, or a power, begins at a place: `NOTE` with one letter at most."""
+    match = NOTE.match(text, at)
+    content = html.unescape(re.sub("<[^>]*>", "", match[1])) if match else ""
+    return match is not None and sum(map(str.isalpha, content)) < 2 and not re.search(r"\s", content)
 
 
 def read_html(data: bytes, path: Path) -> RawDocument:

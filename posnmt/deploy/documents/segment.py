@@ -2,7 +2,7 @@
 
 A tag keeps its share of the sentence: one after 3 of 6 words stands after 4 of 8. Opening tags move to the word before
 that place and closing ones to the word after it, so that what enclosed a word still does; their order never changes, so
-that what was nested is nested.
+that what was nested is nested. Tags inside a word stay inside it where the translation has the same word.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from posnmt.translate.sentences import ends_spaceless, sentences
 
 UNIT = re.compile(rf"[{SPACELESS}]|[^\W{SPACELESS}]+|[^\w\s]")
 """A word, a sign, or a character of a script without blanks between words."""
+WORD = re.compile(rf"[^\W{SPACELESS}]")
+"""A character of a word that blanks separate from others."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,8 @@ class Tag:
 
     Attributes:
         kind: whether it opens or closes something, or stands alone.
-        content: what the document's format needs to write it again.
+        content: what the document's format needs to write it again; in a sentence, of one that stands alone, a list of
+            tags that stand there as one.
         separates: whether words before and after it are two, without a blank: a line break.
     """
 
@@ -66,6 +69,43 @@ def has_letters(text: str) -> bool:
     return any(map(str.isalpha, text))
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a tag stands in a sentence.
+
+    Attributes:
+        tag: which.
+        before: the number of units (`UNIT`) before it, a part of one as a fraction.
+        ends: whether the tag belongs to the unit before.
+        beside: the characters of the text before and behind it, a line break behind it as a blank.
+    """
+
+    tag: Tag
+    before: Fraction
+    ends: bool
+    beside: tuple[str, str]
+
+    @property
+    def unit(self) -> int:
+        """The number of the unit that the tag belongs to."""
+        return math.ceil(self.before) - 1 if self.ends else math.floor(self.before)
+
+    def blanks(self, translation: str, at: int) -> tuple[bool, bool]:
+        """Whether blanks are added before and behind the tag at a place in a translation.
+
+        A tag that stands alone touches no word where it touched none; where a blank is on one side and it had two, it
+        gets the other.
+        """
+        here = translation[max(0, at - 1) : at], translation[at : at + 1]
+        is_gap = not all(map(str.strip, here))
+        before, behind = (
+            bool(new.strip()) and not WORD.match(old) and bool(WORD.match(new) or (is_gap and old.isspace()))
+            for old, new in zip(self.beside, here, strict=True)
+        )
+        stands = self.tag.kind == "alone" and not self.tag.separates
+        return stands and before and not self.ends, stands and behind
+
+
 @dataclass
 class Sentence:
     """A sentence of a segment.
@@ -73,48 +113,65 @@ class Sentence:
     Attributes:
         text: without white space around it; inside, it is blanks.
         before, after: white space around it, and the tags there.
-        tags: with the number of its units (`UNIT`) before each, a part of a unit as a fraction, and whether the tag
-            belongs to the unit before.
+        tags: those inside it.
     """
 
     text: str
     before: list[Piece] = field(default_factory=list)
     after: list[Piece] = field(default_factory=list)
-    tags: list[tuple[Tag, Fraction, bool]] = field(default_factory=list)
-
-    @property
-    def units(self) -> int:
-        """How many units it has."""
-        return len(UNIT.findall(self.text))
+    tags: list[Place] = field(default_factory=list)
 
     def place(self, translation: str) -> list[Piece]:
-        """The translation with the tags of the sentence in it."""
+        """The translation with the tags of the sentence in it.
+
+        Tags at a word that has some inside go to the nearest word of the translation that is the same.
+        """
         spans = [match.span() for match in UNIT.finditer(translation)]
-        ratio = Fraction(len(spans), max(1, self.units))
+        units = UNIT.findall(self.text)
+        ratio = Fraction(len(spans), max(1, len(units)))
+        split = {math.floor(each.before) for each in self.tags if each.before.denominator > 1}
+        same: dict[str, list[int]] = {}
+        for number, (start, end) in enumerate(spans):
+            same.setdefault(translation[start:end], []).append(number)
         pieces: list[Piece] = []
         last = 0
-        for tag, before, ends in self.tags:
-            share = before * ratio
+        for each in self.tags:
+            tag, share = each.tag, each.before * ratio
             unit = (
                 math.floor(share) if tag.kind == "open" else math.ceil(share) if tag.kind == "close" else round(share)
             )
-            if ends:
+            word = units[each.unit] if each.unit in split else ""
+            if numbers := same.get(word):
+                _, nearest = min((abs(number * len(units) - each.unit * len(spans)), number) for number in numbers)
+                at = max(last, spans[nearest][0] + int((each.before - each.unit) * len(word)))
+            elif each.ends:
                 at = max(last, spans[unit - 1][1] if unit > 0 else 0)
             else:
                 unit = max(unit, bisect_left(spans, (last, 0)))
                 at = spans[unit][0] if unit < len(spans) else len(translation)
-            text = translation[last:at]
-            pieces += [_without_blank(text, pieces, tag), tag]
+            before, behind = each.blanks(translation, at)
+            pieces += [translation[last:at], " " * before, tag, " " * behind]
             last = at
-        pieces.append(_without_blank(translation[last:], pieces))
-        return [each for each in pieces if each != ""]
+        return _tidy([each for each in [*pieces, translation[last:]] if each != ""])
 
 
-def _without_blank(text: str, before: Sequence[Piece], after: Tag | None = None) -> str:
-    """A text without the blanks beside tags that separate words without one."""
-    if before and isinstance(before[-1], Tag) and before[-1].separates:
-        text = text.lstrip(" ")
-    return text.rstrip(" ") if after is not None and after.separates else text
+def _tidy(pieces: Sequence[Piece]) -> list[Piece]:
+    """Pieces with blanks before opening tags and behind closing ones, and none beside tags that separate words."""
+    done: list[Piece] = []
+    opens = 0
+    for piece in pieces:
+        at = len(done) - opens
+        before = done[at - 1] if at else ""
+        if isinstance(piece, str):
+            text = piece.lstrip(" ") if isinstance(before, Tag) and before.separates else piece
+            done.insert(at if text == " " else len(done), text)
+            opens = opens if text == " " else 0
+        else:
+            if piece.separates and at and isinstance(before, str):
+                done[at - 1] = before.rstrip(" ")
+            done.insert(len(done) - (piece.kind == "close" and done[-1:] == [" "]), piece)
+            opens = opens + 1 if piece.kind == "open" else 0
+    return [each for each in done if each != ""]
 
 
 def divide(segment: Segment, language: str) -> list[Sentence]:
@@ -128,7 +185,7 @@ def divide(segment: Segment, language: str) -> list[Sentence]:
     spans = [match.span() for match in UNIT.finditer(text)]
     outside: list[tuple[list[tuple[Tag, int]], list[tuple[Tag, int]]]] = [([], []) for _ in parts]
     number = 0
-    for tag, at, ends in tags:
+    for tag, at, ends, beside in tags:
         here = (bisect_left(starts, at) if ends else bisect_right(starts, at)) - 1
         number = max(number, here)
         begin, end = begins[number], begins[number] + len(cores[number])
@@ -136,7 +193,7 @@ def divide(segment: Segment, language: str) -> list[Sentence]:
             outside[number][at > end].append((tag, at))
         else:
             before = max(Fraction(0), _units(spans, at) - _units(spans, begin))
-            parts[number].tags.append((tag, before, ends))
+            parts[number].tags.append(Place(tag, before, ends, beside))
     for part, start, begin, whole, core, (early, late) in zip(
         parts, starts, begins, wholes, cores, outside, strict=True
     ):
@@ -156,25 +213,53 @@ def _apart(text: str, start: int, end: int, tags: Sequence[tuple[Tag, int]]) -> 
     return [*pieces, text[start:end]]
 
 
-def _flat(pieces: Sequence[Piece]) -> tuple[str, list[tuple[Tag, int, bool]]]:
-    """A segment's text, and its tags with their places in it, and whether each belongs to what is before it."""
+def _flat(pieces: Sequence[Piece]) -> tuple[str, list[tuple[Tag, int, bool, tuple[str, str]]]]:
+    """A segment's text, and its tags with their places in it, and what else `Place` has.
+
+    Words are two where a tag stands alone between them, and where an element ends and another one begins.
+    """
+    pieces = _together(pieces)
     rights = [""]
     for piece in reversed(pieces):
-        rights.append(piece[:1] if isinstance(piece, str) and piece else rights[-1])
+        is_break = isinstance(piece, Tag) and piece.separates
+        rights.append(" " if is_break else (piece[:1] if isinstance(piece, str) else "") or rights[-1])
     texts: list[str] = []
     tags, left, length = [], "", 0
-    for piece, right in zip(pieces, reversed(rights[:-1]), strict=True):
+    for piece, right, follower in zip(pieces, reversed(rights[:-1]), [*pieces[1:], ""], strict=True):
         text = piece if isinstance(piece, str) else ""
+        left = text[-1:] or left
         if isinstance(piece, Tag):
-            ends = piece.kind == "close" or (piece.kind == "alone" and bool(left.strip()) and not right.strip())
-            if piece.kind == "alone" and (piece.separates or (left.isalnum() and right.isalnum())):
-                piece, ends = replace(piece, separates=True), False
-                text = " " if left.strip() and right.strip() else ""
-            tags.append((piece, length, ends))
+            if piece.kind == "alone":
+                separates = piece.separates or bool(WORD.match(left) and WORD.match(right))
+            else:
+                begins = isinstance(follower, Tag) and follower.kind == "open"
+                separates = piece.kind == "close" and begins and left.isalnum() and right.isalnum()
+            is_behind = piece.kind == "alone" and not separates and bool(left.strip()) and not right.strip()
+            ends = piece.kind == "close" or is_behind
+            tags.append((replace(piece, separates=separates), length, ends, (left, right)))
+            text = " " if separates and left.strip() and right.strip() else ""
         texts.append(text)
         length += len(text)
-        left = text[-1:] or left
     return "".join(texts), tags
+
+
+def _together(pieces: Sequence[Piece]) -> list[Piece]:
+    """Pieces where an element without text, and tags side by side that stand alone, are one tag."""
+    done: list[Piece] = []
+    for piece in pieces:
+        if isinstance(piece, Tag) and piece.kind == "alone":
+            piece = replace(piece, content=[piece])
+        done.append(piece)
+        match done[-3:]:
+            case [*_, Tag("open") as first, Tag("close") as last]:
+                done[-2:] = [Tag("alone", [first, last])]
+            case [Tag("open") as first, Tag("alone", inner, False), Tag("close") as last]:
+                done[-3:] = [Tag("alone", [first, *inner, last])]
+        match done[-2:]:
+            case [Tag("alone", one, before), Tag("alone", other, behind)] if before == behind:
+                one += other
+                del done[-1]
+    return done
 
 
 def _units(spans: Sequence[tuple[int, int]], at: int) -> Fraction:
@@ -196,6 +281,8 @@ def join(parts: Sequence[Sentence], translations: Sequence[list[Piece]]) -> list
         after = sentence.after
         if number + 1 < len(parts) and len(after) == 1 and not str(after[0]).strip(" "):
             text = "".join(each for each in translation if isinstance(each, str))
-            after = [] if ends_spaceless(text) else [after[0] or " "]
+            is_apart = bool(translation) and isinstance(translation[-1], Tag) and translation[-1].separates
+            after = [] if is_apart or ends_spaceless(text) else [after[0] or " "]
         pieces += [*sentence.before, *translation, *after]
-    return [each for each in pieces if each != ""]
+    singles = [each.content if isinstance(each, Tag) and each.kind == "alone" else [each] for each in pieces]
+    return [each for group in singles for each in group if each != ""]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from lxml import etree
 
+from posnmt.config.writing import base_code
 from posnmt.deploy.documents.segment import Segment
 from posnmt.deploy.documents.xml import Inline, Tree, beside, children, fill, insert_after
 from posnmt.errors import UserError
@@ -27,21 +29,20 @@ class TmxDocument:
     def __init__(self, data: bytes, path: Path, languages: tuple[str, str]) -> None:
         self._tree, self._target = Tree(data, path, "tmx"), languages[1]
         self.notes: list[str] = []
-        self._segments: list[tuple[Any, Segment]] = []
+        self._segments: list[tuple[Any, Any, Segment]] = []
         units = list(self._tree.root.iter("tu"))
         without, kept = [], 0
         seen: set[str] = set()
         for unit in units:
-            texts = {base(language_of(each)): each for each in reversed(children(unit, "tuv"))}
-            seen |= texts.keys()
-            source = _segment(texts.get(base(languages[0])))
-            target = _segment(texts.get(base(languages[1])))
+            seen |= set(map(language_of, children(unit, "tuv")))
+            before, after = _texts(unit, languages)
+            source, target = _segment(before), _segment(after)
             if source is None:
                 without.append(unit.sourceline)
             elif target is not None and "".join(target.itertext()).strip():
                 kept += 1
             else:
-                self._segments.append((unit, Segment(source.sourceline, INLINE.pieces(source))))
+                self._segments.append((unit, after, Segment(source.sourceline, INLINE.pieces(source))))
         if len(without) == len(units):
             what = (
                 f"none of {len(units):,} units has a text in {languages[0]}; its languages: {', '.join(sorted(seen))}"
@@ -56,23 +57,21 @@ class TmxDocument:
     @property
     def segments(self) -> list[Segment]:
         """See `Document`."""
-        return [segment for _, segment in self._segments]
+        return [segment for *_, segment in self._segments]
 
     def content(self) -> bytes:
         """See `Document`."""
-        for unit, segment in self._segments:
+        for unit, tuv, segment in self._segments:
             if segment.translated is not None:
-                fill(self._place(unit), segment.translated)
+                fill(self._place(unit, tuv), segment.translated)
         return self._tree.content()
 
-    def _place(self, unit: Any) -> Any:
-        """The `seg` element for the translation of a unit, which is made where it does not exist."""
-        parts = children(unit, "tuv")
-        tuv = next((each for each in parts if base(language_of(each)) == base(self._target)), None)
+    def _place(self, unit: Any, tuv: Any) -> Any:
+        """The `seg` element for the translation of a unit, which is made where it does not exist, as its `tuv` is."""
         if tuv is None:
             tuv = beside(unit, "tuv")
             tuv.set(LANGUAGE, self._target)
-            insert_after(parts[-1], tuv, unit.text)
+            insert_after(children(unit, "tuv")[-1], tuv, unit.text)
         element = _segment(tuv)
         return etree.SubElement(tuv, "seg") if element is None else element
 
@@ -82,9 +81,28 @@ def language_of(tuv: Any) -> str:
     return str(tuv.get(LANGUAGE) or tuv.get("lang") or "")
 
 
-def base(language: str) -> str:
-    """A language code without its region."""
-    return re.split("[-_]", language.lower())[0]
+def is_same(one: str, other: str) -> bool:
+    """Whether two language codes are the same, however they are written."""
+    return _parts(one) == _parts(other)
+
+
+def is_alike(one: str, other: str) -> bool:
+    """Whether two codes are of one language, and not both say which region or script."""
+    return base_code(one) == base_code(other) and min(len(_parts(one)), len(_parts(other))) == 1
+
+
+def _parts(code: str) -> list[str]:
+    return re.split("[-_]", code.lower())
+
+
+def _texts(unit: Any, languages: Sequence[str]) -> list[Any]:
+    """The texts of a unit in some languages, each another one; None: there is none."""
+    texts: list[Any] = [None] * len(languages)
+    for fits in (is_same, is_alike):
+        for number, language in enumerate(languages):
+            free = (each for each in children(unit, "tuv") if each not in texts and fits(language_of(each), language))
+            texts[number] = next(free, None) if texts[number] is None else texts[number]
+    return texts
 
 
 def _segment(tuv: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from lxml import etree
 
 from posnmt.deploy.documents.segment import Segment
-from posnmt.deploy.documents.tmx import base
+from posnmt.deploy.documents.tmx import is_alike, is_same
 from posnmt.deploy.documents.xml import PRESERVED, Inline, Tree, beside, children, fill, insert_after
 
 INLINE = Inline(["g", "mrk", "pc"])
@@ -111,7 +111,7 @@ class XliffDocument:
             if holder.get(names[1]) is None:
                 holder.set(names[1], languages[1])
             given = tuple(str(holder.get(each, "?")) for each in names)
-            if any(base(one) != base(other) for one, other in zip(given, languages, strict=True)):
+            if not all(is_same(*pair) or is_alike(*pair) for pair in zip(given, languages, strict=True)):
                 line = (
                     f"its languages are {given[0]} and {given[1]}, those of the model {languages[0]} and {languages[1]}"
                 )
