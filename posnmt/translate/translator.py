@@ -207,9 +207,9 @@ class Translator:
 
     def _refuse_unknown(self, prefixes: Sequence[str], beginnings: Sequence[list[int]], first_line: int) -> None:
         """Check that translations can begin with their prefixes."""
-        lacks = self.text.target.subwords.lacks
         for line, (prefix, row) in enumerate(zip(prefixes, beginnings, strict=True), first_line):
             if UNK in row:
+                lacks = self.text.target.subwords.lacks
                 shown = ", ".join(repr(each) for each in dict.fromkeys(prefix) if not each.isspace() and lacks(each))
                 what = f"a prefix has characters that the vocabulary lacks{shown and ': '}{shown}"
                 raise UserError(what, f"the prefixes:{line}", "write it in others, or leave it empty")
