@@ -81,6 +81,7 @@ def test_missing_folder_and_empty(tmp_path: Path) -> None:
         (bz2.compress(b"a\n"), "it is compressed .* unpack it, or compress it by gzip or xz"),
         ("a\n".encode("utf-16"), "it is in UTF-16 .* iconv -f UTF-16 -t UTF-8"),
     ],
+    ids=["gzip", "xz", "bzip2", "UTF-16"],
 )
 def test_files_that_are_no_plain_text_are_named_as_what_they_are(tmp_path: Path, content: bytes, message: str) -> None:
     [line] = faults_of(write(tmp_path / "text", content))

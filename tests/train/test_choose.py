@@ -131,6 +131,7 @@ def test_of_few_words_fewer_subwords_are_chosen(options, tmp_path, shared):
         (b"no gzip", r"data.train.source is a damaged \.gz file"),
         (gzip.compress(b"\n \n"), r"empty line, the first of 2 such lines"),
     ],
+    ids=["cut", "other", "blank"],
 )
 def test_faults_of_text_without_a_letter_are_its_own(options, tmp_path, content, fault):
     (tmp_path / "s.gz").write_bytes(content)
