@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -25,8 +24,10 @@ def place_faults(out: Path) -> list[UserError]:
     if not nearest.is_dir():
         what = "the output folder is a file" if nearest == out else f"the output folder is inside a file, {nearest}"
         return [UserError(what, out, "name a folder")]
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        return [UserError("the folder may not be written in", nearest, "choose another --out")]
+    try:
+        tempfile.TemporaryFile(dir=nearest).close()
+    except OSError as error:
+        return [UserError(f"the results cannot be written: {error.strerror}", nearest, "choose another --out")]
     return []
 
 
