@@ -125,15 +125,14 @@ class Run:
         write_text(folder / "config.yaml", dump(config))
         return run
 
-    def resumed(self, config: Config, step: int) -> Run:
-        """The run with the configuration that it goes on with; its record lists what has changed, and at which step."""
+    def change(self, config: Config, step: int) -> None:
+        """Write the configuration that the run goes on with; its record lists what has changed, and at which step."""
         old, new = (_flat(each.model_dump(mode="json")) for each in (self.config, config))
         changed = {key: new.get(key) for key in sorted({*old, *new}) if old.get(key) != new.get(key)}
         if changed:
             record = self.record
             self.write_record({**record, "changed": [*record.get("changed", []), {"step": step, "settings": changed}]})
             write_text(self.folder / "config.yaml", dump(config))
-        return Run(self.folder, config)
 
     @property
     def record(self) -> dict[str, Any]:

@@ -145,7 +145,7 @@ def _train(
         record = {**_first_record(config, store, updater.corpus, parameters), "largest_batch": tried and asdict(tried)}
         Run.create(out, config, store.text, {**record, **about}, before)
     elif fabric.is_global_zero:
-        Run.open(out).resumed(config, progress.step)
+        Run.open(out).change(config, progress.step)
     fabric.barrier()
     run = Run.open(out)
     size = f"{parameters:,} parameters, {len(updater.corpus):,} pairs"
