@@ -22,7 +22,7 @@ from posnmt.files import is_file, read_json, sha256_of
 STEP, LOG, PROGRESS = "step.json", "log.txt", "progress.txt"
 RUNNING, JOB, FAILED, DONE = "running.json", "job.json", "failed.json", "done.json"
 BOOKKEEPING = {name + end for name in (STEP, LOG, PROGRESS, RUNNING, JOB, FAILED, DONE) for end in ("", ".partial")}
-STEPS, SHORT = "steps", 16
+STUDY, STEPS, SHORT = "study.json", "steps", 16
 
 
 def step_folder(out: Path, kind: str, key: str) -> Path:

@@ -17,7 +17,7 @@ from typing import Any
 
 from posnmt.errors import UserError, existing_file, raise_all
 from posnmt.files import read_json, sha256_of, write_json
-from posnmt.workflow.folder import step_folder
+from posnmt.workflow.folder import STUDY, step_folder
 from posnmt.workflow.kind import Resources, load_kinds
 
 HASHES = "hashes.json"
@@ -67,8 +67,8 @@ class FileHashes:
         now = [stat.st_size, stat.st_mtime_ns]
         if self._known.get(place, [])[:2] != now:
             self._known[place] = [*now, sha256_of(path)]
-            # Never create the folder: `plan` and `status` do not write.
-            if self.store is not None and self.store.parent.is_dir():
+            # `plan` and `status` start no study: a folder with this file alone would be none, and not an empty one.
+            if self.store is not None and (self.store.parent / STUDY).exists():
                 with suppress(OSError):  # on a full disk, the next process hashes the file again
                     write_json(self.store, self._known)
         size, changed, digest = self._known[place]

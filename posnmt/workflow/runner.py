@@ -25,7 +25,7 @@ from posnmt.workflow.cluster import Cluster
 from posnmt.workflow.dask_cluster import Dask
 from posnmt.workflow.execute import DISK_FULL, STOPPED, disk_full, is_disk_full, record_failure
 from posnmt.workflow.executors import NAMES, UNKNOWN, Executor, Job, Local, gpus
-from posnmt.workflow.folder import DONE, FAILED, PROGRESS, STEP, alteration
+from posnmt.workflow.folder import DONE, FAILED, PROGRESS, STEP, STUDY, alteration
 from posnmt.workflow.graph import Graph
 from posnmt.workflow.kind import Resources
 from posnmt.workflow.lock import Lock, holder
@@ -33,7 +33,7 @@ from posnmt.workflow.refusal import TemporaryRefusal
 from posnmt.workflow.status import State
 
 FORMAT = 1
-STUDY, RUNNER = "study.json", "runner.json"
+RUNNER = "runner.json"
 PAUSE = 0.1
 
 

@@ -67,3 +67,15 @@ def test_a_folder_belongs_to_a_study(tmp_path):
         runner.open_study(out, "mine", "hash")
     with pytest.raises(UserError, match="the study's folder is a file"):
         runner.open_study(out / "other", "mine", "hash")
+
+
+def test_only_a_study_keeps_the_hashes_of_its_inputs(study, tmp_path):
+    """`plan` needs them too: what it left in an empty folder would keep `run` from it."""
+    (tmp_path / "file").write_text("text")
+    study.step("one", files={"corpus": tmp_path / "file"})
+    study.out.mkdir()
+    study.folder("one")
+    assert not list(study.out.iterdir())
+    runner.open_study(study.out, "mine", "hash")
+    study.folder("one")
+    assert list(json.loads((study.out / "hashes.json").read_text())) == [str(tmp_path / "file")]
