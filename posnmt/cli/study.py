@@ -225,7 +225,13 @@ def report(recipe: str | None, scale: str | None, out: Path) -> None:
 @study.command(context_settings=COMMAND)
 @_FOLDER
 @click.option("--to", type=click.Path(path_type=Path), required=True, help="the folder of the copy")
-def publish(out: Path, to: Path) -> None:
+@click.option(
+    "--translations",
+    type=click.IntRange(min=1),
+    metavar="SEEDS",
+    help="of so many seeds of each training, to save space; default: all",
+)
+def publish(out: Path, to: Path, translations: int | None) -> None:
     """Copy what is finished for others, without weights, corpora and paths of this machine; prints the copy's README.
 
     The copy has the report without sentences, all results as CSV, the recipe, and of each training its configuration,
@@ -237,7 +243,7 @@ def publish(out: Path, to: Path) -> None:
     requires("analyse")
     from posnmt.study.publish import publish as write_copy
 
-    click.echo(str(write_copy(_load_plan(None, None, out), out, to)))
+    click.echo(str(write_copy(_load_plan(None, None, out), out, to, translations)))
 
 
 def _load_plan(recipe: str | None, scale: str | None, out: Path) -> Plan:

@@ -41,7 +41,7 @@ TEXTS = {".html", ".csv", ".tex", ".yaml", ".json", ".md"}
 Paths = Mapping[str, str]
 
 
-def publish(study_plan: Plan, out: Path, to: Path) -> Path:
+def publish(study_plan: Plan, out: Path, to: Path, seeds: int | None = None) -> Path:
     """Write or renew the published copy of a study; the same study gives the same bytes.
 
     README.md                   what it is, how far it is, and the command that repeats it
@@ -57,6 +57,7 @@ def publish(study_plan: Plan, out: Path, to: Path) -> Path:
         study_plan: of the study.
         out: the study's folder.
         to: the folder of the copy: new, empty, or an earlier copy of this study.
+        seeds: the translations of so many seeds of each training are in the copy; None: of all.
 
     Raises:
         UserError: `to` holds something else, or nothing of the study is finished.
@@ -67,6 +68,7 @@ def publish(study_plan: Plan, out: Path, to: Path) -> Path:
     trained = [each for each in study_plan.runs if each.train in done]
     if not trained:
         raise UserError("no training of this study is finished, so there is nothing to publish", out, "run it first")
+    shown = [run for run in trained if seeds is None or run.seed <= seeds]
     to.mkdir(parents=True, exist_ok=True)
     write_json(to / MARK, {"format": FORMAT, "recipe": study_plan.recipe.recipe, "scale": study_plan.scale})
     tree = collapsed(study_plan.recipe).model_dump(mode="json", by_alias=True, exclude_unset=True)
@@ -74,14 +76,14 @@ def publish(study_plan: Plan, out: Path, to: Path) -> Path:
     if any(name.startswith("analyse/") for name in done):
         _write_report(study_plan, out, to)
     for run in trained:
-        _write_run(run, graph, done, folder_of(to, run))
+        _write_run(run, graph, done, folder_of(to, run), with_translations=run in shown)
     if SPEED in done:
         speeds: SpeedFacts = {"step": describe_step(done[SPEED], graph.key(SPEED)), "systems": read(done[SPEED])}
         write_json(to / SPEEDS, speeds)
     for test in dict.fromkeys(test for run in trained for test in run.translations):
-        if outputs := _outputs(test, trained, done, to):
+        if outputs := _outputs(test, shown, done, to):
             pack_outputs(outputs, translations_of(to, test))
-    write_text(to / "README.md", "\n".join(_readme(study_plan, done, to)) + "\n")
+    write_text(to / "README.md", "\n".join(_readme(study_plan, done, to, seeds)) + "\n")
     _name_places(to, {str(place): name for place, name in _places(study_plan, out, to)})
     return to / "README.md"
 
@@ -114,8 +116,8 @@ def _write_report(study_plan: Plan, out: Path, to: Path) -> None:
     base.unlink()
 
 
-def _write_run(run: PlannedRun, graph: Graph, done: Mapping[str, Path], to: Path) -> None:
-    """One training's configuration, record and metrics, and the facts of its translations."""
+def _write_run(run: PlannedRun, graph: Graph, done: Mapping[str, Path], to: Path, with_translations: bool) -> None:
+    """One training's configuration, record and metrics, and the facts of the translations that the copy has."""
     folder = done[run.train] / "run"
     to.mkdir(parents=True, exist_ok=True)
     write_text(to / "config.yaml", (folder / "config.yaml").read_text(encoding="utf-8"))
@@ -124,7 +126,7 @@ def _write_run(run: PlannedRun, graph: Graph, done: Mapping[str, Path], to: Path
     pack((folder / "metrics.jsonl").read_bytes(), to / METRICS)
     about: RunFacts = {"train": describe_step(done[run.train], graph.key(run.train)), "translations": {}}
     for test, step in run.translations.items():
-        if step in done:
+        if with_translations and step in done:
             about["translations"][test] = {**describe_step(done[step], graph.key(step)), "speed": _speed(done[step])}
     write_json(to / FACTS, about)
 
@@ -135,9 +137,9 @@ def _speed(translated: Path) -> dict[str, Speed]:
     return speed
 
 
-def _outputs(test: str, trained: Sequence[PlannedRun], done: Mapping[str, Path], to: Path) -> dict[str, bytes]:
+def _outputs(test: str, shown: Sequence[PlannedRun], done: Mapping[str, Path], to: Path) -> dict[str, bytes]:
     """Column -> translation of a test text, after every training that has finished it."""
-    translated = [(run, done[run.translations[test]]) for run in trained if run.translations.get(test) in done]
+    translated = [(run, done[run.translations[test]]) for run in shown if run.translations.get(test) in done]
     return {
         column_of(folder_of(to, run), output): (folder / output).read_bytes()
         for run, folder in translated
@@ -145,7 +147,7 @@ def _outputs(test: str, trained: Sequence[PlannedRun], done: Mapping[str, Path],
     }
 
 
-def _readme(study_plan: Plan, done: Mapping[str, Path], to: Path) -> Iterator[str]:
+def _readme(study_plan: Plan, done: Mapping[str, Path], to: Path, seeds: int | None) -> Iterator[str]:
     """The lines of README.md."""
     recipe, trainings = study_plan.recipe, len(study_plan.trainings)
     ready = [done[name] / "run" / "record.json" for name in study_plan.trainings if name in done]
@@ -155,7 +157,8 @@ def _readme(study_plan: Plan, done: Mapping[str, Path], to: Path) -> Iterator[st
     rows = {
         "[recipe.yaml](recipe.yaml)": "the recipe",
         "`runs`": "each training's configuration and record",
-        "`translations`": "of each test text, line by line as its source, a column for each training",
+        "`translations`": "of each test text, line by line as its source, a column for each training"
+        + ("" if seeds is None else f" with a seed of at most {seeds}"),
     }
     if (to / SPEEDS).exists():
         rows[f"[{SPEEDS}]({SPEEDS})"] = "speeds of systems, measured in turn"

@@ -272,6 +272,24 @@ def test_an_unfinished_study_is_published_as_such(killed: Study, tmp_path: Path)
 
 
 @pytest.mark.slow
+def test_a_copy_may_have_the_translations_of_some_seeds_alone(tmp_path: Path) -> None:
+    """A study that goes on from it makes the trainings of the other seeds again, and has the same figures."""
+    out, copy = tmp_path / "study", tmp_path / "copy"
+    recipe = written(tmp_path, claims=[], runs=[{**RECIPE["runs"][0], "seeds": 2}])
+    words = ("study", "run", recipe, "--scale", "smoke", "--out")
+    run(*words, out)
+    first = {"transformer.reordered.1", "transformer.reordered.1-0.5"}
+    for options, wanted in ((), first | {name.replace("1", "2", 1) for name in first}), (("--translations", 1), first):
+        run("study", "publish", "--out", out, "--to", copy, *options)
+        assert unpack_outputs(copy / "translations" / "swapped.csv.xz").keys() == wanted
+    assert "a column for each training with a seed of at most 1" in (copy / "README.md").read_text(encoding="utf-8")
+    _, log = run(*words, tmp_path / "elsewhere", "--adopt", copy)
+    assert re.findall("started (train/.*)", log) == ["train/transformer/reordered/seed-2"]
+    figures = "select * from results where measure not like '%speed' order by seed, test_condition, bin, measure"
+    assert values(tmp_path / "elsewhere", figures) == values(out, figures)
+
+
+@pytest.mark.slow
 def test_a_study_goes_on_elsewhere_from_a_published_copy(killed: Study, tmp_path: Path) -> None:
     """What the copy has is not made again, nor changed; a training whose weights are needed is."""
     copy, out = tmp_path / "copy", tmp_path / "elsewhere"
