@@ -318,7 +318,10 @@ def _test(study_plan: Plan, name: str, training: str) -> str | None:
         return None
     step = _corpus(study_plan, at(test.corpus, study_plan.scale))
     if test.join is not None:
-        settings = {"sentences": test.join, "rest": test.rest, "pair": study_plan.pair.model_dump()}
+        pair = study_plan.pair.model_dump()
+        # Joins of these languages were once made without a blank even where a text has blanks between its words.
+        how = {"between": "as in the text"} if {"ja", "zh"} & {*pair.values()} else {}
+        settings = {"sentences": test.join, "rest": test.rest, "pair": pair, **how}
         step = study_plan.add(f"test/{name}-joined", "join", settings, needs={"text": step})
     if test.swap:
         step = study_plan.add(f"test/{name}-swapped", "swap", {"shares": test.swap, "seed": 1}, needs={"text": step})

@@ -166,9 +166,8 @@ def join(context: Context) -> None:
 
     work, text, settings = _work_folder(context), context.inputs["text"], context.settings
     documents = text / "documents"
-    between = ["" if settings["pair"][side] in ("ja", "zh") else " " for side in SIDES]
     files = parallel_text(text / "source", text / "target", documents=documents if documents.exists() else None)
-    write_joined(work / "joined", files, settings["sentences"], between[0], between[1], settings["rest"] == "drop")
+    write_joined(work / "joined", files, settings["sentences"], drop_rest=settings["rest"] == "drop")
     _move_results(
         context, work, {f"joined/joined.{side}": side for side in SIDES} | {"joined/manifest.json": "manifest.json"}
     )
