@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 
 from posnmt.errors import UserError
 from posnmt.files import load_json, read_json, write_json
+from posnmt.run import checkpoints_in
 from posnmt.study.packed import unpack, unpack_outputs
 from posnmt.study.plan import KINDS, SPEED, Plan, PlannedRun
 from posnmt.study.speed import RESULTS, SystemSpeeds
@@ -97,7 +98,8 @@ def adopt(study_plan: Plan, out: Path, copy: Path) -> Iterator[str]:
     """Take over finished trainings with those of their translations that are there; yields a line for each.
 
     They are known by their keys, so a study of another recipe takes over what it has in common with the copy, by
-    whatever names. Their weights are not there: see `give_up_weightless`. Speeds that were measured in turn are taken
+    whatever names. Their weights are not there: see `give_up_weightless`. One that was begun here, for its weights as a
+    rule, goes on here. Speeds that were measured in turn are taken
     over too.
 
     Args:
@@ -130,7 +132,7 @@ def adopt(study_plan: Plan, out: Path, copy: Path) -> Iterator[str]:
                 facts = places[place]["translations"][test]
                 contents = {name: translations.of(place, test, name) for name in facts.get("speed", {})}
                 _write_translation(graph.folder(out, step), contents, facts, copy)
-        if own[run.train] != "done" and run.train not in taken:
+        if own[run.train] != "done" and run.train not in taken and not _is_begun(graph.folder(out, run.train)):
             place, about = next(iter(places.items()))
             _write_training(graph.folder(out, run.train), place, about["train"], copy)
             yield f"{run.train} is taken from {copy}, without its weights"
@@ -219,10 +221,15 @@ def _speeds(copy: Path) -> SpeedFacts | None:
     return speeds
 
 
+def _is_begun(folder: Path) -> bool:
+    """Whether the training in a step's folder has checkpoints to go on from."""
+    return bool(checkpoints_in(folder / "run" / "checkpoints"))
+
+
 def _write_training(folder: Path, place: Path, facts: StepFacts, copy: Path) -> None:
     """The step of a training, without weights."""
     run = folder / "run"
-    shutil.rmtree(run, ignore_errors=True)  # of a training that was begun here
+    shutil.rmtree(run, ignore_errors=True)  # of a training that was started here, and has no checkpoint
     run.mkdir(parents=True)
     for name in ("config.yaml", "record.json"):
         shutil.copyfile(place / name, run / name)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+import shutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -80,12 +81,22 @@ def publish(study_plan: Plan, out: Path, to: Path, seeds: int | None = None) -> 
     if SPEED in done:
         speeds: SpeedFacts = {"step": describe_step(done[SPEED], graph.key(SPEED)), "systems": read(done[SPEED])}
         write_json(to / SPEEDS, speeds)
+    written = {folder_of(to, run) for run in trained}
     for test in dict.fromkeys(test for run in trained for test in run.translations):
         if outputs := _outputs(test, shown, done, to):
             pack_outputs(outputs, translations_of(to, test))
+            written.add(translations_of(to, test))
+    _remove_others(written, to)
     write_text(to / "README.md", "\n".join(_readme(study_plan, done, to, seeds)) + "\n")
     _name_places(to, {str(place): name for place, name in _places(study_plan, out, to)})
     return to / "README.md"
+
+
+def _remove_others(written: Collection[Path], to: Path) -> None:
+    """Remove trainings and translations of an earlier copy that the study has no more, such as a renamed system's."""
+    for earlier in [*to.glob("runs/*"), *to.glob("translations/*")]:
+        if earlier not in written:
+            shutil.rmtree(earlier) if earlier.is_dir() else earlier.unlink()
 
 
 def _check(study_plan: Plan, out: Path, to: Path) -> None:
