@@ -163,6 +163,21 @@ def bleu_words(tokenizer: str) -> Callable[[str], list[str]]:
     return lambda line: list(chain.from_iterable(map(words, line.rstrip().split(" "))))
 
 
+def check_bleu_tokenizer(name: str) -> None:
+    """Refuse a tokeniser that sacreBLEU has not; whether its software is installed is not looked at.
+
+    Raises:
+        UserError: it is unknown.
+    """
+    from sacrebleu.metrics import BLEU
+
+    if name not in BLEU.TOKENIZERS:
+        near = nearest(name, BLEU.TOKENIZERS)
+        hint = f"did you mean {near!r}? " if near else ""
+        todo = f"{hint}choose from {', '.join(BLEU.TOKENIZERS)}"
+        raise UserError(f"sacreBLEU has no tokeniser {name!r}", "--bleu-tokenizer", todo)
+
+
 def _metric(name: str, bleu_tokenizer: str = "13a", count: int = 1) -> Metric:
     """sacreBLEU's metric with this name, for some number of references."""
     from sacrebleu.metrics import BLEU, CHRF, TER
@@ -175,14 +190,7 @@ def _metric(name: str, bleu_tokenizer: str = "13a", count: int = 1) -> Metric:
         return TER(references=references)
     if name != "bleu":
         raise UserError(f"no metric is called {name!r}", "--metrics", f"choose from {', '.join(METRICS)}")
-    if bleu_tokenizer not in BLEU.TOKENIZERS:
-        near = nearest(bleu_tokenizer, BLEU.TOKENIZERS)
-        hint = f"did you mean {near!r}? " if near else ""
-        raise UserError(
-            f"sacreBLEU has no tokeniser {bleu_tokenizer!r}",
-            "--bleu-tokenizer",
-            f"{hint}choose from {', '.join(BLEU.TOKENIZERS)}",
-        )
+    check_bleu_tokenizer(bleu_tokenizer)
     try:
         # force: do not warn about text that looks tokenised, as the analysis does so itself.
         return BLEU(tokenize=bleu_tokenizer, references=references, force=True)

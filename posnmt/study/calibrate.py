@@ -223,8 +223,8 @@ def _corpus_lines(study_plan: Plan) -> dict[str, int]:
     lines: dict[str, int] = {}
     for step in study_plan.steps.values():
         if step.kind == "part-of-artificial":
-            options = study_plan.setting.artificial or {}
-            lines[step.name] = options.get(step.settings["name"].removesuffix("-long"), 1000)
+            counted = getattr(study_plan.setting.artificial, step.settings["name"].removesuffix("-long"), None)
+            lines[step.name] = counted or 1000
         elif step.kind == "corpus" and not step.needs:
             total = 0
             for number, piece in enumerate(step.settings["texts"]):

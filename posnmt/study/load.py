@@ -12,9 +12,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from posnmt import plugins
+from posnmt.analyse.bins import bins_from_edges
 from posnmt.config.segmenters import requires, word_tokeniser
 from posnmt.config.yaml import Lines, faults, merge, override, place, read_yaml
 from posnmt.errors import UserError, UserErrors, nearest, quoted, raise_all
+from posnmt.metrics.registry import METRICS, check_bleu_tokenizer
 from posnmt.study.points import MARK, expanded, origins
 from posnmt.study.recipe import WHOLE, Analysis, Recipe, Runs, Scale, System, Training, at, lacks
 from posnmt.study.sweep import grid_of
@@ -85,7 +87,13 @@ def _read(path: Path, above: tuple[Path, ...] = ()) -> tuple[dict[str, Any], Lin
         raise UserError(f"{LIKE}: {name} is like this recipe, so that neither has settings to begin with", where)
     below, its_lines = _read(base, chain)
     _validated(below, base, its_lines)
-    return merge(below, tree), lines
+    merged = merge(below, tree)
+    scales = tree.get("scales")
+    for scale, setting in scales.items() if isinstance(scales, dict) else ():
+        if isinstance(setting, dict) and isinstance(setting.get("corpora"), dict):
+            # A corpus is one value: the lines that the other recipe takes of its own text are none of this one's.
+            merged["scales"][scale]["corpora"].update(setting["corpora"])
+    return merged, lines
 
 
 def _validated(tree: dict[str, Any], path: Path, lines: Lines) -> Recipe:
@@ -170,7 +178,36 @@ def _measurable(recipe: Recipe, analysis: Analysis) -> str | None:
         parts = [recipe.trainings[name].part for name in analysis.trainings if name in recipe.trainings]
         if len({part.of if part else 0 for part in parts}) > 1 or None in parts:
             return "bins: parts needs trainings on parts of the text by length, all of one number of parts"
+    try:
+        for scale in recipe.scales:
+            bins = None if lacks(analysis.bins, scale) else at(analysis.bins, scale)
+            if isinstance(bins, list):
+                bins_from_edges(bins)
+            if not lacks(analysis.bleu_tokenizer, scale):
+                check_bleu_tokenizer(at(analysis.bleu_tokenizer, scale))
+    except UserError as error:
+        return f"{error.what}; {error.todo}" if error.todo else error.what
     return None
+
+
+def _unmeasured(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The key and the fault of each figure that its analysis does not measure."""
+    wanted: list[tuple[tuple[str, ...], str, str, list[float]]] = [] if recipe.recommend is None else [
+        (("recommend", "measure"), recipe.recommend.measure, name, []) for name in recipe.recommend.analyses
+    ]  # fmt: skip
+    wanted += [
+        (("claims", str(number)), each.measure, each.analysis, [side.share for side in each.sides])
+        for number, claim in enumerate(recipe.claims)
+        for each in claim.holds_if
+    ]
+    for keys, measure, name, shares in wanted:
+        if (analysis := recipe.analyses.get(name)) is None or (test := recipe.tests.get(analysis.test)) is None:
+            continue  # reported as an unknown name
+        if measure in METRICS and measure not in analysis.metrics:
+            yield keys, f"the analysis {name} does not measure {measure}: its metrics are {', '.join(analysis.metrics)}"
+        for share in shares:
+            if share and share not in (test.swap or ()):
+                yield keys, f"the test {analysis.test} has no copy with a share of {share:g} of the words swapped"
 
 
 def _config_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]:
@@ -320,6 +357,8 @@ def name_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]
             yield UserError(f"analyses.{name}: {fault}", place(("analyses", name), path, lines))
     if recipe.recommend is not None:
         yield from unknown("analyses", recipe.recommend.analyses, "recommend", "analyses")
+    for keys, fault in _unmeasured(recipe):
+        yield UserError(f"{'.'.join(keys)}: {fault}", place(keys, path, lines))
     for number, figure in enumerate(recipe.figures):
         if figure.sweep is not None and figure.sweep not in recipe.sweep:
             keys = ("figures", str(number), "sweep")

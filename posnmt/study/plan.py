@@ -179,8 +179,8 @@ def _speed(study_plan: Plan) -> None:
     if recipe.recommend is not None:
         analyses_of += recipe.recommend.analyses
         variants += [variant for variant in runs if variant[1] == next(iter(recipe.trainings))]
-    variants = list(dict.fromkeys(variants))
-    if not variants or any(variant not in runs for variant in variants):
+    variants = [variant for variant in dict.fromkeys(variants) if variant in runs]
+    if not variants:
         return
     tests = [study_plan.tests.get(recipe.analyses[name].test) for name in analyses_of]
     texts = [of_trainings[""] for of_trainings in tests if of_trainings is not None]
@@ -260,7 +260,8 @@ def _corpus(study_plan: Plan, name: str) -> str:
     """The step that holds a corpus: the user's files, a public corpus, or the artificial language pair."""
     setting = study_plan.setting
     if name not in setting.corpora:
-        artificial = study_plan.add("corpus/artificial", "artificial", setting.artificial or {})
+        options = {} if setting.artificial is None else setting.artificial.model_dump(exclude_none=True)
+        artificial = study_plan.add("corpus/artificial", "artificial", options)
         return study_plan.add(f"corpus/{name}", "part-of-artificial", {"name": name}, needs={"artificial": artificial})
     texts = setting.corpora[name]
     texts = texts if isinstance(texts, list) else [texts]

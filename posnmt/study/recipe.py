@@ -34,6 +34,20 @@ PointName = Annotated[str, Field(pattern=r"^[\w.+-]+(@[\w.,=-]+)?$")]
 ARTIFICIAL = ("train", "dev", "test", "test-long")
 
 
+class Artificial(Section):
+    """The built-in language pair, by the options of `posnmt.corpora.artificial.pairs.command`."""
+
+    train: Positive | None = None
+    dev: Positive | None = None
+    test: Positive | None = None
+    min_length: Positive | None = None
+    max_length: Positive | None = None
+    test_max_length: Positive | None = None
+    seed: int | None = None
+    reordering: str | float | None = None
+    lexicon: Positive | None = None
+
+
 class Pair(Section):
     """The language codes, which replace `{source}` and `{target}` in paths."""
 
@@ -81,7 +95,7 @@ class Setting(Section):
         10.0,
         description="BLEU that compared systems must reach on sentences of trained lengths, or claims stay undecided",
     )
-    artificial: dict[str, Any] | None = Field(
+    artificial: Artificial | None = Field(
         None,
         description=f"the built-in language pair (options of `posnmt condition artificial`): {', '.join(ARTIFICIAL)}",
     )
@@ -255,16 +269,14 @@ class Recipe(Section):
         return tests_of
 
     def seeds(self, variant: tuple[str, str], scale: Scale) -> int:
-        """The number of seeds of a system and training: the largest of its `runs`, or that of the scale."""
+        """The number of seeds of a system and training: the largest of its `runs`, which by default is the scale's."""
         own = [
-            runs.seeds if isinstance(runs.seeds, int) else runs.seeds.get(scale)
+            runs.seeds if isinstance(runs.seeds, int) else (runs.seeds or {}).get(scale)
             for runs in self.runs
-            if runs.seeds is not None
-            and scale in runs.scales
-            and variant[0] in runs.systems
-            and variant[1] in runs.trainings
+            if scale in runs.scales and variant[0] in runs.systems and variant[1] in runs.trainings
         ]
-        return max((seeds for seeds in own if seeds is not None), default=self.scales[scale].seeds)
+        usual = self.scales[scale].seeds
+        return max((usual if seeds is None else seeds for seeds in own), default=usual)
 
     def pair_at(self, scale: Scale) -> Pair:
         """The languages at a scale."""

@@ -1,7 +1,8 @@
 """Recommend a system: the fastest of those that are not significantly worse than the best.
 
-The system with the best mean score is compared with every other one on each analysis, by the test of the verdicts. Of
-it and the systems that it does not significantly beat on any analysis, the one that decodes fastest is recommended.
+The system with the best mean score on the first analysis is compared with every other one on each analysis, by the test
+of the verdicts. Of it and the systems that it does not significantly beat on any analysis, the one that decodes fastest
+is recommended; where another one significantly beats it on another analysis, none is.
 
 Which system is best is read off the same figures, so that any of the pairs may come to be tested: intervals have the
 level that keeps all pairs and analyses together at 95 % (Bonferroni).
@@ -9,103 +10,115 @@ level that keeps all pairs and analyses together at 95 % (Bonferroni).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from statistics import mean, median
 
 from posnmt.study.claims import Claim, Comparison, Figures
-from posnmt.study.evidence import Evidence, Variant
+from posnmt.study.evidence import Evidence
 from posnmt.study.measured import Recommendation
-from posnmt.study.recipe import Recipe, Recommend, Scale
-from posnmt.study.speed import Speeds
+from posnmt.study.recipe import Recipe, Recommend
 from posnmt.study.verdict import LEVEL, Decision, Rules, decide
+
+NONE = "There is no recommendation"
 
 
 def recommend(
-    recipe: Recipe,
-    wanted: Recommend,
-    evidence: Mapping[str, Evidence],
-    scale: Scale,
-    measured: Mapping[Variant, Speeds] | None = None,
+    recipe: Recipe, wanted: Recommend, evidence: Mapping[str, Evidence], rules: Rules, in_turn: bool = True
 ) -> Recommendation:
     """Recommend a system.
 
     Args:
         recipe, wanted: of the study, and its section `recommend`.
         evidence: analysis -> its outputs and their counts.
-        scale: of the study.
-        measured: the speeds of the systems, in turn; None: those of each translation, in a study from before there were
-            others.
+        rules: of the study's claims, with the number of seeds that each system was to have.
+        in_turn: whether speeds are those that the rules have, measured in turn; False: those of each translation, in a
+            study from before there were others.
     """
     missing = [name for name in wanted.analyses if name not in evidence]
     if missing:
-        return Recommendation("There is no recommendation.", [f"the analysis {name} was not made" for name in missing])
+        return Recommendation(f"{NONE}.", [f"the analysis {name} was not made" for name in missing])
     first = evidence[wanted.analyses[0]]
     training = next(iter(recipe.trainings))
     systems = list(dict.fromkeys(output.system for output in first.outputs if output.training == training))
     if not systems:
-        return Recommendation("There is no recommendation.", [f"no system was trained on {training}"])
-    scores = {system: mean(_scores(first, system, training, wanted.measure)) for system in systems}
-    best = (min if wanted.measure == "ter" else max)(systems, key=scores.__getitem__)
-    pairs = len(systems) * (len(systems) - 1) // 2 * len(wanted.analyses)
-    level = 1 - (1 - LEVEL) / max(1, pairs)
+        return Recommendation(f"{NONE}.", [f"no system was trained on {training}"])
+    whole = [name for name in systems if _is_whole(name, training, [evidence[each] for each in wanted.analyses], rules)]
+    if not whole:
+        return Recommendation(f"{NONE}: of every system a seed is missing.", [])
+    label = {system: recipe.label((system, training)) for system in systems}
+    scores = {system: mean(_scores(first, system, training, wanted.measure)) for system in whole}
+    best = (min if wanted.measure == "ter" else max)(whole, key=scores.__getitem__)
+    pairs = len(whole) * (len(whole) - 1) // 2 * len(wanted.analyses)
+    rules = replace(rules, level=1 - (1 - LEVEL) / max(1, pairs))
     decisions = {
-        system: [_beaten(recipe, wanted, name, best, system, evidence, scale, level) for name in wanted.analyses]
-        for system in systems
+        system: {name: _beaten(wanted, name, best, system, evidence, rules) for name in wanted.analyses}
+        for system in whole
         if system != best
     }
-    sentences = [f"{recipe.label((best, training))} has the best mean {wanted.measure} ({scores[best]:.1f})."]
+    sentences = [f"{label[best]} has the best mean {wanted.measure} ({scores[best]:.1f})."]
     for system, comparisons in decisions.items():
-        label = recipe.label((system, training))
-        sentences += [
-            f"{label}, {name}: {each.sentence}" for name, each in zip(wanted.analyses, comparisons, strict=True)
-        ]
+        sentences += [f"{label[system]}, {name}: {each.sentence}" for name, each in comparisons.items()]
     if len({output.seed for output in first.outputs}) < 2:
-        return Recommendation("There is no recommendation: one seed of each system says nothing of others.", sentences)
+        return Recommendation(f"{NONE}: one seed of each system says nothing of others.", sentences)
     compared = {
-        system: comparisons
+        system: [each.word for each in comparisons.values()]
         for system, comparisons in decisions.items()
-        if all(each.low is not None for each in comparisons)
+        if all(each.low is not None for each in comparisons.values())
     }
-    if decisions and not compared:
-        return Recommendation("There is no recommendation: no system could be compared with the best.", sentences)
-    as_good = [
-        best,
-        *(system for system, comparisons in compared.items() if all(each.word != "supported" for each in comparisons)),
-    ]
-    if measured is None:
-        speeds = {system: _speed(first, system, training) for system in as_good}
-    else:
-        speeds = {system: median(measured[system, training]["decoding_speed"]) for system in as_good}
-    chosen = max(as_good, key=speeds.__getitem__)
-    sentences.append(
-        "Source tokens a second in decoding: "
-        + ", ".join(f"{recipe.label((system, training))} {speed:,.0f}" for system, speed in speeds.items())
-        + "."
-    )
-    left_out = [recipe.label((system, training)) for system in decisions if system not in compared]
+    if not compared:
+        return Recommendation(f"{NONE}: no system could be compared with the best.", sentences)
+    left_out = [label[system] for system in systems if system != best and system not in compared]
     apart = f" {', '.join(left_out)} could not be compared." if left_out else ""
-    return Recommendation(
-        _advice(chosen, as_good, len(compared), lambda system: recipe.label((system, training))) + apart, sentences
-    )
+    ahead = [
+        f"{label[system]} ({name})"
+        for system in compared
+        for name, each in decisions[system].items()
+        if each.word == "contradicted"
+    ]
+    if ahead:
+        return Recommendation(
+            f"{NONE} for all texts: {label[best]} is best on {wanted.analyses[0]}, and by more than chance worse than "
+            f"{', '.join(ahead)}. Choose by what you translate.{apart}",
+            sentences,
+        )
+    as_good = [best, *(system for system, words in compared.items() if "supported" not in words)]
+    if speeds := _speeds(first, training, as_good, rules, in_turn):
+        shown = ", ".join(f"{label[system]} {speed:,.0f}" for system, speed in speeds.items())
+        sentences.append(f"Source tokens a second in decoding: {shown}.")
+    fastest = max(speeds, key=speeds.__getitem__, default=None)
+    advice = _advice([label[system] for system in as_good], len(compared), None if fastest is None else label[fastest])
+    return Recommendation(advice + apart, sentences)
 
 
-def _advice(chosen: str, as_good: Sequence[str], others: int, label: Callable[[str], str]) -> str:
+def _advice(as_good: Sequence[str], others: int, fastest: str | None) -> str:
     """The recommendation in words.
 
     Args:
-        chosen: the system that is recommended.
         as_good: the best system and those that it does not beat.
         others: number of systems that the best one was compared with.
+        fastest: of these, in decoding; None: their speeds are not known.
     """
     if len(as_good) == 1:
-        return f"Use {label(chosen)}: it beats every other system by more than chance."
+        return f"Use {as_good[0]}: it beats every other system by more than chance."
+    if fastest is None:
+        return (
+            f"Undecided: the best does not beat {', '.join(as_good[1:])} by more than chance, and speeds were not "
+            "measured yet."
+        )
     if len(as_good) == 1 + others:
-        return f"Undecided: the best system beats no other by more than chance. {label(chosen)} decodes fastest."
-    beside = ", ".join(label(system) for system in as_good if system != chosen)
+        return f"Undecided: the best system beats no other by more than chance. {fastest} decodes fastest."
+    beside = ", ".join(system for system in as_good if system != fastest)
     return (
-        f"Use {label(chosen)}: it decodes fastest of those that the best does not beat by more than chance;"
+        f"Use {fastest}: it decodes fastest of those that the best does not beat by more than chance;"
         f" it is undecided whether it is better than {beside}."
     )
+
+
+def _is_whole(system: str, training: str, analyses: Collection[Evidence], rules: Rules) -> bool:
+    """Whether all seeds of a system are in all analyses."""
+    seeds = range(1, 1 + rules.seeds((system, training))) if rules.seeds is not None else ()
+    return all({*seeds} <= {*each.places((system, training), 0.0)} for each in analyses)
 
 
 def _scores(evidence: Evidence, system: str, training: str, measure: str) -> list[float]:
@@ -118,14 +131,7 @@ def _scores(evidence: Evidence, system: str, training: str, measure: str) -> lis
 
 
 def _beaten(
-    recipe: Recipe,
-    wanted: Recommend,
-    analysis: str,
-    best: str,
-    system: str,
-    evidence: Mapping[str, Evidence],
-    scale: Scale,
-    level: float,
+    wanted: Recommend, analysis: str, best: str, system: str, evidence: Mapping[str, Evidence], rules: Rules
 ) -> Decision:
     """The decision whether the best system significantly beats another one."""
     comparison = Comparison.model_validate(
@@ -138,19 +144,22 @@ def _beaten(
         }
     )
     claim = Claim(claim="recommendation", says="the best beats another", holds_if=[comparison])
-    rules = Rules(
-        recipe.variant,
-        scale,
-        label=lambda text: recipe.label(recipe.variant(text)),
-        seeds=lambda variant: recipe.seeds(variant, scale),
-        level=level,
-    )
     return decide(claim, evidence, rules).comparisons[0]
 
 
-def _speed(evidence: Evidence, system: str, training: str) -> float:
-    """The mean decoding speed over the seeds that were measured, in source tokens per second; 0 where none was."""
-    own = evidence.places((system, training), 0.0).values()
-    speeds = [evidence.outputs[place].decoding_speed for place in own]
-    measured = [speed for speed in speeds if speed is not None]
-    return mean(measured) if measured else 0.0
+def _speeds(evidence: Evidence, training: str, systems: Sequence[str], rules: Rules, in_turn: bool) -> dict[str, float]:
+    """System -> its decoding speed in source tokens per second; empty where one is not known.
+
+    It is the median of those measured in turn, or the mean over the seeds of a study without such.
+    """
+    if in_turn:
+        turns = {system: (rules.speeds or {}).get((system, training)) for system in systems}
+        known = {system: median(each["decoding_speed"]) for system, each in turns.items() if each is not None}
+    else:
+        places = {system: evidence.places((system, training), 0.0).values() for system in systems}
+        every = {
+            system: [speed for place in own if (speed := evidence.outputs[place].decoding_speed) is not None]
+            for system, own in places.items()
+        }
+        known = {system: mean(each) for system, each in every.items() if each}
+    return known if len(known) == len(systems) else {}

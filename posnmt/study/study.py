@@ -129,9 +129,8 @@ def chosen(steps: Mapping[str, Step], only: Sequence[str]) -> list[Step]:
     if only:
         for pattern in only:
             if not fnmatch.filter(steps, pattern):
-                raise UserError(
-                    f"no step is called like {pattern!r}", "--only", "`posnmt study status` shows all names"
-                )
+                todo = "`posnmt study status` shows all names; analyses are made of all that is translated"
+                raise UserError(f"no step is called like {pattern!r}", "--only", todo)
         wanted = [name for name in steps if any(fnmatch.fnmatchcase(name, pattern) for pattern in only)]
     needed = with_needs(steps, wanted)
     return [step for name, step in steps.items() if name in needed]
@@ -210,7 +209,8 @@ def _request(out: Path) -> _Request:
     Raises:
         UserError: it is damaged.
     """
-    request: _Request = load_json(out / REQUEST, _Request, "the study's request", "run `posnmt study run` again")
+    todo = "restore it, or remove it and run `posnmt study run` again"
+    request: _Request = load_json(out / REQUEST, _Request, "the study's request", todo)
     return request
 
 
@@ -285,7 +285,8 @@ def results_of(study_plan: Plan, out: Path, say: Say = lambda message: None) -> 
     rules = _rules(study_plan, speeds)
     verdicts = [decide(claim, of_analyses, rules) for claim in study_plan.recipe.claims]
     wanted = study_plan.recipe.recommend
-    advice = None if wanted is None else recommend(study_plan.recipe, wanted, of_analyses, study_plan.scale, speeds)
+    in_turn = SPEED in study_plan.steps
+    advice = None if wanted is None else recommend(study_plan.recipe, wanted, of_analyses, rules, in_turn)
     runs = [_run(graph, out, each, folders) for each in study_plan.runs]
     return StudyResults(
         recipe=study_plan.recipe,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -206,7 +207,8 @@ def what_it_takes(comparison: Comparison, estimate: Estimate, level: float) -> s
 def _check_floor(comparison: Comparison, evidence: Evidence, rules: Rules) -> None:
     """Raise `_Undecidable` if a system has learned too little for its differences from others to mean anything.
 
-    Measured is the BLEU of the comparison's own analysis, on sentences of trained lengths, or on all if these are few.
+    Measured is the BLEU of the comparison's own analysis, on sentences of trained lengths, or on all if these are
+    few or not known.
     """
     import numpy as np
 
@@ -218,8 +220,10 @@ def _check_floor(comparison: Comparison, evidence: Evidence, rules: Rules) -> No
         places = list(evidence.places(variant, 0.0).values())
         if variant[0] in rules.exempt or not places:
             continue
-        first, last = _ends(Figures(system=text, lengths="seen"), [evidence.outputs[place] for place in places], rules)
-        sentences, where = np.flatnonzero(_within(evidence, first, last)), "sentences of trained lengths"
+        sentences, where = np.empty(0, int), "sentences of trained lengths"
+        with suppress(_Undecidable):  # trained lengths that are not known concern only what is asked on them
+            ends = _ends(Figures(system=text, lengths="seen"), [evidence.outputs[place] for place in places], rules)
+            sentences = np.flatnonzero(_within(evidence, *ends))
         if len(sentences) < FEWEST_SENTENCES:
             sentences, where = np.arange(len(evidence.source_lengths)), "the test"
         table = evidence.table(measure, sentences, places)

@@ -16,7 +16,7 @@ from posnmt.config import segmenters
 from posnmt.config.formats import FORMAT
 from posnmt.config.schema import Config
 from posnmt.config.yaml import merge
-from posnmt.errors import UserError
+from posnmt.errors import UserError, UserErrors
 from posnmt.resolve import from_tree, with_names
 from posnmt.study import study
 from posnmt.study.load import load, shipped
@@ -153,6 +153,9 @@ def test_seeds_of_some_systems_alone(tmp_path: Path) -> None:
     assert found == {"transformer": 2, "relative": 4}
     assert recipe.seeds(("relative", "all"), "small") == 3  # of the scale: this one has no number of its own
     assert analyses(made, made.steps)[0]["test"].settings["seeds"] == 4
+    runs[1]["seeds"] = 1
+    fewer = load(written(tmp_path, {**SMALL, "runs": runs}))
+    assert fewer.seeds(("relative", "all"), "smoke") == 2  # the first entry asks for the scale's number
 
 
 def test_the_language_pair_of_a_scale(tmp_path: Path) -> None:
@@ -171,6 +174,9 @@ def test_speeds_that_claims_compare_are_measured_in_one_step(tmp_path: Path) -> 
     assert step.needs["run-1"] == "train/transformer/all/seed-1"
     assert step.needs["test"] == "corpus/test"
     assert [each["search"] for each in step.settings["systems"]] == [{"beam": 2}] * 2
+    recipe = load(written(tmp_path, {**SMALL, "claims": claims}), ("systems.relative.scales=[paper]",))
+    [alone] = plan(recipe, "smoke", None).steps["speed/in-turn"].settings["systems"]
+    assert alone["system"] == "transformer"
     assert "speed/in-turn" not in plan(load(written(tmp_path, SMALL)), "smoke", None).steps
 
 
@@ -389,6 +395,41 @@ def test_faults_of_a_config_are_named_once_where_they_stand(tmp_path: Path) -> N
     assert "scales.smoke.config: train: set when to stop" in faults_of(
         written(tmp_path, SMALL), "scales.smoke.config.train.steps=null"
     )
+
+
+@pytest.mark.parametrize(
+    ("setting", "fault"),
+    [
+        ("analyses.test.metrics=[bleu]", "recommend.measure: the analysis test does not measure chrf"),
+        ("analyses.test.bleu_tokenizer=mosse", "analyses.test: sacreBLEU has no tokeniser 'mosse'; choose from none"),
+        ("analyses.test.bins=[20,10]", "analyses.test: bin edges must be increasing lengths of 0 or more; got 20, 10"),
+        ("scales.smoke.artificial.trian=5", "did you mean 'train'?"),
+        ("scales.smoke.artificial.train=many", "input should be a valid integer"),
+        (
+            "claims=[{claim: 1, says: x, holds_if: [{analysis: test, measure: multi-bleu, of: {system: rope, "
+            "share: 0.3}, is: higher}]}]",
+            "claims.0: the analysis test does not measure multi-bleu: its metrics are bleu, chrf, ter",
+        ),
+        (
+            "claims=[{claim: 1, says: x, holds_if: [{analysis: test, of: {system: rope, share: 0.3}, is: higher}]}]",
+            "claims.0: the test test has no copy with a share of 0.3 of the words swapped",
+        ),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_when_the_recipe_is_read(setting: str, fault: str) -> None:
+    """Not after all trainings."""
+    with pytest.raises((UserError, UserErrors)) as caught:
+        load("choose", (setting,), check_configs=False)
+    assert fault in "\n".join(caught.value.lines)
+
+
+def test_a_corpus_of_a_recipe_that_is_like_another_is_the_whole_of_it(tmp_path: Path) -> None:
+    """`schemes-enja` trains on the first 46,000 lines of its text; one like it on all of its own."""
+    own = {"source": "train.is", "target": "train.en"}
+    tree = {"like": "schemes-enja", "recipe": "mine", "scales": {"small": {"corpora": {"train": own}}}}
+    corpora = load(written(tmp_path, tree), check_configs=False).scales["small"].corpora
+    assert corpora["train"].model_dump(exclude_unset=True) == own
+    assert corpora["dev"] == load("schemes-enja", check_configs=False).scales["small"].corpora["dev"]
 
 
 def test_options_of_a_scale_are_those_of_every_system_that_has_the_scheme(tmp_path: Path) -> None:

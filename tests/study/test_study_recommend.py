@@ -11,6 +11,7 @@ from posnmt.analyse.additive import Additive
 from posnmt.study.evidence import Evidence
 from posnmt.study.recipe import Recommend
 from posnmt.study.recommend import recommend
+from posnmt.study.verdict import Rules
 
 # The best system, one that differs from it by chance alone and decodes faster, and the fastest, which is far worse.
 SPEEDS = {"transformer": 100.0, "relative": 200.0, "rnn": 300.0}
@@ -39,9 +40,20 @@ def evidence(measure, errors, seeds=3):
     return Evidence(additive.rows.astype(int), additive.columns, lengths, outputs)
 
 
-def advice(errors, measure="ter", analyses=("test",), measured=None, **more):
+def rules(recipe, **more):
+    return Rules(
+        recipe.variant,
+        "smoke",
+        label=lambda text: recipe.label(recipe.variant(text)),
+        seeds=lambda variant: recipe.seeds(variant, "smoke"),
+        **more,
+    )
+
+
+def advice(errors, measure="ter", analyses=("test",), speeds=None, in_turn=False, joined=None, floor=0.0, **more):
+    proof = {"test": evidence(measure, errors, **more)} | ({"joined": evidence(measure, joined)} if joined else {})
     recipe, wanted = made_recipe(), Recommend(analyses=list(analyses), measure=measure)
-    return recommend(recipe, wanted, {"test": evidence(measure, errors, **more)}, "smoke", measured)
+    return recommend(recipe, wanted, proof, rules(recipe, speeds=speeds, floor=floor), in_turn)
 
 
 @pytest.mark.parametrize("measure", ["ter", "bleu"])
@@ -76,10 +88,10 @@ def test_only_systems_of_the_first_training_are_recommended():
     counts = evidence("ter", {"transformer": 1, "relative": 5})
     others = [replace(each, training="short") if each.system == "relative" else each for each in counts.outputs]
     wanted = Recommend(analyses=["test"], measure="ter")
-    found = recommend(made_recipe(), wanted, {"test": replace(counts, outputs=others)}, "smoke")
+    found = recommend(made_recipe(), wanted, {"test": replace(counts, outputs=others)}, rules(made_recipe()), False)
     assert "Relative" not in " ".join([found.sentence, *found.evidence])
     others = [replace(each, training="short") for each in counts.outputs]
-    found = recommend(made_recipe(), wanted, {"test": replace(counts, outputs=others)}, "smoke")
+    found = recommend(made_recipe(), wanted, {"test": replace(counts, outputs=others)}, rules(made_recipe()), False)
     assert found.sentence == "There is no recommendation."
 
 
@@ -88,14 +100,25 @@ def test_a_system_without_all_its_seeds_is_not_as_good_as_the_best():
     places = [n for n, each in enumerate(counts.outputs) if (each.system, each.seed) != ("rnn", 2)]
     fewer = replace(counts, counts=counts.counts[:, places], outputs=[counts.outputs[n] for n in places])
     wanted = Recommend(analyses=["test"], measure="ter")
-    answer = recommend(made_recipe(), wanted, {"test": fewer}, "smoke")
+    answer = recommend(made_recipe(), wanted, {"test": fewer}, rules(made_recipe()), False)
     assert answer.sentence.startswith("Undecided: the best system beats no other by more than chance. ")
     assert answer.sentence.endswith("decodes fastest. RNN could not be compared.")
     assert "RNN 3" not in answer.evidence[-1]
     others = [n for n, each in enumerate(counts.outputs) if each.system == "transformer" or each.seed == 1]
     fewer = replace(counts, counts=counts.counts[:, others], outputs=[counts.outputs[n] for n in others])
-    answer = recommend(made_recipe(), wanted, {"test": fewer}, "smoke")
+    answer = recommend(made_recipe(), wanted, {"test": fewer}, rules(made_recipe()), False)
     assert answer.sentence == "There is no recommendation: no system could be compared with the best."
+
+
+def test_without_all_its_seeds_the_best_is_left_out_too():
+    counts = evidence("ter", {"transformer": 1, "relative": 3, "rnn": 6})
+    places = [n for n, each in enumerate(counts.outputs) if (each.system, each.seed) != ("transformer", 2)]
+    fewer = replace(counts, counts=counts.counts[:, places], outputs=[counts.outputs[n] for n in places])
+    wanted = Recommend(analyses=["test"], measure="ter")
+    answer = recommend(made_recipe(), wanted, {"test": fewer}, rules(made_recipe()), False)
+    assert answer.sentence == (
+        "Use +Relative_PE & <more>: it beats every other system by more than chance. Transformer could not be compared."
+    )
 
 
 def test_seeds_are_those_that_the_recipe_asks_for():
@@ -105,28 +128,54 @@ def test_seeds_are_those_that_the_recipe_asks_for():
     fewer = replace(counts, counts=counts.counts[:, places], outputs=[counts.outputs[n] for n in places])
     recipe = made_recipe()
     runs = [recipe.runs[0].model_copy(update={"systems": ["relative"], "seeds": 2}), *recipe.runs]
-    answer = recommend(
-        recipe.model_copy(update={"runs": runs}), Recommend(analyses=["test"], measure="ter"), {"test": fewer}, "smoke"
-    )
+    recipe = recipe.model_copy(update={"runs": runs})
+    answer = recommend(recipe, Recommend(analyses=["test"], measure="ter"), {"test": fewer}, rules(recipe), False)
     assert answer.sentence == "Use Transformer: it beats every other system by more than chance."
+
+
+IN_TURN = {
+    (system, "all"): {"decoding_speed": turns}
+    for system, turns in {"transformer": [300.0, 1.0, 310.0], "relative": [200.0, 210.0, 205.0]}.items()
+}
 
 
 def test_speeds_that_were_measured_in_turn_win_over_those_of_each_translation():
     """Of the turns the median counts; 300 tokens a second beside a pause are not slow."""
-    in_turn = {
-        (system, "all"): {"decoding_speed": turns}
-        for system, turns in {"transformer": [300.0, 1.0, 310.0], "relative": [200.0, 210.0, 205.0]}.items()
-    }
-    answer = advice({"transformer": 1, "relative": 1}, measured=in_turn)
+    answer = advice({"transformer": 1, "relative": 1}, speeds=IN_TURN, in_turn=True)
     assert answer.sentence.endswith("Transformer decodes fastest.")
     assert "Transformer 300" in answer.evidence[-1]
+
+
+@pytest.mark.parametrize("speeds", [None, {("transformer", "all"): IN_TURN["transformer", "all"]}])
+def test_speeds_that_are_to_be_measured_yet_are_not_replaced_by_others(speeds):
+    found = advice({"transformer": 1, "relative": 1, "rnn": 6}, speeds=speeds, in_turn=True)
+    assert found.sentence.startswith("Undecided: the best does not beat ")
+    assert found.sentence.endswith(" by more than chance, and speeds were not measured yet.")
+    assert "Source tokens" not in found.evidence[-1]
+
+
+def test_a_system_that_is_worse_on_another_analysis_is_not_recommended():
+    """Ahead on single sentences, and far behind on joined ones."""
+    found = advice(
+        {"transformer": 1, "relative": 2}, analyses=("test", "joined"), joined={"transformer": 6, "relative": 1}
+    )
+    assert found.sentence == (
+        "There is no recommendation for all texts: Transformer is best on test, and by more than chance worse than "
+        "+Relative_PE & <more> (joined). Choose by what you translate."
+    )
+
+
+def test_systems_that_have_learned_too_little_are_not_compared():
+    found = advice({"transformer": 9, "relative": 11}, "bleu", floor=10.0)
+    assert found.sentence == "There is no recommendation: no system could be compared with the best."
+    assert "Below the floor" in found.evidence[-1]
 
 
 def test_intervals_are_wider_for_more_systems_and_analyses():
     recipe = made_recipe()
     proof = {name: evidence("ter", {"transformer": 1, "relative": 1, "rnn": 6}) for name in ("test", "joined")}
     for analyses, level in ((["test"], "98.3 %"), (["test", "joined"], "99.2 %")):
-        answer = recommend(recipe, Recommend(analyses=analyses, measure="ter"), proof, "smoke")
+        answer = recommend(recipe, Recommend(analyses=analyses, measure="ter"), proof, rules(recipe), False)
         assert all(
             level in sentence for sentence in answer.evidence if "undecided" in sentence or "supported" in sentence
         )
@@ -151,13 +200,17 @@ def test_of_equal_systems_few_are_called_beaten():
                 outputs.append(output(system, seed, decoding_speed=100.0))
         table = Additive.of({"ter": rows}, [lengths] * len(rows), lengths)
         proof = Evidence(table.rows.astype(int), table.columns, lengths, outputs)
-        answer = recommend(recipe, Recommend(analyses=["test"], measure="ter"), {"test": proof}, "smoke")
+        answer = recommend(recipe, Recommend(analyses=["test"], measure="ter"), {"test": proof}, rules(recipe), False)
         beaten += not answer.sentence.startswith("Undecided")
     assert beaten <= 6  # 3 expected at most
 
 
 def test_one_seed_or_a_missing_analysis_is_no_ground():
-    assert "one seed of each system says nothing" in advice({"transformer": 1, "relative": 5}, seeds=1).sentence
+    recipe = made_recipe()
+    scales = {"smoke": recipe.scales["smoke"].model_copy(update={"seeds": 1})}
+    recipe, proof = recipe.model_copy(update={"scales": scales}), {"test": evidence("ter", SPEEDS, seeds=1)}
+    found = recommend(recipe, Recommend(analyses=["test"], measure="ter"), proof, rules(recipe), False)
+    assert "one seed of each system says nothing" in found.sentence
     found = advice({"transformer": 1, "relative": 5}, analyses=("test", "joined"))
     assert found.sentence == "There is no recommendation."
     assert found.evidence == ["the analysis joined was not made"]

@@ -231,6 +231,16 @@ def test_nothing_is_decided_below_the_floor():
     assert one(evidence, poor, floor=20.0, exempt={"untrained"}).word == "supported"
 
 
+def test_where_trained_lengths_are_not_known_the_floor_is_for_the_whole_test():
+    """As after a sweep over the vocabulary, whose points count lengths in other subwords."""
+    evidence = bleu_evidence({"good": (0.8, 0.3), "better": (0.9, 0.5), "untrained": (0.1, 0.1)})
+    outputs = [replace(each, trained_lengths=None) for each in evidence.outputs]
+    evidence = replace(evidence, outputs=outputs)
+    assert one(evidence, compare("higher", "better", "good", measure="bleu"), floor=20.0).word == "supported"
+    below = one(evidence, compare("higher", "good", "untrained", measure="bleu"), floor=20.0)
+    assert "BLEU on the test, and below 20" in below.why
+
+
 @pytest.mark.parametrize(
     "comparison", [compare("higher", "b", "a"), compare("lower", "a", "b", by=1), compare("equal", "b", "a", within=5)]
 )
