@@ -7,14 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
+
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from posnmt.analyse.analyse import Analysis as Measured
 from posnmt.analyse.analyse import Settings
 from posnmt.analyse.analyse import analyse as measure
 from posnmt.analyse.measure import Resampling
+from posnmt.api.arguments import checked
 from posnmt.data.lines import checked_lines, listed
 from posnmt.errors import UserError, UserErrors, refuse_unknown
+from posnmt.metrics.registry import DEFAULT_METRICS
 from posnmt.progress import Display
 
 Lines = str | Path | Sequence[str]
@@ -23,10 +27,18 @@ Lines = str | Path | Sequence[str]
 Numbers = str | Path | Sequence[float]
 """A score for each sentence: the path of a file, or a list."""
 
-_TEXTS = ("trained_on",)
-_PATHS = ("subword_model", "target_subword_model", "trained_store")
+_NAMES = ("metrics", "lower_is_better")
+"""Settings of which one string stands for a list of one."""
 _RESAMPLING = tuple(each.name for each in fields(Resampling))
 _SETTINGS = tuple(each.name for each in fields(Settings) if each.name != "resampling")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Checked(Settings):
+    """Settings of an analysis, with limits that the command line checks by itself."""
+
+    metrics: Annotated[Sequence[str], Field(min_length=1)] = DEFAULT_METRICS
+    processes: PositiveInt = 1
 
 
 @dataclass(frozen=True)
@@ -67,7 +79,7 @@ class Analysis:
         """
         from posnmt.report.tables import TABLES, tables
 
-        refuse_unknown(table, TABLES, "table")
+        refuse_unknown(str(table), TABLES, "table")
         heading, rows = tables(self.results)[table]
         return [dict(zip(heading, row, strict=True)) for row in rows]
 
@@ -79,12 +91,13 @@ class Analysis:
             examples: number of sentences in the page's example browser; None: all.
 
         Raises:
-            UserError: the files cannot be written.
+            UserError: the files cannot be written, or `examples` is no number of 0 or more.
         """
         from posnmt.report.write import write
 
-        write(self.measured, Path(out), examples)
-        return Path(out) / "report.html"
+        folder = checked(out, Path, "out")
+        write(self.measured, folder, checked(examples, NonNegativeInt | None, "examples"))
+        return cast(Path, folder) / "report.html"
 
 
 def analyse(
@@ -108,34 +121,36 @@ def analyse(
             of a file with one a line.
         show_progress: on standard error.
         settings: those of `posnmt.analyse.analyse.Settings`, such as `unit`, `bin_width`, `bin_edges`,
-            `max_trained_length`, `trained_on`, `metrics`, `target_language` and `bleu_tokenizer`, and those of
-            resampling: `samples`, `seed`, `significance` and `correction`. The defaults are those of `posnmt analyse`.
+            `max_trained_length`, `trained_on`, `metrics` (one name or several), `target_language` and
+            `bleu_tokenizer`, and those of resampling: `samples`, `seed`, `significance` and `correction`. The defaults
+            are those of `posnmt analyse`.
 
     Raises:
-        UserError: an unknown setting, or faults of the settings or the texts; all at once.
+        UserError: an unknown setting, an argument of another type, or faults of the settings or the texts, all at
+            once.
     """
     for name in settings:
         refuse_unknown(name, (*_SETTINGS, *_RESAMPLING), "setting of an analysis")
-    if isinstance(outputs, str | bytes) or not isinstance(outputs, Mapping):
-        raise UserError("outputs are a dictionary: name of a system -> its translation", "outputs")
-    resampling = Resampling(**{name: settings.pop(name) for name in _RESAMPLING if name in settings})
-    for name in _PATHS:
-        if settings.get(name) is not None:
-            settings[name] = Path(settings[name])
+    outputs = checked(outputs, dict[str, Any], "outputs", "give a dictionary: name of a system -> its translation")
+    todo = "give a dictionary: (name of a system, share of swapped words) -> its translation"
+    swapped = checked(swapped or {}, dict[tuple[str, float], Any], "swapped", todo)
+    todo = "give a dictionary of dictionaries: metric -> name of a system -> its scores"
+    scores = checked(scores or {}, dict[str, dict[str, Any]], "scores", todo)
+    settings = {name: [each] if name in _NAMES and isinstance(each, str) else each for name, each in settings.items()}
+    resampling = checked({name: settings.pop(name) for name in _RESAMPLING if name in settings}, Resampling)
     with _files() as files, Display(quiet=not show_progress) as display:
-        for name in _TEXTS:
-            if settings.get(name) is not None:
-                settings[name] = files.path(name, settings[name])
+        if settings.get("trained_on") is not None:
+            settings["trained_on"] = files.path("trained_on", settings["trained_on"])
         measured = measure(
             files.path("source", source),
             files.references(reference),
             {name: files.path(f"outputs[{name!r}]", lines) for name, lines in outputs.items()},
-            Settings(resampling=resampling, **settings),
-            {key: files.path(f"swapped[{key!r}]", lines) for key, lines in (swapped or {}).items()},
+            checked({"resampling": resampling, **settings}, _Checked),
+            {key: files.path(f"swapped[{key!r}]", lines) for key, lines in swapped.items()},
             display.say,
             {
                 metric: {name: files.numbers(f"scores[{metric!r}][{name!r}]", each) for name, each in systems.items()}
-                for metric, systems in (scores or {}).items()
+                for metric, systems in scores.items()
             },
         )
         for record in measured.results["inputs"]:

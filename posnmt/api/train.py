@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from posnmt import plugins
+from posnmt.api.arguments import checked
 from posnmt.config.schema import Config
-from posnmt.errors import UserError
+from posnmt.errors import UserError, quoted
 from posnmt.progress import Display
 from posnmt.run import Run
 from posnmt.train.command import train_command
@@ -57,7 +58,7 @@ def train(
         The run: its `folder`, its `config`, its `record`; `posnmt.load` takes it.
 
     Raises:
-        UserError: every fault of configuration and text, or a folder that exists.
+        UserError: an argument of another type, every fault of configuration and text, or a folder that exists.
         Interrupted: stopped by Ctrl-C or SIGTERM; the state is saved, and `resume` goes on from there.
     """
     if isinstance(config, Config):
@@ -79,15 +80,26 @@ def train(
         "minutes": minutes,
         "init": init.folder if isinstance(init, Run) else init,
     }
+    for name in ("dev_source", "dev_target", "init"):
+        checked(options[name], Path | None, name)
+    folder = checked(out, Path, "out")
     written = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
     with Display(quiet=not show_progress) as display, plugins.allowing(allow_plugins):
-        return train_command(tree, written, _settings(settings), Path(out), resume, display)
+        return train_command(tree, written, _settings(settings), folder, resume, display)
 
 
 def _settings(settings: Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
-    """Settings as `key=value`, the value in YAML."""
+    """Settings as `key=value`, the value in YAML.
+
+    Raises:
+        UserError: they are neither a dictionary nor a list of strings.
+    """
     if isinstance(settings, str):
         return (settings,)
     if not isinstance(settings, Mapping):
-        return tuple(settings)
+        listed = tuple(settings) if isinstance(settings, Iterable) else (settings,)
+        if not all(isinstance(each, str) for each in listed):
+            what = f"settings are a dictionary, or a list of `key=value`; got {quoted(settings)}"
+            raise UserError(what, "settings", 'for example {"train.epochs": 5}')
+        return listed
     return tuple(f"{key}={json.dumps(value, ensure_ascii=False, default=str)}" for key, value in settings.items())

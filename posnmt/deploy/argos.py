@@ -1,7 +1,7 @@
 """A package for Argos Translate: a CTranslate2 model, one SentencePiece model, and a spaCy pipeline for sentences.
 
-Argos encodes and decodes with the same SentencePiece model and nothing else, so the run must have one vocabulary, and
-text that is neither tokenised nor truecased before subwords.
+Argos encodes and decodes with the same SentencePiece model and nothing else, so the run must have one vocabulary, one
+target language, and text that is neither tokenised nor truecased before subwords.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from posnmt.data.text import TextPipeline
@@ -46,13 +46,19 @@ batch_size = 1000
 """spaCy's pipeline of no language, without components; Argos adds the sentencizer."""
 
 
-def refuse(text: TextPipeline) -> None:
+def refuse(text: TextPipeline, marks: Iterable[str]) -> None:
     """Check that Argos can make of text what the model was trained with.
 
+    Args:
+        marks: of target languages, in the training text.
+
     Raises:
-        UserError: two vocabularies, or text that is tokenised or truecased before subwords.
+        UserError: two vocabularies, text that is tokenised or truecased before subwords, or a mark before each text.
     """
     todo = "use --format ctranslate2, or posnmt serve for LibreTranslate's clients"
+    if listed := ", ".join(marks):
+        what = f"Argos writes no marks of target languages before text, and this run reads {listed}"
+        raise UserError(what, None, todo)
     if not (text.shared and text.source.subwords.model == text.target.subwords.model):
         raise UserError("Argos has one SentencePiece model for both sides, and this run has two", None, todo)
     for side in (text.source.words, text.target.words):
@@ -89,7 +95,7 @@ def export(
         raise UserError("the output cannot be written: its parent is no folder", out, "create it, or choose another")
     run = run_to_export(run_folder)
     text, data = run.text(), run.config.data
-    refuse(text)
+    refuse(text, run.marks)
     codes = languages or (data.source_language, data.target_language)
     model = run.model(checkpoint)
     with tempfile.TemporaryDirectory(prefix="posnmt-") as place, replacing(out) as partial:

@@ -19,7 +19,7 @@ def card(run: Run, manifest: Manifest) -> str:
     system = manifest.system or "a system of its own"
     lines = [
         "---",
-        f"language: [{source}, {target}]",
+        f"language: {json.dumps([source, target])}",  # quoted, since no is false in YAML
         "pipeline_tag: translation",
         "library_name: transformers",
         "tags: [translation, posnmt]",

@@ -19,10 +19,10 @@ from posnmt.errors import UserError
 from posnmt.files import sha256_of, write_text
 from posnmt.model.base import TranslationModel
 from posnmt.run import Run
-from posnmt.translate.command import Chosen, Engine, Work, fingerprint, translate_lines
+from posnmt.translate.command import Chosen, Engine, Work, choose_runs, fingerprint, translate_lines
 from posnmt.translate.engines.ctranslate2 import CTranslate2Engine, refuse_settings, wanted_of
 from posnmt.translate.options import with_options
-from posnmt.translate.translator import Translator, longest_trained, trained_model
+from posnmt.translate.translator import longest_trained, trained_model
 
 POSITIONS = 8192
 """Entries of a position table that has no end of its own, where a run is converted for one call."""
@@ -61,7 +61,7 @@ def export(
                 write(model, text, building, size, precision)
             text.save(building / "text")
         else:
-            verified = _write_huggingface(model, text, run.config.decode, building)
+            verified = _write_huggingface(model, text, run.config.decode, building, say)
         manifest = Manifest(
             kind=kind,  # type: ignore[arg-type]
             precision=precision,
@@ -121,7 +121,8 @@ def translate_elsewhere(
     """Translate by CTranslate2, with an exported model, or with a run that is converted for this call.
 
     Args:
-        engine: `ctranslate2`; or `auto`: CTranslate2 in fp32 if it can express the run, otherwise PyTorch.
+        engine: `ctranslate2`; or `auto`: CTranslate2 in fp32 if it can express the run, otherwise PyTorch, which CUDA
+            graphs need too.
         folders: one run or exported model.
 
     The other arguments are those of `posnmt.translate.command.translate_file`; the precision is `fp32` or `int8`.
@@ -154,11 +155,13 @@ def elsewhere(engine: str, folder: Path, checkpoint: str, search: dict[str, Any]
     """
     settings = {key: value for key, value in search.items() if key not in ("precision", "cuda_graphs")}
     precision = search.get("precision")
-    if precision == "bf16" or search.get("cuda_graphs"):
-        option = "--precision bf16" if precision == "bf16" else "--cuda-graphs"
-        raise UserError(f"{option} is PyTorch's, and CTranslate2 was asked for", None, NO_TORCH)
     if engine == "auto" and precision == "int8":
         raise UserError("--engine auto does not round to int8", None, "add --engine ctranslate2")
+    if engine == "auto" and search.get("cuda_graphs") and not is_exported(folder):
+        return choose_runs([folder], checkpoint, search)
+    if precision == "bf16" or search.get("cuda_graphs"):
+        option = "--precision bf16" if precision == "bf16" else "--cuda-graphs"
+        raise UserError(f"{option} is PyTorch's, and CTranslate2 is to translate", None, NO_TORCH)
     load: Callable[[], Engine]
     if is_exported(folder):
         decode, load, marks = _exported(folder, checkpoint, precision, settings)
@@ -176,7 +179,7 @@ def elsewhere(engine: str, folder: Path, checkpoint: str, search: dict[str, Any]
                 if engine != "auto":
                     raise
                 print(f"note: translated by PyTorch: {error.line()}", file=sys.stderr)
-                return Translator.load([run], checkpoint, positions)
+                return choose_runs([folder], checkpoint, search).load()
 
         identify = partial(fingerprint, run, checkpoint)
 
@@ -230,7 +233,9 @@ def write_verified(
     return engine, verify(model, text, engine.longest, engine)
 
 
-def _write_huggingface(model: TranslationModel, text: TextPipeline, decode: Decode, folder: Path) -> dict[str, Any]:
+def _write_huggingface(
+    model: TranslationModel, text: TextPipeline, decode: Decode, folder: Path, say: Callable[[str], None]
+) -> dict[str, Any]:
     """Write a model for Transformers; the figures of the check that it computes the same there."""
     try:
         from posnmt.deploy.huggingface import export as transformers
@@ -240,4 +245,7 @@ def _write_huggingface(model: TranslationModel, text: TextPipeline, decode: Deco
         what = "Hugging Face's Transformers are not installed here"
         raise UserError(what, None, 'install them: pip install "posnmt[huggingface]"') from None
     transformers.write(model, text, decode, folder)
+    if left_out := transformers.not_searched(decode):
+        what = ", ".join(left_out)
+        say(f"Transformers' generate leaves out {what} of this run: it searches with the beam, each line alone")
     return verify(model, text, (model.longest_source, model.longest_target), transformers.Loaded(folder))

@@ -6,9 +6,10 @@ text/              tokenisation and subword models, as in a run folder
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,12 +21,16 @@ from posnmt.data.text import TextPipeline
 from posnmt.errors import UserError
 from posnmt.files import PARTIAL, commit_folder, folder_digests, is_file, read_json, sha256_of, write_json
 from posnmt.run import Run
+from posnmt.workflow.lock import Lock
 
 MANIFEST = "posnmt.json"
 """The file that makes a folder an exported model."""
 
 FORMAT = 1
 """Version of the meaning of the manifest."""
+
+BUILDING, LOCK = "folder", ".lock"
+"""In `NAME.partial`: the folder that is not complete, and the lock file of the process that fills it."""
 
 AGAIN = "export the run again, or copy the whole folder again from its origin"
 
@@ -94,21 +99,44 @@ def describe(run: Run, checkpoint: str) -> dict[str, Any]:
 def new_folder(place: Path) -> Iterator[Path]:
     """A folder to be filled in the block, which then gets its name; nothing is left of it after an error.
 
+    Until then it is in `NAME.partial`, beside a lock file. What a process that was killed left there is removed.
+
     Raises:
-        UserError: the place exists, or its parent does not.
+        UserError: the place exists, or its parent does not; `NAME.partial` is another's folder, or in use.
     """
     if place.exists():
         raise UserError("the output exists already and is not overwritten", place, "choose another --out")
     if not place.resolve().parent.is_dir():
         raise UserError("the output cannot be written: its parent is no folder", place, "create it, or choose another")
-    building = place.with_name(place.name + PARTIAL)
-    shutil.rmtree(building, ignore_errors=True)
-    building.mkdir()
+    collected = place.with_name(place.name + PARTIAL)
+    if os.path.lexists(collected) and not _is_ours(collected):
+        todo = "choose another --out, or remove it if nothing there is needed"
+        raise UserError("the output is collected there until it is complete, and it exists", collected, todo)
+    collected.mkdir(exist_ok=True)
     try:
+        lock = Lock(collected / LOCK)
+    except BlockingIOError:
+        raise UserError("another process is writing this output", place, "wait for its end") from None
+    building = collected / BUILDING
+    try:
+        shutil.rmtree(building, ignore_errors=True)
+        building.mkdir()
         yield building
         commit_folder(building, place)
     finally:
         shutil.rmtree(building, ignore_errors=True)
+        lock.release()
+        with suppress(OSError):
+            collected.rmdir()
+
+
+def _is_ours(collected: Path) -> bool:
+    """Whether a folder has what `new_folder` leaves when its process is killed, and nothing else."""
+    if collected.is_symlink() or not collected.is_dir():
+        return False
+    names = {path.name for path in collected.iterdir()}
+    locks = {name for name in names if name.startswith(LOCK)}
+    return names == locks or (len(locks) > 0 and names - locks == {BUILDING})
 
 
 def seal(folder: Path, manifest: Manifest) -> None:

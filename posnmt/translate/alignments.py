@@ -1,14 +1,14 @@
 """Word alignments of translations, by the attention of the last decoder layer to the source.
 
 Each subword of a translation is linked to the source subword that gets most attention in the step that predicts it: the
-mean over the heads of the last layer, and over the models of an ensemble. Where that is the source's end symbol, it has
-no link. Words are linked where their subwords are.
+mean over the heads of the last layer, and over the models of an ensemble. Where that is the source's end symbol, or the
+mark of a target language, it has no link. Words are linked where their subwords are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,7 +60,7 @@ def align(
     Args:
         models: of which the mean attention counts.
         side: the text pipeline of the lines.
-        sources: the subwords of each line.
+        sources: the subwords of each line, the mark of a target language included.
         hypotheses: the subwords of each hypothesis of each line.
         batch: most padded subwords of a batch.
 
@@ -70,10 +70,11 @@ def align(
     owners = [number for number, group in enumerate(hypotheses) for _ in group]
     targets = [tokens for group in hypotheses for tokens in group]
     places = iter(_attended(models, [sources[owner] for owner in owners], targets, batch))
+    marked = _subwords_of_mark(side)
     aligned = []
     for line, source, group in zip(lines, sources, hypotheses, strict=True):
-        words = spans(side, line, source)
-        numbers: list[int | None] = [*_number_of_word(words)]
+        words = spans(side, line, source[marked:])
+        numbers: list[int | None] = [*[None] * marked, *_number_of_word(words)]
         numbers += [None] * (len(source) + 1 - len(numbers))  # of </s>, and where the line shows no word
         aligned.append(Aligned(words, [[numbers[place] for place in next(places)] for _ in group]))
     return aligned
@@ -95,6 +96,14 @@ def joined(parts: Sequence[Aligned], texts: Sequence[str]) -> Aligned:
         words += [Span(word.text, begin + word.start, begin + word.end, word.subwords) for word in part.words]
         begin += len(text)
     return Aligned(words, attended)
+
+
+def _subwords_of_mark(side: SideText) -> int:
+    """How many subwords the mark before each source has."""
+    if not side.mark:
+        return 0
+    [alone] = replace(side, mark="").encode([side.mark])
+    return len(alone)
 
 
 def _number_of_word(words: Iterable[Span]) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 
+import numpy as np
 import pytest
 
 import posnmt
@@ -90,8 +91,21 @@ def test_several_references_and_scores_from_elsewhere(files):
         ({"short": REFERENCE[:3]}, {}, r"outputs\['short'\] has 3"),
         ({"bad": [*REFERENCE[:-1], 5]}, {}, r"type int \(outputs\['bad'\]\[11\]\)"),
         ({"path": "no/such/file"}, {}, "does not exist"),
-        (REFERENCE, {}, "outputs are a dictionary"),
+        (REFERENCE, {}, r"\(outputs\); give a dictionary: name of a system"),
         ({}, {}, "no output to analyse"),
+        ({3: REFERENCE}, {}, r"valid string; got 3 \(outputs\[3\]\)"),
+        (OUTPUTS, {"metrics": []}, r"at least 1 item .*\(metrics\)"),
+        (OUTPUTS, {"metrics": "blue"}, "no metric is called 'blue'"),
+        (OUTPUTS, {"bin_edges": "10,20"}, r"valid list; got '10,20' \(bin_edges\)"),
+        (OUTPUTS, {"bin_edges": [10, "x"]}, r"valid integer.*; got 'x' \(bin_edges\[1\]\)"),
+        (OUTPUTS, {"bin_width": "wide"}, r"valid integer.*; got 'wide' \(bin_width\)"),
+        (OUTPUTS, {"max_trained_length": [9]}, r"valid integer; got \[9\] \(max_trained_length\)"),
+        (OUTPUTS, {"samples": 40.5}, r"valid integer.*; got 40.5 \(samples\)"),
+        (OUTPUTS, {"samples": "many"}, r"valid integer.*; got 'many' \(samples\)"),
+        (OUTPUTS, {"subword_model": 5}, r"valid path.*; got 5 \(subword_model\)"),
+        (OUTPUTS, {"processes": 0}, r"greater than 0; got 0 \(processes\)"),
+        (OUTPUTS, {"scores": {"comet": [0.1] * 12}}, r"valid dictionary; got .* \(scores\['comet'\]\); give"),
+        (OUTPUTS, {"swapped": {"good": SOURCE}}, r"valid tuple; got 'good' \(swapped\['good'\]\); give"),
     ],
 )
 def test_faults_name_the_argument(outputs, settings, message):
@@ -108,6 +122,20 @@ def test_what_is_no_list():
     ]:
         with pytest.raises(posnmt.UserError, match=message):
             posnmt.analyse(SOURCE, reference, OUTPUTS, **settings)
+
+
+def test_numbers_as_text_or_of_numpy_and_one_metric():
+    numbers = {"samples": "40", "bin_width": np.int64(5), "max_trained_length": "9", "metrics": "bleu"}
+    settings = posnmt.analyse(SOURCE, REFERENCE, OUTPUTS, **numbers).results["settings"]
+    assert (settings["samples"], settings["metrics"]) == (40, ["bleu"])
+
+
+@pytest.mark.parametrize("examples", ["all", -1])
+def test_examples_are_a_number(examples, tmp_path):
+    analysis = posnmt.analyse(SOURCE, REFERENCE, OUTPUTS, samples=0)
+    with pytest.raises(posnmt.UserError, match=rf"; got {examples!r} \(examples\)"):
+        analysis.report(tmp_path / "report", examples)
+    assert not (tmp_path / "report").exists()
 
 
 def test_no_such_table():

@@ -60,9 +60,19 @@ def test_two_files_settings_and_resuming(config, tmp_path, monkeypatch):
         ({"config": {}, "source": "a", "target": "b"}, "both a config and"),
         ({"config": "nowhere.yaml"}, "config does not exist"),
         ({"source": "a.en"}, "--source is given without the other side"),
+        ({"config": {}, "settings": None}, r"a list of `key=value`; got None \(settings\)"),
+        ({"config": {}, "settings": 5}, r"a list of `key=value`; got 5 \(settings\)"),
+        ({"config": {}, "settings": [5]}, r"a list of `key=value`; got \[5\] \(settings\)"),
+        ({"config": {}, "init": 5}, r"valid path.*; got 5 \(init\)"),
+        ({"config": {}, "dev_source": 5}, r"valid path.*; got 5 \(dev_source\)"),
     ],
 )
 def test_faults_are_user_errors(tmp_path, arguments, message):
     with pytest.raises(posnmt.UserError, match=message):
         posnmt.train(**arguments, out=tmp_path / "run", show_progress=False)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_run_folder_has_a_name():
+    with pytest.raises(posnmt.UserError, match=r"valid path.*; got None \(out\)"):
+        posnmt.train({}, None, show_progress=False)

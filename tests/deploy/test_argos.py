@@ -110,4 +110,9 @@ def test_refused(tmp_path):
     path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), "decode": {"positions": {"interpolate": 2}}}))
     [line] = refused("export", folder, *options)
     assert "decode.positions of this run changes positions at inference" in line
+    folder = untrained(tmp_path / "many", "rope")
+    path = folder / "record.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "marks": {"<2de>": 3, "<2fr>": 2}}))
+    [line] = refused("export", folder, *options)
+    assert "Argos writes no marks of target languages before text, and this run reads <2de>, <2fr>" in line
     assert not list(tmp_path.glob("a*"))

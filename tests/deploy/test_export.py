@@ -9,13 +9,19 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 
 from commands import process, refused, run
 from posnmt.corpora.artificial.pairs import command
 from posnmt.data.subword import BOS, PAD
+from posnmt.deploy import folder as folders
 from posnmt.deploy import verify
+from posnmt.deploy.command import elsewhere
+from posnmt.deploy.folder import new_folder
+from posnmt.errors import UserError
 from posnmt.model.weights import save_model
 from posnmt.run import Run
+from posnmt.translate.translator import Translator
 from untrained import LEARNED, untrained
 
 pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed (extra ctranslate2)")
@@ -170,6 +176,26 @@ def test_auto_takes_pytorch_where_it_must_and_says_so(tmp_path):
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.parametrize(
+    ("scheme", "search", "precision", "graphs"),
+    [
+        ("recurrent", {}, "bf16", True),
+        ("recurrent", {"precision": "fp32", "cuda_graphs": False}, "fp32", False),
+        ("rope", {"cuda_graphs": True}, "bf16", True),
+    ],
+)
+def test_auto_takes_pytorch_with_the_settings_of_the_run(scheme, search, precision, graphs, tmp_path, monkeypatch):
+    """Also for CUDA graphs, which CTranslate2 does not have."""
+    folder = untrained(tmp_path / "run", scheme)
+    path = folder / "config.yaml"
+    tree = {**yaml.safe_load(path.read_text()), "decode": {"precision": "bf16", "cuda_graphs": True}}
+    path.write_text(yaml.safe_dump(tree))
+    given = {}
+    monkeypatch.setattr(Translator, "load", lambda *_, **options: given.update(options))
+    elsewhere("auto", folder, "model", search).load()
+    assert given == {"precision": precision, "cuda_graphs": graphs}
+
+
 def test_batches_change_nothing(exported):
     one, other = (
         run("translate", exported, "--input", FROZEN / "dev.source", "--batch", batch)[0] for batch in (1, 4096)
@@ -292,6 +318,33 @@ def test_nothing_is_written_over_or_left_behind(exported, tmp_path, monkeypatch)
     [line] = refused("export", LEARNED, "--format", "ctranslate2", "--out", tmp_path / "model")
     assert "computes other probabilities than posnmt" in line
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folder_of_another_program_stays(tmp_path):
+    (tmp_path / "model.partial").mkdir()
+    (tmp_path / "model.partial" / "chapter").write_text("1")
+    [line] = refused("export", LEARNED, "--format", "ctranslate2", "--out", tmp_path / "model")
+    assert "the output is collected there until it is complete, and it exists" in line
+    assert (tmp_path / "model.partial" / "chapter").read_text() == "1"
+    (tmp_path / "link.partial").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(UserError, match=r"and it exists .*link\.partial"), new_folder(tmp_path / "link"):
+        pass
+
+
+def test_what_a_killed_export_left_is_replaced(tmp_path, monkeypatch):
+    left = tmp_path / "model.partial" / "folder"
+    left.mkdir(parents=True)
+    (left / "old").touch()
+    (left.parent / ".lock").touch()
+    with monkeypatch.context() as patched:
+        patched.setattr(folders, "Lock", lambda _: (_ for _ in ()).throw(BlockingIOError))
+        with pytest.raises(UserError, match="another process is writing this output"), new_folder(tmp_path / "model"):
+            pass
+    assert (left / "old").exists()
+    with new_folder(tmp_path / "model") as building:
+        (building / "new").touch()
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    assert [path.name for path in (tmp_path / "model").iterdir()] == ["new"]
 
 
 def test_without_ctranslate2_the_way_to_it_is_named(tmp_path, monkeypatch):

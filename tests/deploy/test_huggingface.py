@@ -10,16 +10,27 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+import yaml
 
 import tiny
 from commands import refused, run
 from posnmt.config.schema import Decode
+from posnmt.deploy.card import card
+from posnmt.deploy.folder import Manifest, describe
 from posnmt.deploy.verify import verify
+from posnmt.run import Run
 from posnmt.translate.subwords import score_subwords, translate_subwords
+from untrained import untrained
 
 pytest.importorskip("transformers", reason="Transformers are not installed (extra huggingface)")
 
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    GenerationConfig,
+    MaxTimeCriteria,
+    StoppingCriteriaList,
+)
 
 import posnmt.deploy.huggingface as hf
 from posnmt.deploy.huggingface.export import Loaded, search_settings
@@ -34,7 +45,7 @@ def wrapped(model, decode):
     """A posnmt model as one of Transformers, with the same weights."""
     config = hf.PosnmtConfig(
         posnmt=model.config.model_dump(mode="json"), source_vocab_size=tiny.VOCABULARY, vocab_size=tiny.VOCABULARY,
-        max_ratio=decode.max_ratio, max_extra=decode.max_extra,
+        max_ratio=decode.max_ratio, max_extra=decode.max_extra, min_output=decode.min_length,
     )  # fmt: skip
     other = hf.PosnmtForConditionalGeneration(config).double().eval()
     other.model.load_state_dict(model.state_dict())
@@ -78,6 +89,50 @@ def test_the_cache_changes_nothing_and_a_given_length_wins():
     with_cache, without = (other.generate(**padded(drawn()), use_cache=cache) for cache in (True, False))
     assert torch.equal(with_cache, without)
     assert other.generate(**padded(drawn()), max_new_tokens=3).shape[1] <= 4
+
+
+def likely_ends():
+    """A model whose outputs mostly end at once."""
+    model = tiny.build(system="relative")
+    with torch.no_grad():
+        model.output.bias[3] += 10
+    return model
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_outputs_are_as_long_as_the_run_wants(beam):
+    """As far as the limits of their sentences allow it; a given length wins."""
+    model, sources = likely_ends(), drawn((1, 0, 4, 6))
+    decode = Decode(beam=beam, max_ratio=1.0, max_extra=2, min_length=5)
+    ours = translate_subwords([model], sources, decode, CPU)
+    other = wrapped(model, decode)
+    theirs = [stripped(row) for row in other.generate(**padded(sources))]
+    assert theirs == [hypotheses[0].tokens if hypotheses else [] for hypotheses in ours]
+    assert [len(row) for row in theirs] == [3, 0, 5, 5]
+    assert [stripped(row) for row in other.generate(**padded(sources), max_new_tokens=9)] == [[]] * 4
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"generation_config": GenerationConfig(num_beams=1)},
+        {"stopping_criteria": StoppingCriteriaList([MaxTimeCriteria(600)])},
+        {"max_length": None, "max_new_tokens": None},
+    ],
+    ids="+".join,
+)
+def test_without_a_length_outputs_have_the_limits_of_posnmt(options):
+    other = wrapped(tiny.build(system="relative"), Decode(beam=1, max_extra=40))
+    own = other.generate(**padded(drawn()))
+    assert own.shape[1] > 40
+    assert torch.equal(other.generate(**padded(drawn()), **options), own)
+
+
+@pytest.mark.parametrize("name", ["max_length", "max_new_tokens"])
+def test_a_configuration_can_have_a_length(name):
+    other = wrapped(tiny.build(system="relative"), Decode(beam=1, max_extra=40))
+    config = GenerationConfig(**{name: 30})
+    assert other.generate(**padded(drawn()), generation_config=config).shape[1] == 30 + (name == "max_new_tokens")
 
 
 def cached(other, target):
@@ -165,6 +220,22 @@ def test_weights_of_another_model_and_unknown_options_are_refused(tmp_path):
         AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["bfloat16", torch.bfloat16])
+def test_weights_have_the_dtype_that_is_asked_for(name, tmp_path):
+    wrapped(tiny.build(system="relative"), Decode()).float().save_pretrained(tmp_path)
+    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, dtype=name)
+    assert {weight.dtype for weight in model.parameters()} == {torch.bfloat16}
+
+
+@pytest.mark.parametrize(("dtype", "error"), [("bf16", ValueError), ("nn", ValueError), (16, TypeError)])
+def test_a_dtype_that_is_none_is_an_error(dtype, error, tmp_path):
+    wrapped(tiny.build(system="relative"), Decode()).float().save_pretrained(tmp_path)
+    with pytest.raises(error, match="dtype"):
+        hf.PosnmtForConditionalGeneration.from_pretrained(tmp_path, dtype=dtype)
+    model = hf.PosnmtForConditionalGeneration.from_pretrained(tmp_path, dtype="auto")
+    assert {weight.dtype for weight in model.parameters()} == {torch.float32}
+
+
 def test_the_check_at_the_export_keeps_to_a_short_table(tmp_path):
     model = tiny.build(system="learned", max_length=5)
     assert model.longest_target < 8
@@ -183,6 +254,16 @@ def exported(tmp_path_factory):
     assert "agrees with posnmt on 6 random pairs" in err
     assert json.loads((folder / "posnmt.json").read_text())["verified"]["largest_difference"] < 1e-5
     return folder
+
+
+def test_settings_of_search_that_it_does_not_have_are_notes(tmp_path):
+    folder = untrained(tmp_path / "run", "rope")
+    path = folder / "config.yaml"
+    decode = {"min_length": 4, "coverage_penalty": 0.2, "mbr": 3, "sampling": {}}
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), "decode": decode}))
+    _, err = run("export", folder, "--format", "huggingface", "--out", tmp_path / "model")
+    assert "generate leaves out decode.sampling, decode.coverage_penalty, decode.mbr of this run" in err
+    assert json.loads((tmp_path / "model" / "config.json").read_text())["min_output"] == 4
 
 
 def without_cache(forward):
@@ -241,6 +322,15 @@ def test_the_card_says_what_it_is(exported):
     assert "| output | at most 3 x source + 5 subwords |" in card
     about = json.loads((exported / "posnmt.json").read_text())
     assert {"README.md", "model.safetensors", "source.model"} <= about["files"].keys()
+
+
+def test_languages_are_words_in_the_card():
+    """In YAML no is false."""
+    source = Run.open(LEARNED)
+    manifest = Manifest(kind="huggingface", limits={}, **describe(source, "model"))
+    manifest.languages.update(source="no", target="de")
+    [_, head, _] = card(source, manifest).split("---\n", 2)
+    assert yaml.safe_load(head)["language"] == ["no", "de"]
 
 
 def test_int8_and_translate_are_not_for_it(exported, tmp_path):

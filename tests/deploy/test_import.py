@@ -13,7 +13,9 @@ from safetensors.torch import load_file, save_file
 import marian
 import onmt_checkpoint
 from commands import refused, run
+from posnmt.data.marks import mark_for
 from posnmt.data.subword import Subwords
+from posnmt.files import sha256_of
 from posnmt.run import Run
 
 SOURCE = [pair.source for pair in marian.PAIRS[:5]]
@@ -46,7 +48,7 @@ def test_a_run_says_where_it_is_from_and_every_command_reads_it(imported, tmp_pa
     _, place = imported
     record = Run.open(place).record
     assert record["imported"]["format"] == "marian-hf"
-    assert {"model.safetensors", "config.json", "vocab.json"} == record["imported"]["files"].keys()
+    assert record["imported"]["files"] == {path.name: sha256_of(path) for path in imported[0].iterdir()}
     assert Run.open(place).config.decode.beam == 3
     source, target = text_of(tmp_path, "source", SOURCE), text_of(tmp_path, "target", TARGET)
     lines = run("translate", place, "--input", source, "--format", "jsonl")[0].splitlines()
@@ -56,6 +58,25 @@ def test_a_run_says_where_it_is_from_and_every_command_reads_it(imported, tmp_pa
     run("export", place, "--format", "ctranslate2", "--out", tmp_path / "ct2")
     theirs = run("translate", tmp_path / "ct2", "--input", source, "--beam", 1)[0]
     assert theirs == run("translate", place, "--input", source, "--beam", 1)[0]
+
+
+def test_the_codes_of_target_languages_are_marks(imported, folder, tmp_path):
+    """Each sentence of a line has the code, as one subword; a code of another form remains text."""
+    place = imported[1]
+    assert Run.open(place).marks == {marian.CODE: 0}
+    text = Run.open(place).text()
+    marked = text.marked(mark_for("FRA", Run.open(place).marks)).source
+    assert marked.encode(SOURCE) == text.source.encode([f"{marian.CODE} {line}" for line in SOURCE])
+    [first, *rest] = marked.encode(SOURCE[:1])[0]
+    assert (text.source.subwords.pieces[first], rest) == (f"▁{marian.CODE}", text.source.encode(SOURCE[:1])[0])
+    sentences = [f"{line.capitalize()}." for line in SOURCE[:3]]
+    together = run("translate", place, "--to", "fra", "--split", "sentences", stdin=f"{' '.join(sentences)}\n")[0]
+    each = run("translate", place, stdin="".join(f"{marian.CODE} {line}\n" for line in sentences))[0]
+    assert together.split() == each.split()
+    assert together.count("\n") == 1
+    edited(folder, "vocab.json", lambda tree: tree.update({">>deu+fra<<": tree.pop(marian.CODE)}))
+    run("import", "marian-hf", folder, "--out", tmp_path / "run")
+    assert Run.open(tmp_path / "run").marks == {}
 
 
 def test_a_training_goes_on_from_it(imported, tmp_path):
@@ -185,6 +206,21 @@ def words(tmp_path_factory):
     path = onmt_checkpoint.write(place / "model.pt", words=True, max_relative_positions=3, position_encoding=False)
     run("import", "opennmt-py", path, "--subwords", "none", "--languages", "en-fr", "--out", place / "run")
     return place / "run"
+
+
+def test_the_subwords_of_opennmt_are_among_the_files(tmp_path):
+    """Two files of one name by their paths."""
+    path = onmt_checkpoint.write(tmp_path / "model.pt")
+    models = {side: tmp_path / side / "spm.model" for side in ("source", "target")}
+    for side, model in models.items():
+        model.parent.mkdir()
+        model.write_bytes(marian.spm(side))
+    subwords = ("--source-subwords", models["source"], "--target-subwords", models["target"])
+    run("import", "opennmt-py", path, *subwords, "--languages", "en-fr", "--out", tmp_path / "run")
+    files = {"model.pt": path, **{str(model): model for model in models.values()}}
+    assert Run.open(tmp_path / "run").record["imported"]["files"] == {
+        name: sha256_of(file) for name, file in files.items()
+    }
 
 
 def test_segmented_text_is_split_at_its_blanks(words):

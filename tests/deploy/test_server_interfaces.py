@@ -167,9 +167,9 @@ def test_own_interface_has_what_jsonl_has(served):
         assert line["source"] == row["source"]
         assert text["text"] == row["hypotheses"][0]["text"]
         for ours, theirs in zip(line["hypotheses"], row["hypotheses"], strict=True):
-            assert [ours[name] for name in ("text", "subwords", "ended")] == [
-                theirs[name] for name in ("text", "subwords", "ended")
-            ]
+            assert ours.keys() == theirs.keys()
+            exact = ("text", "subwords", "ended", "repetitive", "parts")
+            assert [ours[name] for name in exact] == [theirs[name] for name in exact]
             for name in ("log_probability", "score"):
                 assert ours[name] == pytest.approx(theirs[name], abs=1e-4)
             assert [pytest.approx(word, abs=1e-4) for word in _numbers(theirs["words"])] == _numbers(ours["words"])
@@ -258,6 +258,7 @@ def test_a_line_longer_than_a_position_table_is_an_error(served):
         ("/v1/translate", {"text": "lo", "model": "other"}, 400, "no model is called 'other'; there are: mine, table"),
         ("/v1/translate", {"text": "lo", "model": "mine", "nbest": 3}, 400, "nbest 3 is more than the beam of 2 keeps"),
         ("/v1/translate", {"text": "lo", "model": "mine", "beam": 17}, 400, "at most 16 translations"),
+        ("/v1/translate", {"text": "lo", "bean": 4}, 400, "no field is called 'bean'; there are: text, model, source"),
         ("/v2/translate", b"{", 400, "the body is no JSON"),
         ("/v2/translate", {"text": ["lo"]}, 400, "target_lang: field required"),
         ("/v2/translate", {"text": ["lo"], "target_lang": "DE", "source_lang": "xx"}, 400, "xx is not supported"),

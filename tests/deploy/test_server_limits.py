@@ -43,6 +43,7 @@ def test_who_has_no_key_is_refused(served):
     assert served.post("/translate", {**QUERY, "api_key": "x"})[0] == 403
     assert served.post("/detect", {"q": "lo"})[0] == 403
     assert served.post("/v1/translate", {"text": "lo"})[0] == 403
+    assert served.post("/v1/translate", {"text": "lo", "api_key": "x"})[0] == 403
     with pytest.raises(deepl.AuthorizationException, match="this API key is not known here"):
         deepl.DeepLClient("wrong", server_url=served.url).translate_text("lo", target_lang="DE")
     assert served.get("/languages")[0] == served.get("/health")[0] == 200
@@ -52,6 +53,7 @@ def test_a_key_goes_into_the_field_or_the_header(served):
     assert served.post("/translate", {**QUERY, "api_key": "secret-a"})[0] == 200
     assert served.post("/translate?api_key=secret-a", QUERY)[0] == 200
     assert served.post("/v1/translate", {"text": "lo"}, headers={"Authorization": "Bearer secret-a"})[0] == 200
+    assert served.post("/v1/translate", {"text": "lo", "api_key": "secret-a"})[0] == 200
     client = deepl.DeepLClient("secret-c", server_url=served.url)
     assert client.get_usage().character.count == 0
     client.translate_text("lo dumo", target_lang="DE")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -14,9 +16,13 @@ from commands import run
 from posnmt.deploy.folder import MANIFEST
 from posnmt.deploy.server import clients
 from posnmt.deploy.server.clients import VARIABLE, Keys, Rate
+from posnmt.deploy.server.command import listening
 from posnmt.deploy.server.languages import LANGUAGES, Undecided, detect, language_name, match
 from posnmt.deploy.server.metrics import Metrics
 from posnmt.deploy.server.models import Choice, choices, load
+from posnmt.deploy.server.queue import Job, Queue, Search
+from posnmt.deploy.server.refusal import Refusal
+from posnmt.deploy.server.service import Service
 from posnmt.deploy.server.settings import Settings
 from posnmt.deploy.server.text import join, split
 from posnmt.errors import UserError
@@ -153,6 +159,36 @@ def test_keys_of_a_file_and_of_the_environment(tmp_path, monkeypatch):
         Keys.read(tmp_path / "none")
     with pytest.raises(UserError, match="does not exist"):
         Keys.read(tmp_path / "absent")
+
+
+def test_a_byte_order_mark_is_not_part_of_a_key(tmp_path):
+    (tmp_path / "keys").write_text("abc alice\n", encoding="utf-8-sig")
+    assert Keys.read(tmp_path / "keys").owner("abc") == "alice"
+
+
+def test_a_file_of_keys_that_is_not_utf_8_is_named_with_its_line(tmp_path):
+    (tmp_path / "keys").write_bytes(b"abc alice\ndef Andr\xe9\n")
+    with pytest.raises(UserError, match=r"not valid UTF-8: .*keys:2\)"):
+        Keys.read(tmp_path / "keys")
+
+
+@pytest.mark.parametrize("host", [".foo", "a..b", "x" * 64])
+def test_a_host_that_is_no_name_is_refused(host):
+    with pytest.raises(UserError, match="this host has no address: not a host name"), listening(host, 0):
+        pass
+
+
+def test_characters_that_a_full_queue_refuses_do_not_count_for_the_rate():
+    waiting = Queue(limit=100, patience=30.0, batch=1000)
+    waiting.add(Job(["x" * 80]))
+    service = Service(None, Keys({}), Settings(rate_characters=100))
+
+    def ask():
+        asyncio.run(service.translate(None, "client", SimpleNamespace(queue=waiting), ["x" * 60], Search()))
+
+    for _ in range(2):
+        with pytest.raises(Refusal, match="as much work as it can do"):
+            ask()
 
 
 def test_a_rate_is_of_each_client_and_refills():

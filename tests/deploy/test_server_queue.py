@@ -64,6 +64,24 @@ def test_lines_that_are_searched_otherwise_are_not_in_one_batch():
     assert [taken(batch) for batch in iter(waiting.take, None)] == [{one: 1}, {other: 1}]
 
 
+def test_a_short_request_does_not_wait_for_the_end_of_a_long_one_that_is_searched_otherwise():
+    waiting, long, short = queue(), job(100, scored=True), job(1)
+    waiting.add(long)
+    waiting.add(short)
+    assert [taken(waiting.take()) for _ in range(3)] == [{long: 20}, {short: 1}, {long: 20}]
+
+
+def test_no_search_waits_longer_than_a_batch_of_each_other():
+    waiting = queue(limit=100_000)
+    for beam in (1, 2, 3):
+        waiting.add(job(100, beam=beam))
+    searches = []
+    for _ in range(7):
+        waiting.add(job(1))  # one that comes again and again
+        searches.append(waiting.take().search.beam)
+    assert searches == [1, 2, 3, None, 1, 2, 3]
+
+
 def test_a_full_queue_refuses_and_takes_again_what_leaves():
     waiting = queue(limit=200)
     waiting.add(job(3))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 import posnmt
 from commands import refused, run
 from posnmt.config.schema import Decode
+from posnmt.data.tokenise import Words
 from posnmt.errors import UserError
 from posnmt.run import Run
+from posnmt.translate import alignments
 from posnmt.translate.alignments import Aligned, align, joined
 from posnmt.translate.attention import attend_pair
 from posnmt.translate.parts import in_parts
@@ -47,6 +50,8 @@ def by_loops(models, source, target):
 
 class OneToOne:
     """A text pipeline whose words are its subwords, each a letter."""
+
+    mark = ""
 
     class words:
         tokeniser = "none"
@@ -150,6 +155,23 @@ def test_links_of_translated_lines(options):
                     )
             assert {tuple(link) for link in each["alignment"]} == expected
             assert expected
+
+
+@pytest.mark.parametrize("tokeniser", ["none", "moses"])
+def test_the_mark_of_a_target_language_is_no_word_of_the_line(tokeniser, side, monkeypatch):
+    plain = replace(side, words=Words("en", tokeniser))
+    marked = replace(plain, mark="<2den>")
+    lines = ["den dem dedo", "neben den", ""]
+    expected, sources = plain.encode(lines), marked.encode(lines)
+    everywhere = [range(len(source) + 1) for source in sources]  # a subword of the translation for each of the source
+    monkeypatch.setattr(alignments, "_attended", lambda *_: everywhere)
+    aligned = align([], marked, lines, sources, [[[5]] for _ in lines], 4096)
+    assert [[word.text for word in each.words] for each in aligned] == [line.split() for line in lines]
+    for each, ids, source in zip(aligned, expected, sources, strict=True):
+        of_words = [number for number, word in enumerate(each.words) for _ in range(word.subwords)]
+        assert each.attended == [[*[None] * (len(source) - len(ids)), *of_words, None]]
+        assert len(of_words) == len(ids)
+    assert len(sources[0]) - len(expected[0]) > 2
 
 
 def word_of(side, ids, place):

@@ -15,8 +15,8 @@ class PosnmtConfig(PretrainedConfig):
     Attributes:
         posnmt: the `model` section of a run's configuration.
         source_vocab_size, vocab_size: vocabulary entries of source and target.
-        max_ratio, max_extra: the longest output is `max_ratio` x source + `max_extra` subwords, unless `generate` is
-            given a length.
+        max_ratio, max_extra, min_output: the longest output is `max_ratio` x source + `max_extra` subwords, and the
+            shortest `min_output`, as far as the longest allows it, unless `generate` is given a length.
     """
 
     model_type = "posnmt"
@@ -28,11 +28,12 @@ class PosnmtConfig(PretrainedConfig):
         vocab_size: int = 0,
         max_ratio: float = 2.0,
         max_extra: int = 50,
+        min_output: int = 0,
         **options: Any,
     ) -> None:
         self.posnmt = posnmt or {}
         self.source_vocab_size, self.vocab_size = source_vocab_size, vocab_size
-        self.max_ratio, self.max_extra = max_ratio, max_extra
+        self.max_ratio, self.max_extra, self.min_output = max_ratio, max_extra, min_output
         self.hidden_size = self.posnmt.get("d_model")
         self.num_hidden_layers = self.posnmt.get("decoder", {}).get("layers")
         symbols = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS, "decoder_start_token_id": BOS}

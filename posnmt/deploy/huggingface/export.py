@@ -27,7 +27,8 @@ BEAM = 3
 def write(model: TranslationModel, text: TextPipeline, decode: Decode, folder: Path) -> None:
     """Write configuration, weights, text pipeline and settings of search into an existing folder.
 
-    Search without settings is then that of the run: its beam, length penalty and limits, without `<pad>` and `<s>`.
+    Search without settings is then that of the run: its beam, length penalty and limits, without `<pad>` and `<s>`;
+    what it leaves out is in `not_searched`.
 
     Raises:
         UserError: a model of which Transformers would not know the pairs of words.
@@ -41,6 +42,7 @@ def write(model: TranslationModel, text: TextPipeline, decode: Decode, folder: P
         vocab_size=text.target.size,
         max_ratio=decode.max_ratio,
         max_extra=decode.max_extra,
+        min_output=decode.min_length,
         architectures=[PosnmtForConditionalGeneration.__name__],
         dtype="float32",
     ).save_pretrained(folder)
@@ -63,6 +65,17 @@ def search_settings(decode: Decode) -> GenerationConfig:
         eos_token_id=EOS,
         decoder_start_token_id=BOS,
     )
+
+
+def not_searched(decode: Decode) -> list[str]:
+    """The settings of a run's search that `generate` does not have."""
+    differing = {
+        "sampling": decode.sampling is not None,
+        "coverage_penalty": decode.coverage_penalty > 0,
+        "mbr": decode.mbr > 0,
+        "join": decode.join > 1,
+    }
+    return [f"decode.{name}" for name, differs in differing.items() if differs]
 
 
 class Loaded:

@@ -8,6 +8,7 @@ Shapes: B rows (of `generate`: sentences x beams), J source tokens, T target tok
 
 from __future__ import annotations
 
+import copy
 import sys
 from dataclasses import fields
 from pathlib import Path
@@ -83,20 +84,25 @@ class Encoder:
 
 
 class OwnLimits(LogitsProcessor):
-    """Only `</s>` may follow an output that is as long as its own sentence allows, as in posnmt's search.
+    """The shortest and longest outputs of each sentence, as in posnmt's search.
+
+    Only `</s>` may follow an output that is as long as its own sentence allows.
 
     Args:
         limits: the largest number of output subwords of each sentence.
+        shortest: `</s>` is barred before so many subwords, or before the limit if that is less.
     """
 
-    def __init__(self, limits: list[int]) -> None:
-        self.limits = torch.tensor(limits)
+    def __init__(self, limits: list[int], shortest: int = 0) -> None:
+        self.limits, self.shortest = torch.tensor(limits), shortest
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """Scores [B,V] after input_ids [B,T], which begin with `<s>`."""
         limits = self.limits.to(scores.device).repeat_interleave(len(scores) // len(self.limits))
-        others = torch.arange(scores.shape[1], device=scores.device) != EOS
-        return scores.masked_fill((limits <= input_ids.shape[1] - 1)[:, None] & others, -torch.inf)
+        length = input_ids.shape[1] - 1
+        is_end = torch.arange(scores.shape[1], device=scores.device) == EOS
+        ended, begun = limits <= length, limits.clamp(max=self.shortest) > length
+        return scores.masked_fill((ended[:, None] & ~is_end) | (begun[:, None] & is_end), -torch.inf)
 
 
 class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
@@ -127,15 +133,17 @@ class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
 
         Args:
             config: instead of the folder's.
-            options: `dtype`, `device_map` with one device, and those of the hub.
+            options: `dtype`, a dtype of PyTorch or its name (`auto`: single precision, as exported), `device_map` with
+                one device, and those of the hub.
 
         Raises:
-            ValueError: weights that are missing or of another model.
-            TypeError: an unknown option.
+            ValueError: weights that are missing or of another model, or a name of no dtype.
+            TypeError: an unknown option, or a dtype that is neither a dtype nor a name.
         """
         place = str(pretrained_model_name_or_path)
         hub = {key: options.pop(key) for key in _HUB if key in options}
-        dtype, device = options.pop("dtype", options.pop("torch_dtype", None)), options.pop("device_map", None)
+        dtype = _dtype(options.pop("dtype", options.pop("torch_dtype", None)))
+        device = options.pop("device_map", None)
         unknown = [key for key in options if key not in _IGNORED and not key.startswith("_")]
         if unknown or arguments:
             raise TypeError(f"posnmt's from_pretrained does not know {', '.join(unknown) or arguments}")
@@ -150,7 +158,7 @@ class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
             raise ValueError(f"{path} has the weights of another model: {'; '.join(faults[:3])}")
         model.load_state_dict(tensors, strict=False)
         model.generation_config = GenerationConfig.from_pretrained(place, **hub)
-        if isinstance(dtype, torch.dtype):
+        if dtype is not None:
             model = model.to(dtype)
         return (model if device is None else model.to(device)).eval()
 
@@ -231,7 +239,9 @@ class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
         logits_processor: LogitsProcessorList | None = None,
         **options: Any,
     ) -> Any:
-        """Transformers' `generate`; without a length, every output has the limit that posnmt gives it.
+        """Transformers' `generate`; without a length, every output has the limits that posnmt gives it.
+
+        A length is `max_length` or `max_new_tokens`, among the options or in `generation_config`.
 
         The output of an empty source is empty in any case.
 
@@ -239,16 +249,22 @@ class PosnmtForConditionalGeneration(PreTrainedModel, GenerationMixin):
             options: `input_ids` and `attention_mask` from the tokenizer, and settings of `GenerationConfig`.
         """
         ids = inputs if inputs is not None else options.get("input_ids")
-        sized = generation_config is not None or {"max_length", "max_new_tokens", "stopping_criteria"} & options.keys()
+        sized = _has_length(options) or (generation_config is not None and _has_length(vars(generation_config)))
         if ids is not None:
             decode = Decode(max_ratio=self.config.max_ratio, max_extra=self.config.max_extra)
             limits = [
                 0 if source < 1 else sys.maxsize if sized else output_limit(decode, source, self.model.longest_target)
                 for source in (lengths(ids, options.get("attention_mask")) - 1).tolist()  # without </s>
             ]
-            logits_processor = LogitsProcessorList([*(logits_processor or []), OwnLimits(limits)])
+            own = OwnLimits(limits, 0 if sized else self.config.min_output)
+            logits_processor = LogitsProcessorList([*(logits_processor or []), own])
             if not sized:
-                options["max_new_tokens"] = max(limits) + 1
+                longest = {"max_new_tokens": max(limits) + 1}
+                if generation_config is None:
+                    options |= longest
+                else:  # an option beside it would be one too many for Transformers, which warns
+                    generation_config = copy.deepcopy(generation_config)
+                    generation_config.update(**longest)
         return super().generate(inputs, generation_config, logits_processor=logits_processor, **options)
 
 
@@ -265,6 +281,28 @@ def lengths(input_ids: Tensor | None, attention_mask: Tensor | None) -> Tensor:
     if (real[:, 1:] & ~real[:, :-1]).any():
         raise ValueError("posnmt's models take padding on the right alone; set tokenizer.padding_side to 'right'")
     return real.sum(1)
+
+
+def _has_length(settings: dict[str, Any]) -> bool:
+    """Whether settings of `generate` have the longest output; None is none."""
+    return any(settings.get(name) is not None for name in ("max_length", "max_new_tokens"))
+
+
+def _dtype(given: Any) -> torch.dtype | None:
+    """The dtype of an argument of `from_pretrained`; None: that of the weights.
+
+    Raises:
+        ValueError: a name of no dtype.
+        TypeError: neither a dtype nor a name.
+    """
+    if given is None or given == "auto":
+        return None
+    dtype = getattr(torch, given, None) if isinstance(given, str) else given
+    if isinstance(dtype, torch.dtype):
+        return dtype
+    if isinstance(given, str):
+        raise ValueError(f"PyTorch has no dtype {given!r}; bfloat16 is one")
+    raise TypeError(f"a dtype is one of PyTorch's, or its name, such as bfloat16, and not {given!r}")
 
 
 def _shared_names(module: torch.nn.Module) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -34,6 +35,7 @@ class Imported:
         weights: by posnmt's names.
         format: the toolkit's, as the command has it.
         files: that it was read from.
+        marks: of target languages, which are subwords of the source.
         notes: for the user.
     """
 
@@ -42,6 +44,7 @@ class Imported:
     weights: dict[str, Tensor]
     format: str
     files: Sequence[Path]
+    marks: Sequence[str] = ()
     decode: dict[str, Any] = field(default_factory=dict)
     notes: Sequence[str] = ()
 
@@ -86,10 +89,18 @@ def write(imported: Imported, out: Path) -> Run:
         "parameters": sum(parameter.numel() for parameter in parameters.values()),
         "imported": {
             "format": imported.format,
-            "files": {path.name: sha256_of(path) for path in imported.files},
+            "files": _digests(imported.files),
         },
+        "marks": dict.fromkeys(imported.marks, 0),  # no training pairs are known
     }
     with new_folder(out) as building:
         run = Run.create(building, config, text, record)
         save_model(model, run.weights(), {"imported": imported.format})
     return Run.open(out)
+
+
+def _digests(files: Sequence[Path]) -> dict[str, str]:
+    """The SHA-256 of files, by name, or by path where several have one name."""
+    paths = list(dict.fromkeys(files))
+    names = Counter(path.name for path in paths)
+    return {path.name if names[path.name] == 1 else str(path): sha256_of(path) for path in paths}

@@ -16,8 +16,9 @@ import torch
 from pydantic import BaseModel, Field, ValidationError
 from torch import Tensor
 
+from posnmt.data.marks import mark_of
 from posnmt.data.subword import Subwords
-from posnmt.data.text import SideText, TextPipeline
+from posnmt.data.text import SIDES, SideText, TextPipeline
 from posnmt.data.tokenise import Words
 from posnmt.deploy.importing.checkpoint import Checkpoint, Names, embeddings, tensors_of, unpickled
 from posnmt.deploy.importing.imported import Imported
@@ -106,7 +107,8 @@ def read(folder: Path, languages: tuple[str, str] | None) -> Imported:
         text=text,
         weights=_weights(Checkpoint(tensors, path, settings.d_model, order(settings.d_model)), settings, vocabularies),
         format=FORMAT,
-        files=[path, folder / "config.json", folder / "vocab.json"],
+        files=[path, *_described_by(folder, settings)],
+        marks=[code for code in _codes(vocabularies[0]) if mark_of(f"{code} x") == code],
         decode=_search(folder),
         notes=notes,
     )
@@ -144,10 +146,15 @@ def _settings(path: Path) -> Settings:
 
 def _vocabularies(folder: Path, settings: Settings) -> list[Vocabulary]:
     """Of source and target; with shared embeddings twice the same."""
+    sides = [_vocabulary(path, size, settings) for path, size in _vocabulary_sizes(folder, settings).items()]
+    return [sides[0], sides[-1]]
+
+
+def _vocabulary_sizes(folder: Path, settings: Settings) -> dict[Path, int]:
+    """The files of the vocabularies, and their entries."""
     shared = settings.share_encoder_decoder_embeddings
     sizes = {"vocab.json": settings.vocab_size} | ({} if shared else {"target_vocab.json": settings.target_size})
-    sides = [_vocabulary(folder / name, size, settings) for name, size in sizes.items()]
-    return [sides[0], sides[-1]]
+    return {folder / name: size for name, size in sizes.items()}
 
 
 def _vocabulary(path: Path, size: int, settings: Settings) -> Vocabulary:
@@ -177,14 +184,30 @@ def _text(
 ) -> tuple[TextPipeline, list[str]]:
     """The text pipeline, and what there is to say about it."""
     sides, notes = [], []
-    for side, vocabulary, language in zip(("source", "target"), vocabularies, languages, strict=True):
+    for side, vocabulary, language in zip(SIDES, vocabularies, languages, strict=True):
         path = folder / f"{side}.spm"
-        codes = [piece for piece in vocabulary.pieces if LANGUAGE_CODE.fullmatch(piece[1:])]
+        codes = [f"▁{code}" for code in _codes(vocabulary)]
         subwords = Subwords(with_symbols(Subwords.load(path).model, codes), vocabulary.pieces)
         if unknown := vocabulary.unknown(subwords):
             notes.append(f"{unknown:,} pieces of {path.name} are not in the vocabulary: text with them has <unk> there")
         sides.append(SideText(Words(language), subwords))
     return TextPipeline(sides[0], sides[1]), notes
+
+
+def _codes(vocabulary: Vocabulary) -> list[str]:
+    """The codes of target languages in a vocabulary, whose pieces have a blank before them."""
+    return [piece[1:] for piece in vocabulary.pieces if LANGUAGE_CODE.fullmatch(piece[1:])]
+
+
+def _described_by(folder: Path, settings: Settings) -> list[Path]:
+    """The files that say what the weights are: settings, vocabularies and SentencePiece models."""
+    optional = [folder / name for name in ("tokenizer_config.json", "generation_config.json")]
+    return [
+        folder / "config.json",
+        *_vocabulary_sizes(folder, settings),
+        *(folder / f"{side}.spm" for side in SIDES),
+        *(path for path in optional if path.exists()),
+    ]
 
 
 def _languages(folder: Path) -> tuple[str, str]:

@@ -137,7 +137,7 @@ def read(path: Path, languages: tuple[str, str], subwords: Sequence[Path] | None
         text=text,
         weights=_weights(Checkpoint(tensors, file, options.enc_hid_size), options, vocabularies),
         format=FORMAT,
-        files=list(dict.fromkeys([path, file])),
+        files=[path, file, *(subwords or [])],
         notes=notes,
     )
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from posnmt.errors import UserError, existing_file
+from posnmt.data.corpus import Findings, TextFile, read_lines
+from posnmt.errors import UserError
 
 VARIABLE = "POSNMT_API_KEYS"
 """The environment variable with keys, separated by commas."""
@@ -30,12 +31,13 @@ class Keys:
         """The keys of a file, `KEY [NAME]` a line, `#` before comments; and those of the environment.
 
         Raises:
-            UserError: a file that does not exist, or without any key.
+            UserError: a file that cannot be read, is not UTF-8, or has no key.
         """
         keys = {key.strip(): f"key {number}" for number, key in enumerate(os.environ.get(VARIABLE, "").split(","), 1)}
         keys.pop("", None)
         if path is not None:
-            lines = existing_file(path, "the file of API keys").read_text(encoding="utf-8").splitlines()
+            findings = Findings(accept=["crlf"], stop=True)
+            lines = read_lines(TextFile("the file of API keys", path), findings, blank_is_fault=False)
             rows = [
                 (number, line.split(maxsplit=1)) for number, line in enumerate(lines, 1) if line.split("#")[0].strip()
             ]
@@ -94,3 +96,8 @@ class Rate:
             return math.ceil(missing * 60 / self.a_minute)
         bucket.level -= units
         return 0.0
+
+    def give_back(self, client: str, units: int) -> None:
+        """Return units that a client has taken and not used."""
+        if client in self._buckets:
+            self._buckets[client].level += units

@@ -120,8 +120,9 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
     """
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except OSError as error:
-        raise UserError(f"this host has no address: {error.strerror}", host, "choose another --host") from None
+    except (OSError, UnicodeError) as error:  # idna refuses empty and long labels
+        reason = error.strerror if isinstance(error, OSError) else "not a host name"
+        raise UserError(f"this host has no address: {reason}", host, "choose another --host") from None
     with socket.socket(family, kind, protocol) as listener:
         if sys.platform != "win32":  # where it would let two servers share a port
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

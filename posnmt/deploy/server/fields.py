@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 
 from posnmt.deploy.server.refusal import Refusal
+from posnmt.errors import quoted
 
 Fields = TypeVar("Fields", bound=BaseModel)
 
@@ -23,7 +24,7 @@ async def read(request: Request, model: type[Fields]) -> Fields:
     """The fields of a request: those of its body, and of its address for those that the body does not have.
 
     Raises:
-        Refusal: a body that is none, or a field that is missing or wrong.
+        Refusal: a body that is none, or a field that is missing, wrong, or unknown where the model forbids others.
     """
     values = {**_values(request.query_params.multi_items()), **await _body(request)}
     try:
@@ -31,6 +32,9 @@ async def read(request: Request, model: type[Fields]) -> Fields:
     except ValidationError as error:
         problem = error.errors()[0]
         name = str(problem["loc"][0]) if problem["loc"] else "body"
+        if problem["type"] == "extra_forbidden":
+            known = ", ".join(model.model_fields)
+            raise Refusal(400, f"Invalid request: no field is called {quoted(name)}; there are: {known}") from None
         raise Refusal(400, f"Invalid request: {name}: {problem['msg'].lower()}") from None
 
 

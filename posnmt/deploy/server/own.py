@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from posnmt.deploy.server.fields import body_of, read
 from posnmt.deploy.server.libretranslate import ERRORS
@@ -18,6 +18,8 @@ from posnmt.translate.command import hypothesis_records, source_words
 class Query(BaseModel):
     """Texts to translate with a model, or between two languages."""
 
+    model_config = ConfigDict(extra="forbid")
+
     text: str | list[str] = Field(description="the text, or a list of texts")
     model: str | None = Field(None, description="a name of /v1/models; needed where languages do not decide")
     source: str | None = Field(None, description="language code")
@@ -28,6 +30,7 @@ class Query(BaseModel):
         None, description="which lines are translated in parts; default: as the server was started"
     )
     alignments: bool = Field(False, description="whether words are linked to those of the source")
+    api_key: str | None = Field(None, description="in place of the header Authorization: Bearer KEY")
 
 
 class SpanBody(BaseModel):
@@ -57,6 +60,7 @@ class HypothesisBody(BaseModel):
         log_probability: natural logarithm of its probability, end symbol included.
         score: log_probability / length^length_penalty, by which hypotheses rank.
         ended: false if the output limit ended it.
+        repetitive: whether it repeats itself, as the source does not.
         subwords: of the output.
         words: of the text, in order.
         parts: in which the line was translated, one after the other: its sentences, or as `split` says.
@@ -67,6 +71,7 @@ class HypothesisBody(BaseModel):
     log_probability: float
     score: float
     ended: bool
+    repetitive: bool
     subwords: list[str]
     words: list[WordBody]
     parts: int
@@ -141,7 +146,7 @@ def routes(service: Service) -> APIRouter:
     async def translate_lines(request: Request) -> dict[str, Any]:
         """Translate texts, a result for each line, with n-best lists, scores, subwords and alignments."""
         query = await read(request, Query)
-        client = service.client(request)
+        client = service.client(request, query.api_key)
         texts = [query.text] if isinstance(query.text, str) else query.text
         model = _model(service, query, texts)
         if query.nbest > (beam := query.beam or model.decode.beam):

@@ -1,7 +1,8 @@
 """The bounded queue of a model: requests wait here, and lines of several are translated together.
 
-Half of a batch belongs to the oldest request, so that each is finished in bounded time; the rest is shared line by
-line, so that a short request does not wait for the end of a long one.
+Lines of a batch are searched alike, and searches take turns. Half of a batch belongs to the oldest request of its
+search, so that each is finished in bounded time; the rest is shared line by line. So a short request does not wait for
+the end of a long one.
 """
 
 from __future__ import annotations
@@ -126,6 +127,7 @@ class Queue:
         self.size = 0
         self.speed: float | None = None
         self._jobs: dict[Job, None] = {}
+        self._turns: list[Search] = []  # the search of the last batch is the last
         self._changed = threading.Condition()
         self._closed = False
 
@@ -185,8 +187,11 @@ class Queue:
             self._changed.notify_all()
 
     def _batch(self) -> Batch:
-        oldest = next(iter(self._jobs))
-        batch = Batch(oldest.search)
+        waiting = dict.fromkeys(job.search for job in self._jobs)
+        search, *others = (each for each in dict.fromkeys([*self._turns, *waiting]) if each in waiting)
+        self._turns = [*others, search]
+        oldest = next(job for job in self._jobs if job.search == search)
+        batch = Batch(search)
         while batch.take(oldest, self.batch // 2):
             pass
         turn = [job for job in self._jobs if job.search == oldest.search and job is not oldest] + [oldest]

@@ -172,9 +172,9 @@ class Service:
         if longest > settings.line_characters:
             what = f"a line of {longest:,} characters is longer than the {settings.line_characters:,} of a line"
             raise Refusal(413, f"{what}; write a sentence a line")
-        if wait := self._rate_characters.wait(client, size):
-            raise later(f"more than {self._rate_characters.a_minute:,} characters a minute", wait)
-        translations = iter(await self._wait(request, model, Job(lines, search)))
+        job = Job(lines, search)
+        self._add(client, size, model, job)
+        translations = iter(await self._wait(request, model, job))
         self._used[client if self.keys else EVERYBODY] += size
         return [Translated(each, ends, [next(translations) for _ in each]) for each, ends in parts]
 
@@ -188,14 +188,24 @@ class Service:
         except UserError as error:
             raise Refusal(400, f"Invalid request: {error.lines[0]}") from None
 
-    async def _wait(self, request: Request, model: Model, job: Job) -> list[Translation]:
-        """The translations of a job; if they come too late, or nobody waits for them, its lines leave the queue."""
+    def _add(self, client: str, size: int, model: Model, job: Job) -> None:
+        """Put a job of so many characters into the queue; if it is refused, they do not count for its client's rate.
+
+        Raises:
+            Refusal: too many characters a minute, or a full queue.
+        """
+        if wait := self._rate_characters.wait(client, size):
+            raise later(f"more than {self._rate_characters.a_minute:,} characters a minute", wait)
         try:
             model.queue.add(job)
         except Full as full:
+            self._rate_characters.give_back(client, size)
             raise later(
                 "the server has as much work as it can do in time; send the request again", full.seconds
             ) from None
+
+    async def _wait(self, request: Request, model: Model, job: Job) -> list[Translation]:
+        """The translations of a job; if they come too late, or nobody waits for them, its lines leave the queue."""
         result = asyncio.wrap_future(job.future)
         gone = asyncio.ensure_future(_disconnected(request))
         try:

@@ -1,0 +1,37 @@
+"""Arguments of the public functions, checked by their types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from posnmt.errors import UserError, quoted, raise_all
+from posnmt.files import validator
+
+
+def checked(value: Any, kind: Any, name: str = "", todo: str | None = None) -> Any:
+    """An argument as a value of a type: "5" and NumPy's 5 are integers, and a string is a path.
+
+    Args:
+        kind: any type that pydantic knows; a dataclass is made from a dictionary.
+        name: of the argument, for messages; empty: the fields of a dataclass are arguments themselves.
+        todo: what to do where it is of another type.
+
+    Raises:
+        UserError: it is of another type, or some of its elements are; all at once.
+    """
+    try:
+        return validator(kind).validate_python(value)
+    except ValidationError as error:
+        raise_all([_fault(problem, name, todo) for problem in error.errors()])
+        raise AssertionError from error  # raise_all raised: a ValidationError holds at least one problem
+
+
+def _fault(problem: Any, name: str, todo: str | None) -> UserError:
+    """A problem of a pydantic error, with the argument and the keys of the element in it."""
+    keys = [key for key in problem["loc"] if key != "[key]"]  # pydantic's mark of a fault of the key itself
+    argument, *keys = [name, *keys] if name else keys
+    message = problem["msg"]
+    place = f"{argument}{''.join(f'[{key!r}]' for key in keys)}"
+    return UserError(f"{message[0].lower()}{message[1:]}; got {quoted(problem['input'])}", place, todo)
