@@ -27,27 +27,32 @@ AUTO = "auto"
 CONTINUED = 0.5
 """The peak rate of a training that continues from a run, relative to that of a new one."""
 
+FEWEST_SENTENCES = 16
+"""The least size that is chosen for a batch that counts sentences."""
+
 BUDGETS = ("train.steps", "train.epochs", "train.minutes")
 
 _SYSTEM = ("model.system", "model.architecture", "model.encoder.position", "model.decoder.position")
-_SIZE = (
-    "model.size", "model.d_model", "model.feed_forward", "model.heads", "model.encoder.layers", "model.decoder.layers",
-)  # fmt: skip
+_SIZE = ("model.size", "model.d_model")
+_NULL_IS_UNSET = ("train.init", "model.system", "model.size")
+"""Settings whose null, their default, names nothing; of others it means something, such as no limit."""
 _MAY_BE_AUTO = (
-    "data.max_length", "data.held_out",
+    "data.source_language", "data.target_language", "data.max_length", "data.held_out",
     "subword.vocabulary", "subword.character_coverage", "subword.normalisation",
-    "model.system", "model.size", "model.dropout", "model.tie_embeddings",
-    "train.batch", "train.optimizer", "train.learning_rate", "train.schedule.warmup", "train.schedule.cooldown",
-    "train.evaluate_every", "train.average", "train.bleu_tokenizer",
+    "model.system", "model.size", "model.dropout", "model.tie_embeddings", "model.embedding_init",
+    "train.batch", "train.optimizer", "train.muon_every", "train.learning_rate", "train.schedule.warmup",
+    "train.schedule.cooldown", "train.evaluate_every", "train.log_every", "train.average", "train.bleu_tokenizer",
 )  # fmt: skip
 
 
 def is_set(tree: Tree, key: str) -> bool:
     """Whether a configuration as written has a setting, by its dotted key."""
-    name, _, rest = key.partition(".")
-    if not isinstance(tree, Mapping) or name not in tree:
-        return False
-    return is_set(tree[name], rest) if rest else True
+    value: Any = tree
+    for name in key.split("."):
+        if not isinstance(value, Mapping) or name not in value:
+            return False
+        value = value[name]
+    return value is not None or key not in _NULL_IS_UNSET
 
 
 def with_settings(tree: Tree, settings: Settings) -> dict[str, Any]:
@@ -116,10 +121,11 @@ def for_text(
     return _left_out(tree, settings)
 
 
-def for_model(tree: Tree, shared: bool, pairs: int) -> Settings:
+def for_model(tree: Tree, model: Model, shared: bool, pairs: int) -> Settings:
     """The system, its size and its regularisation, for a training corpus of so many pairs.
 
     Args:
+        model: with the named system and size that are set filled in.
         shared: whether both sides have one vocabulary.
     """
     settings: Settings = {"model.dropout": 0.3 if pairs < 15_000 else 0.2 if pairs < 100_000 else 0.1}
@@ -129,6 +135,9 @@ def for_model(tree: Tree, shared: bool, pairs: int) -> Settings:
         settings["model.size"] = "base" if pairs >= 1_000_000 else "small"
     if shared:
         settings["model.tie_embeddings"] = "all"
+    for key in ("dropout", "tie_embeddings"):
+        if key in model.model_fields_set:  # by the named size or system, which counts as written
+            settings.pop(f"model.{key}", None)
     return _left_out(tree, settings)
 
 
@@ -139,6 +148,8 @@ def for_embeddings(tree: Tree, model: Model) -> Settings:
         model: with its system filled in.
     """
     if model.architecture != "transformer" or model.tie_embeddings != "all":
+        return {}
+    if "embedding_init" in model.model_fields_set:  # by the system, which counts as written
         return {}
     return _left_out(tree, {"model.embedding_init": "small-normal"})
 
@@ -182,26 +193,28 @@ def _lacks_distance(choice: Tree) -> bool:
     return choice["scheme"] == "relative" and "distance" not in choice
 
 
-def for_updates(tree: Tree, config: Config, pairs: int) -> Settings:
+def for_updates(tree: Tree, config: Config, pairs: int, length: float) -> Settings:
     """The size of an update and how it is made: small batches and Muon learn sooner (docs/performance.md).
 
     Args:
         config: with its model chosen.
         pairs: of the training corpus.
+        length: mean tokens of the longer side of a pair, the end symbol included.
     """
-    settings: Settings = {}
-    if config.train.batch_unit == "tokens":
-        settings["train.batch"] = 1024 if pairs < 100_000 else 2048 if pairs < 1_000_000 else 4096
+    tokens = 1024 if pairs < 100_000 else 2048 if pairs < 1_000_000 else 4096
+    in_tokens = config.train.batch_unit == "tokens"
+    settings: Settings = {"train.batch": tokens if in_tokens else max(FEWEST_SENTENCES, round(tokens / length))}
     muon = config.model.architecture == "transformer" and not config.train.shard
     settings["train.optimizer"] = "muon" if muon else "adam"
     optimizer = config.train.optimizer if is_set(tree, "train.optimizer") else settings["train.optimizer"]
     if optimizer == "muon":
         settings["train.muon_every"] = 4
-    if config.train.schedule.type not in ("noam", "plateau"):
-        peak = 1e-3 * min(1.0, math.sqrt(256 / config.model.d_model))
-        if is_set(tree, "train.init"):
-            peak *= CONTINUED
-        settings["train.learning_rate"] = round(peak * (2 if optimizer == "muon" else 1), 6)
+    if config.train.schedule.type != "plateau":
+        if config.train.schedule.type == "noam":
+            peak = 1.0  # a factor of the formula, which has the width in it
+        else:
+            peak = 1e-3 * min(1.0, math.sqrt(256 / config.model.d_model)) * (2 if optimizer == "muon" else 1)
+        settings["train.learning_rate"] = round(peak * (CONTINUED if is_set(tree, "train.init") else 1.0), 6)
     return _left_out(tree, settings)
 
 

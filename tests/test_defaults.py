@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 
 from posnmt import defaults
+from posnmt.config.schema import Model
 from posnmt.config.writing import Writing
 from posnmt.data.survey import Survey
 from posnmt.resolve import from_tree
 
 SPACED = Writing(None, True)
 FILES = {"source": "a.en", "target": "a.de"}
+LENGTH = 16.0
+"""Tokens of a pair."""
 
 
 def corpus(pairs: int, characters: int, alphabet: int = 80, target: Writing = SPACED) -> Survey:
@@ -60,13 +63,44 @@ def test_what_is_set_is_kept():
     }  # fmt: skip
     chosen = text(corpus(9000, 540_000), tree)
     assert not {"data.held_out", "data.source_language", "subword.vocabulary"} & set(chosen)
-    assert defaults.for_model(tree, False, 9000) == {}
-    assert "train.learning_rate" not in defaults.for_updates(tree, config({}), 9000)
+    assert defaults.for_model(tree, Model(), False, 9000) == {}
+    assert "train.learning_rate" not in defaults.for_updates(tree, config({}), 9000, LENGTH)
     assert not {"train.schedule.warmup", "train.average"} & set(defaults.for_budget(tree, config({}), 5000, 12))
     assert "subword.vocabulary" not in text(corpus(9, 9), {"subword": {"text": "runs/a/text"}})
 
 
+def test_a_null_that_names_nothing_is_as_if_left_out():
+    updates = [
+        {**defaults.for_updates(tree, config({}), 9000, LENGTH), **defaults.for_budget(tree, config({}), 2000, 12)}
+        for tree in ({}, {"train": {"init": None}})
+    ]
+    assert updates[0] == updates[1]
+    chosen = defaults.for_model({"model": {"system": None, "size": None}}, Model(system=None, size=None), False, 9000)
+    assert (chosen["model.system"], chosen["model.size"]) == ("relative", "small")
+    assert all(defaults.is_set({"data": {key: None}}, f"data.{key}") for key in ("max_length", "held_out", "dev"))
+
+
+def test_what_a_named_size_or_system_sets_is_kept():
+    big = from_tree({"data": {"train": FILES}, "model": {"size": "big"}, "train": {"epochs": 1}}).model
+    assert big.dropout == 0.3
+    chosen = defaults.for_model({"model": {"size": "big"}}, big, True, 2_000_000)
+    assert chosen == {"model.system": "relative", "model.tie_embeddings": "all"}
+    of_a_system = Model(tie_embeddings="all", embedding_init="normal")
+    assert "model.tie_embeddings" not in defaults.for_model({}, of_a_system, True, 9000)
+    assert defaults.for_embeddings({}, of_a_system) == {}
+
+
+def test_one_key_of_a_size_does_not_change_the_others():
+    for key in ({"decoder": {"layers": 2}}, {"heads": 8}, {"feed_forward": 512}):
+        assert defaults.for_model({"model": key}, Model(), False, 9000)["model.size"] == "small"
+    assert "model.size" not in defaults.for_model({"model": {"d_model": 128}}, Model(), False, 9000)
+
+
 def test_auto_is_as_if_left_out_where_a_choice_is_made():
+    languages = {"source_language": "auto", "target_language": "auto"}
+    assert defaults.without_autos({"data": languages}) == {"data": {}}
+    trained = {"muon_every": "auto", "log_every": "auto"}
+    assert defaults.without_autos({"model": {"embedding_init": "auto"}, "train": trained}) == {"model": {}, "train": {}}
     written = {
         "train": {"batch": "auto", "precision": "auto", "schedule": {"warmup": "auto", "type": "cosine"}},
         "model": {"encoder": {"position": [{"scheme": "relative", "distance": "auto"}]}},
@@ -89,9 +123,9 @@ def test_an_empty_section_is_left_out_and_what_cannot_be_a_section_stays():
 
 def test_size_and_regularisation_by_the_number_of_pairs():
     small = {"model.dropout": 0.3, "model.system": "relative", "model.size": "small", "model.tie_embeddings": "all"}
-    assert defaults.for_model({}, True, 9000) == small
-    assert defaults.for_model({}, False, 50_000)["model.dropout"] == 0.2
-    assert defaults.for_model({}, False, 2_000_000)["model.size"] == "base"
+    assert defaults.for_model({}, Model(), True, 9000) == small
+    assert defaults.for_model({}, Model(), False, 50_000)["model.dropout"] == 0.2
+    assert defaults.for_model({}, Model(), False, 2_000_000)["model.size"] == "base"
 
 
 def test_small_embeddings_where_they_are_the_output_projection_of_a_transformer():
@@ -120,17 +154,40 @@ def test_a_clipping_distance_is_a_quarter_of_the_median_where_none_is_set():
 
 
 def test_small_batches_and_muon_with_a_peak_that_falls_with_the_width():
-    chosen = defaults.for_updates({}, config({}), 50_000)
+    chosen = defaults.for_updates({}, config({}), 50_000, LENGTH)
     muon = {"train.optimizer": "muon", "train.muon_every": 4}
     assert chosen == {"train.batch": 1024, **muon, "train.learning_rate": 2e-3}
     wide = config({}, d_model=1024, heads=4)
-    assert defaults.for_updates({}, wide, 5_000_000) == {"train.batch": 4096, **muon, "train.learning_rate": 1e-3}
+    assert defaults.for_updates({}, wide, 5_000_000, LENGTH) == {
+        "train.batch": 4096,
+        **muon,
+        "train.learning_rate": 1e-3,
+    }
     adam = {"train": {"optimizer": "adam"}}
-    assert defaults.for_updates(adam, config({"optimizer": "adam"}), 9000) == {
+    assert defaults.for_updates(adam, config({"optimizer": "adam"}), 9000, LENGTH) == {
         "train.batch": 1024, "train.learning_rate": 1e-3,
     }  # fmt: skip
     noam = config({"schedule": {"type": "noam"}, "batch_unit": "sentences", "shard": True})
-    assert defaults.for_updates({}, noam, 9000) == {"train.optimizer": "adam"}
+    assert defaults.for_updates({}, noam, 9000, LENGTH) == {
+        "train.batch": 64, "train.optimizer": "adam", "train.learning_rate": 1.0,
+    }  # fmt: skip
+
+
+def test_a_batch_of_sentences_has_as_many_tokens_on_average_but_some_sentences():
+    sentences = config({"batch_unit": "sentences"})
+    batches = [
+        defaults.for_updates({}, sentences, 50_000, length)["train.batch"] for length in (LENGTH, 25.0, 40.5, 200.0)
+    ]
+    assert batches == [64, 41, 25, defaults.FEWEST_SENTENCES]
+
+
+def test_noam_has_the_factor_of_its_paper():
+    """The width is in Noam's formula, and Muon has a factor of its own."""
+    for optimizer in ("adam", "muon"):
+        noam = config({"schedule": {"type": "noam"}, "optimizer": optimizer}, d_model=1024, heads=4)
+        assert defaults.for_updates({}, noam, 9000, LENGTH)["train.learning_rate"] == 1.0
+    continued = {"train": {"init": "runs/mine"}}
+    assert defaults.for_updates(continued, noam, 9000, LENGTH)["train.learning_rate"] == defaults.CONTINUED
 
 
 @pytest.mark.parametrize(
@@ -149,8 +206,8 @@ def test_a_schedule_by_the_number_of_updates(updates, warmup, cooldown):
 def test_a_training_that_continues_has_a_lower_peak_and_a_shorter_warm_up(updates, warmup):
     tree = {"train": {"init": "runs/mine"}}
     assert defaults.for_budget(tree, config({}), updates, 12)["train.schedule.warmup"] == warmup
-    new = defaults.for_updates({}, config({}), 9000)["train.learning_rate"]
-    assert defaults.for_updates(tree, config({}), 9000)["train.learning_rate"] == defaults.CONTINUED * new < new
+    new = defaults.for_updates({}, config({}), 9000, LENGTH)["train.learning_rate"]
+    assert defaults.for_updates(tree, config({}), 9000, LENGTH)["train.learning_rate"] == defaults.CONTINUED * new < new
 
 
 def test_few_minutes_have_few_evaluations():

@@ -423,7 +423,8 @@ class Train(Section):
     evaluate_every: Positive = Field(1000, description="updates between two evaluations on dev, each with a checkpoint")
     dev_bleu: bool = Field(True, description="translate dev greedily at each evaluation and report BLEU")
     best_by: Literal["bleu", "perplexity"] = Field(
-        "bleu", description="what the best checkpoint is chosen by; of equal BLEU, by perplexity"
+        "bleu",
+        description="what the best checkpoint is chosen by; of equal BLEU, and with dev_bleu: false, by perplexity",
     )
     bleu_tokenizer: Literal["13a", "none", "zh", "ja-mecab", "char", "intl", "flores200"] = Field(
         "13a", description="sacreBLEU's tokeniser; ja-mecab needs the extra ja, none is for tokenised text"

@@ -55,7 +55,8 @@ class Shape(MovedSinusoids):
 
     def training_positions(self, rows: int, span: Span) -> Tensor:
         """[B,T]."""
-        return span.queries + torch.randint(self.shift + 1, (rows, 1), device=span.device, generator=generator())
+        shifts = torch.empty(rows, 1, dtype=torch.int64, device=span.device)
+        return span.queries + shifts.random_(0, self.shift + 1, generator=generator())
 
 
 class Cape(MovedSinusoids):
@@ -80,8 +81,7 @@ class Cape(MovedSinusoids):
     def training_positions(self, rows: int, span: Span) -> Tensor:
         """[B,T]."""
         shift, local, scale = (
-            torch.rand(rows, width, device=span.device, dtype=torch.float64, generator=generator()) * 2 - 1
-            for width in (1, span.length, 1)
+            _uniform(rows, width, span.device, torch.float64) * 2 - 1 for width in (1, span.length, 1)
         )
         moved = span.queries + shift * self.settings.global_shift + local * self.settings.local_shift
         return moved * (scale * math.log(self.settings.scaling)).exp()
@@ -103,6 +103,8 @@ class Randomised(MovedSinusoids):
         positions: int = Field(2048, ge=2, description="L: positions to draw from, and the longest training sentence")
         step: int = Field(8, ge=1, description="gap between two words at inference")
 
+    limited_by = "the option positions of randomised"
+
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__(stack, Sinusoidal.Settings())
         self.positions, self.step = settings.positions, settings.step
@@ -119,9 +121,12 @@ class Randomised(MovedSinusoids):
 
     def training_positions(self, rows: int, span: Span) -> Tensor:
         """[B,T]; the positions of padding have no meaning."""
-        drawn = (
-            torch.rand(rows, self.positions, device=span.device, generator=generator()).topk(span.length, dim=1).indices
-        )
+        drawn = _uniform(rows, self.positions, span.device).topk(span.length, dim=1).indices
         if span.lengths is not None:  # as many positions as words, before the padding
             drawn = drawn.masked_fill(span.queries >= span.lengths[:, None], self.positions)
         return drawn.sort(dim=1).values
+
+
+def _uniform(rows: int, width: int, device: torch.device, dtype: torch.dtype = torch.float32) -> Tensor:
+    """[rows,width] numbers drawn from 0 .. 1, as `torch.rand` does, which torch.compile refuses with a generator."""
+    return torch.empty(rows, width, device=device, dtype=dtype).uniform_(generator=generator())

@@ -240,6 +240,7 @@ class Xpos(Rope):
 
     view_class = DecayingRotation
     longest = LONGEST_XPOS
+    limited_by = None
 
     @classmethod
     def refuses(cls, stack: Stack, settings: Any, others: Collection[str] = ()) -> list[str]:

@@ -266,11 +266,13 @@ class Scheme(nn.Module):
 
     Attributes:
         longest: the largest number of tokens that have positions; None: no limit.
+        limited_by: the setting that a larger `longest` needs, for messages; None: no setting changes it.
         dropout_after: dropout on the input of the first layer, in place of `model.dropout`; None: `model.dropout`.
     """
 
     Settings: type[Options] = Options
     longest: int | None = None
+    limited_by: str | None = "model.max_length"
     dropout_after: float | None = None
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What is checked before the first update, so that it does not fail after hours: measures, the store, memory."""
+"""What is checked before the first update, so that it does not fail after hours: BLEU, the store, lengths, memory."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from posnmt.config.schema import Config, Train
 from posnmt.errors import UserError, is_out_of_memory
+from posnmt.position.seam import Scheme
 from posnmt.progress import Display
 from posnmt.train.evaluate import bleu
 from posnmt.train.memory import peak_memory
@@ -17,6 +18,7 @@ from posnmt.train.memory import peak_memory
 if TYPE_CHECKING:
     from posnmt.data.batch import BatchPlan
     from posnmt.data.store import Store
+    from posnmt.model.base import TranslationModel
     from posnmt.train.update import Updater
 
 
@@ -65,6 +67,38 @@ class Tried:
     def __str__(self) -> str:
         memory = "" if self.bytes is None else f", {self.bytes / 2**30:.2f} GiB of memory with the whole process"
         return f"{self.pairs:,} pairs, {self.padded_tokens:,} padded tokens{memory}"
+
+
+def refuse_too_long(updater: Updater, store: Store) -> None:
+    """Check that every training and dev sentence, with its end symbol, has positions.
+
+    Raises:
+        UserError: a sentence is longer than a scheme supports: in training, or for dev at inference.
+    """
+    model = updater.model
+    was_training = model.training
+    for name, corpus in {**{name: store.split(name) for name in store.splits}, "train": updater.corpus}.items():
+        model.train(name == "train")
+        for side, longest, lengths in (
+            ("source", model.longest_source, corpus.source_lengths),
+            ("target", model.longest_target, corpus.target_lengths),
+        ):
+            over = int(np.argmax(lengths))
+            if longest is not None and lengths[over] + 1 > longest:
+                raise UserError(
+                    f"a {name} {side} sentence has {lengths[over]} subwords and an end symbol, and this model has"
+                    f" positions for {longest} tokens",
+                    corpus.where(over),
+                    f"{_raising(model, longest)}lower data.max_length, or use a system without a limit of length",
+                )
+    model.train(was_training)
+
+
+def _raising(model: TranslationModel, longest: int) -> str:
+    """The advice to raise the settings that the limit of a model's length comes from; empty if there are none."""
+    schemes = [module for module in model.modules() if isinstance(module, Scheme) and module.longest == longest]
+    settings = dict.fromkeys(scheme.limited_by for scheme in schemes if scheme.limited_by is not None)
+    return "".join(f"raise {setting}, " for setting in settings)
 
 
 def try_largest_batch(updater: Updater, settings: Train, epoch: int = 0) -> Tried | None:
@@ -125,6 +159,7 @@ def check_all(config: Config, store: Store, display: Display) -> None:
     check_before(config, store)
     updater = Updater(config, store, make_fabric(config.train))
     try:
+        refuse_too_long(updater, store)
         tried = try_largest_batch(updater, config.train)
     finally:
         updater.close()

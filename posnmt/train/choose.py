@@ -160,15 +160,16 @@ def for_training(written: Written, say: Say) -> Completed:
     text, store = prepared(text, say)
     split = store.split("train")
     pairs, median = len(split), float(np.median(split.source_lengths))
+    length = float(np.maximum(split.source_lengths, split.target_lengths).mean()) + 1
     chosen = dict(text.chosen)
     if not _has_budget(written):
         chosen["train.epochs"] = defaults.passes(pairs)
     config = written.config(chosen)
     can_share = config.subword.shared and config.model.architecture == "transformer"
-    chosen |= defaults.for_model(written.tree, can_share, pairs)
+    chosen |= defaults.for_model(written.tree, config.model, can_share, pairs)
     chosen |= defaults.for_embeddings(written.tree, written.config(chosen).model)
     chosen |= defaults.for_distances(written.config(chosen).model, median)
-    chosen |= defaults.for_updates(written.tree, written.config(chosen), pairs)
+    chosen |= defaults.for_updates(written.tree, written.config(chosen), pairs, length)
     config = written.config(chosen)
     since = {key: value for key, value in chosen.items() if key not in text.chosen}
     _say_chosen(say, f"from {pairs:,} pairs with a median of {median:.0f} subwords", since)

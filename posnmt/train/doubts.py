@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,12 +18,15 @@ if TYPE_CHECKING:
     from posnmt.data.store import Split, Store
 
 
-def doubts(config: Config, progress: Progress, on_dev: Mapping[str, Any], store: Store) -> list[str]:
+def doubts(
+    config: Config, progress: Progress, on_dev: Mapping[str, Any], store: Store, chosen: Collection[str] = ()
+) -> list[str]:
     """A sentence for each sign that a run learned too little.
 
     Args:
         progress: at the end of the run.
         on_dev: figures of `evaluate`; empty without dev.
+        chosen: settings that the configuration left out, by their dotted keys.
     """
     sentences = []
     warmup, _ = warmup_and_cooldown(config.train)
@@ -41,8 +44,7 @@ def doubts(config: Config, progress: Progress, on_dev: Mapping[str, Any], store:
         if perplexity > 0.9 * unigram:
             sentences.append(
                 f"dev perplexity is {perplexity:,.0f}, and words drawn by their frequency would have {unigram:,.0f}:"
-                " the model has learned next to nothing; train for longer, or with train.learning_rate and"
-                " train.schedule.warmup left out"
+                f" the model has learned next to nothing; {_remedy(config, chosen)}"
             )
     if "bleu" in on_dev:
         dev, text = store.split("dev"), store.text
@@ -55,6 +57,15 @@ def doubts(config: Config, progress: Progress, on_dev: Mapping[str, Any], store:
                 " more text"
             )
     return sentences
+
+
+def _remedy(config: Config, chosen: Collection[str]) -> str:
+    """What to do about a model that learned next to nothing; what was left out cannot be left out once more."""
+    if config.train.schedule.type == "noam":  # whose factor is too small by default in a complete configuration
+        small = config.train.learning_rate < 0.1
+        return "train for longer" + (", or with train.learning_rate: 1.0, which is noam's factor" if small else "")
+    keys = [key for key in ("train.learning_rate", "train.schedule.warmup") if key not in chosen]
+    return "train for longer" + (f", or with {' and '.join(keys)} left out" if keys else "")
 
 
 def unigram_perplexity(train: Split, dev: Split, size: int) -> float:

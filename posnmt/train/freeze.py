@@ -11,8 +11,16 @@ from posnmt.model.base import TranslationModel
 
 _PUBLIC = (
     (r"(source|target)\.schemes\.", {"source": "position.encoder.", "target": "position.decoder."}),
-    (r"(source|target)\.table\.", {"source": "embeddings.source.", "target": "embeddings.target."}),
+    (r"(source|target)\.(?:table\.|(?=weight$))", {"source": "embeddings.source.", "target": "embeddings.target."}),
     (r"(encoder|decoder)\.(?=\d)", {"encoder": "encoder.layers.", "decoder": "decoder.layers."}),
+    (r"(encoder|decoder)_(?=norm\.)", {"encoder": "encoder.", "decoder": "decoder."}),
+    (r"(source|target)_(?=(?:rise|fall)\.)", {"source": "encoder.", "target": "decoder."}),  # convs2s
+    (r"()(?=recurrence\.)", {"": "encoder."}),  # biarn
+    (  # the recurrent architectures
+        r"()(?=(?:bridge|bridge_hidden|bridge_cell|word_cell|context_cell|query_transition|decoder_transition|query|key"
+        r"|score|context|jumps|combine|readout)\.)",
+        {"": "decoder."},
+    ),
 )
 """Beginning of a parameter's name -> what people call it, by side."""
 
@@ -45,7 +53,7 @@ def freeze(model: TranslationModel, patterns: Sequence[str]) -> None:
 
 
 def public_name(name: str) -> str:
-    """The name of a parameter by part: `embeddings`, `position`, `encoder.layers`, `decoder.layers` or its own."""
+    """The name of a parameter by part: `embeddings`, `position`, `encoder`, `decoder`, or its own."""
     for beginning, names in _PUBLIC:
         if part := re.match(beginning, name):
             return names[part[1]] + name[part.end() :]

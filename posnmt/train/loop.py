@@ -25,17 +25,15 @@ from posnmt.data.learn import text_folder
 from posnmt.data.marks import marks_in
 from posnmt.data.prepare import dropped, prepare, sampled
 from posnmt.data.suspicions import warnings
-from posnmt.errors import UserError
 from posnmt.files import replacing
 from posnmt.interrupt import Interrupted, StopSignal
-from posnmt.model.base import TranslationModel
 from posnmt.model.weights import average, load_model, save_model, save_tensors
 from posnmt.processor import multiplies_bf16
 from posnmt.progress import Display, duration
 from posnmt.resolve import clashes, origins, resumed
 from posnmt.run import Run, claimed, is_unfinished, refuse_existing, refuse_other_config, refuse_other_text
 from posnmt.train.checkpoint import MODEL, Checkpoints, load_checkpoint, optimizer_tensors
-from posnmt.train.checks import check_before, try_largest_batch
+from posnmt.train.checks import check_before, refuse_too_long, try_largest_batch
 from posnmt.train.continued import continue_from, described, refuse_other_model
 from posnmt.train.device import first_alone, make_fabric
 from posnmt.train.doubts import doubts
@@ -121,9 +119,9 @@ def _train(
     config: Config, out: Path, resume: bool, fabric: Fabric, store: Store, display: Display, about: Mapping[str, Any]
 ) -> Run:
     """`train`, in a folder that this process has claimed."""
-    updater = Updater(config, store, fabric)
+    updater = Updater(_frozen_as_begun(config, out) if resume else config, store, fabric)
     model = updater.model
-    _refuse_too_long(model, {**{name: store.split(name) for name in store.splits}, "train": updater.corpus})
+    refuse_too_long(updater, store)
     checkpoints = Checkpoints(out / "checkpoints", config.train.average)
     newest = fabric.broadcast(checkpoints.undamaged(display.say) if resume and fabric.is_global_zero else None)
     progress = Progress()
@@ -418,7 +416,7 @@ class Training:
             ending = {"stopped": reason, "steps": progress.step, "epochs": progress.cursor.epoch}
             ending |= {"seconds": round(progress.seconds, 1), "best_step": progress.best_step, "model": chosen}
             run.write_record({**run.record, **ending})
-            for doubt in doubts(self.config, progress, self.on_dev, self.store):
+            for doubt in doubts(self.config, progress, self.on_dev, self.store, run.record.get("chosen", ())):
                 self.display.say(f"warning: {doubt}")
         self.display.say(
             f"stopped after {reason}: {progress.step:,} updates in {duration(progress.seconds)}; model: {chosen}"
@@ -440,6 +438,12 @@ def _prepared(config: Config, fabric: Fabric, display: Display, begun: Run | Non
     return store or prepare(config)
 
 
+def _frozen_as_begun(config: Config, out: Path) -> Config:
+    """The configuration with what a run recorded as frozen, as earlier versions read some patterns otherwise."""
+    frozen = Run.open(out).record.get("frozen", config.train.freeze)
+    return config.model_copy(update={"train": config.train.model_copy(update={"freeze": frozen})})
+
+
 def _first_record(config: Config, store: Store, corpus: Corpus, parameters: int) -> dict[str, Any]:
     """The record of a new run."""
     lengths = {"source": corpus.source_lengths, "target": corpus.target_lengths}
@@ -450,20 +454,3 @@ def _first_record(config: Config, store: Store, corpus: Corpus, parameters: int)
         "marks": marks_in(store.split("train"), store.text.source.subwords),
     }
     return record | {name: value for name, value in more.items() if value}
-
-
-def _refuse_too_long(model: TranslationModel, corpora: dict[str, Corpus]) -> None:
-    """Check that every training and dev sentence, with its end symbol, fits a finite position table."""
-    for name, corpus in corpora.items():
-        for side, longest, lengths in (
-            ("source", model.longest_source, corpus.source_lengths),
-            ("target", model.longest_target, corpus.target_lengths),
-        ):
-            over = int(np.argmax(lengths))
-            if longest is not None and lengths[over] + 1 > longest:
-                raise UserError(
-                    f"a {name} {side} sentence has {lengths[over]} subwords and an end symbol, and this model's"
-                    f" position table has {longest} entries",
-                    corpus.where(over),
-                    "raise model.max_length, lower data.max_length, or use a system without a finite table",
-                )

@@ -10,6 +10,7 @@ import torch
 from posnmt.config.schema import Config
 from posnmt.data.batch import Cursor
 from posnmt.interrupt import Interrupted, StopSignal
+from posnmt.train.checks import refuse_too_long
 from posnmt.train.device import make_fabric
 from posnmt.train.evaluate import greedy
 from posnmt.train.update import Updater
@@ -41,12 +42,14 @@ def measure(config: Config, store: Store, seconds: float) -> Pace:
         seconds: how long to measure updates, about, and evaluations; five updates at least.
 
     Raises:
+        UserError: a sentence is longer than the model supports.
         Interrupted: a signal to stop.
     """
     fabric = make_fabric(config.train)
     updater, cursor, step, begun = Updater(config, store, fabric), Cursor(), 0, time.monotonic()
     with StopSignal() as stop:
         try:
+            refuse_too_long(updater, store)
             while step < UNTIMED + 5 or time.monotonic() - begun < seconds:
                 if stop.heard:
                     raise Interrupted("stopped before the first update; nothing is kept")

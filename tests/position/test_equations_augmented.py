@@ -100,6 +100,19 @@ def test_a_seed_decides_what_is_drawn(system):
     assert not torch.equal(outputs[0], outputs[2])
 
 
+@pytest.mark.parametrize("kind", [Shape, Cape, Randomised])
+def test_compiled_training_draws_the_same(kind):
+    """For every length with one graph, as `train.compile` has it."""
+    scheme = made(kind)
+    compiled = torch.compile(scheme.training_positions, backend="eager", dynamic=True)
+    for rows, length in ((3, 10), (4, 7)):
+        drawn = []
+        for draw in (scheme.training_positions, compiled):
+            torch.manual_seed(1)
+            drawn.append(draw(rows, Span(0, length, SPAN.device)))
+        assert torch.equal(*drawn)
+
+
 def test_the_longest_training_sentence_of_randomised_positions():
     model = build(**encoder({"scheme": "randomised", "positions": 9}))
     assert model.longest_source is None

@@ -1,4 +1,4 @@
-"""What a training checks before its first update: dev BLEU, the store, the memory of the largest batch."""
+"""What a training checks before its first update: dev BLEU, the store, lengths, the memory of the largest batch."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ import commands
 import corpus
 from posnmt.data.prepare import prepare
 from posnmt.errors import UserError
+from posnmt.progress import Display
 from posnmt.resolve import load
 from posnmt.run import Run
 from posnmt.train import loop
-from posnmt.train.checks import check_bleu, largest_batch, try_largest_batch
+from posnmt.train.checks import check_all, check_bleu, largest_batch, refuse_too_long, try_largest_batch
 from posnmt.train.device import make_fabric
 from posnmt.train.loop import train
 from posnmt.train.memory import peak_memory
+from posnmt.train.speed import measure
 from posnmt.train.update import Updater, batch_plan, training_pairs
 
 
@@ -122,6 +124,41 @@ def test_prepare_checks_all_of_it(path, tmp_path):
     assert fault.startswith("error: the store is damaged: ")
     assert str(place) in fault or "train.arrow is not what was written" in fault
     place.write_bytes(sound)
+
+
+FEW_POSITIONS = [
+    "model.system=null",
+    *(
+        f"model.{side}={{layers: 1, position: [{{scheme: randomised, positions: 9}}]}}"
+        for side in ("encoder", "decoder")
+    ),
+]
+"""Changes after which there are longer sentences than positions to draw from."""
+
+
+def test_sentences_without_positions_are_refused_wherever_a_batch_is_tried(path, tmp_path):
+    config = load(path, FEW_POSITIONS)
+    store = prepare(config)
+    fault = refused(config, tmp_path / "run")
+    assert "and this model has positions for 9 tokens" in fault
+    assert "raise the option positions of randomised, lower data.max_length" in fault
+    for check in (lambda: check_all(config, store, Display(quiet=True)), lambda: measure(config, store, 0.0)):
+        with pytest.raises(UserError) as raised:
+            check()
+        assert str(raised.value) == fault
+    learned = refused(load(path, ["model.system=learned", "model.max_length=5"]), tmp_path / "run")
+    assert "raise model.max_length, lower data.max_length" in learned
+
+
+def test_dev_sentences_need_the_positions_of_inference(path):
+    """Without a limit where those of training have one."""
+    config = load(path, [*FEW_POSITIONS, "data.max_length=8"])
+    store = prepare(config)
+    assert store.split("dev").source_lengths.max() > 8
+    updater = Updater(config, store, make_fabric(config.train))
+    refuse_too_long(updater, store)
+    assert updater.model.training
+    updater.close()
 
 
 def test_the_memory_of_the_largest_batch_is_printed_and_recorded(path, tmp_path):

@@ -7,6 +7,7 @@ import json
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -221,6 +222,21 @@ def test_an_evaluation_is_measured_on_some_dev_pairs(options, monkeypatch):
         assert seen == counts
         assert 1.5 * 10 * 0.02 <= pace.evaluation < 5
         seen.clear()
+
+
+def test_what_asks_for_a_choice_and_what_a_name_sets(options):
+    """A language `auto`, a null system and a batch of sentences are chosen; the dropout of a size is not."""
+    asked = tree(options, epochs=1, batch_unit="sentences", schedule={"type": "noam"}, init=None, muon_every="auto")
+    asked["data"] |= {"source_language": "auto", "target_language": "auto"}
+    asked["model"] = {"size": "big", "system": None, "decoder": {"layers": 2}}
+    completed = for_training(Written.from_settings(asked), lambda message: None)
+    config, chosen = completed.config, completed.chosen
+    assert (config.data.source_language, config.data.target_language) == ("en", "de")  # no script tells
+    assert (config.model.system, config.model.dropout, config.model.decoder.layers) == ("relative", 0.3, 2)
+    assert (config.train.learning_rate, config.train.muon_every) == (1.0, 4)
+    lengths = prepare(config).split("train")
+    longer = np.maximum(lengths.source_lengths, lengths.target_lengths)
+    assert config.train.batch == chosen["train.batch"] == round(1024 / (longer.mean() + 1))
 
 
 def test_without_a_budget_there_is_one(options):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -12,13 +13,16 @@ from safetensors.torch import load_file
 from training_case import StopAt, assert_same, losses, weights
 
 import corpus
+from posnmt.config.schema import Model
 from posnmt.config.yaml import override
 from posnmt.errors import UserError
 from posnmt.files import sha256_of
 from posnmt.interrupt import Interrupted
-from posnmt.resolve import load
+from posnmt.model.registry import ARCHITECTURES, build_model
+from posnmt.resolve import load, with_names
 from posnmt.run import Run
 from posnmt.train.choose import Written, for_training
+from posnmt.train.freeze import _PUBLIC, freeze
 from posnmt.train.loop import train
 
 SHORT = ("train.steps=3", "train.evaluate_every=3", "train.dev_bleu=false", "train.best_by=perplexity")
@@ -224,6 +228,42 @@ def test_a_pattern_that_matches_nothing(config_path, tmp_path, pattern, shown):
     with pytest.raises(UserError) as caught:
         train(load(config_path, [*SHORT, f"train.freeze=[{pattern}]"]), tmp_path / "run")
     assert shown in caught.value.line()
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize(
+    ("parts", "trained"),
+    [
+        (["encoder"], r"(?!encoder|source_|recurrence)"),
+        (["decoder"], r"encoder|source|target\.|recurrence|output"),
+        (["embeddings"], r"(?!(source|target)\.(table|weight))"),
+        (["encoder", "decoder", "embeddings"], r"output|(source|target)\.schemes"),
+    ],
+)
+def test_a_part_is_frozen_whole(name, parts, trained):
+    """Pre-norm has normalisations after the layers of each side, and each architecture has parts of its own."""
+    sides = {side: {"layers": 1} for side in ("encoder", "decoder")}
+    norm = {"norm": "pre"} if name == "transformer" else {}
+    section = with_names({"system": name, "d_model": 16, "feed_forward": 16, "heads": 2, **sides, **norm})
+    model = build_model(Model.model_validate(section), 20, 20)
+    freeze(model, parts)
+    names = [each for each, parameter in model.named_parameters() if parameter.requires_grad]
+    assert [each for each in names if not re.match(trained, each)] == []
+
+
+def test_a_resumed_run_goes_on_with_the_weights_frozen_that_were(config_path, tmp_path, monkeypatch):
+    """Earlier versions trained the normalisation after the layers of a frozen encoder."""
+    changes = [*SHORT, "model.norm=pre", "train.freeze=[encoder]"]
+    with monkeypatch.context() as before:
+        before.setattr("posnmt.train.freeze._PUBLIC", [each for each in _PUBLIC if "_(?=norm" not in each[0]])
+        run = train(load(config_path, changes), tmp_path / "run")
+    frozen = run.record["frozen"]
+    assert frozen
+    assert not any("encoder_norm" in name for name in frozen)
+    norm = weights(run.folder)["encoder_norm.weight"]
+    longer = train(load(config_path, [*changes, "train.steps=6"]), tmp_path / "run", resume=True)
+    assert longer.record["frozen"] == frozen
+    assert not torch.equal(weights(run.folder)["encoder_norm.weight"], norm)
 
 
 def test_nothing_is_left_to_train(config_path, tmp_path):

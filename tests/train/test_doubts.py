@@ -53,6 +53,24 @@ def test_each_doubt_has_its_sign(path):
     assert doubts(share, whole, {}, store) == []
 
 
+@pytest.mark.parametrize(
+    ("changes", "chosen", "remedy"),
+    [
+        ([], (), "train for longer, or with train.learning_rate and train.schedule.warmup left out"),
+        ([], {"train.learning_rate": 2e-3}, "train for longer, or with train.schedule.warmup left out"),
+        ([], ("train.learning_rate", "train.schedule.warmup"), "train for longer"),
+        (["noam"], (), "train for longer, or with train.learning_rate: 1.0, which is noam's factor"),
+        (["noam", "train.learning_rate=2"], (), "train for longer"),
+    ],
+)
+def test_the_advice_is_not_to_leave_out_what_was_left_out(path, changes, chosen, remedy):
+    schedule = f"train.schedule={{type: {'noam' if changes else 'constant'}, warmup: 10}}"
+    config = load(path, [schedule, *changes[1:]])
+    store, whole = prepare(config), Progress(step=10, cursor=Cursor(epoch=1))
+    [sentence] = doubts(config, whole, {"perplexity": 1e6}, store, chosen)
+    assert sentence.endswith(f"learned next to nothing; {remedy}")
+
+
 def test_a_run_whose_translations_are_no_better_than_their_sources_says_so(path):
     config = load(path)
     store = prepare(config)

@@ -242,7 +242,7 @@ def test_refusals(config_path, plain, tmp_path):
     with pytest.raises(UserError, match=r"started with another config: model\.d_model was 16, is 32"):
         train(load(config_path, ["model.d_model=32"]), plain.folder, resume=True)
     with pytest.raises(
-        UserError, match=r"a train (source|target) sentence has \d+ subwords .* position table has 5 entries"
+        UserError, match=r"a train (source|target) sentence has \d+ subwords .* has positions for 5 tokens"
     ):
         train(load(config_path, ["model.system=learned", "model.max_length=5"]), tmp_path / "short")
     assert not (tmp_path / "short").exists()

@@ -69,7 +69,12 @@ class RecurrentHeads(Scheme):
         layout: Literal["rpe", "mpr"] = Field(
             "mpr", description="rpe: entire heads are recurrent; mpr: a part of each head"
         )
-        width: int | None = Field(None, ge=1, description="d_r; none: 5/8 of d_model for rpe, 1/2 for mpr, as in C19b")
+        width: int | None = Field(
+            None,
+            ge=1,
+            description="d_r; none: 5/8 of d_model for rpe, rounded to whole heads (1/2 with 4 heads), 1/2 for mpr, as "
+            "in C19b",
+        )
         cell: Cell = Field("elman", description="elman, gru, lstm or sru")
         head_projection: Literal["separate", "full"] = Field(
             "separate", description="separate: a head of the first layer projects its own slice; full: all features"
