@@ -99,8 +99,7 @@ def adopt(study_plan: Plan, out: Path, copy: Path) -> Iterator[str]:
 
     They are known by their keys, so a study of another recipe takes over what it has in common with the copy, by
     whatever names. Their weights are not there: see `give_up_weightless`. One that was begun here, for its weights as a
-    rule, goes on here. Speeds that were measured in turn are taken
-    over too.
+    rule, goes on here. Speeds that were measured in turn are taken over too.
 
     Args:
         study_plan: of the study.
