@@ -232,6 +232,7 @@ def analyse(
     ]
     for sentence in warnings:
         say(f"warning: {sentence}")
+    say("comparing the systems")
     results = {
         "format": FORMAT,
         "versions": _versions(units.source),

@@ -15,6 +15,9 @@ from posnmt.errors import UserError, quoted, raise_all
 # A text with this many lines that end in a blank and a full stop counts as tokenised; sacreBLEU's threshold.
 MANY_TOKENISED = 100
 
+# A warning about more texts than the first names as many as the second, those with most lines.
+MANY_TEXTS, NAMED_TEXTS = 6, 3
+
 
 @dataclass(frozen=True)
 class Text:
@@ -103,17 +106,19 @@ def warnings_of(texts: list[Text], findings: Findings, ter_band: int | None, ter
     ter_unit = "characters" if ter_characters else "words"
     count_ter = length_unit(ter_unit)
     wanted = [count_ter(text.lines) for text in texts[1:] if not text.system] if ter_band is not None else []
-    warnings: list[tuple[str, str]] = []
+    warnings: list[tuple[str, int, str]] = []
     for text in texts:
         role, count = text.file.role, len(text.lines)
         if findings.count(text.file, BYTE_ORDER_MARK):
-            warnings.append((role, ": began with a byte order mark, which was removed."))
+            warnings.append((role, 0, ": began with a byte order mark, which was removed."))
         if empty := findings.count(text.file, "empty"):
-            warnings.append((f"{role}: {empty}", f" of {count} lines are empty; they are kept and count."))
+            warnings.append((role, empty, f" of {count} lines are empty; they are kept and count."))
         if crlf := findings.count(text.file, "crlf"):
-            warnings.append((f"{role}: {crlf}", f" of {count} lines ended in CRLF; the CR was removed."))
+            warnings.append((role, crlf, f" of {count} lines ended in CRLF; the CR was removed."))
         if text.system and sum(line.endswith(" .") for line in text.lines) >= MANY_TOKENISED:
-            warnings.append((role, ": looks tokenised; scores of tokenised text do not compare with published ones."))
+            warnings.append(
+                (role, 0, ": looks tokenised; scores of tokenised text do not compare with published ones.")
+            )
         if text.system and ter_band is not None:
             lengths = zip(count_ter(text.lines), zip(*wanted, strict=True), strict=True)
             far = sum(min(abs(length - each) for each in of_line) > ter_band for length, of_line in lengths)
@@ -122,20 +127,35 @@ def warnings_of(texts: list[Text], findings: Findings, ter_band: int | None, ter
                     f" of {count} lines are more than {ter_band} {ter_unit} longer or shorter than the reference; "
                     "sacreBLEU searches TER's edits too narrowly for them, and may find too many."
                 )
-                warnings.append((f"{role}: {far}", what))
+                warnings.append((role, far, what))
     for number, text in enumerate(texts):
         for other in texts[:number]:
             if text.lines == other.lines:
-                warnings.append((text.file.role, f": the same text as {other.file.role}."))
+                warnings.append((text.file.role, 0, f": the same text as {other.file.role}."))
     return once(warnings)
 
 
-def once(warnings: Iterable[tuple[str, str]]) -> list[str]:
-    """Warnings as sentences: pairs of a subject and the rest; subjects with the same rest share a sentence."""
-    subjects: dict[str, list[str]] = {}
-    for subject, rest in warnings:
-        subjects.setdefault(rest, []).append(subject)
-    return [", ".join(of_rest) + rest for rest, of_rest in subjects.items()]
+def once(warnings: Iterable[tuple[str, int, str]]) -> list[str]:
+    """Sentences of warnings: a text, a number of its lines or 0, and the rest. Those with the same rest share one.
+
+    Of many texts, those with most lines are named, and the others counted.
+    """
+    alike: dict[str, list[tuple[str, int]]] = {}
+    for role, count, rest in warnings:
+        alike.setdefault(rest, []).append((role, count))
+    return [_named(texts) + rest for rest, texts in alike.items()]
+
+
+def _named(texts: Sequence[tuple[str, int]]) -> str:
+    """Texts with their numbers of lines, before what these lines are."""
+    most, others = list(texts), 0
+    if len(texts) > MANY_TEXTS:
+        most = sorted(texts, key=lambda each: -each[1])[:NAMED_TEXTS]
+        others = len(texts) - NAMED_TEXTS
+    names = ", ".join(f"{role}: {count}" if count else role for role, count in most)
+    if not others:
+        return names
+    return f"{names}, and {others} other texts" + (f": at most {most[-1][1]}" if most[-1][1] else "")
 
 
 def input_record(

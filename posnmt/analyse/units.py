@@ -150,10 +150,10 @@ def _odd_measures(
         yield f"chrf++: its word n-grams mean nothing in this text, {blanks}; chrf is the measure for it."
 
 
-def _odd_texts(texts: Sequence[Text], target: Writing) -> Iterator[tuple[str, str]]:
-    """Pairs for `once`: outputs and further references that are not written as the first reference is."""
+def _odd_texts(texts: Sequence[Text], target: Writing) -> Iterator[tuple[str, int, str]]:
+    """Warnings for `once`: outputs and further references that are not written as the first reference is."""
     for text in texts[1:]:
         each = writing(text.lines[:EXAMPLES])
         if any(map(str.strip, text.lines)) and each != target and (each.language or target.language):
             what = f": is written {_described(each)}, the reference {_described(target)}; they are scored as they are."
-            yield text.file.role, what
+            yield text.file.role, 0, what

@@ -288,6 +288,14 @@ def test_a_warning_about_several_outputs_stands_once(run):
     assert any(each.startswith("output one, output two: looks tokenised;") for each in more["warnings"])
 
 
+def test_a_warning_about_many_outputs_names_those_with_most_lines(run):
+    lines = ["a house"] * 20
+    outputs = {f"s{number}": [""] * number + lines[number:] for number in range(1, 9)}
+    results = run(outputs, source=lines, reference=lines, metrics=["bleu"])
+    most = "output s8: 8, output s7: 7, output s6: 6, and 5 other texts: at most 6"
+    assert results["warnings"][:1] == [f"{most} of 20 lines are empty; they are kept and count."]
+
+
 def test_tokenised_output_is_told(run):
     lines = ["a house ."] * 100
     results = run({"ours": lines}, source=lines, reference=["a house."] * 100, metrics=["bleu"])
