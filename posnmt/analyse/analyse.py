@@ -26,7 +26,7 @@ from posnmt.analyse.bins import (
     usual_bins,
 )
 from posnmt.analyse.extract import Counted, count_all
-from posnmt.analyse.inputs import Text, input_record, read_aligned, warnings_of
+from posnmt.analyse.inputs import Text, input_record, name_fault, read_aligned, warnings_of
 from posnmt.analyse.intervals import LEVEL
 from posnmt.analyse.length import length_distribution, trained_lengths
 from posnmt.analyse.measure import DEFAULT_RESAMPLING, Resampling, measure
@@ -35,6 +35,7 @@ from posnmt.analyse.seeds import seed_groups, seed_results, systems_of
 from posnmt.analyse.seen import Watch, seen_in_store
 from posnmt.analyse.sentence_scores import Scores, faults_of, read_scores
 from posnmt.analyse.swap import Swapped
+from posnmt.analyse.swap import faults_of as swap_faults
 from posnmt.analyse.units import choose_units, language_faults
 from posnmt.analyse.verdict import verdict
 from posnmt.data.corpus import Findings, TextFile, read_lines
@@ -152,7 +153,9 @@ def analyse(
     alone = UserError("there is no reference to compare with", "--reference", "give at least one file")
     nothing = UserError("there is no output to analyse", "--output", "give at least one NAME=FILE")
     labels = [*outputs, *(f"{system}:{share:g}" for system, share in swapped or {})]
-    wrong = faults_of(scores or {}, labels, settings.lower_is_better)
+    wrong = [fault for name in outputs if (fault := name_fault(name)) is not None]
+    wrong += swap_faults(swapped or {}, list(outputs))
+    wrong += faults_of(scores or {}, labels, settings.lower_is_better)
     wrong += [
         UserError(
             f"two outputs are called {each!r}, one of them swapped", "--swapped", f"call the output {each} otherwise"

@@ -51,11 +51,10 @@ def parse_outputs(pairs: Sequence[str]) -> dict[str, Path]:
     for pair in pairs:
         name, sign, path = pair.partition("=")
         name = name.strip()
-        if not (name and sign and path) or not name.isprintable():
+        if not (name and sign and path):
             faults.append(UserError(f"an output is written NAME=FILE; got {quoted(pair)}", "--output"))
-        elif len(name) > LONGEST_NAME:
-            what = f"the name of an output has {len(name):,} characters: {quoted(name)}"
-            faults.append(UserError(what, "--output", f"take at most {LONGEST_NAME}"))
+        elif (fault := name_fault(name)) is not None:
+            faults.append(fault)
         elif name in outputs:
             todo = f"give each system its own name; for several seeds of a system, use {name}:1 and {name}:2"
             faults.append(UserError(f"two outputs are called {quoted(name)}", "--output", todo))
@@ -63,6 +62,17 @@ def parse_outputs(pairs: Sequence[str]) -> dict[str, Path]:
             outputs[name] = Path(path)
     raise_all(faults)
     return outputs
+
+
+def name_fault(name: str) -> UserError | None:
+    """Why an output cannot have this name; None if it can. Figures and pages cannot print every character."""
+    if not name.strip() or not name.isprintable():
+        what = f"an output cannot be called {quoted(name)}"
+        return UserError(what, "--output", "give it a name of printable characters, on one line")
+    if len(name) > LONGEST_NAME:
+        what = f"the name of an output has {len(name):,} characters: {quoted(name)}"
+        return UserError(what, "--output", f"take at most {LONGEST_NAME}")
+    return None
 
 
 def read_aligned(

@@ -32,6 +32,9 @@ MOST = 10_000
 FEWEST_SHOWN = 3
 """Faults of one file that are named; the others are counted."""
 
+FIELDS = ("n", "name", "shares", "intervals")
+"""Fields of `results.json` that stand beside the metrics."""
+
 Scores = dict[str, dict[str, Path]]
 """Metric → output → the file of its sentence scores; an output of a swapped source is called NAME:SHARE."""
 
@@ -64,24 +67,33 @@ def parse_scores(pairs: Sequence[str]) -> Scores:
     """
     scores: Scores = {}
     faults = []
-    taken = {*METRICS, *LENGTH_MEASURES, "n"}
     for pair in pairs:
         names, _, path = pair.partition("=")
         metric, _, name = (part.strip() for part in names.partition(":"))
         if not (metric and name and path):
             what = f"sentence scores are written METRIC:NAME=FILE, such as comet:mine=comet.txt; got {quoted(pair)}"
             faults.append(UserError(what, OPTION))
-        elif not NAME.fullmatch(metric):
-            what = f"a metric's name has letters, digits and hyphens, 40 at most, a letter first; got {quoted(metric)}"
-            faults.append(UserError(what, OPTION))
-        elif metric.lower() in taken:
-            faults.append(UserError(f"{quoted(metric)} is counted here", OPTION, "give the scores another name"))
+        elif (fault := _metric_fault(metric)) is not None:
+            faults.append(fault)
         elif name in scores.setdefault(metric, {}):
             faults.append(UserError(f"{quoted(name)} has two files of {metric}", OPTION))
         else:
             scores[metric][name] = Path(path)
     raise_all(faults)
     return scores
+
+
+def _metric_fault(metric: str) -> UserError | None:
+    """Why a metric with scores from elsewhere cannot have this name; None if it can."""
+    if not NAME.fullmatch(metric):
+        what = f"a metric's name has letters, digits and hyphens, 40 at most, a letter first; got {quoted(metric)}"
+        return UserError(what, OPTION)
+    plain, todo = metric.lower().replace("-", "_"), "give the scores another name"
+    if plain in {each.replace("-", "_") for each in (*METRICS, *LENGTH_MEASURES)}:
+        return UserError(f"{quoted(metric)} is counted here", OPTION, todo)
+    if plain in FIELDS:
+        return UserError(f"{quoted(metric)} is a field of the results", OPTION, todo)
+    return None
 
 
 def faults_of(scores: Scores, names: Sequence[str], lower: Sequence[str]) -> list[UserError]:
@@ -92,7 +104,7 @@ def faults_of(scores: Scores, names: Sequence[str], lower: Sequence[str]) -> lis
         names: of all outputs, as `label` has them.
         lower: metrics of which lower scores are better.
     """
-    faults = []
+    faults = [fault for metric in scores if (fault := _metric_fault(metric)) is not None]
     for metric, files in scores.items():
         for name in files:
             if name not in names:

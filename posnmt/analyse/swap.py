@@ -34,15 +34,32 @@ def parse_swapped(pairs: Sequence[str], systems: Iterable[str]) -> Swapped:
         if not (key[0] and path and 0 < key[1] <= 1):
             form = "NAME:SHARE=FILE with a share above 0 and at most 1, such as mine:0.1=out.de"
             faults.append(UserError(f"a translation of a swapped source is written {form}; got {quoted(pair)}", OPTION))
-        elif key[0] not in known:
-            todo = f"choose from {', '.join(known)}"
-            faults.append(UserError(f"no output is called {quoted(key[0])}, which {quoted(pair)} names", OPTION, todo))
+        elif of_key := faults_of([key], known):
+            faults += of_key
         elif key in swapped:
             faults.append(UserError(f"{quoted(key[0])} has two outputs for the share {key[1]:g}", OPTION))
         else:
             swapped[key] = Path(path)
     raise_all(faults)
     return swapped
+
+
+def faults_of(swapped: Iterable[tuple[str, float]], systems: Sequence[str]) -> list[UserError]:
+    """Faults of the systems and the shares of translations of swapped sources.
+
+    Args:
+        swapped: system and share of each.
+        systems: names of all outputs.
+    """
+    faults = []
+    for name, share in swapped:
+        if name not in systems:
+            what = f"no output is called {quoted(name)}, of which there is a translation of a swapped source"
+            faults.append(UserError(what, OPTION, f"choose from {', '.join(systems)}"))
+        if not 0 < share <= 1:
+            what = f"the share of swapped words is above 0 and at most 1; got {share:g} of {quoted(name)}"
+            faults.append(UserError(what, OPTION, "0.1 is 10 %"))
+    return faults
 
 
 def _share(text: str) -> float:

@@ -146,8 +146,10 @@ def test_scores_on_the_command_line():
     paths = {metric: {name: str(path) for name, path in each.items()} for metric, each in parsed.items()}
     assert paths == {"comet": {"a:1": "x=y", "b": "z"}, "MetricX-24": {"a:1": "q"}}
     with pytest.raises(UserError) as caught:
-        parse_scores(["comet=x", "comet:a", "x y:a=f", "BLEU:a=f", "comet:a=f", "comet:a=g"])
-    assert len(caught.value.lines) == 5
+        parse_scores(
+            ["comet=x", "comet:a", "x y:a=f", "BLEU:a=f", "length-ratio:a=f", "name:a=f", "comet:a=f", "comet:a=g"]
+        )
+    assert len(caught.value.lines) == 7
     assert "'BLEU' is counted here" in "\n".join(caught.value.lines)
     assert "'a' has two files of comet" in caught.value.lines[-1]
 

@@ -19,6 +19,8 @@ SOURCE = [f"one two three {number}" for number in range(6)] + [
 REFERENCE = [line.upper() for line in SOURCE]
 OUTPUTS = {"good": REFERENCE, "poor": [line.upper().replace("T", "D").replace("A", "X") for line in SOURCE]}
 
+SCORES = {name: [0.5] * len(SOURCE) for name in OUTPUTS}
+
 
 @pytest.fixture
 def files(tmp_path):
@@ -105,6 +107,16 @@ def test_several_references_and_scores_from_elsewhere(files):
         (OUTPUTS, {"subword_model": 5}, r"valid path.*; got 5 \(subword_model\)"),
         (OUTPUTS, {"processes": 0}, r"greater than 0; got 0 \(processes\)"),
         (OUTPUTS, {"scores": {"comet": [0.1] * 12}}, r"valid dictionary; got .* \(scores\['comet'\]\); give"),
+        ({"x\x0by": REFERENCE}, {}, r"an output cannot be called 'x\\x0by'"),
+        ({"": REFERENCE}, {}, "an output cannot be called ''"),
+        ({"x" * 201: REFERENCE}, {}, "the name of an output has 201 characters"),
+        (OUTPUTS, {"scores": {"bleu": SCORES}}, "'bleu' is counted here"),
+        (OUTPUTS, {"scores": {"length-ratio": SCORES}}, "'length-ratio' is counted here"),
+        (OUTPUTS, {"scores": {"name": SCORES}}, "'name' is a field of the results"),
+        (OUTPUTS, {"scores": {"COMET/22": SCORES}}, "a metric's name has letters.*got 'COMET/22'"),
+        (OUTPUTS, {"swapped": {("good", 0.0): SOURCE}}, "above 0 and at most 1; got 0 of 'good'"),
+        (OUTPUTS, {"swapped": {("good", float("nan")): SOURCE}}, "above 0 and at most 1; got nan of 'good'"),
+        (OUTPUTS, {"swapped": {("mine", 0.5): SOURCE}}, "no output is called 'mine'.*choose from good, poor"),
         (OUTPUTS, {"swapped": {"good": SOURCE}}, r"valid tuple; got 'good' \(swapped\['good'\]\); give"),
     ],
 )
