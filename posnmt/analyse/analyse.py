@@ -174,11 +174,11 @@ def analyse(
     say("reading the texts")
     findings = Findings(accept=("empty", "crlf"))
     every = read_aligned(source, references, outputs, swapped or {}, findings)
-    inputs = [input_record(text.file, text) for text in every]
+    inputs = [input_record(text.file, text, digests=findings.digests) for text in every]
     texts = [*every[:2], *every[1 + len(references) :]]
     elsewhere = read_scores(scores or {}, texts[2:])
     inputs += [
-        input_record(file, lines=len(texts[0].lines), system=text.system)
+        input_record(file, lines=len(texts[0].lines), system=text.system, digests=read.digests)
         for read in elsewhere.values()
         for file, text in zip(read.files, texts[2:], strict=True)
     ]
@@ -194,7 +194,8 @@ def analyse(
         training_text, watch = TextFile("trained on", settings.trained_on), Watch(texts[0].lines)
         trained = _trained_lengths(training_text, count_source, findings, watch)
         seen = watch.seen
-        inputs.append(input_record(training_text, lines=findings.lines[training_text]))
+        lines_read = findings.lines[training_text]
+        inputs.append(input_record(training_text, lines=lines_read, digests=findings.digests))
     if settings.trained_store is not None:
         say("looking for the sentences in the training text")
         seen = seen_in_store(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -169,11 +169,24 @@ def _named(texts: Sequence[tuple[str, int]]) -> str:
 
 
 def input_record(
-    file: TextFile, text: Text | None = None, lines: int | None = None, system: str | None = None
+    file: TextFile,
+    text: Text | None = None,
+    lines: int | None = None,
+    system: str | None = None,
+    digests: Mapping[TextFile, str] | None = None,
 ) -> dict[str, Any]:
-    """The record of an input file in the results; `text` is its text if it is one of the aligned ones."""
-    with file.path.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    """The record of an input file in the results.
+
+    Args:
+        file: which.
+        text: its text if it is one of the aligned ones.
+        lines, system: of other files.
+        digests: of pipes, from `Findings`.
+    """
+    digest = (digests or {}).get(file)
+    if digest is None:
+        with file.path.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
     role = file.role
     if text is not None:
         lines = len(text.lines)

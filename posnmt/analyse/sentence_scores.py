@@ -47,11 +47,13 @@ class ReadScores:
         statistics: for each output `[N, 2]`: the score, and 1.
         files: of the outputs.
         decimals: that tell scores of this size apart.
+        digests: of files that are pipes, as in `Findings`.
     """
 
     statistics: list[np.ndarray]
     files: list[TextFile]
     decimals: int
+    digests: dict[TextFile, str]
 
 
 def label(text: Text) -> str:
@@ -134,29 +136,31 @@ def read_scores(scores: Scores, outputs: Sequence[Text]) -> dict[str, ReadScores
     read, faults = {}, []
     for metric, files in scores.items():
         of_outputs, of_files = [], []
+        digests: dict[TextFile, str] = {}
         for text in outputs:
             file = TextFile(f"{metric} of {label(text)}", files[label(text)])
+            findings = Findings(accept=("empty", "crlf"))
             try:
-                values = _numbers(file, len(text.lines))
+                values = _numbers(file, len(text.lines), findings)
             except UserError as error:
                 faults.append(error)
                 continue
             rounded = np.rint(np.array(values) / STEP) * STEP
             of_outputs.append(np.stack([rounded, np.ones(len(rounded))], axis=1))
             of_files.append(file)
+            digests |= findings.digests
         largest = max((float(np.abs(each).max(initial=0)) for each in of_outputs), default=0.0)
-        read[metric] = ReadScores(of_outputs, of_files, 4 if largest <= 2 else 2 if largest <= 30 else 1)
+        read[metric] = ReadScores(of_outputs, of_files, 4 if largest <= 2 else 2 if largest <= 30 else 1, digests)
     raise_all(faults)
     return read
 
 
-def _numbers(file: TextFile, count: int) -> list[float]:
+def _numbers(file: TextFile, count: int, findings: Findings) -> list[float]:
     """The numbers in a file, one a line.
 
     Raises:
         UserError: the file cannot be read, or does not have `count` numbers.
     """
-    findings = Findings(accept=("empty", "crlf"))
     lines = list(read_lines(file, findings))
     findings.raise_all()
     values = [_number(line) for line in lines]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import gzip
+import hashlib
 import itertools
 import lzma
 import re
@@ -92,11 +93,16 @@ class Findings:
     Args:
         accept: kinds that are counted but are not faults (`empty`, `crlf`).
         stop: raise at the first fault; otherwise collect them for `raise_all`.
+
+    Attributes:
+        lines: of each file that was read to its end.
+        digests: the SHA-256 of the text of each pipe that was read to its end; nothing can read it again.
     """
 
     def __init__(self, accept: Iterable[str] = (), stop: bool = False) -> None:
         self.accept, self.stop = frozenset(accept) | {BYTE_ORDER_MARK}, stop
         self.lines: dict[TextFile, int] = {}
+        self.digests: dict[TextFile, str] = {}
         self._counts: Counter[tuple[TextFile, str]] = Counter()
         self._first: dict[tuple[TextFile, str], tuple[int, str]] = {}
         self._unreadable: dict[TextFile, UserError] = {}
@@ -237,6 +243,7 @@ def _raw_lines(file: TextFile, findings: Findings) -> Iterator[bytes]:
         findings.unreadable(file, fault)
         return
     number = 0
+    digest = None if file.path.is_file() else hashlib.sha256()
     with stream:
         if not file.compression and (other := _OTHER.match(stream.peek(8))):  # type: ignore[attr-defined]
             what, todo = _OTHERS[str(other.lastgroup)]
@@ -245,6 +252,8 @@ def _raw_lines(file: TextFile, findings: Findings) -> Iterator[bytes]:
         try:
             for line in limited_lines(stream, file.path):
                 number += 1
+                if digest is not None:
+                    digest.update(line)
                 yield line
         except UserError as fault:
             findings.unreadable(file, fault)
@@ -257,6 +266,8 @@ def _raw_lines(file: TextFile, findings: Findings) -> Iterator[bytes]:
     if number == 0:
         findings.unreadable(file, UserError(f"{file.role} is empty", file.path, "give a file with at least one line"))
     findings.lines[file] = number
+    if digest is not None:
+        findings.digests[file] = digest.hexdigest()
 
 
 def corpus_files(corpus: Corpus, root: str | Path, role: str) -> dict[str, TextFile]:

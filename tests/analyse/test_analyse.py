@@ -3,6 +3,8 @@
 import csv
 import hashlib
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 
@@ -229,6 +231,25 @@ def test_inputs_are_recorded(run, tmp_path):
         assert each["lines"] == len(SOURCE)
     assert results["signatures"]["bleu"].endswith(f"version:{sacrebleu.__version__}")
     assert results["versions"]["sacrebleu"] == sacrebleu.__version__
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
+def test_a_pipe_is_read_once_and_recorded_with_its_digest(files, tmp_path):
+    texts = {"s": SOURCE, "r": REFERENCE, "o": OUTPUT, "t": SOURCE, "c": range(len(SOURCE))}
+    pipes = {name: tmp_path / f"{name}.pipe" for name in texts}
+    contents = {name: files(name, lines).read_bytes() for name, lines in texts.items()}
+    for pipe in pipes.values():
+        os.mkfifo(pipe)
+    with ThreadPoolExecutor(len(pipes)) as pool:
+        written = [pool.submit(pipe.write_bytes, contents[name]) for name, pipe in pipes.items()]
+        settings = Settings(metrics=["bleu"], trained_on=pipes["t"], resampling=Resampling(0))
+        scores = {"comet": {"ours": pipes["c"]}}
+        results = analyse(pipes["s"], pipes["r"], {"ours": pipes["o"]}, settings, scores=scores).results
+        for each in written:
+            each.result(timeout=20)
+    assert {Path(each["path"]).stem: each["sha256"] for each in results["inputs"]} == {
+        name: hashlib.sha256(content).hexdigest() for name, content in contents.items()
+    }
 
 
 def test_one_sentence(run):
