@@ -42,8 +42,8 @@ class TrainedLengths:
     longest: int | None = None
 
     def holds(self, length: int) -> bool:
-        """Whether a source of this length lies between the shortest and the longest."""
-        return (self.shortest or 0) <= length and (self.longest is None or length <= self.longest)
+        """Whether a source of this length lies between the shortest and the longest; an empty one counts as 1 long."""
+        return (self.shortest or 0) <= max(length, 1) and (self.longest is None or length <= self.longest)
 
 
 def usual_bins(width: int, trained: TrainedLengths, tested: int) -> list[Bin]:
@@ -69,6 +69,7 @@ def bins_of_width(width: int, trained: TrainedLengths) -> list[Bin]:
     if width < 1:
         raise UserError(f"the width of a bin is at least 1; got {width}", "--bin-width")
     count = 6 if trained.longest is None else max(6, trained.longest // width + 2)
+    _refuse_many(count + 1)  # before there is a list of them
     return bins_from_edges([width * number for number in range(1, count + 1)])
 
 
@@ -82,11 +83,16 @@ def bins_from_edges(edges: list[int]) -> list[Bin]:
     if not edges or any(later <= earlier for earlier, later in pairwise(firsts)):
         shown = ", ".join(map(str, edges)) or "none"
         raise UserError(f"bin edges must be increasing lengths of 0 or more; got {shown}", "--bin-edges")
-    if len(firsts) > MOST_BINS:
-        what, todo = f"{len(firsts)} bins are too many; the maximum is {MOST_BINS}", "choose a larger width"
-        raise UserError(what, "--bin-width, --bin-edges", todo)
+    _refuse_many(len(firsts))
     lasts = [*(first - 1 for first in firsts[1:]), None]
     return [Bin(first, last) for first, last in zip(firsts, lasts, strict=True)]
+
+
+def _refuse_many(count: int) -> None:
+    """Raise if there are more than `MOST_BINS` bins."""
+    if count > MOST_BINS:
+        what, todo = f"{count} bins are too many; the maximum is {MOST_BINS}", "choose a larger width"
+        raise UserError(what, "--bin-width, --bin-edges", todo)
 
 
 def bin_numbers(lengths: np.ndarray, bins: list[Bin]) -> np.ndarray:

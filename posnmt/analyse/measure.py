@@ -63,9 +63,11 @@ class Resampling:
             or self.samples >= FEWEST_SAMPLES * pairs
         ):
             return []
+        # The smallest p of the randomisation is half that of the bootstrap.
+        test = "a resampling test" if 2 * self.samples < FEWEST_SAMPLES * pairs else "the paired bootstrap"
         return [
             f"{self.samples:,} samples are too few for {pairs:,} pairs of outputs: corrected for their number, no p of "
-            f"a resampling test can be below 0.05; choose --samples {FEWEST_SAMPLES * pairs} or more."
+            f"{test} can be below 0.05; choose --samples {FEWEST_SAMPLES * pairs} or more."
         ]
 
 

@@ -86,6 +86,8 @@ def _groups(lengths: np.ndarray, trained: TrainedLengths) -> dict[str, np.ndarra
 
     if trained == TrainedLengths():
         return {"all": np.ones(len(lengths), dtype=bool)}
+    # No training sentence is empty, so an empty line counts as one of the shortest, as in the marks of bins.
+    lengths = np.maximum(lengths, 1)
     shorter = lengths < (trained.shortest or 0)
     longer = np.zeros(len(lengths), dtype=bool) if trained.longest is None else lengths > trained.longest
     groups = {"trained": ~shorter & ~longer, "longer": longer, "shorter": shorter}

@@ -94,3 +94,10 @@ def test_width_and_number_have_limits():
         bins_of_width(0, UNKNOWN)
     with pytest.raises(UserError, match=f"1002 bins are too many; the maximum is {MOST_BINS}"):
         bins_of_width(1, TrainedLengths(longest=999))
+    with pytest.raises(UserError, match="bins are too many"):
+        bins_of_width(1, TrainedLengths(longest=10**15))  # a list of them would need all memory
+
+
+def test_an_empty_line_counts_as_a_sentence_of_one():
+    assert TrainedLengths(shortest=1, longest=5).holds(0)
+    assert not TrainedLengths(shortest=2, longest=5).holds(0)

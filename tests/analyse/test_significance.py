@@ -218,6 +218,9 @@ def test_samples_that_a_correction_leaves_no_chance_are_warned_of():
     assert Resampling(fewest).warnings(5) == []
     (warning,) = Resampling(fewest - 1).warnings(5)
     assert warning.startswith("399 samples are too few for 10 pairs of outputs:")
+    assert "no p of the paired bootstrap" in warning  # that of the randomisation can be 10 / 400
+    assert "no p of a resampling test" in Resampling(199).warnings(5)[0]
+    assert "no p of the paired bootstrap" in Resampling(200).warnings(5)[0]
     assert warning.endswith("choose --samples 400 or more.")
     for quiet in (Resampling(0), Resampling(100, correction="none"), Resampling(100, significance=False)):
         assert quiet.warnings(5) == []

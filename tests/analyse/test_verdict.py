@@ -60,6 +60,15 @@ def test_trained_and_longer_sentences_are_measured_as_corpora(files):
     assert "not clearly better than bad" in second
 
 
+@pytest.mark.parametrize(("shortest", "names"), [(1, ["trained", "longer"]), (2, ["trained", "longer", "shorter"])])
+def test_an_empty_source_line_is_no_group_of_its_own(shortest, names):
+    rows = np.ones((3, 1, 13))
+    additive = Additive(rows, {"bleu": slice(0, 10)})
+    trained = TrainedLengths(shortest, 5)
+    groups = verdict(additive, {"a": [0]}, np.array([0, 4, 9]), trained, "words", QUICK)["groups"]
+    assert [each["name"] for each in groups] == names
+
+
 def test_seeds_that_contradict_each_other_are_no_evidence(files):
     """A mean that is ahead by one seed alone is not better in every pair of seeds."""
     for name, source in (("a:1", "good"), ("a:2", "bad"), ("b:1", "late"), ("b:2", "late")):
