@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -95,6 +96,22 @@ def test_floors_are_those_of_the_page():
     rows = [set(re.findall("`([a-z]+)`", row)) for row in re.findall(r"^\| \d+ \|.*$", page, re.MULTILINE)]
     assert rows == [names - {"posnmt", "__main__"} for names in FLOORS if names != {"__main__"}]
     assert set().union(*FLOORS) == {package(name) for name in FILES}
+
+
+def test_the_page_names_every_module():
+    """`*` in a name stands for any letters; folders of one idea are named as a whole."""
+    tree = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split("```")[1]
+    entries = dict(re.findall(r"^  (\w+)(?:/|\.py)((?: .*|\n    .*)*)", tree, re.MULTILINE))
+    whole = {"cli", "artificial", "reorder", "huggingface", "figures"}
+    missing = []
+    for name, path in FILES.items():
+        parts = name.split(".")
+        if len(parts) < 3 or path.name == "__init__.py" or whole & set(parts[:-1]):
+            continue
+        words = re.findall(r"[\w*]+", entries.get(parts[1], tree))
+        if not any(fnmatch(parts[-1], word) for word in words):
+            missing.append(name)
+    assert not missing
 
 
 def test_no_module_imports_itself_by_way_of_others():
