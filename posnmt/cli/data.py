@@ -94,16 +94,19 @@ def fetch(names: tuple[str, ...], cache: Path | None, pair: str | None) -> None:
 def extract(file: Path, pair: str, out: str) -> None:
     """Write the pairs of a translation memory (TMX, plain, .gz or .xz) as two files, line by line; print their names.
 
-    Units that lack a language are counted. Markup inside segments is left out.
+    Units that lack a language are counted. Markup inside segments is left out. `pt` is a text of any region, `pt_BR`
+    one of that region or of none; where a unit has texts of several regions, name one.
 
     \b
     Example: posnmt data extract memory.tmx --pair en-de --out memory
     """
-    from posnmt.corpora.text import write_tmx
+    from posnmt.corpora.tmx import write_tmx
     from posnmt.errors import existing_file
     from posnmt.files import replacing
 
     languages = language_pair(pair, "--pair")
+    if languages[0] == languages[1]:
+        raise UserError(f"both languages are {languages[0]}", "--pair", "name two")
     files = [Path(f"{out}.{language}") for language in languages]
     for path in files:
         if path.exists():

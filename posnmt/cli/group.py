@@ -75,7 +75,9 @@ def language_pair(pair: str, option: str) -> tuple[str, str]:
     """
     source, sign, target = pair.partition("-")
     if not (sign and source and target) or "-" in target:
-        raise UserError(f"a pair is two languages, such as en-de; got {pair!r}", option)
+        raise UserError(
+            f"a pair is two languages, such as en-de; got {pair!r}", option, "a region has an underscore: en-pt_BR"
+        )
     return source, target
 
 

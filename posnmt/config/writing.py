@@ -113,8 +113,22 @@ def writing(lines: Iterable[str]) -> Writing:
 
 def base_code(code: str) -> str:
     """The code of a language without script and region, of two letters where posnmt knows it: `de` of `deu_Latn`."""
-    first = re.split("[-_]", code.lower())[0]
+    first = _parts(code)[0]
     return _LONG_CODES.get(first, first)
+
+
+def is_same(one: str, other: str) -> bool:
+    """Whether two language codes are the same, however they are written."""
+    return _parts(one) == _parts(other)
+
+
+def is_alike(one: str, other: str) -> bool:
+    """Whether two codes are of one language, and not both say which region or script."""
+    return base_code(one) == base_code(other) and min(len(_parts(one)), len(_parts(other))) == 1
+
+
+def _parts(code: str) -> list[str]:
+    return re.split("[-_]", code.lower())
 
 
 def writing_of_language(code: str, spaced: bool = False) -> Writing:

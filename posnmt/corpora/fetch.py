@@ -20,13 +20,15 @@ from typing import Any, NotRequired
 from typing_extensions import TypedDict
 
 from posnmt import __version__
+from posnmt.config.writing import base_code
 from posnmt.corpora.archive import extract
 from posnmt.corpora.catalogue import by_mtdata, entry
 from posnmt.corpora.download import PAUSES, Checksum, Downloads, Say, Show, locked
 from posnmt.corpora.mtdata import look_up
 from posnmt.corpora.spec import Corpus, Indexed, Listed, LocalText, Remote, TestSet, spec
 from posnmt.corpora.testset import choose_pair, write_test_set
-from posnmt.corpora.text import write_text, write_tmx, write_tsv
+from posnmt.corpora.text import write_text, write_tsv
+from posnmt.corpora.tmx import write_tmx
 from posnmt.errors import UserError, existing_file, raise_all
 from posnmt.files import load_json
 
@@ -132,15 +134,18 @@ def fetch(
         downloads.record()
         return texts if order == (0, 1) else texts | {"source": texts["target"], "target": texts["source"]}
 
-    key = {"corpus": corpus.model_dump(mode="json"), "languages": languages, "version": 1}
+    key = {"corpus": corpus.model_dump(mode="json"), "languages": languages, "version": 2}
     return _cached_texts(cache, corpus.label, key, make, say)
 
 
 def _order(has: tuple[str, str], wanted: tuple[str, str], label: str) -> tuple[int, int]:
     """The indices of source and target among the two texts of a corpus."""
-    if set(has) != set(wanted):
+    own, asked = (
+        (has, wanted) if set(has) == set(wanted) else (tuple(map(base_code, has)), tuple(map(base_code, wanted)))
+    )
+    if set(own) != set(asked):
         raise UserError(f"{label} is {'-'.join(has)}, and {'-'.join(wanted)} is requested", None, "name another corpus")
-    return has.index(wanted[0]), has.index(wanted[1])
+    return own.index(asked[0]), own.index(asked[1])
 
 
 def _local(corpus: LocalText) -> FetchedCorpus:

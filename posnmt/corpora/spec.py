@@ -12,6 +12,7 @@ from posnmt.errors import UserError, quoted, raise_all
 
 Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}$")]
 Languages = tuple[Language, Language]
+Regional = Annotated[str, Field(pattern=r"^[a-z]{2,3}([-_][A-Za-z]{2,4})?$")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Column = Annotated[int, Field(ge=0)]
 
@@ -80,7 +81,9 @@ class Remote(Section):
     form: Literal["text", "tsv", "tmx"] | None = Field(None, description="default: by the names; else text")
     columns: tuple[Column, Column] = Field((0, 1), description="tsv: the two texts, from 0")
     documents: Column | None = Field(None, description="tsv: the column of document ids")
-    languages: Languages | None = Field(None, description="of the two texts, in their order; default: source, target")
+    languages: tuple[Regional, Regional] | None = Field(
+        None, description="of the two texts, in their order, such as [en, pt_BR]; default: source, target"
+    )
 
     @field_validator("url")
     @classmethod

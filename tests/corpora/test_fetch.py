@@ -111,6 +111,17 @@ def test_translation_memories(server, get, messages, tmp_path):
         get({"url": broken})
 
 
+def test_a_region_of_a_translation_memory(server, get):
+    unit = '<tu><tuv lang="en"><seg>bus</seg></tuv><tuv lang="pt-PT"><seg>autocarro</seg></tuv>{}</tu>'
+    brazilian = unit.format('<tuv lang="pt-BR"><seg>ônibus</seg></tuv>')
+    url = server.serve("/p.tmx", f"<tmx><body>{brazilian}</body></tmx>".encode())
+    check(get({"url": url, "languages": ["pt_BR", "en"]}, ("en", "pt")), ["bus"], ["ônibus"])
+    check(get({"url": url, "languages": ["en", "pt-PT"]}, ("pt", "en")), ["autocarro"], ["bus"])
+    check(get({"url": url, "languages": ["pt-PT", "pt-BR"]}, ("pt-BR", "pt-PT")), ["ônibus"], ["autocarro"])
+    with pytest.raises(UserError, match="1 units have several texts in pt"):
+        get({"url": url}, ("en", "pt"))
+
+
 def test_texts_of_different_lengths_are_refused_and_nothing_is_left(server, get, tmp_path):
     first, second = server.serve("/a.de", text(GERMAN)), server.serve("/a.en", text(ENGLISH[1:]))
     with pytest.raises(UserError, match=r"different line counts: a\.de has 4, a\.en has 3"):

@@ -128,4 +128,8 @@ def test_pairs_of_a_memory(tmp_path):
     assert "exists and is not overwritten" in line
     [line] = refused("data", "extract", memory, "--pair", "en-fr", "--out", tmp_path / "other")
     assert "none of 2 units has both en and fr" in line
+    [line] = refused("data", "extract", memory, "--pair", "en-en", "--out", tmp_path / "other")
+    assert line.startswith("error: both languages are en (--pair)")
+    [line] = refused("data", "extract", memory, "--pair", "en-pt-BR", "--out", tmp_path / "other")
+    assert line.endswith("got 'en-pt-BR' (--pair); a region has an underscore: en-pt_BR")
     assert not list(tmp_path.glob("other*"))

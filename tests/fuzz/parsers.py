@@ -377,7 +377,7 @@ SGML = b"""<srcset setid="s" srclang="any" trglang="de">
 
 
 def _tmx(folder: Path, name: str) -> None:
-    from posnmt.corpora.text import write_tmx
+    from posnmt.corpora.tmx import write_tmx
 
     write_tmx(folder / name, ("en", "de"), [folder / "one", folder / "two"], _silent)
 

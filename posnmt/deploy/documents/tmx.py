@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from lxml import etree
 
-from posnmt.config.writing import base_code
+from posnmt.config.writing import is_alike, is_same
 from posnmt.deploy.documents.segment import Segment
 from posnmt.deploy.documents.xml import Inline, Tree, beside, children, fill, insert_after
 from posnmt.errors import UserError
@@ -79,20 +78,6 @@ class TmxDocument:
 def language_of(tuv: Any) -> str:
     """The language code of a text."""
     return str(tuv.get(LANGUAGE) or tuv.get("lang") or "")
-
-
-def is_same(one: str, other: str) -> bool:
-    """Whether two language codes are the same, however they are written."""
-    return _parts(one) == _parts(other)
-
-
-def is_alike(one: str, other: str) -> bool:
-    """Whether two codes are of one language, and not both say which region or script."""
-    return base_code(one) == base_code(other) and min(len(_parts(one)), len(_parts(other))) == 1
-
-
-def _parts(code: str) -> list[str]:
-    return re.split("[-_]", code.lower())
 
 
 def _texts(unit: Any, languages: Sequence[str]) -> list[Any]:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from lxml import etree
 
+from posnmt.config.writing import is_alike, is_same
 from posnmt.deploy.documents.segment import Segment
-from posnmt.deploy.documents.tmx import is_alike, is_same
 from posnmt.deploy.documents.xml import PRESERVED, Inline, Tree, beside, children, fill, insert_after
 
 INLINE = Inline(["g", "mrk", "pc"])

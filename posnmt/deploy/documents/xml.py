@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from lxml import etree
 
-from posnmt.corpora.text import refuse_entities
+from posnmt.corpora.tmx import refuse_entities
 from posnmt.deploy.documents.segment import Piece, Tag
 from posnmt.errors import UserError
 
