@@ -167,15 +167,20 @@ def _units(stream: BinaryIO, file: Path) -> Iterator[ElementTree.Element]:
         root = None
         for event, element in ElementTree.iterparse(stream, events=("start", "end")):  # noqa: S314  entities are refused
             root = element if root is None else root
-            if event == "end" and element.tag == "tu":
+            if event == "end" and _name(element) == "tu":
                 yield element
                 root.clear()
     except (ElementTree.ParseError, LookupError, ValueError) as error:
         raise _malformed(error, file) from None
 
 
+def _name(element: ElementTree.Element) -> str:
+    """The name of an element without its namespace, which some programs write."""
+    return element.tag.rpartition("}")[2]
+
+
 def _children(element: ElementTree.Element, name: str) -> list[ElementTree.Element]:
-    return [child for child in element if child.tag == name]
+    return [child for child in element if _name(child) == name]
 
 
 def _language(part: ElementTree.Element) -> str:
@@ -192,6 +197,6 @@ def _text(element: ElementTree.Element) -> Iterator[str]:
     """The text of a segment, without the markup in it."""
     yield element.text or ""
     for child in element:
-        if child.tag not in _MARKUP:
+        if _name(child) not in _MARKUP:
             yield from _text(child)
         yield child.tail or ""

@@ -103,3 +103,16 @@ def test_several_texts_of_a_language_are_counted(tmp_path):
 def test_the_languages_of_a_memory_are_listed(tmp_path):
     with pytest.raises(UserError, match="none of 1 units has both en and de; its languages: en, pt-BR, pt-PT"):
         extracted(memory(tmp_path, BUS), "en", "de")
+
+
+@pytest.mark.parametrize("prefix", ["", "t:"])
+def test_elements_may_have_a_namespace(tmp_path, prefix):
+    text = memory(tmp_path, BUS).read_text(encoding="utf-8").replace("bus", "b<ph>&lt;br/></ph>us")
+    for name in ("tmx", "body", "tu", "tuv", "seg", "ph"):
+        text = text.replace(f"<{name}>", f"<{prefix}{name}>").replace(f"<{name} ", f"<{prefix}{name} ")
+        text = text.replace(f"</{name}>", f"</{prefix}{name}>")
+    file = tmp_path / "memory.tmx"
+    file.write_text(
+        text.replace("tmx>", f'tmx xmlns{":t" * bool(prefix)}="http://www.lisa.org/tmx14">', 1), encoding="utf-8"
+    )
+    assert extracted(file, "en", "pt_BR")[0] == [("bus", "ônibus")]
