@@ -90,7 +90,7 @@ class _Memory:
         code, text = fitting[0]
         self._taken[language][code] += 1
         if len({other for _, other in fitting}) > 1:
-            codes = {each for each, _ in fitting}
+            codes = list(dict.fromkeys(each for each, _ in fitting))
             self._repeated[language] += len(codes) == 1
             self._ambiguous[language] += len(codes) > 1
             self._regions[language].update(codes if len(codes) > 1 else ())
@@ -163,13 +163,17 @@ def _malformed(error: Exception, file: Path) -> UserError:
 
 def _units(stream: BinaryIO, file: Path) -> Iterator[ElementTree.Element]:
     """The translation units as a stream; units that have been read are freed."""
+    around: list[ElementTree.Element] = []
     try:
-        root = None
         for event, element in ElementTree.iterparse(stream, events=("start", "end")):  # noqa: S314  entities are refused
-            root = element if root is None else root
-            if event == "end" and _name(element) == "tu":
+            if event == "start":
+                around.append(element)
+                continue
+            around.pop()
+            if _name(element) == "tu":
                 yield element
-                root.clear()
+                for each in around:  # the nearest one holds the unit
+                    each.clear()
     except (ElementTree.ParseError, LookupError, ValueError) as error:
         raise _malformed(error, file) from None
 

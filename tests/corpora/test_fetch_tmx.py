@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from posnmt.corpora.tmx import write_tmx
@@ -116,3 +118,15 @@ def test_elements_may_have_a_namespace(tmp_path, prefix):
         text.replace("tmx>", f'tmx xmlns{":t" * bool(prefix)}="http://www.lisa.org/tmx14">', 1), encoding="utf-8"
     )
     assert extracted(file, "en", "pt_BR")[0] == [("bus", "ônibus")]
+
+
+def test_the_memory_needed_does_not_grow_with_the_file(tmp_path):
+    def peak(units):
+        file = memory(tmp_path, *([("en", f"{number}"), ("pt", "x" * 100)] for number in range(units)))
+        tracemalloc.start()
+        assert write_tmx(file, ("en", "pt"), [tmp_path / "1", tmp_path / "2"], print) == units
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    assert peak(4000) < 2 * peak(1000)
