@@ -177,11 +177,9 @@ def _write_remote(
         case "text":
             write_text(files, list(texts.values()))
         case "tsv":
-            columns = [*corpus.columns]
             if corpus.documents is not None:
-                columns.append(corpus.documents)
                 texts["documents"] = folder / "made-documents"
-            write_tsv(files[0], columns, list(texts.values()), say)
+            write_tsv(files[0], corpus.columns, corpus.documents, list(texts.values()), say)
         case "tmx":
             write_tmx(files[0], corpus.languages or languages, list(texts.values()), say)
     return texts

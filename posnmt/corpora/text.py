@@ -32,31 +32,39 @@ def write_text(files: Sequence[Path], out: Sequence[Path]) -> int:
     return counts[0]
 
 
-def write_tsv(file: Path, columns: Sequence[int], out: Sequence[Path], say: Say) -> int:
+def write_tsv(file: Path, columns: Sequence[int], documents: int | None, out: Sequence[Path], say: Say) -> int:
     """Write columns of tab-separated lines, each to a file; return the number of lines.
 
-    No line is dropped: missing columns are left blank, and such lines are counted and reported.
+    No line is dropped: missing columns are left blank, and such lines are counted and reported. Of document ids, blanks
+    become underscores, since a file of ids has one before the first blank of each line.
 
     Args:
         file: the table, which may be compressed.
-        columns: from 0; as many as `out`.
-        out: the files to write.
+        columns: of text, from 0.
+        documents: the column of document ids; None: there is none.
+        out: a file to write for each column, that of document ids last.
         say: called with a line about irregularities.
     """
-    short = 0
+    short, wanted = 0, [*columns, *([] if documents is None else [documents])]
     with unpacked(file) as stream:
 
         def rows() -> Iterator[list[bytes]]:
             nonlocal short
             for line in limited_lines(stream, file):
                 fields = line.removesuffix(b"\n").split(b"\t")
-                short += len(fields) <= max(columns)
-                yield [fields[column] if column < len(fields) else b"" for column in columns]
+                short += len(fields) <= max(wanted)
+                row = [fields[column] if column < len(fields) else b"" for column in wanted]
+                yield row if documents is None else [*row[:-1], _one_word(row[-1])]
 
         lines = write_rows(rows(), out)
     if short:
         say(f"{file.name}: {short:,} of {lines:,} lines have too few columns; the missing ones are left blank")
     return lines
+
+
+def _one_word(identifier: bytes) -> bytes:
+    """A document id without blanks; Unicode's are some too."""
+    return "_".join(identifier.decode(errors="surrogateescape").split()).encode(errors="surrogateescape")
 
 
 def write_rows(rows: Iterable[Sequence[bytes]], out: Sequence[Path]) -> int:

@@ -90,6 +90,12 @@ def test_a_table_keeps_every_line(server, get, messages):
     check(swapped, ["One.", "", "", "Two"], ["Eins.", "", "nur deutsch", 'Zwei "'])
 
 
+def test_document_ids_of_a_table_are_told_apart(server, get):
+    rows = [f"Eins.\tOne.\t{title}" for title in ("News 1", "News 1 ", "News\u00a02", "")]
+    found = get({"url": server.serve("/a.tsv", text(rows)), "documents": 2})
+    assert lines(found.document_ids) == ["News_1", "News_1", "News_2", ""]
+
+
 TMX = """<?xml version="1.0" encoding="UTF-8"?>
 <tmx version="1.4"><header srclang="de" segtype="sentence"/><body>
 <tu><tuv xml:lang="de-DE"><seg>Eins &amp;

@@ -354,7 +354,7 @@ def _unpacked(folder: Path, name: str) -> None:
     from posnmt.corpora.text import write_text, write_tsv
 
     write_text([folder / name, folder / name], [folder / "one", folder / "two"])
-    write_tsv(folder / name, [1, 0], [folder / "one", folder / "two"], _silent)
+    write_tsv(folder / name, [1, 0], 2, [folder / "one", folder / "two", folder / "ids"], _silent)
 
 
 TMX = b"""<?xml version="1.0" encoding="UTF-8"?>
