@@ -27,12 +27,13 @@ _RUNS = re.compile(
 _CODES = {"ja": "japanese", "zh": "chinese", "th": "thai", "lo": "lao", "bo": "tibetan", "my": "burmese", "km": "khmer"}
 """Languages that are written without blanks between words."""
 _LONG_CODES = {
-    "amh": "am", "arm": "hy", "bod": "bo", "bos": "bs", "bul": "bg", "cat": "ca", "ces": "cs", "cmn": "zh", "cze": "cs",
-    "dan": "da", "deu": "de", "dut": "nl", "ell": "el", "eng": "en", "est": "et", "eus": "eu", "fao": "fo", "fin": "fi",
-    "fra": "fr", "fre": "fr", "ger": "de", "glg": "gl", "gre": "el", "hrv": "hr", "hun": "hu", "hye": "hy", "isl": "is",
-    "ita": "it", "jpn": "ja", "kaz": "kk", "khm": "km", "lao": "lo", "lav": "lv", "ltz": "lb", "lvs": "lv", "mya": "my",
-    "nld": "nl", "nno": "nn", "nob": "nb", "nor": "no", "pol": "pl", "por": "pt", "ron": "ro", "rus": "ru", "slk": "sk",
-    "slo": "sk", "slv": "sl", "spa": "es", "srp": "sr", "swe": "sv", "tam": "ta", "tha": "th", "tur": "tr", "ukr": "uk",
+    "amh": "am", "arm": "hy", "bod": "bo", "bos": "bs", "bul": "bg", "cat": "ca", "ces": "cs", "cmn": "zh",
+    "cze": "cs", "dan": "da", "deu": "de", "dut": "nl", "ell": "el", "eng": "en", "est": "et", "eus": "eu",
+    "fao": "fo", "fin": "fi", "fra": "fr", "fre": "fr", "ger": "de", "gle": "ga", "glg": "gl", "gre": "el",
+    "hrv": "hr", "hun": "hu", "hye": "hy", "isl": "is", "ita": "it", "jpn": "ja", "kaz": "kk", "khm": "km",
+    "lao": "lo", "lav": "lv", "lit": "lt", "ltz": "lb", "lvs": "lv", "mya": "my", "nld": "nl", "nno": "nn",
+    "nob": "nb", "nor": "no", "pol": "pl", "por": "pt", "ron": "ro", "rus": "ru", "slk": "sk", "slo": "sk",
+    "slv": "sl", "spa": "es", "srp": "sr", "swe": "sv", "tam": "ta", "tha": "th", "tur": "tr", "ukr": "uk",
     "yue": "zh", "zho": "zh",
 }  # fmt: skip
 """Codes of three letters (ISO 639-2 and 639-3), as in FLORES: `jpn_Jpan`, of languages for which posnmt has rules."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from posnmt.config.schema import Config
+from posnmt.config.writing import base_code
 from posnmt.config.yaml import expand
 from posnmt.data.corpus import BYTE_ORDER_MARK, CHUNK, Chunk, Findings, TextFile, read_chunks
 from posnmt.data.encode import CountForms
@@ -50,7 +51,10 @@ def learn(config: Config, files: Files, processes: int, say: Report) -> Learned:
     held_out: Reservoir[int] = Reservoir(data.held_out or 0, HELD_OUT_SEED)
     pipeline = None if settings.text is None else _load_pipeline(config)
     languages = data.source_language, data.target_language
-    sides = [Words(language, tokeniser) for language, tokeniser in zip(languages, data.tokenisers, strict=True)]
+    sides = [
+        Words(language, tokeniser, rules=base_code(language) if tokeniser == "moses" else None)
+        for language, tokeniser in zip(languages, data.tokenisers, strict=True)
+    ]
     truecased = [words if words.tokeniser == "moses" else None for words in sides]
     learners = [TruecaseLearner() for _ in sides] if data.truecase and pipeline is None else []
     chunks = _sampled(

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import posnmt
 from posnmt.config.schema import Config, Data, Pairs
 from posnmt.config.segmenters import SEGMENTERS, requires
+from posnmt.config.writing import base_code
 from posnmt.config.yaml import expand
 from posnmt.data.corpus import BYTE_ORDER_MARK, Chunk, Findings, TextFile, corpus_files, read_chunks
 from posnmt.data.encode import REASONS, Account, EncodeChunk
@@ -243,6 +244,14 @@ def _settings(config: Config) -> dict[str, Any]:
     data = config.data.model_dump(mode="json", include=set(names)) | {"accept": sorted(set(config.data.accept))}
     if config.data.held_out is not None:
         data["held_out"] = config.data.held_out
+    languages = config.data.source_language, config.data.target_language
+    rules = {
+        side: base_code(language)
+        for side, language, tokeniser in zip(SIDES, languages, config.data.tokenisers, strict=True)
+        if tokeniser == "moses" and base_code(language) != language
+    }
+    if rules:
+        data["rules"] = rules
     pairs = {}
     if config.subword.pairs is not None:
         lexicon = _lexicon(config, config.subword.pairs)

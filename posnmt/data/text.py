@@ -97,6 +97,7 @@ class TextPipeline:
                 truecaser.save(folder / f"{name}.truecase.json")
             settings[name] = {
                 "language": side.words.language,
+                **({"rules": side.words.rules} if side.words.rules != side.words.language else {}),
                 "tokenise": side.words.tokeniser,
                 "truecase": truecaser is not None,
             }
@@ -142,4 +143,6 @@ def text_hash(folder: str | Path) -> str:
 def _load_words(folder: Path, name: str, settings: dict[str, object]) -> Words:
     """The tokenisation and truecasing of one side."""
     truecaser = Truecaser.load(folder / f"{name}.truecase.json") if settings["truecase"] else None
-    return Words(str(settings["language"]), str(settings["tokenise"]), truecaser)
+    language = str(settings["language"])
+    # without rules: of a version that read the code as a whole, and of a code that is that of the rules
+    return Words(language, str(settings["tokenise"]), truecaser, str(settings.get("rules", language)))

@@ -146,19 +146,24 @@ class Words:
     """The step between text and subwords: nothing, or tokenisation, or Moses' tokenisation and truecasing.
 
     Args:
-        language: code for Moses' rules; languages without rules in sacremoses have the English ones.
+        language: code.
         tokeniser: `none`, `moses`, or a segmenter (`mecab`, `jieba`), whose packages only `split` needs.
         truecaser: the learned truecasing of this language, or None.
+        rules: code for Moses' rules, such as `fr` for the language `fr-CA` or `fra`; default: that of the language.
+            Languages without rules in sacremoses have the English ones.
 
     Raises:
         ValueError: an unknown tokeniser.
     """
 
-    def __init__(self, language: str, tokeniser: str = "none", truecaser: Truecaser | None = None) -> None:
+    def __init__(
+        self, language: str, tokeniser: str = "none", truecaser: Truecaser | None = None, rules: str | None = None
+    ) -> None:
         if tokeniser not in get_args(Tokeniser):
             raise ValueError(f"no tokeniser is called {tokeniser!r}")
         self.language, self.tokeniser, self.truecaser = language, tokeniser, truecaser
-        self._moses = MosesTokeniser(language) if tokeniser == "moses" else None
+        self.rules = rules or language
+        self._moses = MosesTokeniser(self.rules) if tokeniser == "moses" else None
         self._segmenter = Segmenter(tokeniser) if tokeniser in SEGMENTERS else None
 
     @cached_property
@@ -166,7 +171,7 @@ class Words:
         """sacremoses' detokeniser."""
         from sacremoses import MosesDetokenizer
 
-        return MosesDetokenizer(self.language)
+        return MosesDetokenizer(self.rules)
 
     def split(self, text: str) -> str:
         """The text as tokens separated by single blanks, the input of subwords.

@@ -155,7 +155,7 @@ def subwords_of(targets: Iterable[str], side: SideText) -> dict[str, list[int]]:
 
     Terms are not truecased, since they begin no sentence.
     """
-    side = replace(side, words=Words(side.words.language, side.words.tokeniser))
+    side = replace(side, words=Words(side.words.language, side.words.tokeniser, rules=side.words.rules))
     of_target, named = {}, list(targets)
     entries = {piece: number for number, piece in enumerate(side.subwords.pieces) if number >= SPECIALS}
     for target, ids in zip(named, side.encode(named), strict=True):

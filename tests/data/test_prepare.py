@@ -28,6 +28,7 @@ from posnmt.config import segmenters
 from posnmt.config.schema import Config, Data, Subword
 from posnmt.data import prepare as prepare_module
 from posnmt.data.prepare import prepare, table
+from posnmt.data.text import TextPipeline
 from posnmt.errors import UserError
 from shared import SHARED, needs
 
@@ -380,6 +381,25 @@ def test_moses_and_truecasing(folder: Path) -> None:
     assert text.words.split("The cat sees it, too!") == "the cat sees it , too !"
     (ids,) = text.encode(["The cat sees the dog, and the house too!"])
     assert text.decode([ids]) == ["The cat sees the dog, and the house too!"]
+
+
+@pytest.mark.parametrize("code", ["fr-CA", "fra_Latn", "FR"])
+def test_moses_has_the_rules_of_a_language_with_any_code(folder: Path, code: str) -> None:
+    line = "L'homme qu'il aime"
+    settings = {"source_language": code, "tokenise": {"source": "moses", "target": "none"}}
+    store = prepare(configure(folder, **settings))
+    words = [store.text.source.words, TextPipeline.load(store.folder / "text").source.words]
+    assert [(each.language, each.split(line)) for each in words] == [(code, "L' homme qu' il aime")] * 2
+    assert words[1].join(words[1].split(line)) == line
+    again = prepare(configure(folder, {"text": str(store.folder / "text")}, **settings))
+    assert again.text.source.words.split(line) == "L' homme qu' il aime"
+
+    # what an earlier version prepared means what it meant
+    settings_file = store.folder / "text" / "text.json"
+    earlier = json.loads(settings_file.read_text())
+    assert earlier["source"].pop("rules") == "fr"
+    settings_file.write_text(json.dumps(earlier))
+    assert TextPipeline.load(store.folder / "text").source.words.split(line) == "L ' homme qu ' il aime"
 
 
 JAPANESE = [
