@@ -74,6 +74,8 @@ def learn(config: Config, files: Files, processes: int, say: Report) -> Learned:
     for file in all_files(files):
         if findings.count(file, BYTE_ORDER_MARK):
             say(f"{file.path}: the byte order mark at its start is removed")
+        if number := findings.count(file, "crlf"):
+            say(f"{file.path}: {number:,} lines end in CRLF; the CR is removed")
     if not sample.items:
         raise UserError("no training pair is left: every one has an empty side", "data.train", "check the files")
 

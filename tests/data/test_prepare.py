@@ -321,7 +321,11 @@ def test_accepted_faults_are_counted(folder: Path) -> None:
     assert f"({folder / 'train.en'}:2)" in faults[1]
     assert f"({folder / 'train.de'}:303)" in faults[2]
 
-    store = prepare(configure(folder, accept=["empty", "crlf"]))
+    reports: list[str] = []
+    store = prepare(configure(folder, accept=["empty", "crlf"]), report=reports.append)
+    assert [each for each in reports if "CR" in each] == [
+        f"{folder / 'train.en'}: 2 lines end in CRLF; the CR is removed"
+    ]
     dropped = store.manifest["splits"]["train"]["dropped"]
     assert (dropped["empty"], dropped["no subwords"]) == (2, 1)
     assert store.split("train").lines.tolist() == [1, *range(3, 302)]
