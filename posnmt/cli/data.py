@@ -143,8 +143,8 @@ def extract(file: Path, pair: str, out: str) -> None:
     "--keep",
     type=click.Choice(["damaged", "empty", "copies"]),
     multiple=True,
-    help="keep pairs with control characters or bytes that are not UTF-8 (damaged), with an empty side, or with equal"
-    " sides; once for each",
+    help="keep pairs with control characters (damaged; bytes that are not UTF-8 and NUL are errors then), with an empty"
+    " side, or with equal sides; once for each",
 )
 @click.option(
     "--min-length", type=click.IntRange(min=0), default=0, show_default=True, help="characters of a side; 0: no limit"
