@@ -390,7 +390,7 @@ def test_moses_and_truecasing(folder: Path) -> None:
 @pytest.mark.parametrize("code", ["fr-CA", "fra_Latn", "FR"])
 def test_moses_has_the_rules_of_a_language_with_any_code(folder: Path, code: str) -> None:
     line = "L'homme qu'il aime"
-    settings = {"source_language": code, "tokenise": {"source": "moses", "target": "none"}}
+    settings: dict[str, Any] = {"source_language": code, "tokenise": {"source": "moses", "target": "none"}}
     store = prepare(configure(folder, **settings))
     words = [store.text.source.words, TextPipeline.load(store.folder / "text").source.words]
     assert [(each.language, each.split(line)) for each in words] == [(code, "L' homme qu' il aime")] * 2
