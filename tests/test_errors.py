@@ -1,10 +1,13 @@
 """Several mistakes told together, and errors that mean too little memory."""
 
 import threading
+from collections.abc import Iterator
 
+import click
 import pytest
 from little_memory import little_memory
 
+from posnmt.cli.main import main
 from posnmt.errors import UserError, UserErrors, is_out_of_memory, raise_all
 
 
@@ -31,3 +34,18 @@ def test_a_thread_that_cannot_be_started_is_too_little_memory() -> None:
     assert is_out_of_memory(RuntimeError("could not create a primitive"))  # oneDNN's
     assert not is_out_of_memory(RuntimeError("could not create a primitive descriptor for a matmul primitive"))
     assert not is_out_of_memory(RuntimeError("expected a matrix"))
+
+
+def options(command: click.Command) -> Iterator[click.Parameter]:
+    yield from command.params
+    for each in command.commands.values() if isinstance(command, click.Group) else ():
+        yield from options(each)
+
+
+def test_nan_is_no_number_of_an_option() -> None:
+    numbers = [each for each in options(main) if isinstance(each.type, click.types.FloatParamType)]
+    assert len(numbers) >= 10
+    for each in numbers:
+        if isinstance(each.type, click.FloatRange):
+            with pytest.raises(click.BadParameter, match="'nan' is not a number"):
+                each.type.convert("nan", each, None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posnmt.cli.group import COMMAND, language_pair
+from posnmt.cli.group import COMMAND, NumberRange, language_pair
 from posnmt.errors import UserError, raise_all
 
 if TYPE_CHECKING:
@@ -158,14 +158,14 @@ def extract(file: Path, pair: str, out: str) -> None:
 )
 @click.option(
     "--max-ratio",
-    type=click.FloatRange(min=0),
+    type=NumberRange(min=0),
     default=4.0,
     show_default=True,
     help="of the sides' lengths in characters, from which on a pair is dropped; 0: no limit",
 )
 @click.option(
     "--min-script",
-    type=click.FloatRange(0, 1),
+    type=NumberRange(0, 1),
     default=0.2,
     show_default=True,
     help="share of a side's letters in its language's script, or that of most of its text; 0: no limit",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import sys
 from collections.abc import Iterator
@@ -65,6 +66,21 @@ choose_checkpoint = click.option(
     help="weights of the run; model: the better of best and average on dev",
 )
 """The option of commands that read a run's weights."""
+
+
+class NumberRange(click.FloatRange):
+    """A range of numbers, in which NaN is not: it is neither below nor above a limit, so click lets it pass."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number.
+
+        Raises:
+            click.BadParameter: it is none, or not in the range.
+        """
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return number
 
 
 def language_pair(pair: str, option: str) -> tuple[str, str]:

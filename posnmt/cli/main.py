@@ -19,7 +19,7 @@ from posnmt import __version__
 from posnmt.cli.analyse import analyse
 from posnmt.cli.condition import condition
 from posnmt.cli.data import data
-from posnmt.cli.group import COMMAND, Group, allow_plugins, choose_checkpoint, language_pair, loading
+from posnmt.cli.group import COMMAND, Group, NumberRange, allow_plugins, choose_checkpoint, language_pair, loading
 from posnmt.cli.importing import import_
 from posnmt.cli.new import new
 from posnmt.cli.serve import serve
@@ -172,7 +172,7 @@ def prepare(config: Path, out: Path | None, settings: tuple[str, ...], check: bo
 @click.option("--dev-target", help="its translations")
 @click.option("--source-language", metavar="CODE", help="default: what the name of the file ends in, as train.en")
 @click.option("--target-language", metavar="CODE", help="likewise, as train.de")
-@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="how long to train; see also --set")
+@click.option("--minutes", type=NumberRange(min=0, min_open=True), help="how long to train; see also --set")
 @click.option("--init", metavar="RUN", help="start from the weights and the subwords of a trained run")
 @click.option(
     "--out", type=click.Path(path_type=Path), help="run folder; default: runs/NAME for NAME.yaml, or runs/mine"

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from posnmt.cli.group import NumberRange
+
 _POSITIONS = click.option(
     "--positions",
     multiple=True,
@@ -16,7 +18,7 @@ _POSITIONS = click.option(
 )
 _INTERPOLATE = click.option(
     "--interpolate",
-    type=click.FloatRange(min=0, min_open=True),
+    type=NumberRange(min=0, min_open=True),
     metavar="FACTOR",
     help="the same as --positions interpolate=FACTOR",
 )

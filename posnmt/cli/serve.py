@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from posnmt.cli.group import COMMAND, allow_plugins, choose_checkpoint, loading
+from posnmt.cli.group import COMMAND, NumberRange, allow_plugins, choose_checkpoint, loading
 from posnmt.extras import requires
 
 
@@ -74,7 +74,7 @@ from posnmt.extras import requires
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=NumberRange(min=0, min_open=True),
     default=60.0,
     show_default=True,
     help="seconds from a request's acceptance to its translation",
@@ -82,7 +82,7 @@ from posnmt.extras import requires
 @click.option(
     "--read-timeout",
     "read_seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=NumberRange(min=0, min_open=True),
     default=20.0,
     show_default=True,
     help="seconds in which the head of a request must arrive, and then its body",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posnmt.cli.group import COMMAND
+from posnmt.cli.group import COMMAND, NumberRange
 from posnmt.errors import UserError
 from posnmt.extras import requires
 
@@ -75,7 +75,7 @@ def recipes() -> None:
 @click.option("--calibrate/--no-calibrate", default=True, show_default=True, help="time the systems on this machine")
 @click.option(
     "--speed",
-    type=click.FloatRange(min=0, min_open=True),
+    type=NumberRange(min=0, min_open=True),
     help="estimate the hours from so many target tokens a second of one core, and time nothing",
 )
 def plan(
@@ -122,7 +122,7 @@ def plan(
 @click.option("--scheduler", metavar="ADDRESS", help="of Dask, for --executor dask: for example tcp://host:8786")
 @click.option("--jobs-per-gpu", type=click.IntRange(min=1), default=1, show_default=True, help="steps that share a GPU")
 @click.option("--only", multiple=True, metavar="PATTERN", help="only steps like train/relative/*, and what they need")
-@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="stop after so long; run again to go on")
+@click.option("--minutes", type=NumberRange(min=0, min_open=True), help="stop after so long; run again to go on")
 @click.option(
     "--adopt",
     type=click.Path(path_type=Path, exists=True, file_okay=False),

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from posnmt.cli.group import COMMAND, allow_plugins, choose_checkpoint, language_pair, loading
+from posnmt.cli.group import COMMAND, NumberRange, allow_plugins, choose_checkpoint, language_pair, loading
 from posnmt.cli.positions import chosen_positions, positions_options
 from posnmt.errors import UserError
 
@@ -38,17 +38,17 @@ _TO = click.option(
     help="jsonl: a line of JSON for each line of the input, with scores",
 )  # fmt: skip
 @click.option(
-    "--length-penalty", type=click.FloatRange(min=0), help="a in log-probability / length^a; default: the run's config"
+    "--length-penalty", type=NumberRange(min=0), help="a in log-probability / length^a; default: the run's config"
 )
 @click.option(
     "--coverage-penalty",
-    type=click.FloatRange(min=0),
+    type=NumberRange(min=0),
     help="beta: lowers the scores of translations whose attention leaves source subwords out; Transformers only;"
     " default: the run's config",
 )
 @click.option(
     "--max-ratio",
-    type=click.FloatRange(min=0, min_open=True),
+    type=NumberRange(min=0, min_open=True),
     help="longest output = ratio x source + extra, in subwords",
 )
 @click.option("--max-extra", type=click.IntRange(min=0), help="see --max-ratio")
@@ -81,7 +81,7 @@ _TO = click.option(
 )
 @click.option(
     "--temperature",
-    type=click.FloatRange(min=0, min_open=True),
+    type=NumberRange(min=0, min_open=True),
     help="with --sample: less than 1 draws what is probable more often; default: 1",
 )
 @click.option(
@@ -89,7 +89,7 @@ _TO = click.option(
 )
 @click.option(
     "--top-p",
-    type=click.FloatRange(min=0, max=1, min_open=True),
+    type=NumberRange(min=0, max=1, min_open=True),
     help="with --sample: draw among the fewest most probable subwords with this share of probability",
 )
 @click.option("--seed", type=click.IntRange(0, (1 << 32) - 1), help="with --sample: of the random numbers; default: 1")
