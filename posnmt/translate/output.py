@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, TextIO
 from pydantic import BaseModel, NonNegativeInt, ValidationError
 
 from posnmt.errors import UserError
-from posnmt.files import PARTIAL, sync, write_json
+from posnmt.files import PARTIAL, replacing, sync, write_json
 from posnmt.workflow.lock import Lock
 
 OUTPUT, RECORD, LOCK = "output", "record.json", ".lock"
@@ -163,6 +163,32 @@ def is_stream(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
+def refuse_unwritable(output: Path) -> None:
+    """Check that an output is in a folder that exists, and is none itself.
+
+    Raises:
+        UserError: it is otherwise.
+    """
+    if output.is_dir() or not output.parent.is_dir():
+        what = "the output cannot be written: not a file in an existing folder"
+        raise UserError(what, output, "choose another --output")
+
+
+def write_whole(output: Path | None, content: bytes) -> None:
+    """Write an output that is known as a whole: to standard output (None), into a pipe or a device, or as a file.
+
+    A file is complete when it appears under its name, or under that which a link leads to.
+    """
+    if output is None:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    elif is_stream(output):
+        output.write_bytes(content)
+    else:
+        with replacing(output.resolve()) as partial:
+            partial.write_bytes(content)
+
+
 def partial_folder(output: Path) -> Path:
     """The folder in which an output is collected; beside the file that a link leads to."""
     output = output.resolve()
@@ -190,10 +216,7 @@ def opened(path: Path | None, settings: Callable[[], dict[str, Any]], resume: bo
         sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
         yield Output(sys.stdout)
         return
-    if path.is_dir() or not path.parent.is_dir():
-        raise UserError(
-            "the output cannot be written: not a file in an existing folder", path, "choose another --output"
-        )
+    refuse_unwritable(path)
     if is_stream(path):
         with path.open("w", encoding="utf-8", newline="\n") as stream:
             yield Output(stream)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import threading
 
 import pytest
 
@@ -133,3 +135,26 @@ def test_pairs_of_a_memory(tmp_path):
     [line] = refused("data", "extract", memory, "--pair", "en-pt-BR", "--out", tmp_path / "other")
     assert line.endswith("got 'en-pt-BR' (--pair); a region has an underscore: en-pt_BR")
     assert not list(tmp_path.glob("other*"))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
+def test_a_pipe_is_written_to(page, tmp_path):
+    pipe, arrived = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: arrived.append(pipe.read_text()), daemon=True)
+    reader.start()
+    run("translate", LEARNED, "--input", page, "--output", pipe)
+    assert pipe.is_fifo()
+    reader.join(60)
+    assert arrived == [run("translate", LEARNED, "--input", page)[0]]
+
+
+def test_an_output_behind_a_link_or_in_no_folder(page, tmp_path):
+    link, file = tmp_path / "link.html", tmp_path / "file.html"
+    file.write_text("old")
+    link.symlink_to(file)
+    run("translate", LEARNED, "--input", page, "--output", link, "--force")
+    assert link.is_symlink()
+    assert file.read_text().startswith("<h1>")
+    [line] = refused("translate", LEARNED, "--input", page, "--output", tmp_path / "none" / "new.html")
+    assert "the output cannot be written: not a file in an existing folder" in line

@@ -15,9 +15,9 @@ from posnmt.deploy.documents.formats import read
 from posnmt.deploy.documents.segment import Sentence, divide, has_letters, join
 from posnmt.errors import UserError, existing_file
 from posnmt.extras import requires
-from posnmt.files import replacing
 from posnmt.progress import Display
 from posnmt.translate.command import Chosen, Engine, choose_runs
+from posnmt.translate.output import refuse_unwritable, write_whole
 from posnmt.translate.terms import Terms
 from posnmt.translate.translations import Translation
 
@@ -45,9 +45,12 @@ def translate_document(
         terms: a file of source terms and target terms; see `posnmt.translate.terms`.
 
     Raises:
-        UserError: a document that cannot be read, one without anything to translate, or every sentence is refused.
+        UserError: a document that cannot be read, one without anything to translate, every sentence is refused, or an
+            output that cannot be written.
     """
     requires("documents")
+    if output is not None:
+        refuse_unwritable(output)
     glossary = None if terms is None else Terms.read(terms)
     name = Path("standard input") if source is None else source
     data = sys.stdin.buffer.read() if source is None else existing_file(source, "input").read_bytes()
@@ -72,12 +75,7 @@ def translate_document(
                 placed = [each.place(translated.get(id(each), each.text)) for each in parts]
                 segment.translated = join(parts, placed)
         content = document.content()
-        if output is None:
-            sys.stdout.buffer.write(content)
-            sys.stdout.buffer.flush()
-        else:
-            with replacing(output) as partial:
-                partial.write_bytes(content)
+        write_whole(output, content)
         blank = len(document.segments) - len(wanted)
         display.say(f"note: {len(translated):,} of {len(texts):,} sentences in {len(wanted):,} segments are translated")
         if blank:
