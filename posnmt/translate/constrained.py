@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -88,14 +88,22 @@ class _Sentence:
         after = self.bounds.after(len(each.tokens))
         return Next(after.only, after.may_end and each.written == self.all_written)
 
-    def of_terms(self, each: _Open) -> list[tuple[int, int]]:
-        """The terms with which a hypothesis may go on, by number, and the next subword of each."""
+    def of_terms(self, each: _Open, continuing: Collection[int]) -> list[tuple[int, int]]:
+        """The terms with which a hypothesis may go on, by number, and the next subword of each.
+
+        A term that would go on with the one before it waits for another subword, unless the limit leaves none.
+        """
         if len(each.tokens) < len(self.bounds.prefix):
             return []
         if each.within is not None:
             term, place = each.within
             return [(term, self.bounds.terms[term][place])]
-        return [(term, subwords[0]) for term, subwords in enumerate(self.bounds.terms) if term not in each.whole]
+        barred = continuing if each.behind and self._remaining(each) > self.all_written - each.written else ()
+        return [
+            (term, subwords[0])
+            for term, subwords in enumerate(self.bounds.terms)
+            if term not in each.whole and subwords[0] not in barred
+        ]
 
     def advance(self, candidates: Sequence[_Open], coverage: Coverage | None) -> None:
         """Choose among the hypotheses that the open ones have become, eos being the last subword of those that end."""
@@ -170,7 +178,7 @@ def constrained_search(
     states = [model.start(model.encode(source, lengths), lengths) for model in models]
     selected: list[State] = [*states] if coverage is None else [*states, coverage]
     sentences = [_Sentence(row, each, beam, length_penalty) for row, each in enumerate(bounds)]
-    alive = sentences
+    alive, barred = sentences, frozenset(continuing.tolist())
     tokens = torch.full((len(alive), 1), BOS, device=device)
     while alive:
         width = max(len(sentence.open) for sentence in alive)
@@ -178,7 +186,7 @@ def constrained_search(
         step = Step(models, states, tokens, [sentence.following(each) for sentence, each in rows], scored=True)
         if coverage is not None:
             coverage.add()
-        after = _continuations(step, rows, continuing, 2 * beam)
+        after = _continuations(step, rows, continuing, barred, 2 * beam)
         for place, sentence in enumerate(alive):
             first = place * width
             sentence.advance([*chain(*after[first : first + len(sentence.open)])], coverage)
@@ -201,24 +209,27 @@ def _filled(open_ones: Sequence[_Open], width: int) -> list[_Open]:
 
 
 def _continuations(
-    step: Step, rows: Sequence[tuple[_Sentence, _Open]], continuing: Tensor, count: int
+    step: Step, rows: Sequence[tuple[_Sentence, _Open]], continuing: Tensor, barred: Collection[int], count: int
 ) -> list[list[_Open]]:
-    """What each row becomes: with the most probable next subwords, and with those of terms."""
+    """What each row becomes: with the most probable next subwords, and with those of terms.
+
+    Args:
+        continuing, barred: subwords that go on with the word before them.
+    """
+    terms = [sentence.of_terms(each, barred) for sentence, each in rows]
+    of_terms = [
+        step.exactly(
+            torch.tensor([[row[place][1] if place < len(row) else EOS] for row in terms], device=continuing.device)
+        )[:, 0].tolist()
+        for place in range(max(map(len, terms)))
+    ]
     behind = [row for row, (_, each) in enumerate(rows) if each.behind]
-    if behind:
+    if behind:  # after the terms, whose probabilities are those of the same logits
         step.mean[torch.tensor(behind, device=continuing.device)[:, None], continuing] = -math.inf
     if any(logits.dtype in NARROW for logits in step.logits):
         count = max(count, CANDIDATES)
     best, chosen = largest(step.mean, min(count, step.mean.shape[-1]))
     values = step.exactly(chosen).masked_fill(best.isneginf(), -math.inf)
-    terms = [sentence.of_terms(each) for sentence, each in rows]
-    columns = range(max(map(len, terms)))
-    of_terms = [
-        step.exactly(
-            torch.tensor([[row[place][1] if place < len(row) else EOS] for row in terms], device=chosen.device)
-        )[:, 0].tolist()
-        for place in columns
-    ]
     after: list[list[_Open]] = []
     for row, ((sentence, each), tokens, gains) in enumerate(zip(rows, chosen.tolist(), values.tolist(), strict=True)):
         pairs = zip(tokens, gains, strict=True) if each.within is None else ()

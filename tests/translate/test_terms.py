@@ -172,6 +172,23 @@ def test_a_wide_beam_finds_the_best_of_all_outputs_with_the_terms(given):
     assert [each.tokens for each in found[:10]] == whole[:10]
 
 
+@pytest.mark.parametrize("seeds", [[1], [1, 2]])
+@pytest.mark.parametrize("longest", [1, 30])
+def test_a_term_that_would_go_on_with_another_one_stands_apart(seeds, longest):
+    """As `GPU` behind `CPU` in text without blanks; where the limit leaves no subword between them, it is adjacent."""
+    models, given = [build(system="relative", seed=seed) for seed in seeds], [[6, 9, 8], [12, 8, 9]]
+    row, lengths = pad([[5, 9]], after=EOS)
+    [found] = constrained_search(models, row, lengths, [Bounds(longest, terms=given)], torch.tensor([6, 12]), 3)
+    assert longest == 1 or any(each.ended for each in found)
+    forced = score_subwords(models, [[5, 9]] * len(found), [each.tokens for each in found], 99, CPU)
+    assert [each.log_probability for each in found] == pytest.approx(forced, abs=2e-5)
+    for each in found:
+        assert all(stands(each.tokens, term) for term in given)
+        adjacent = any(stands(each.tokens, [*one, other]) for one in given for other in (6, 12))
+        assert not (adjacent and each.ended)
+    assert longest > 1 or not any(each.ended for each in found)
+
+
 def test_prefixes_short_outputs_and_finite_tables():
     model = build(system="learned", max_length=9)
     row, lengths = pad([[5, 6]], after=EOS)
