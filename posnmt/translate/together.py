@@ -146,12 +146,12 @@ def sentences_of(tokens: Sequence[int]) -> list[list[int]]:
 
 
 def apart(hypothesis: Hypothesis, sentences: int, length_penalty: float) -> list[Hypothesis] | None:
-    """The hypotheses of the sentences of a group; None: the limit ended it before it had all of them.
+    """The hypotheses of the sentences of a group; None: the limit ended it, so that the last one is cut or missing.
 
     A `BREAK` belongs to the sentence that it ends, as eos belongs to the last one.
     """
     written = sentences_of(hypothesis.tokens)
-    if len(written) != sentences:
+    if not hypothesis.ended or len(written) != sentences:
         return None
     gained = hypothesis.log_probabilities
     parts, begin = [], 0
@@ -164,6 +164,6 @@ def apart(hypothesis: Hypothesis, sentences: int, length_penalty: float) -> list
             else math.nan
         )
         score = log_probability / (len(tokens) + 1) ** length_penalty
-        parts.append(Hypothesis(tokens, log_probability, score, hypothesis.ended or not is_last, gained[begin:end]))
+        parts.append(Hypothesis(tokens, log_probability, score, True, gained[begin:end]))
         begin = end + 1
     return parts

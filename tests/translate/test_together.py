@@ -21,9 +21,9 @@ from posnmt.data.batch import pad
 from posnmt.data.subword import BOS, BREAK, EOS, PAD
 from posnmt.errors import UserError
 from posnmt.translate.bounds import Bounds
-from posnmt.translate.search import search
+from posnmt.translate.search import Hypothesis, search
 from posnmt.translate.subwords import Wanted, score_subwords, translate_subwords
-from posnmt.translate.together import apart, blocks, in_blocks, joined
+from posnmt.translate.together import Groups, apart, blocks, in_blocks, joined
 from tiny import MODELS, VOCABULARY, build, tokens
 
 CPU = torch.device("cpu")
@@ -217,6 +217,19 @@ def test_a_group_that_reaches_the_limit_is_translated_line_by_line(trained, line
     assert out.splitlines() == alone
     assert "20 of 20 lines were translated each alone" in err
     assert "see --join (lines 1, 2, 3" in err
+
+
+@pytest.mark.parametrize("tokens", [[5, BREAK, 6, 7], [5, BREAK]])
+def test_a_sentence_that_the_limit_cuts_is_not_one_of_a_group(tokens):
+    """Nor is one of which it leaves nothing."""
+    gained = [-0.5] * len(tokens)
+    assert apart(Hypothesis(tokens, -3.0, -1.0, False, gained), 2, 1.0) is None
+    cut = [[Hypothesis(tokens, -3.0, -1.0, False, gained)], [Hypothesis([9], -1.0, -0.5, True, [-0.5])]]
+    together = Groups([[8, BREAK, 9, 9]], [2]).translate(
+        lambda sources, breaks: cut[:1] if breaks == [1] else [cut[1] for _ in sources], 1.0
+    )
+    assert [[each.tokens for each in group] for group in together.hypotheses] == [[[9]], [[9]]]
+    assert (together.sizes, together.fell_apart) == ([1, 1], {0, 1})
 
 
 def test_empty_lines_stay_and_divide(trained, lines):
