@@ -519,8 +519,8 @@ class Positions(Section):
 class Decode(Section):
     """Settings of search."""
 
-    beam: Positive = Field(4, description="hypotheses kept; 1 is greedy search")
-    length_penalty: float = Field(1.0, ge=0, description="a: hypotheses rank by log-probability / length^a")
+    beam: Size = Field(4, description="hypotheses kept; 1 is greedy search")
+    length_penalty: float = Field(1.0, ge=0, le=10, description="a: hypotheses rank by log-probability / length^a")
     coverage_penalty: float = Field(
         0.0,
         ge=0,

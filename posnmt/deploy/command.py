@@ -169,7 +169,7 @@ def elsewhere(engine: str, folder: Path, checkpoint: str, search: dict[str, Any]
     else:
         run = Run.open(folder)
         decode, marks = run.config.decode, run.marks
-        positions = Decode.model_validate({**decode.model_dump(), **settings}).positions
+        positions = with_options(decode, settings).positions
 
         def load() -> Engine:
             try:

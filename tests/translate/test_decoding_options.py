@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,9 @@ import posnmt
 from commands import refused, run
 from posnmt.data import portions
 from posnmt.errors import UserError
+
+
+LEARNED = Path(__file__).parents[1] / "frozen" / "learned"
 
 
 @pytest.fixture(scope="module")
@@ -128,3 +132,17 @@ def test_auto_takes_pytorch_where_it_must(trained, source):
     out, err = run(*words, "--engine", "auto")
     assert "note: translated by PyTorch: sampling" in err
     assert out == run(*words)[0]
+
+
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2", "auto"])
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        (("--max-ratio", "inf"), "max_ratio: input should be a finite number, got inf"),
+        (("--length-penalty", "1e9"), "length_penalty: input should be less than or equal to 10, got 1000000000.0"),
+        (("--beam", "9" * 20), "beam: input should be less than or equal to 100000000, got 99999999999999999999"),
+    ],
+)
+def test_settings_out_of_range_for_every_engine(engine, options, fault):
+    """No traceback of pydantic, nor of powers and sizes that overflow in search."""
+    assert refused("translate", LEARNED, "--engine", engine, *options, stdin="uns\n") == [f"error: {fault}"]
