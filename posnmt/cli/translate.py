@@ -220,7 +220,7 @@ def _with_sampling(search: dict[str, Any]) -> dict[str, Any]:
     """The options of search with those of sampling as one setting.
 
     Raises:
-        UserError: options of sampling without --sample.
+        UserError: options of sampling without --sample, or --sample with a beam.
     """
     names = ("temperature", "top_k", "top_p", "seed")
     drawn = {name: value for name in names if (value := search.pop(name)) is not None}
@@ -229,6 +229,8 @@ def _with_sampling(search: dict[str, Any]) -> dict[str, Any]:
             options = ", ".join(f"--{name.replace('_', '-')}" for name in drawn)
             raise UserError("search draws nothing", options, "add --sample, or leave them out")
         return search
+    if search["beam"] is not None:
+        raise UserError("samples are drawn, without a beam", "--beam", "leave it out, or search without --sample")
     return {**search, "sampling": drawn}
 
 

@@ -13,7 +13,6 @@ from commands import refused, run
 from posnmt.data import portions
 from posnmt.errors import UserError
 
-
 LEARNED = Path(__file__).parents[1] / "frozen" / "learned"
 
 
@@ -146,3 +145,10 @@ def test_auto_takes_pytorch_where_it_must(trained, source):
 def test_settings_out_of_range_for_every_engine(engine, options, fault):
     """No traceback of pydantic, nor of powers and sizes that overflow in search."""
     assert refused("translate", LEARNED, "--engine", engine, *options, stdin="uns\n") == [f"error: {fault}"]
+
+
+def test_samples_have_no_beam():
+    """As an option; that of a run's configuration is none, and does not matter."""
+    [line] = refused("translate", LEARNED, "--sample", "--beam", "3", stdin="uns\n")
+    assert line == "error: samples are drawn, without a beam (--beam); leave it out, or search without --sample"
+    assert run("translate", LEARNED, "--sample", stdin="uns\n")[0]
