@@ -79,6 +79,7 @@ def refuse_too_long(updater: Updater, store: Store) -> None:
     was_training = model.training
     for name, corpus in {**{name: store.split(name) for name in store.splits}, "train": updater.corpus}.items():
         model.train(name == "train")
+        todo = "lower data.max_length" if name == "train" else "shorten the sentence or remove the pair"
         for side, longest, lengths in (
             ("source", model.longest_source, corpus.source_lengths),
             ("target", model.longest_target, corpus.target_lengths),
@@ -89,7 +90,7 @@ def refuse_too_long(updater: Updater, store: Store) -> None:
                     f"a {name} {side} sentence has {lengths[over]} subwords and an end symbol, and this model has"
                     f" positions for {longest} tokens",
                     corpus.where(over),
-                    f"{_raising(model, longest)}lower data.max_length, or use a system without a limit of length",
+                    f"{_raising(model, longest)}{todo}, or use a system without a limit of length",
                 )
     model.train(was_training)
 

@@ -161,6 +161,12 @@ def test_dev_sentences_need_the_positions_of_inference(path):
     updater.close()
 
 
+def test_a_dev_sentence_is_not_advised_to_lower_the_length_of_training(path, tmp_path):
+    fault = refused(load(path, ["model.system=learned", "model.max_length=9", "data.max_length=8"]), tmp_path / "run")
+    assert "a dev " in fault
+    assert "; raise model.max_length, shorten the sentence or remove the pair, or use a system without a limit" in fault
+
+
 def test_the_memory_of_the_largest_batch_is_printed_and_recorded(path, tmp_path):
     _, err = commands.run("train", path, "--out", tmp_path / "run", "--set", "train.steps=1")
     tried = Run.open(tmp_path / "run").record["largest_batch"]
