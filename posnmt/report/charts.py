@@ -46,14 +46,25 @@ class Curve:
         number: of the system, from 0; -1 is the reference.
         values: one for each position of the chart; None where nothing can be measured.
         intervals: for each value (lower, upper) or None; with several seeds, the lowest and highest seed.
-        seeds: number of outputs that it is the mean of.
+        outputs: for each value, of how many outputs it is the mean; default: one.
     """
 
     name: str
     number: int
     values: Sequence[float | None]
     intervals: Sequence[Interval]
-    seeds: int = 1
+    outputs: Sequence[int] = ()
+
+    @property
+    def seeds(self) -> int:
+        """Of how many outputs its values are means, at most."""
+        return max(self.outputs, default=1)
+
+    @property
+    def seeds_shown(self) -> str:
+        """The same in words, `1 to 3` where the values differ in it."""
+        fewest = min(filter(None, self.outputs), default=1)
+        return f"{self.seeds}" if fewest == self.seeds else f"{fewest} to {self.seeds}"
 
 
 @dataclass(frozen=True)
@@ -171,7 +182,7 @@ class Chart:
         heads = [
             Head(
                 f"{curve.name}, {panel.measure.title.lower()}" if several else curve.name,
-                about=f"mean of {curve.seeds}" if curve.seeds > 1 else "",
+                about=f"mean of {curve.seeds_shown}" if curve.seeds > 1 else "",
             )
             for panel, curve in columns
         ]
@@ -206,7 +217,7 @@ def _cell(measure: Measure, curve: Curve, place: int) -> Cell:
     low, high = interval or (None, None)
     return Cell(
         own=measure.show(curve.values[place]), spread=measure.between(interval), mean=curve.values[place],
-        seeds=curve.seeds, low=low, high=high,
+        seeds=curve.outputs[place] if curve.outputs else 1, low=low, high=high,
     )  # fmt: skip
 
 
@@ -412,7 +423,7 @@ def curve_through(name: str, number: int, points: Iterable[tuple[Sequence[float 
     """A curve from the values of all seeds at each position; the interval counts where there is a single seed."""
     values: list[float | None] = []
     ends: list[Interval] = []
-    seeds = 1
+    outputs = []
     for of_seeds, interval in points:
         if len(of_seeds) > 1:
             each = spread(of_seeds)
@@ -422,5 +433,5 @@ def curve_through(name: str, number: int, points: Iterable[tuple[Sequence[float 
         else:
             values.append(of_seeds[0] if of_seeds else None)
             ends.append(interval)
-        seeds = max(seeds, len(of_seeds))
-    return Curve(name, number, values, ends, seeds)
+        outputs.append(len(of_seeds))
+    return Curve(name, number, values, ends, outputs)

@@ -135,5 +135,5 @@ def chart_sheet(chart: Chart) -> Sheet:
 
 def _seeds_noted(chart: Chart) -> list[str]:
     """A remark on rows that are means over seeds."""
-    several = [f"{curve.name} ({curve.seeds})" for _, curve in chart.columns() if curve.seeds > 1]
+    several = [f"{curve.name} ({curve.seeds_shown})" for _, curve in chart.columns() if curve.seeds > 1]
     return [f"Means of several seeds: {', '.join(several)}."] if several else []

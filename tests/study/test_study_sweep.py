@@ -11,6 +11,9 @@ import yaml
 from recipe_case import SMALL, faults_of, written
 
 from posnmt.errors import UserError
+from posnmt.report.charts import Chart, Panel, curve_through
+from posnmt.report.figures.canvas import entry
+from posnmt.report.measures import Measure
 from posnmt.study.figures import _is_geometric, plates
 from posnmt.study.load import load, name_faults
 from posnmt.study.measured import Measured, StudyResults
@@ -294,6 +297,14 @@ def test_curves_over_seeds_words_and_lengths(tmp_path: Path) -> None:
     [curve] = chart.panels[0].curves
     assert list(curve.values) == [0.5, 1.5]  # the mean of two seeds
     assert list(curve.intervals) == [(0, 1), (1, 2)]
+    assert entry(curve) == "relative (mean of 2 seeds)"
+
+
+def test_a_curve_whose_points_have_different_numbers_of_seeds() -> None:
+    curve = curve_through("relative", 0, [([1.0], (0, 2)), ([1.0, 2.0, 3.0], None), ([], None)])
+    assert entry(curve) == "relative (mean of 1 to 3 seeds)"
+    table = Chart("", "", "", ["2", "4", "8"], [Panel(Measure("BLEU", "", 1), [curve])]).by_curve()
+    assert [cell.seeds for cell in table.rows[0].cells] == [1, 3, 0]
 
 
 def test_each_measure_of_the_analyses_has_a_figure(tmp_path: Path) -> None:

@@ -199,7 +199,7 @@ def counted(chart: Chart) -> bool:
 
 def entry(curve: Curve) -> str:
     """The legend's text for a curve."""
-    return curve.name if curve.seeds == 1 else f"{curve.name} (mean of {curve.seeds} seeds)"
+    return curve.name if curve.seeds == 1 else f"{curve.name} (mean of {curve.seeds_shown} seeds)"
 
 
 def legend_shape(entries: Sequence[str]) -> tuple[int, int]:
