@@ -106,20 +106,31 @@ def _sentence(group: dict[str, Any], metric: str, unit: str, several: bool) -> s
     }[group["name"]]
     best, scores, p = group["best"], group["scores"], group["p"]
     others = [name for name in scores if name != best]
-    leads = f"{place}, {isolated(best)} has {scores[best]:.1f} {TITLES.get(metric, metric)}"
+    worse = [name for name in others if p is not None and p[name] < CHANCE]
+    shown = _apart(best, worse, scores)
+    leads = f"{place}, {isolated(best)} has {shown[best]} {TITLES.get(metric, metric)}"
     leads += " (means of seeds)" if several else ""
     if not others:
         return f"{leads}."
     if p is None:
         return f"{leads}, the best score of {len(scores)}; nothing was tested."
-    behind = [f"{isolated(name)} ({scores[name]:.1f})" for name in others if p[name] < CHANCE]
-    level = [f"{isolated(name)} ({scores[name]:.1f}, p = {p[name]:.2g})" for name in others if p[name] >= CHANCE]
+    behind = [f"{isolated(name)} ({shown[name]})" for name in worse]
+    level = [f"{isolated(name)} ({shown[name]}, p = {p[name]:.2g})" for name in others if name not in worse]
     parts = [leads]
     if behind:
         parts.append(f"better than {_listed(behind)} by more than chance{' in every pair of seeds' if several else ''}")
     if level:
         parts.append(f"{'and ' if behind else ''}not clearly better than {_listed(level)}")
     return ", ".join(parts) + "."
+
+
+def _apart(best: str, worse: list[str], scores: dict[str, float]) -> dict[str, str]:
+    """All scores, with as many of one to three decimals as tell those that are clearly worse from the best."""
+    for decimals in (1, 2, 3):
+        shown = {name: f"{score:.{decimals}f}" for name, score in scores.items()}
+        if all(shown[name] != shown[best] for name in worse):
+            break
+    return shown
 
 
 def _listed(items: list[str]) -> str:

@@ -11,7 +11,7 @@ from posnmt.analyse.analyse import Settings, analyse
 from posnmt.analyse.bins import TrainedLengths
 from posnmt.analyse.measure import Resampling
 from posnmt.analyse.significance import approximate_randomisation
-from posnmt.analyse.verdict import verdict
+from posnmt.analyse.verdict import _sentence, verdict
 
 WORDS = ["the", "old", "man", "sees", "a", "big", "dog", "near", "his", "small", "red", "house", "today"]
 QUICK = Resampling(samples=500)
@@ -67,6 +67,17 @@ def test_an_empty_source_line_is_no_group_of_its_own(shortest, names):
     trained = TrainedLengths(shortest, 5)
     groups = verdict(additive, {"a": [0]}, np.array([0, 4, 9]), trained, "words", QUICK)["groups"]
     assert [each["name"] for each in groups] == names
+
+
+def test_scores_that_differ_by_more_than_chance_are_shown_apart():
+    group = {"name": "all", "sentences": 5, "shortest": 1, "longest": 9, "best": "a", "p": {"b": 0.001, "c": 0.4}}
+    group["scores"] = {"a": 0.0412, "b": 0.0189, "c": 0.0401}
+    line = _sentence(group, "bleu", "words", False)
+    assert "a has 0.04 BLEU, better than b (0.02) by more than chance, and not clearly better than c (0.04, p" in line
+    group["scores"]["b"] = 0.0399
+    assert "a has 0.041 BLEU, better than b (0.040)" in _sentence(group, "bleu", "words", False)
+    group["scores"] |= {"a": 31.2, "b": 28.9}
+    assert "a has 31.2 BLEU, better than b (28.9)" in _sentence(group, "bleu", "words", False)
 
 
 def test_seeds_that_contradict_each_other_are_no_evidence(files):
