@@ -94,8 +94,8 @@ def fetch(names: tuple[str, ...], cache: Path | None, pair: str | None) -> None:
 def extract(file: Path, pair: str, out: str) -> None:
     """Write the pairs of a translation memory (TMX, plain, .gz or .xz) as two files, line by line; print their names.
 
-    Units that lack a language are counted. Markup inside segments is left out. `pt` is a text of any region, `pt_BR`
-    one of that region or of none; where a unit has texts of several regions, name one.
+    Units that lack a language are counted. Markup inside segments is left out. `pt` takes texts of any region,
+    `pt_BR` those of that region or without one. If a unit has texts of several regions, name a region.
 
     \b
     Example: posnmt data extract memory.tmx --pair en-de --out memory
