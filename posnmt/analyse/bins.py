@@ -42,7 +42,7 @@ class TrainedLengths:
     longest: int | None = None
 
     def holds(self, length: int) -> bool:
-        """Whether a source of this length lies between the shortest and the longest; an empty one counts as length 1."""
+        """Whether a source of this length lies between the shortest and the longest; an empty one has length 1."""
         return (self.shortest or 0) <= max(length, 1) and (self.longest is None or length <= self.longest)
 
 
