@@ -294,9 +294,9 @@ def _places(evidence: Evidence, text: str, share: float, rules: Rules) -> dict[i
         which = rules.label(text) + (f" with {wording.percent(share)} of the words swapped" if share else "")
         if not places or len(missing) == 1:
             of_seed = f", seed {missing[0]}" if places else ""
-            raise _Undecidable(f"there is no output of {which}{of_seed}: it was not run, or it failed")
+            raise _Undecidable(f"there is no output of {which}{of_seed}: it is not finished, or it failed")
         of_seeds = " and ".join([", ".join(map(str, missing[:-1])), str(missing[-1])])
-        raise _Undecidable(f"there are no outputs of {which}, seeds {of_seeds}: they were not run, or they failed")
+        raise _Undecidable(f"there are no outputs of {which}, seeds {of_seeds}: they are not finished, or they failed")
     return {seed: places[seed] for seed in seeds}
 
 

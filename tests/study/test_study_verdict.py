@@ -205,7 +205,7 @@ def test_systems_may_have_different_numbers_of_seeds(study):
     assert decision.word == "supported"
     assert "with 2 to 3 seeds of each system" in decision.why
     missing = one(gone, compare("higher", "c", "b"), seeds=lambda variant: 3)
-    assert missing.why == "there is no output of b, seed 3: it was not run, or it failed"
+    assert missing.why == "there is no output of b, seed 3: it is not finished, or it failed"
 
 
 def test_nothing_is_decided_below_the_floor():
@@ -321,9 +321,9 @@ def without(evidence, *gone):
 
 def test_a_missing_output_is_named(study):
     for gone, why in (
-        ([("b", 2)], "there is no output of b, seed 2: it was not run, or it failed"),
-        ([("b", 1), ("b", 3)], "there are no outputs of b, seeds 1 and 3: they were not run, or they failed"),
-        ([("b", seed) for seed in (1, 2, 3)], "there is no output of b: it was not run, or it failed"),
+        ([("b", 2)], "there is no output of b, seed 2: it is not finished, or it failed"),
+        ([("b", 1), ("b", 3)], "there are no outputs of b, seeds 1 and 3: they are not finished, or they failed"),
+        ([("b", seed) for seed in (1, 2, 3)], "there is no output of b: it is not finished, or it failed"),
     ):
         decision = one(without(study, *gone), compare("higher"))
         assert (decision.word, decision.why, decision.value) == ("undecided", why, None)
