@@ -249,11 +249,12 @@ def _config_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserErr
         for system, training in recipe.variants(scale):
             if not of_trainings[training]:
                 yield from refused(("systems", system), partial(train_config, recipe, scale, system, training, 1))
-        used = {scheme for system, _ in recipe.variants(scale) for scheme in _schemes(recipe, scale, system)}
-        for scheme in set(setting.options) - used:
+        # Of every system, run or not: options and systems of the recipe that this one is like cannot be left out.
+        known = {scheme for system in recipe.systems for scheme in _schemes(recipe, scale, system)}
+        for scheme in set(setting.options) - known:
             keys = ("scales", scale, "options", scheme)
-            todo = f"leave it out; they have {', '.join(sorted(used)) or 'none'}"
-            yield UserError(f"{'.'.join(keys)}: no system that is run has this scheme", place(keys, path, lines), todo)
+            todo = f"leave it out; they have {', '.join(sorted(known)) or 'none'}"
+            yield UserError(f"{'.'.join(keys)}: no system has this scheme", place(keys, path, lines), todo)
 
 
 def _schemes(recipe: Recipe, scale: Scale, system: str) -> set[str]:

@@ -447,7 +447,7 @@ def test_options_of_a_scale_are_those_of_every_system_that_has_the_scheme(tmp_pa
     assert schemes("smoke", "own") == {"position": [{"scheme": "relative"}]}
     assert schemes("small", "transformer") is None
     told = faults_of(path, "scales.small.options.rope.base=7")
-    assert "scales.small.options.rope: no system that is run has this scheme" in told
+    assert "scales.small.options.rope: no system has this scheme" in told
 
 
 def test_a_size_of_a_systems_own_wins_over_the_scale(tmp_path: Path) -> None:
@@ -606,6 +606,13 @@ def test_a_recipe_can_be_like_one_that_is_shipped(tmp_path: Path) -> None:
     name = written(tmp_path, {"like": "neishi2019", "recipe": "mine", "scales": {"small": {"floor": 5}}})
     mine, its = load(name, check_configs=False), load("neishi2019", check_configs=False)
     assert (mine.scales["small"].floor, mine.tables) == (5, its.tables)
+
+
+def test_a_recipe_runs_fewer_systems_than_the_one_that_it_is_like(tmp_path: Path) -> None:
+    """`choose` has options for relative positions, which the two systems of this one lack."""
+    runs = [{"systems": ["transformer", "lstm"], "trainings": ["all"], "tests": ["test", "joined"]}]
+    recipe = load(written(tmp_path, {"like": "choose", "recipe": "mine", "runs": runs}))
+    assert [system for system, _ in recipe.variants("smoke")] == ["transformer", "lstm"]
 
 
 @pytest.mark.parametrize(
