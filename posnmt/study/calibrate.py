@@ -17,6 +17,8 @@ from posnmt.study.plan import Plan
 from posnmt.workflow.graph import Step
 
 if TYPE_CHECKING:
+    from torch.nn import Module
+
     from posnmt.config.schema import Config
 
 # Subwords per sentence, and tokens per timed batch: large enough for a representative speed of matrix products.
@@ -26,16 +28,14 @@ BYTES_OF_A_TOKEN = 5
 
 @dataclass(frozen=True)
 class Speed:
-    """The speed of one configuration of a model on this machine.
+    """The speed of one configuration of a model on this machine, in training or in translation.
 
     Attributes:
-        update: seconds of training per target token.
-        translation: seconds of translation per source subword.
+        seconds: of training per target token, or of translation per source subword.
         parameters: number of parameters.
     """
 
-    update: float
-    translation: float
+    seconds: float
     parameters: int
 
 
@@ -56,19 +56,19 @@ class Estimate:
     disk: float
 
 
-def measure(tree: Mapping[str, Any]) -> Speed:
-    """Time three updates and one batch of translations of a configuration, with one thread."""
+def measure(tree: Mapping[str, Any], trains: bool) -> Speed:
+    """Time three updates of a configuration, or one batch of translations, with one thread."""
     import torch
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return _measure(tree)
+        return _measure(tree, trains)
     finally:
         torch.set_num_threads(threads)
 
 
-def stated(tree: Mapping[str, Any], tokens_per_second: float) -> Speed:
+def stated(tree: Mapping[str, Any], trains: bool, tokens_per_second: float) -> Speed:
     """The speed of a configuration that trains at a stated speed.
 
     A translation is assumed to take as long for each source token and hypothesis as training does for a target token.
@@ -83,7 +83,12 @@ def stated(tree: Mapping[str, Any], tokens_per_second: float) -> Speed:
     with torch.device("meta"):
         model = build_model(config.model, vocabulary, vocabulary)
     seconds = 1 / tokens_per_second
-    return Speed(seconds, config.decode.beam * seconds, sum(weights.numel() for weights in model.parameters()))
+    return Speed(seconds if trains else config.decode.beam * seconds, _size(model))
+
+
+def _size(model: Module) -> int:
+    """The number of parameters of a model."""
+    return sum(weights.numel() for weights in model.parameters())
 
 
 def _resolved(tree: Mapping[str, Any]) -> Config:
@@ -96,7 +101,7 @@ def _resolved(tree: Mapping[str, Any]) -> Config:
     return from_tree(merge({"train": {"steps": 1}, "data": corpora}, with_distance(dict(tree))))
 
 
-def _measure(tree: Mapping[str, Any]) -> Speed:
+def _measure(tree: Mapping[str, Any], trains: bool) -> Speed:
     """The same with the current number of threads."""
     import torch
 
@@ -113,11 +118,17 @@ def _measure(tree: Mapping[str, Any]) -> Speed:
     torch.manual_seed(0)
     fabric = make_fabric(config.train)
     model = build_model(config.model, vocabulary, vocabulary)
+    rows = TOKENS // LENGTH
+    words = torch.randint(SPECIALS, vocabulary, (rows, LENGTH), device=fabric.device)
+    if not trains:
+        sources = [row.tolist() for row in words]
+        decode = Decode(beam=config.decode.beam, max_ratio=1.0, max_extra=0)
+        model = model.to(fabric.device).eval()
+        translated = _seconds(lambda: translate_subwords([model], sources, decode, fabric.device), 1, fabric.device)
+        return Speed(translated / (rows * LENGTH), _size(model))
     loss_of, optimizer = fabric.setup(
         TrainingLoss(model, config.train.label_smoothing), make_optimizer(model, config.train)
     )
-    rows = TOKENS // LENGTH
-    words = torch.randint(SPECIALS, vocabulary, (rows, LENGTH), device=fabric.device)
     lengths = torch.full((rows,), LENGTH, device=fabric.device)
 
     def update() -> None:
@@ -126,11 +137,7 @@ def _measure(tree: Mapping[str, Any]) -> Speed:
         optimizer.step()
         optimizer.zero_grad()
 
-    trained = _seconds(update, 3, fabric.device) / (rows * LENGTH)
-    sources = [row.tolist() for row in words]
-    decode = Decode(beam=config.decode.beam, max_ratio=1.0, max_extra=0)
-    translated = _seconds(lambda: translate_subwords([model.eval()], sources, decode, fabric.device), 1, fabric.device)
-    return Speed(trained, translated / (rows * LENGTH), sum(weights.numel() for weights in model.parameters()))
+    return Speed(_seconds(update, 3, fabric.device) / (rows * LENGTH), _size(model))
 
 
 def _seconds(work: Callable[[], object], times: int, device: Any) -> float:
@@ -162,19 +169,21 @@ def costs(study_plan: Plan, say: Callable[[str], None], tokens_per_second: float
         if config is None:
             step_costs[step.name] = Cost()
             continue
-        key = json.dumps(
-            {name: config[name] for name in ("model", "subword", "decode") if name in config}, sort_keys=True
-        )
+        trains = step.kind == "train"
+        sections = ("model", "subword", *(() if trains else ("decode",)))
+        key = step.kind + json.dumps({name: config[name] for name in sections if name in config}, sort_keys=True)
         if key not in speeds:
             if tokens_per_second is None:
-                say(f"timing {step.name.split('/')[1]}")
-            speeds[key] = measure(config) if tokens_per_second is None else stated(config, tokens_per_second)
+                say(f"timing {step.name.split('/')[1]}, {'updates' if trains else 'translations'}")
+            speeds[key] = (
+                measure(config, trains) if tokens_per_second is None else stated(config, trains, tokens_per_second)
+            )
         speed = speeds[key]
-        if step.kind == "train":
+        if trains:
             step_costs[step.name] = _training(config, speed, lines.get(step.needs["train"]))
         else:
             sentences = lines.get(step.needs["test"])
-            seconds = None if sentences is None else sentences * LENGTH * speed.translation
+            seconds = None if sentences is None else sentences * LENGTH * speed.seconds
             step_costs[step.name] = Cost(seconds, disk=(sentences or 0) * LENGTH * BYTES_OF_A_TOKEN / 2**30)
     analyses = {f"analyse/{name}": Cost(120.0, disk=0.02) for name in study_plan.recipe.analyses}
     return {**step_costs, **analyses}
@@ -203,7 +212,7 @@ def _training(config: Mapping[str, Any], speed: Speed, pairs: int | None) -> Cos
     disk = 4.0 * speed.parameters * 3 / 2**30
     if settings.get("minutes"):
         seconds = 60.0 * float(settings["minutes"])
-        return Cost(seconds, seconds / speed.update, disk)
+        return Cost(seconds, seconds / speed.seconds, disk)
     of_update = (
         settings["batch"] * (LENGTH if settings.get("batch_unit") == "sentences" else 1) * settings.get("accumulate", 1)
     )
@@ -213,7 +222,7 @@ def _training(config: Mapping[str, Any], speed: Speed, pairs: int | None) -> Cos
         tokens = float(settings["epochs"] * pairs * LENGTH)
     else:
         return Cost(None, disk=disk)
-    return Cost(tokens * speed.update, tokens, disk)
+    return Cost(tokens * speed.seconds, tokens, disk)
 
 
 def _corpus_lines(study_plan: Plan) -> dict[str, int]:
