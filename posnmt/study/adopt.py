@@ -113,7 +113,7 @@ def adopt(study_plan: Plan, out: Path, copy: Path) -> Iterator[str]:
     graph = Graph(study_plan.steps.values(), KINDS)
     trained, translations, speeds = _trained(copy), Translations(copy), _speeds(copy)
     own = {name: status.own_state(graph, out, name).state for name in study_plan.trainings}
-    taken: set[str] = set()
+    left: dict[str, dict[Path, RunFacts]] = {}  # trainings to take over, with their folders in the copy
     for run in study_plan.runs:
         if own[run.train] in ("running", "altered"):
             continue
@@ -131,15 +131,21 @@ def adopt(study_plan: Plan, out: Path, copy: Path) -> Iterator[str]:
                 facts = places[place]["translations"][test]
                 contents = {name: translations.of(place, test, name) for name in facts.get("speed", {})}
                 _write_translation(graph.folder(out, step), contents, facts, copy)
-        if own[run.train] != "done" and run.train not in taken and not _is_begun(graph.folder(out, run.train)):
-            place, about = next(iter(places.items()))
-            _write_training(graph.folder(out, run.train), place, about["train"], copy)
-            yield f"{run.train} is taken from {copy}, without its weights"
-            taken.add(run.train)
+        if own[run.train] != "done":
+            left[run.train] = places
     unmeasured = SPEED in study_plan.steps and not status.finished(graph, out, SPEED)
     if unmeasured and speeds is not None and speeds["step"]["key"] == graph.key(SPEED):
         _write_speeds(graph.folder(out, SPEED), speeds, copy)
         yield f"the speeds measured in turn are taken from {copy}"
+    for name, places in left.items():
+        folder = graph.folder(out, name)
+        begun = bool(checkpoints_in(folder / "run" / "checkpoints"))
+        if begun and (waiting := _waiting(study_plan, graph, out, name, study_plan.steps)):
+            yield f"{name} goes on from its checkpoint: {', '.join(waiting)} needs its weights, which the copy has not"
+            continue
+        place, about = next(iter(places.items()))
+        _write_training(folder, place, about["train"], copy)
+        yield f"{name} is taken from {copy}, without its weights{', and what was begun here is removed' * begun}"
 
 
 def give_up_weightless(study_plan: Plan, out: Path, wanted: Collection[str]) -> Iterator[str]:
@@ -155,11 +161,16 @@ def give_up_weightless(study_plan: Plan, out: Path, wanted: Collection[str]) -> 
     for run in study_plan.runs:
         folder = graph.folder(out, run.train)
         if COPIED in (read_json(folder / DONE) or {}):
-            users = [name for name in wanted if run.train in study_plan.steps[name].needs.values()]
-            waiting = [name for name in users if not status.finished(graph, out, name)]
+            waiting = _waiting(study_plan, graph, out, run.train, wanted)
             if waiting:
                 shutil.rmtree(folder)
                 yield f"{run.train} is made again: {', '.join(waiting)} needs its weights, which the copy has not"
+
+
+def _waiting(study_plan: Plan, graph: Graph, out: Path, train: str, wanted: Collection[str]) -> list[str]:
+    """The wanted steps that need the weights of a training and are not finished."""
+    users = [name for name in wanted if train in study_plan.steps[name].needs.values()]
+    return [name for name in users if not status.finished(graph, out, name)]
 
 
 class Translations:
@@ -220,15 +231,10 @@ def _speeds(copy: Path) -> SpeedFacts | None:
     return speeds
 
 
-def _is_begun(folder: Path) -> bool:
-    """Whether the training in a step's folder has checkpoints to go on from."""
-    return bool(checkpoints_in(folder / "run" / "checkpoints"))
-
-
 def _write_training(folder: Path, place: Path, facts: StepFacts, copy: Path) -> None:
     """The step of a training, without weights."""
     run = folder / "run"
-    shutil.rmtree(run, ignore_errors=True)  # of a training that was started here, and has no checkpoint
+    shutil.rmtree(run, ignore_errors=True)  # of a training that was started here
     run.mkdir(parents=True)
     for name in ("config.yaml", "record.json"):
         shutil.copyfile(place / name, run / name)

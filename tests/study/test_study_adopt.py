@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from recipe_case import written
 
 from posnmt.study.adopt import FACTS, FORMAT, MARK, METRICS, adopt, folder_of, give_up_weightless
 from posnmt.study.load import load
 from posnmt.study.packed import pack
 from posnmt.study.plan import KINDS, Plan, plan
+from posnmt.study.study import finished
 from posnmt.workflow.graph import Graph
 
 
@@ -45,5 +47,25 @@ def test_a_training_that_is_made_again_for_its_weights_goes_on_after_a_stop(stud
     assert "needs its weights, which the copy has not" in made_again
     run = Graph(study_plan.steps.values(), KINDS).folder(out, study_plan.runs[0].train) / "run"
     (run / "checkpoints" / "step-1000").mkdir(parents=True)
-    assert begin() == []
+    (line,) = begin()
+    assert "goes on from its checkpoint: translate/transformer/all/seed-1/test" in line
     assert (run / "checkpoints" / "step-1000").is_dir()
+
+
+def test_a_training_that_was_begun_here_is_taken_over_if_nothing_needs_its_weights(tmp_path: Path) -> None:
+    """The copy has its translations as well, and the recipe compares no speeds."""
+    runs = [{"systems": ["transformer"], "trainings": ["all"], "tests": ["test"], "seeds": 1}]
+    recipe = {"like": "choose", "recipe": "mine", "recommend": None, "runs": runs}
+    study_plan = plan(load(written(tmp_path, recipe)), "smoke", None)
+    copy, out = copy_of(study_plan, tmp_path / "copy"), tmp_path / "study"
+    graph, (run,) = Graph(study_plan.steps.values(), KINDS), study_plan.runs
+    facts = json.loads((folder_of(copy, run) / FACTS).read_text())
+    facts["translations"] = {"test": {**facts["train"], "key": graph.key(run.translations["test"])}}
+    (folder_of(copy, run) / FACTS).write_text(json.dumps(facts))
+    begun = graph.folder(out, run.train) / "run" / "checkpoints" / "step-1000"
+    begun.mkdir(parents=True)
+    (line,) = adopt(study_plan, out, copy)
+    assert line == f"{run.train} is taken from {copy}, without its weights, and what was begun here is removed"
+    assert not begun.exists()
+    assert [*give_up_weightless(study_plan, out, [*study_plan.steps])] == []
+    assert finished(graph, out) == [run.train, *run.translations.values()]
