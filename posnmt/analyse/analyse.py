@@ -61,6 +61,7 @@ class Settings:
         bin_width: width of the bins; default: 10, in characters 20, unless there are `bin_edges`.
         bin_edges: the first length of each bin but the first.
         max_trained_length, min_trained_length: longest and shortest source in training, in the unit.
+        trained_lengths: instead of these, shortest and longest source in the training of each output.
         trained_on: source text of the training, to count these lengths in, and test sentences that occur in it.
         trained_store: folder of the store that a system was trained on, to count test sentences that occur in it.
         metrics: of `bleu`, `chrf`, `chrf++`, `ter`, `multi-bleu`.
@@ -79,6 +80,7 @@ class Settings:
     bin_edges: list[int] | None = None
     max_trained_length: int | None = None
     min_trained_length: int | None = None
+    trained_lengths: Sequence[Sequence[int]] = ()
     trained_on: Path | None = None
     trained_store: Path | None = None
     metrics: Sequence[str] = DEFAULT_METRICS
@@ -188,6 +190,8 @@ def analyse(
     count_source = length_unit(units.source, source_model)
     count_target = length_unit(units.target, target_model, "target")
     trained = TrainedLengths(settings.min_trained_length, settings.max_trained_length)
+    if settings.trained_lengths:
+        trained = TrainedLengths.of_trainings(settings.trained_lengths)
     seen = None
     if settings.trained_on is not None:
         say("counting the lengths in the training text")
@@ -251,7 +255,7 @@ def analyse(
             "interval": LEVEL, **asdict(resampling),
         },
         "inputs": inputs,
-        "training": None if trained == TrainedLengths() else asdict(trained),
+        "training": _training_facts(trained),
         "seen_in_training": None if seen is None else asdict(seen),
         "verdict": verdict(additive, systems, source_lengths, trained, units.source, resampling),
         "signatures": {
@@ -276,6 +280,14 @@ def analyse(
 def _model_file(model: Path | None, side: str) -> Path | None:
     """The file of a subword model, which the results record."""
     return model / f"{side}.model" if model is not None and model.is_dir() else model
+
+
+def _training_facts(trained: TrainedLengths) -> dict[str, Any] | None:
+    """The trained lengths as `results.json` has them; None if they are unknown."""
+    if trained == TrainedLengths():
+        return None
+    facts = {"shortest": trained.shortest, "longest": trained.longest}
+    return {**facts, "each": [[one.shortest, one.longest] for one in trained.each]} if trained.each else facts
 
 
 def _trained_lengths(file: TextFile, count: CountLengths, findings: Findings, watch: Watch) -> TrainedLengths:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
@@ -36,14 +37,24 @@ class Bin:
 
 @dataclass(frozen=True)
 class TrainedLengths:
-    """The shortest and longest source of the training text; None: unknown."""
+    """The shortest and longest source of the training text; None: unknown.
+
+    Attributes:
+        each: those of the trainings of the systems, if they differ: `shortest` and `longest` are then of all together.
+    """
 
     shortest: int | None = None
     longest: int | None = None
+    each: tuple[TrainedLengths, ...] = ()
 
-    def holds(self, length: int) -> bool:
-        """Whether a source of this length lies between the shortest and the longest; an empty one has length 1."""
-        return (self.shortest or 0) <= max(length, 1) and (self.longest is None or length <= self.longest)
+    @classmethod
+    def of_trainings(cls, lengths: Iterable[Sequence[int]]) -> TrainedLengths:
+        """The lengths of several trainings, from the shortest and the longest source of each."""
+        each = tuple(cls(*ends) for ends in sorted({(shortest, longest) for shortest, longest in lengths}))
+        if len(each) < 2:
+            return each[0] if each else cls()
+        longest = max(one.longest or 0 for one in each)
+        return cls(each[0].shortest, longest, each)
 
 
 def usual_bins(width: int, trained: TrainedLengths, tested: int) -> list[Bin]:
@@ -106,10 +117,13 @@ def mark(each: Bin, trained: TrainedLengths) -> Mark | None:
     """Whether all, some or none of the lengths of a bin occur in training; None: the trained lengths are unknown.
 
     All lengths from the shortest to the longest count as seen, without regard to gaps. A bin that starts at 0 is judged
-    from 1, as no sentence has length 0.
+    from 1, as no sentence has length 0. One that only some trainings saw is partly unseen.
     """
     if trained == TrainedLengths():
         return None
+    if trained.each:
+        marks = {mark(each, one) for one in trained.each}
+        return marks.pop() if len(marks) == 1 else "partly unseen"
     first = max(each.first, 1)
     last = float("inf") if each.last is None else max(each.last, first)
     shortest = trained.shortest or 0

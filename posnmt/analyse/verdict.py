@@ -10,7 +10,7 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from posnmt.analyse.additive import Additive, better
-from posnmt.analyse.bins import TrainedLengths
+from posnmt.analyse.bins import Bin, TrainedLengths, mark
 from posnmt.analyse.measure import Resampling
 from posnmt.analyse.significance import approximate_randomisation, corrected
 from posnmt.config.writing import isolated
@@ -86,11 +86,12 @@ def _groups(lengths: np.ndarray, trained: TrainedLengths) -> dict[str, np.ndarra
 
     if trained == TrainedLengths():
         return {"all": np.ones(len(lengths), dtype=bool)}
-    # No training sentence is empty, so an empty line counts as one of the shortest, as in the marks of bins.
-    lengths = np.maximum(lengths, 1)
-    shorter = lengths < (trained.shortest or 0)
-    longer = np.zeros(len(lengths), dtype=bool) if trained.longest is None else lengths > trained.longest
-    groups = {"trained": ~shorter & ~longer, "longer": longer, "shorter": shorter}
+    marks = np.array([mark(Bin(length, length), trained) for length in lengths.tolist()])
+    unseen = marks == "unseen"
+    longer = unseen & (lengths > (np.inf if trained.longest is None else trained.longest))
+    shorter = unseen & ~longer & (lengths < (trained.shortest or 0))
+    seen = marks == "seen"
+    groups = {"trained": seen, "partly": ~seen & ~longer & ~shorter, "longer": longer, "shorter": shorter}
     return {name: chosen for name, chosen in groups.items() if chosen.any()}
 
 
@@ -101,6 +102,7 @@ def _sentence(group: dict[str, Any], metric: str, unit: str, several: bool) -> s
     place = {
         "all": f"On {group['sentences']:,} {what}",
         "trained": f"On {group['sentences']:,} {what} of trained length ({span})",
+        "partly": f"On {group['sentences']:,} {what} of lengths that not all trainings had ({span})",
         "longer": f"On {group['sentences']:,} longer {what} ({span})",
         "shorter": f"On {group['sentences']:,} shorter {what} ({span})",
     }[group["name"]]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from posnmt.analyse.additive import Additive
-from posnmt.analyse.bins import TrainedLengths
+from posnmt.analyse.bins import Bin, TrainedLengths, mark
 from posnmt.analyse.inputs import Text
 from posnmt.conditions.text import unsegmented
 from posnmt.config.writing import EXAMPLES, writing
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 # Scores are stored as integers, with one decimal more than the page shows.
 SHOWN = 1
 
+SEEN: dict[str | None, bool | None] = {"seen": True, "unseen": False, "partly unseen": None}
+"""Whether all trainings saw a length, from its mark; None: some did."""
+
 
 @dataclass(frozen=True)
 class Examples:
@@ -30,7 +33,7 @@ class Examples:
         numbers: `[E]` indices of the sentences, from 0, increasing.
         texts: `[E]` lists of source, reference and each system's output.
         lengths: `[E]` of the sources, in the unit of the analysis.
-        seen: `[E]` whether sources of that length occur in training; None: unknown.
+        seen: `[E]` whether sources of that length occur in training; None: only in that of some systems, or unknown.
         scores: metric → `[M][E]`, as integers: with one decimal more than is shown.
         by_character: whether to compare texts by character, because the references have no blanks between words.
         languages: codes of the source's and the reference's language, None where they are unknown; browsers
@@ -41,7 +44,7 @@ class Examples:
     numbers: list[int]
     texts: list[list[str]]
     lengths: list[int]
-    seen: list[bool] | None
+    seen: list[bool | None] | None
     scores: dict[str, list[list[int]]]
     by_character: bool
     languages: tuple[str | None, str | None]
@@ -87,7 +90,7 @@ class Examples:
             numbers=numbers.tolist(),
             texts=[[lines[number] for lines in shown] for number in numbers.tolist()],
             lengths=chosen,
-            seen=None if trained == TrainedLengths() else [trained.holds(length) for length in chosen],
+            seen=None if trained == TrainedLengths() else [SEEN[mark(Bin(each, each), trained)] for each in chosen],
             scores=scores,
             by_character=reference.counts_characters or unsegmented(words.count(1), len(words) - words.count(0)),
             languages=(source.code, language or reference.code),

@@ -158,10 +158,12 @@ def _inline_value(key: str, value: str, prefix: str) -> str:
     return re.sub(r"#[0-9a-f]{6}\b", lambda match: _VARIABLES.get(match[0], match[0]), value)
 
 
-def _training_words(training: dict[str, int | None] | None) -> str | None:
+def _training_words(training: dict[str, Any] | None) -> str | None:
     """The range of trained source lengths in words; None if they are unknown."""
     if training is None:
         return None
+    if "each" in training:
+        return " or ".join(f"{shortest} to {longest}" for shortest, longest in training["each"])
     shortest, longest = training["shortest"], training["longest"]
     if longest is None:
         return f"{shortest} or more"

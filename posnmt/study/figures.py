@@ -226,19 +226,13 @@ def _length_curve(part: _Part) -> Chart | str:
 
 def _seen_by_all(part: _Part) -> list[str | None]:
     """For each bin, whether its lengths occur in training; `partly unseen` also if only some trainings saw them."""
-    trained = {
-        TrainedLengths(*run["source_lengths"])
+    trained = TrainedLengths.of_trainings(
+        run["source_lengths"]
         for _, variant in part.shown()
         for run in part.results.runs_of(variant)
         if run["source_lengths"]
-    }
-    marks: list[str | None] = []
-    for each in part.measured.results["bins"]:
-        bin_marks = {mark(Bin(each["first"], each["last"]), lengths) for lengths in trained}
-        marks.append(
-            None if not bin_marks or None in bin_marks else "partly unseen" if len(bin_marks) > 1 else bin_marks.pop()
-        )
-    return marks
+    )
+    return [mark(Bin(each["first"], each["last"]), trained) for each in part.measured.results["bins"]]
 
 
 def _length_distribution(part: _Part) -> Chart | str:

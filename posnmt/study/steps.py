@@ -342,8 +342,7 @@ def analyse(context: Context) -> None:
     trained = [each["trained_lengths"] for each in outputs if each["trained_lengths"] is not None]
     edges = _bins_of_parts(context) if settings["bins"] == "parts" else settings["bins"]
     options = Settings(
-        **unit, bin_edges=edges, max_trained_length=max((longest for _, longest in trained), default=None),
-        min_trained_length=min((shortest for shortest, _ in trained), default=None), metrics=settings["metrics"],
+        **unit, bin_edges=edges, trained_lengths=trained, metrics=settings["metrics"],
         bleu_tokenizer=settings["bleu_tokenizer"] if settings["text"] == "raw" else "none",
         resampling=Resampling(correction="none"),  # as in the papers, whose tables the report has
         processes=context.resources.cores,

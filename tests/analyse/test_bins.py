@@ -98,6 +98,15 @@ def test_width_and_number_have_limits():
         bins_of_width(1, TrainedLengths(longest=10**15))  # a list of them would need all memory
 
 
+def test_a_bin_is_seen_if_all_trainings_saw_its_lengths():
+    trained = TrainedLengths.of_trainings([[1, 20], [3, 40], [1, 20]])
+    assert (trained.shortest, trained.longest, len(trained.each)) == (1, 40, 2)
+    bins = bins_from_edges([3, 11, 21, 41])
+    assert [mark(each, trained) for each in bins] == ["partly unseen", "seen", "seen", "partly unseen", "unseen"]
+    assert TrainedLengths.of_trainings([[1, 20], (1, 20)]) == TrainedLengths(1, 20)
+    assert TrainedLengths.of_trainings([]) == UNKNOWN
+
+
 def test_an_empty_line_counts_as_a_sentence_of_one():
-    assert TrainedLengths(shortest=1, longest=5).holds(0)
-    assert not TrainedLengths(shortest=2, longest=5).holds(0)
+    assert mark(Bin(0, 0), TrainedLengths(shortest=1, longest=5)) == "seen"
+    assert mark(Bin(0, 0), TrainedLengths(shortest=2, longest=5)) == "unseen"

@@ -95,6 +95,14 @@ def test_the_longest_trained_length_is_trained(files):
     assert [each["name"] for each in found(files, "bad", max_trained_length=7)["groups"]] == ["trained", "longer"]
 
 
+def test_lengths_that_only_some_trainings_had_are_a_group_of_their_own(files):
+    result = found(files, "bad", trained_lengths=[[3, 8], [1, 4], [1, 4]])
+    assert [(each["name"], each["shortest"]) for each in result["groups"]] == [("trained", 4), ("partly", 8)]
+    assert "On 40 sentences of lengths that not all trainings had (8 to 8 words), bad has" in result["sentence"]
+    every = found(files, "bad", trained_lengths=[[2, 4], [3, 4]])["groups"]
+    assert [each["name"] for each in every] == ["trained", "longer"]
+
+
 def test_without_trained_lengths_there_is_one_group(files):
     result = found(files, "bad", "good", "same", "late")
     [group] = result["groups"]

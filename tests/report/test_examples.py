@@ -63,6 +63,7 @@ def test_all_sentences_with_their_texts_and_scores():
     assert found.texts == [list(row) for row in zip(SOURCE, REFERENCE, OUTPUT, strict=True)]
     assert found.lengths == [1, 2, 3, 0, 5]
     assert found.seen == [False, True, True, False, False]
+    assert examples(trained=TrainedLengths.of_trainings([(2, 3), (3, 5)])).seen == [False, None, True, False, None]
     expected = [round(100 * CHRF().sentence_score(*pair).score)
                 for pair in zip(OUTPUT, [[line] for line in REFERENCE], strict=True)]  # fmt: skip
     assert found.scores == {"chrf": [expected]}

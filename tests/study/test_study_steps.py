@@ -146,12 +146,12 @@ def measured(made: Context, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return found
 
 
-def test_lengths_are_seen_that_any_training_saw(
+def test_the_lengths_of_every_training_are_known(
     tmp_path: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = analysis(tmp_path, prepared, bins=[2, 3])
     found = measured(made, monkeypatch)
-    assert (found["min_trained_length"], found["max_trained_length"]) == (2, 30)
+    assert sorted(found["trained_lengths"]) == [[2, 30], [3, 20], [4, 10]]
     assert found["bin_edges"] == [2, 3]
     assert [each["decoding_speed"] for each in steps._outputs(made)] == [7.5] * 3
 
@@ -172,11 +172,11 @@ def test_lengths_in_other_subwords_are_unknown(tmp_path: Path, prepared: Path, m
     made.settings["outputs"][1]["other_subwords"] = True
     assert [each["trained_lengths"] for each in steps._outputs(made)] == [[3, 20], None, [4, 10]]
     found = measured(made, monkeypatch)
-    assert (found["min_trained_length"], found["max_trained_length"]) == (3, 20)
+    assert found["trained_lengths"] == [[3, 20], [4, 10]]
     for output in made.settings["outputs"]:
         output["other_subwords"] = True
     found = measured(made, monkeypatch)
-    assert (found["min_trained_length"], found["max_trained_length"]) == (None, None)
+    assert found["trained_lengths"] == []
 
 
 def test_what_a_text_is_cut_into(tmp_path: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ const LONG = 3_000;
 const TYPING_PAUSE = 150; // milliseconds
 const ADDRESS = "#examples?";
 // The direction that an order begins with; that of the others is ascending.
+const SEEN = new Map([[true, " · seen in training"], [false, " · unseen in training"], [null, " · seen in some trainings"]]);
 const DESCENDING = ["difference", "disagreement"];
 
 const browser = document.getElementById("browser");
@@ -152,7 +153,7 @@ class ExampleBrowser {
   example(row, wanted) {
     const { data } = this;
     const [source, reference, ...outputs] = data.texts[row];
-    const seen = data.seen === null ? "" : data.seen[row] ? " · seen in training" : " · unseen in training";
+    const seen = data.seen === null ? "" : SEEN.get(data.seen[row]);
     const about = `length ${data.lengths[row]}${seen}`;
     const title = element("h3", {}, `Sentence ${data.numbers[row] + 1} `, element("span", { className: "note" }, about));
     const [language, target] = data.languages;
