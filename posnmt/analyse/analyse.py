@@ -229,7 +229,7 @@ def analyse(
     if resampling.samples:
         say(f"resampling {resampling.samples:,} times")
     systems = systems_of(list(outputs), groups)
-    measured = measure(texts[2:], additive, numbers, bins, trained, resampling, systems)
+    measured = measure(texts[2:], additive, source_lengths, bins, trained, resampling, systems)
     ter_search = ter_search_limits() if "ter" in counted.signatures else None
     rows = [np.flatnonzero(numbers == number) for number in range(len(bins))]
     warnings = [

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from posnmt.errors import UserError
 
@@ -111,6 +111,13 @@ def bin_numbers(lengths: np.ndarray, bins: list[Bin]) -> np.ndarray:
     import numpy as np
 
     return np.searchsorted([each.first for each in bins], lengths, side="right") - 1
+
+
+def occupied(measured: Mapping[str, Any]) -> Bin:
+    """The lengths from the shortest to the longest sentence in a bin of results; of an empty one, its own."""
+    if measured.get("shortest") is None:  # also in results of before they had it
+        return Bin(measured["first"], measured["last"])
+    return Bin(measured["shortest"], measured["longest"])
 
 
 def mark(each: Bin, trained: TrainedLengths) -> Mark | None:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from posnmt.analyse.additive import Additive, plain
-from posnmt.analyse.bins import Bin, TrainedLengths, mark
+from posnmt.analyse.bins import Bin, TrainedLengths, bin_numbers, mark, occupied
 from posnmt.analyse.differences import differences
 from posnmt.analyse.inputs import Text
 from posnmt.analyse.intervals import percentile_interval, resampled_measures
@@ -77,7 +77,7 @@ DEFAULT_RESAMPLING = Resampling()
 def measure(
     texts: Sequence[Text],
     additive: Additive,
-    numbers: np.ndarray,
+    source_lengths: np.ndarray,
     bins: Sequence[Bin],
     trained: TrainedLengths,
     resampling: Resampling,
@@ -88,7 +88,7 @@ def measure(
     Args:
         texts: the outputs in the order of `additive`; those of swapped sources last.
         additive: their statistics, N sentences.
-        numbers: `[N]` index of the bin of each sentence.
+        source_lengths: `[N]` of the sentences, in the unit of the bins.
         bins: all bins.
         trained: the source lengths in training.
         resampling: settings of intervals and significance tests.
@@ -97,6 +97,7 @@ def measure(
     import numpy as np
 
     systems = [text for text in texts if not text.share]
+    numbers = bin_numbers(source_lengths, bins)
     parts = [additive.rows[numbers == number].sum(axis=0) for number in range(len(bins))]
     sums = np.stack([additive.rows.sum(axis=0), *parts])
     sizes = sums[:, 0, -3].astype(int).tolist()
@@ -111,15 +112,19 @@ def measure(
             of_systems = Additive(additive.rows[:, : len(systems)], additive.columns, additive.lower)
             tested = significance(of_systems, resampled, resampling.samples, resampling.seed, resampling.correction)
     return {
-        "bins": [
-            {"label": each.label, **asdict(each), "n": size, "training": mark(each, trained)}
-            for each, size in zip(bins, sizes[1:], strict=True)
-        ],
+        "bins": [_bin(each, source_lengths[numbers == number], trained) for number, each in enumerate(bins)],
         "systems": [_system(text, row, sizes, values, ends) for row, text in enumerate(systems)],
         "differences": compared,
         "significance": tested,
         "swap": swap_curves([(text.system or "", text.share) for text in texts], values, ends) or None,
     }
+
+
+def _bin(each: Bin, lengths: np.ndarray, trained: TrainedLengths) -> dict[str, Any]:
+    """A bin of the results, which has sentences of these lengths."""
+    ends = {"shortest": int(lengths.min()), "longest": int(lengths.max())} if len(lengths) else {}
+    facts = {"label": each.label, **asdict(each), "n": len(lengths), "shortest": None, "longest": None, **ends}
+    return {**facts, "training": mark(occupied(facts), trained)}
 
 
 def _system(

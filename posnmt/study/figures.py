@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from posnmt.analyse.bins import Bin, TrainedLengths, mark
+from posnmt.analyse.bins import TrainedLengths, mark, occupied
 from posnmt.report.charts import (
     Chart,
     Curve,
@@ -232,7 +232,7 @@ def _seen_by_all(part: _Part) -> list[str | None]:
         for run in part.results.runs_of(variant)
         if run["source_lengths"]
     )
-    return [mark(Bin(each["first"], each["last"]), trained) for each in part.measured.results["bins"]]
+    return [mark(occupied(each), trained) for each in part.measured.results["bins"]]
 
 
 def _length_distribution(part: _Part) -> Chart | str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from statistics import fmean, stdev
 from typing import Any
 
-from posnmt.analyse.bins import Bin, TrainedLengths, mark
+from posnmt.analyse.bins import TrainedLengths, mark, occupied
 from posnmt.report.grid import Cell, Grid, Head, Row, Sheet, stem
 from posnmt.report.measures import MEASURES
 from posnmt.report.significance import agreed
@@ -180,7 +180,7 @@ def _by_length(results: StudyResults, table: Table) -> tuple[list[Grid], list[st
             if bins[number]["n"]:
                 values = measured.values(variant, measure, number)
                 cell = figure_cell(results, variant, values, measure, table.analysis)
-            seen = mark(Bin(bins[number]["first"], bins[number]["last"]), _trained(results, variant))
+            seen = mark(occupied(bins[number]), _trained(results, variant))
             cells.append(replace(cell, training=seen))
         rows.append(cells)
     heads = [

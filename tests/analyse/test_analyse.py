@@ -213,6 +213,10 @@ def test_an_empty_bin_is_kept_with_null_scores(run):
     assert [each["n"] for each in results["bins"]] == [2, 4, 0, 1, 0]
     assert set(system["bins"][2].values()) == {0, None}
     assert [each["training"] for each in results["bins"]] == ["seen", "seen", "seen", "unseen", "unseen"]
+    shortest, longest = ([each[end] for each in results["bins"]] for end in ("shortest", "longest"))
+    assert shortest[2:] == longest[2:] == [None, shortest[3], None]
+    open_bin = run(bin_edges=[3], min_trained_length=shortest[0], max_trained_length=longest[3])["bins"]
+    assert [each["training"] for each in open_bin] == ["seen", "seen"], "by the sentences, not by the ends of the bin"
 
 
 def test_trained_on_counts_lengths(run, files):

@@ -13,6 +13,7 @@ from posnmt.analyse.bins import (
     bins_from_edges,
     bins_of_width,
     mark,
+    occupied,
     usual_bins,
 )
 from posnmt.errors import UserError
@@ -81,6 +82,18 @@ def test_bins_of_one_length():
 )
 def test_marks(each, trained, expected):
     assert mark(each, trained) == expected
+
+
+def test_a_bin_is_marked_by_its_sentences():
+    """Lengths that no sentence has do not matter: the first bin starts at 0, the last one is open."""
+    trained = TrainedLengths(3, 70)
+    ends = {"first": 0, "last": 9}
+    assert mark(occupied({**ends, "shortest": 3, "longest": 8}), trained) == "seen"
+    assert mark(occupied({**ends, "shortest": 2, "longest": 8}), trained) == "partly unseen"
+    assert mark(occupied({"first": 60, "last": None, "shortest": 61, "longest": 70}), trained) == "seen"
+    assert mark(occupied({"first": 70, "last": 79, "shortest": 71, "longest": 71}), trained) == "unseen"
+    for empty in ({**ends, "shortest": None, "longest": None}, ends):
+        assert occupied(empty) == Bin(0, 9)
 
 
 @pytest.mark.parametrize("edges", [[], [10, 10], [20, 10], [-5, 10], [0, 0, 3]])

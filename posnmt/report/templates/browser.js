@@ -5,8 +5,8 @@ const PAGE = 20;
 const LONG = 3_000;
 const TYPING_PAUSE = 150; // milliseconds
 const ADDRESS = "#examples?";
-// The direction that an order begins with; that of the others is ascending.
 const SEEN = new Map([[true, " · seen in training"], [false, " · unseen in training"], [null, " · seen in some trainings"]]);
+// The direction that an order begins with; that of the others is ascending.
 const DESCENDING = ["difference", "disagreement"];
 
 const browser = document.getElementById("browser");
