@@ -78,7 +78,7 @@ def measure(
     texts: Sequence[Text],
     additive: Additive,
     source_lengths: np.ndarray,
-    bins: Sequence[Bin],
+    bins: list[Bin],
     trained: TrainedLengths,
     resampling: Resampling,
     groups: dict[str, list[int]],
