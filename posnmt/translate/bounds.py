@@ -45,6 +45,7 @@ class Bounds:
         prefix: the first subwords, also where they are more than `longest`.
         terms: the subwords of terms that it has, in any order, also where they are more than `longest`.
         breaks: symbols between two sentences that it has, fewer only where `longest` ends it; no sentence is empty.
+        closed: whether the last word of the prefix must not go on; `constrained_search` alone keeps to it.
     """
 
     longest: int
@@ -52,6 +53,7 @@ class Bounds:
     prefix: Sequence[int] = ()
     terms: Sequence[Sequence[int]] = ()
     breaks: int = 0
+    closed: bool = False
 
     @property
     def limit(self) -> int:

@@ -88,6 +88,10 @@ class _Sentence:
         after = self.bounds.after(len(each.tokens))
         return Next(after.only, after.may_end and each.written == self.all_written)
 
+    def is_closed(self, each: _Open) -> bool:
+        """Whether the last word of a hypothesis must not go on: a term, or one that ends the prefix."""
+        return each.behind or (self.bounds.closed and len(each.tokens) == len(self.bounds.prefix))
+
     def of_terms(self, each: _Open, continuing: Collection[int]) -> list[tuple[int, int]]:
         """The terms with which a hypothesis may go on, by number, and the next subword of each.
 
@@ -98,7 +102,7 @@ class _Sentence:
         if each.within is not None:
             term, place = each.within
             return [(term, self.bounds.terms[term][place])]
-        barred = continuing if each.behind and self._remaining(each) > self.all_written - each.written else ()
+        barred = continuing if self.is_closed(each) and self._remaining(each) > self.all_written - each.written else ()
         return [
             (term, subwords[0])
             for term, subwords in enumerate(self.bounds.terms)
@@ -223,7 +227,7 @@ def _continuations(
         )[:, 0].tolist()
         for place in range(max(map(len, terms)))
     ]
-    behind = [row for row, (_, each) in enumerate(rows) if each.behind]
+    behind = [row for row, (sentence, each) in enumerate(rows) if sentence.is_closed(each)]
     if behind:  # after the terms, whose probabilities are those of the same logits
         step.mean[torch.tensor(behind, device=continuing.device)[:, None], continuing] = -math.inf
     if any(logits.dtype in NARROW for logits in step.logits):

@@ -65,6 +65,7 @@ def translate_subwords(
     places = [number for number, source in enumerate(sources) if source]
     beams = {number: 1 + sum(map(len, wanted.terms_of(number))) for number in places}
     sizes = {number: (len(sources[number]) + 1) * beams[number] for number in places}  # in source tokens, with eos
+    constrained = {number: beams[number] > 1 or wanted.is_closed(number) for number in places}
     sampling, width = decode.sampling, decode.beam if decode.sampling is None else wanted.count
     limit = decode.batch // width
     if workers.count > 1:
@@ -79,7 +80,7 @@ def translate_subwords(
             results = sample(models, *batch, lines, wanted.count, sampling, decode.length_penalty)
         else:
             coverage = Coverage(decode.coverage_penalty, watched, *batch[:2]) if watched else None
-            if beams[numbers[0]] > 1:
+            if constrained[numbers[0]]:
                 behind = torch.tensor(wanted.continuing, device=device)
                 results = constrained_search(models, *batch, behind, decode.beam, decode.length_penalty, coverage)
             else:
@@ -87,7 +88,7 @@ def translate_subwords(
         for number, hypotheses in zip(numbers, results, strict=True):
             translations[number] = hypotheses
 
-    groups = [number for number in places if beams[number] > 1], [number for number in places if beams[number] == 1]
+    groups = [[number for number in places if constrained[number] is kind] for kind in (True, False)]
     batches = [
         [group[place] for place in chosen]
         for group in groups
@@ -108,7 +109,7 @@ def _refuse_for_samples(decode: Decode, wanted: Wanted) -> None:
     """
     if decode.coverage_penalty:
         raise UserError("samples are not ranked by coverage", "decode.coverage_penalty", "leave it out, or search")
-    if any(wanted.terms):
+    if any(wanted.terms) or any(wanted.closed):
         raise UserError("samples cannot be given terms", "terms", "leave them out, or search")
 
 
@@ -120,6 +121,7 @@ class Wanted:
         numbers: of the sources, which determine their samples; none: from 1.
         count: samples of each source.
         prefixes: subwords with which each translation begins; none: all are free.
+        closed: whether each prefix ends with a term, whose last word must not go on; none: no prefix does.
         terms: of each translation, as subwords; none: it has none.
         continuing: subwords that go on with the word before them, and so cannot stand behind a term.
         breaks: symbols between two sentences of each translation; none: each is of one sentence.
@@ -128,6 +130,7 @@ class Wanted:
     numbers: Sequence[int] = ()
     count: int = 1
     prefixes: Sequence[Sequence[int]] = ()
+    closed: Sequence[bool] = ()
     terms: Sequence[Sequence[Sequence[int]]] = ()
     continuing: Sequence[int] = ()
     breaks: Sequence[int] = ()
@@ -136,6 +139,10 @@ class Wanted:
         """The terms of one translation."""
         return self.terms[number] if self.terms else ()
 
+    def is_closed(self, number: int) -> bool:
+        """Whether the last word of the prefix of one translation must not go on."""
+        return bool(self.closed) and self.closed[number]
+
     def bounds(self, number: int, decode: Decode, source: int, longest: int | None) -> Bounds:
         """The bounds of one translation; `source` and `longest` as of `output_limit`."""
         prefix = self.prefixes[number] if self.prefixes else ()
@@ -143,7 +150,8 @@ class Wanted:
         while longest is not None and len(prefix) + sum(map(len, terms)) > longest - 1:
             terms.pop()  # what does not fit the table is missing, and is said to be
         breaks = self.breaks[number] if self.breaks else 0
-        return Bounds(output_limit(decode, source, longest, breaks + 1), decode.min_length, prefix, terms, breaks)
+        limit, closed = output_limit(decode, source, longest, breaks + 1), self.is_closed(number)
+        return Bounds(limit, decode.min_length, prefix, terms, breaks, closed)
 
 
 @torch.inference_mode()

@@ -125,6 +125,12 @@ def contains(text: str, term: str) -> bool:
     return any(_small(within[at : at + len(wanted)]) == wanted for at in range(len(within) - len(wanted) + 1))
 
 
+def ends_with(text: str, term: str) -> bool:
+    """Whether a text ends with a term, whole; as `contains`."""
+    last, wanted = units(text)[-len(units(term)) :], _small(units(term))
+    return bool(last) and _small(last) == wanted
+
+
 @lru_cache(1024)
 def units(text: str) -> Units:
     """The units of a text; compatible characters are the same, as for subwords."""

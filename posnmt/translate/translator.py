@@ -25,7 +25,7 @@ from posnmt.translate.alignments import align
 from posnmt.translate.parts import Parts, in_parts
 from posnmt.translate.search import Hypothesis
 from posnmt.translate.subwords import Wanted, score_subwords, translate_subwords
-from posnmt.translate.terms import Terms, contains, continuing, subwords_of
+from posnmt.translate.terms import Terms, contains, continuing, ends_with, subwords_of
 from posnmt.translate.together import Together, blocks, grouped
 from posnmt.translate.translations import Translation, as_text
 from posnmt.translate.watched import can_be_watched
@@ -261,14 +261,13 @@ class Translator:
         self, wanted: Wanted, terms: Terms, texts: Sequence[Sequence[str]], prefixes: Sequence[str]
     ) -> Wanted:
         """What is wanted, with the terms of each part of each line, except those that stand in its prefix."""
-        named = [
-            [each for each in terms.wanted(part) if not contains(prefix, each)]
-            for parts, prefix in zip(texts, prefixes or [""] * len(texts), strict=True)
-            for part in parts
-        ]
+        begun = prefixes or [""] * len(texts)
+        of_parts = [(prefix, terms.wanted(part)) for parts, prefix in zip(texts, begun, strict=True) for part in parts]
+        named = [[each for each in group if not contains(prefix, each)] for prefix, group in of_parts]
+        closed = [any(ends_with(prefix, each) for each in group) for prefix, group in of_parts]
         subwords = subwords_of({each for group in named for each in group}, self.text.target)
         of_lines = [[subwords[each] for each in group if each in subwords] for group in named]
-        return replace(wanted, terms=of_lines, continuing=continuing(self.text.target))
+        return replace(wanted, terms=of_lines, closed=closed, continuing=continuing(self.text.target))
 
     def score(
         self,

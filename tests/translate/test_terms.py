@@ -20,7 +20,7 @@ from posnmt.errors import UserError
 from posnmt.translate.bounds import Bounds
 from posnmt.translate.constrained import constrained_search
 from posnmt.translate.subwords import Wanted, score_subwords, translate_subwords
-from posnmt.translate.terms import Terms, contains, subwords_of
+from posnmt.translate.terms import Terms, contains, ends_with, subwords_of
 from tiny import MODELS, VOCABULARY, build, tokens
 
 CPU = torch.device("cpu")
@@ -258,6 +258,32 @@ def test_what_has_no_terms(glossary, tmp_path, options, fault):
     source.write_text(DEV.read_text())
     [line] = refused("translate", LEARNED, "--input", source, "--terms", glossary, *options)
     assert fault in line
+
+
+def test_terms_of_prefixes():
+    assert ends_with("Das alte  Haus", "Haus")
+    assert ends_with("maschinelle Übersetzung ", "Maschinelle Übersetzung")
+    assert not ends_with("Das Haus ist", "Haus")
+    assert not ends_with("Das Rathaus", "haus")
+    assert not ends_with("", "Haus")
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_prefix_that_ends_with_a_term_does_not_go_on_as_another_word(beam):
+    model, lines = posnmt.load(LEARNED), DEV.read_text().splitlines()[:6]
+    prefixes, spoken = ["die Zug"] * 6, {"uns": "Zug"}
+    assert [line.startswith("uns ") for line in lines] == [True] * 2 + [False] * 4
+    free = model.translate(lines, prefixes=prefixes, beam=beam)
+    assert not all(contains(text, "Zug") for text in free[:2])
+    one, two, *others = model.translate(lines, prefixes=prefixes, terms=spoken, beam=beam)
+    assert all(text.startswith("die Zug") and contains(text, "Zug") for text in (one, two))
+    assert others == free[2:], "these lines have no term"
+    inside = ["die Zug ", "ein Zug in"]
+    begun = [model.translate(lines[:1], prefixes=[each], terms=spoken, beam=beam)[0] for each in inside]
+    assert contains(begun[0], "Zug")
+    assert begun[1] == model.translate(lines[:1], prefixes=inside[1:], beam=beam)[0], "it ends with another word"
+    with pytest.raises(UserError, match="samples cannot be given terms"):
+        model.translate(lines, prefixes=prefixes, terms=spoken, sampling={})
 
 
 def test_a_glossary_is_not_written_over(glossary):
