@@ -184,6 +184,7 @@ def translate(
         from posnmt.deploy.documents.formats import format_of
         from posnmt.deploy.folder import choose_engine
         from posnmt.translate.command import translate_file
+        from posnmt.translate.options import named_as_options
         from posnmt.translate.output import refuse_output
 
     refuse_output(output, [source, *filter(None, (prefix, terms, documents))], force, resume)
@@ -191,29 +192,30 @@ def translate(
     if changes := chosen_positions(positions, interpolate):
         chosen["positions"] = changes
     engine = choose_engine(engine, runs, chosen.get("precision"))
-    if kind := format_of(document, source):
+    with named_as_options(chosen):
+        if kind := format_of(document, source):
+            with loading():
+                from posnmt.deploy.documents.command import choose, refuse_options, translate_document
+            refuse_options(
+                {
+                    "--nbest": nbest > 1, "--format": form != "text", "--prefix": prefix, "--resume": resume,
+                    "--alignments": alignments, "--join": search["join"], "--documents": documents,
+                }
+            )  # fmt: skip
+            pair = None if languages is None else language_pair(languages, "--languages")
+            model = choose(engine, runs, checkpoint, chosen, terms is not None).to(to)
+            translate_document(model, kind, source, output, pair, terms)
+            return
+        if languages is not None:
+            raise UserError("lines have no languages", "--languages", "name a --document format, or leave it out")
+        options = (source, output, nbest, form, checkpoint, chosen, resume, prefix, terms, to, alignments, documents)
+        if engine == "torch":
+            translate_file(runs, *options)
+            return
         with loading():
-            from posnmt.deploy.documents.command import choose, refuse_options, translate_document
-        refuse_options(
-            {
-                "--nbest": nbest > 1, "--format": form != "text", "--prefix": prefix, "--resume": resume,
-                "--alignments": alignments, "--join": search["join"], "--documents": documents,
-            }
-        )  # fmt: skip
-        pair = None if languages is None else language_pair(languages, "--languages")
-        model = choose(engine, runs, checkpoint, chosen, terms is not None).to(to)
-        translate_document(model, kind, source, output, pair, terms)
-        return
-    if languages is not None:
-        raise UserError("lines have no languages", "--languages", "name a --document format, or leave it out")
-    options = (source, output, nbest, form, checkpoint, chosen, resume, prefix, terms, to, alignments, documents)
-    if engine == "torch":
-        translate_file(runs, *options)
-        return
-    with loading():
-        from posnmt.deploy.command import translate_elsewhere
+            from posnmt.deploy.command import translate_elsewhere
 
-    translate_elsewhere(engine, runs, *options)
+        translate_elsewhere(engine, runs, *options)
 
 
 def _with_sampling(search: dict[str, Any]) -> dict[str, Any]:

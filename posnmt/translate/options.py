@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from pydantic import ValidationError
 
 from posnmt.config.schema import Decode
 from posnmt.config.yaml import faults
-from posnmt.errors import raise_all
+from posnmt.errors import UserError, raise_all
 
 
 def with_options(decode: Decode, options: Mapping[str, Any]) -> Decode:
@@ -24,3 +25,19 @@ def with_options(decode: Decode, options: Mapping[str, Any]) -> Decode:
     except ValidationError as error:
         raise_all(faults(error, Decode, None, {}))
         raise AssertionError from error  # raise_all raised
+
+
+@contextmanager
+def named_as_options(options: Collection[str]) -> Iterator[None]:
+    """Name settings of search that options gave as these: `--mbr` in place of `decode.mbr`.
+
+    Args:
+        options: settings of `decode` that the user gave on the command line.
+    """
+    try:
+        yield
+    except UserError as fault:
+        section, _, name = (fault.where or "").partition(".")
+        if section != "decode" or name not in options:
+            raise
+        raise UserError(fault.what, f"--{name.replace('_', '-')}", fault.todo) from None

@@ -243,7 +243,7 @@ class Translator:
         others = {
             "n-best lists": nbest > 1,
             "samples": decode.sampling,
-            "a choice among several (decode.mbr)": decode.mbr,
+            "a choice among several (--mbr)": decode.mbr,
             "prefixes or terms": bounded,
         }
         if given := [what for what, is_given in others.items() if is_given]:

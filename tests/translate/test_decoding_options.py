@@ -10,8 +10,11 @@ import pytest
 import corpus
 import posnmt
 from commands import refused, run
+from posnmt.config.schema import Decode
 from posnmt.data import portions
 from posnmt.errors import UserError
+from posnmt.translate.options import named_as_options
+from posnmt.translate.translations import refuse_too_many
 
 LEARNED = Path(__file__).parents[1] / "frozen" / "learned"
 
@@ -111,7 +114,15 @@ def test_the_python_api_has_them(trained, source, lines):
     [
         (("--temperature", "2"), "add --sample"),
         (("--nbest", "3", "--beam", "2"), "the beam keeps 2"),
-        (("--mbr", "2", "--nbest", "3", "--beam", "4"), "3 translations are wanted of 2 candidates"),
+        (
+            ("--mbr", "2", "--nbest", "3", "--beam", "4"),
+            "wanted of 2 candidates (--mbr); raise --mbr",
+        ),
+        (
+            ("--mbr", "9", "--beam", "4"),
+            "and the beam keeps 4 (--mbr); raise --beam",
+        ),
+        (("--coverage-penalty", "0.2", "--sample"), "samples are not ranked by coverage (--coverage-penalty); leave"),
         (("--max-source", "3"), "15 subwords, but decode.max_source allows 3 (and 11 more such lines)"),
         (
             ("--max-source", "3", "--engine", "ctranslate2"),
@@ -124,6 +135,11 @@ def test_the_python_api_has_them(trained, source, lines):
 def test_what_cannot_be_combined(trained, source, options, fault):
     [told] = refused("translate", trained / "run", "--input", source, *options)
     assert fault in told
+
+
+def test_a_setting_of_the_configuration_is_named_as_such():
+    with pytest.raises(UserError, match=r"wanted of 2 candidates \(decode\.mbr\)"), named_as_options({"nbest", "beam"}):
+        refuse_too_many(3, Decode(beam=4, mbr=2))
 
 
 def test_auto_takes_pytorch_where_it_must(trained, source):
