@@ -170,8 +170,8 @@ def translate(
     """Translate text line by line, in order. Several RUNS are an ensemble; or one folder that `posnmt export` made.
 
     An empty line gives an empty line. With --nbest N in text format, each translation is a line `number TAB score TAB
-    text`; with --alignments, a tab and the links are behind each text. Lines may have any length; outputs that reach
-    the output limit or repeat themselves are reported.
+    text`, and an empty line has one without score and text; with --alignments, a tab and the links are behind each
+    text. Lines may have any length; outputs that reach the output limit or repeat themselves are reported.
     A translation into a file that was interrupted or killed goes on with --resume.
 
     A document (TMX, XLIFF, HTML, subtitles, paragraphs) becomes another one with the same structure; what stays

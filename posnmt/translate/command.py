@@ -444,9 +444,9 @@ def _shown(
     elif nbest == 1:
         yield "\t".join([translation.text, *_pharaoh(translation, 0, target)]) + "\n"
     else:
-        for place, (text, hypothesis) in enumerate(zip(translation.texts, translation.hypotheses, strict=False)):
-            links = _pharaoh(translation, place, target)
-            yield "\t".join([str(number), f"{hypothesis.score:.6f}", text, *links]) + "\n"
+        scores = [f"{each.score:.6f}" for each in translation.hypotheses] or [""]
+        for place, (score, text) in enumerate(zip(scores, translation.texts, strict=True)):
+            yield "\t".join([str(number), score, text, *_pharaoh(translation, place, target)]) + "\n"
 
 
 def _pharaoh(translation: Translation, place: int, target: SideText) -> list[str]:

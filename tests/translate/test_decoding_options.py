@@ -69,6 +69,24 @@ def test_candidates_are_ranked_by_their_similarity(trained, source):
     assert any(best != candidates[:1] for candidates, best in zip(drawn, chosen, strict=True))
 
 
+@pytest.mark.parametrize("options", [(), ("--alignments",)])
+def test_every_line_has_rows_in_an_n_best_list(trained, source, options):
+    source.write_text("\n \n" + source.read_text() + "\n")
+    words = ("translate", trained / "run", "--input", source, "--beam", "3", "--nbest", "2", *options)
+    rows = [row.split("\t") for row in run(*words)[0].splitlines()]
+    records = [json.loads(line) for line in run(*words, "--format", "jsonl")[0].splitlines()]
+    expected = [
+        [str(record["line"]), f"{each['score']:.6f}" if each else "", each.get("text", "")]
+        for record in records
+        for each in record["hypotheses"] or [{}]
+    ]
+    assert [row[:3] for row in rows] == expected
+    assert {len(row) for row in rows} == {3 + len(options)}
+    blank = [int(row[0]) for row in rows if not row[1]]
+    assert blank == [number for number, line in enumerate(source.read_text().splitlines(), 1) if not line.strip()]
+    assert len(blank) == 4
+
+
 def test_a_prefix_for_each_line(trained, source, tmp_path, monkeypatch):
     monkeypatch.setattr(portions, "FIRST", 3)
     monkeypatch.setattr(portions, "LARGEST", 4)
