@@ -52,9 +52,19 @@ def test_what_cannot_be_translated_stays_and_is_named(page, tmp_path):
     [warning] = [line for line in err.splitlines() if line.startswith("warning: not translated")]
     assert "this model's position table ends at 5" in warning
     assert f"{page}:2" in warning
-    page.write_text("<p>" + "uns mebu zabi " * 5)
+    assert warning.endswith("relative")
+
+
+def test_a_document_that_is_refused_whole_names_its_first_line(page, tmp_path):
+    folder = untrained(tmp_path / "run", "learned", max_length=6)
+    page.write_text("<p>\n<p>" + "uns mebu zabi " * 5)
     [line] = refused("translate", folder, "--input", page, "--split", "off")
-    assert "this model's position table ends at 5" in line
+    assert f"this model's position table ends at 5 ({page}:2); shorten or split the line" in line
+    page.write_text(page.read_text() + "\n<p>" + "uns mebu zabi " * 5)
+    [line] = refused("translate", folder, "--input", page, "--split", "off")
+    assert f"ends at 5 (and 1 more sentences) ({page}:2)" in line
+    [line] = refused("translate", LEARNED, "--input", page, "--sample", "--coverage-penalty", "0.5")
+    assert line.startswith("error: samples are not ranked by coverage (--coverage-penalty); leave it out")
 
 
 def test_doubtful_translations_are_named(page):

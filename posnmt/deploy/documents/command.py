@@ -21,6 +21,9 @@ from posnmt.translate.output import refuse_unwritable, write_whole
 from posnmt.translate.terms import Terms
 from posnmt.translate.translations import Translation
 
+SENTENCE = "sentence"
+"""The origin of sentences, by which faults of them are known from those of settings."""
+
 SHOWN = 10
 """Places that a warning lists."""
 
@@ -122,6 +125,19 @@ class _Report:
         """A sentence that stays as it is."""
         self._refused.append((line, fault))
 
+    def refuse_all(self) -> None:
+        """Refuse a document without a translation.
+
+        Raises:
+            UserError: the first fault, with its place in the document if it is that of a sentence; none if nothing was
+                refused.
+        """
+        for line, fault in self._refused[:1]:
+            if not (fault.where or "").startswith(f"{SENTENCE}:"):
+                raise fault
+            more = f" (and {len(self._refused) - 1:,} more sentences)" if len(self._refused) > 1 else ""
+            raise UserError(f"{fault.what}{more}", f"{self._name}:{line}", fault.todo)
+
     def add(self, line: int, text: str, translation: Translation) -> None:
         """The translation of a text."""
         signs = {
@@ -138,7 +154,7 @@ class _Report:
     def warnings(self) -> list[str]:
         """What the user is to know."""
         left = [
-            f"not translated: {UserError(fault.what, f'{self._name}:{line}', 'split it').line()}"
+            f"not translated: {UserError(fault.what, f'{self._name}:{line}', fault.todo).line()}"
             for line, fault in self._refused
         ]
         doubts = []
@@ -163,19 +179,18 @@ def _translate(
     """
     translated: dict[int, str] = {}
     translate = partial(engine.translate, scored=False, terms=terms)
-    last: UserError | None = None
     done = 0
     for group in portions(iter(texts)):
         lines = [sentence.text for sentence, _ in group]
         try:
-            results: list[Translation | None] = [*translate(lines, decode, 1, done + 1)]
+            results: list[Translation | None] = [*translate(lines, decode, 1, done + 1, SENTENCE)]
         except UserError:
             results = []
             for number, (sentence, line) in enumerate(group, done + 1):
                 try:
-                    results += translate([sentence.text], decode, 1, number)
+                    results += translate([sentence.text], decode, 1, number, SENTENCE)
                 except UserError as fault:
-                    report.refused(line, last := fault)
+                    report.refused(line, fault)
                     results.append(None)
         for (sentence, line), result in zip(group, results, strict=True):
             if result is not None:
@@ -183,6 +198,6 @@ def _translate(
                 report.add(line, sentence.text, result)
         done += len(group)
         display.show("translating", done / len(texts), f"{done:,} of {len(texts):,} sentences")
-    if last is not None and not translated:
-        raise last
+    if not translated:
+        report.refuse_all()
     return translated
