@@ -109,6 +109,19 @@ def test_sentences_of_a_group_have_their_own_scores(beam):
     assert apart(best, 4, 1.0) is None
 
 
+def test_the_coverage_penalty_of_a_group_is_in_no_score_of_its_sentences():
+    model = eager(build(system="relative"))
+    source = joined([tokens(1, length, seed=length)[0].tolist() for length in PARTS])
+    decode = Decode(beam=3, max_ratio=2.0, max_extra=20, coverage_penalty=0.5)
+    [[best, *_]] = translate_subwords([model], [source], decode, CPU, wanted=Wanted(breaks=[2]))
+    assert best.coverage < 0
+    separate = apart(best, 3, length_penalty=0.7)
+    assert separate is not None
+    for each in separate:
+        assert each.score == pytest.approx(each.log_probability / (len(each.tokens) + 1) ** 0.7)
+        assert each.coverage == 0.0
+
+
 LINES = st.lists(st.sampled_from(["a", "b b", "", " "]), min_size=1, max_size=40)
 
 
