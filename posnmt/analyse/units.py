@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 
 from posnmt.analyse.inputs import Text, once
-from posnmt.config.writing import EXAMPLES, Writing, writing, writing_of_language
+from posnmt.config.writing import EXAMPLES, Writing, is_code, writing, writing_of_language
 from posnmt.errors import UserError
 
 KOREAN = re.compile("(ko|kor)([-_].*)?", re.IGNORECASE)
-CODE = re.compile("[a-z]{2,3}([-_][a-z0-9]+)*", re.IGNORECASE)
 COUNTRIES = {"cn": "zh", "cz": "cs", "dk": "da", "gr": "el", "jp": "ja", "ua": "uk", "vn": "vi"}
 """Codes of countries that are often taken for those of languages, and are none -> the code of the language."""
 BLANKS_ONLY = ("13a", "intl", "none")
@@ -51,7 +50,7 @@ def language_faults(code: str | None) -> list[UserError]:
         return []
     if (language := COUNTRIES.get(re.split("[-_]", code.lower())[0])) is not None:
         return [UserError(f"{code!r} is the code of a country", "--target-language", f"its language is {language}")]
-    if CODE.fullmatch(code):
+    if is_code(code):
         return []
     return [UserError(f"{code!r} is no language code", "--target-language", "for example ja, zh, ko or de")]
 

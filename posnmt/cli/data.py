@@ -215,6 +215,10 @@ def clean(
         raise UserError(f"each corpus has a source and a target; {counted}", "--source, --target", "name both of each")
     if opusfilter is not None and opusfilter.exists():
         raise UserError("the output exists and is not overwritten", opusfilter, "choose another --opusfilter")
+    if opusfilter is not None and not (opusfilter.parent.is_dir() or opusfilter.parent.resolve() == out.resolve()):
+        raise UserError(
+            "the folder of this output does not exist", opusfilter, "make it, or choose another --opusfilter"
+        )
     chosen: dict[str, Any] = {name: name not in keep for name in ("damaged", "empty", "copies")}
     settings = Settings(**chosen, **limits, languages=(source_language, target_language))
     pairs = list(zip(sources, targets, strict=True))

@@ -112,6 +112,11 @@ def writing(lines: Iterable[str]) -> Writing:
     return Writing(largest if counts[largest] > MOST * letters else None, spaced)
 
 
+def is_code(code: str) -> bool:
+    """Whether a text has the form of a language code, such as `de`, `pt-BR` or `jpn_Jpan`."""
+    return re.fullmatch("[a-z]{2,3}([-_][a-z0-9]+)*", code, re.IGNORECASE) is not None
+
+
 def base_code(code: str) -> str:
     """The code of a language without script and region, of two letters where posnmt knows it: `de` of `deu_Latn`."""
     first = _parts(code)[0]

@@ -148,8 +148,8 @@ def sentences_of(tokens: Sequence[int]) -> list[list[int]]:
 def apart(hypothesis: Hypothesis, sentences: int, length_penalty: float) -> list[Hypothesis] | None:
     """The hypotheses of the sentences of a group; None: the limit ended it, so that the last one is cut or missing.
 
-    A `BREAK` belongs to the sentence that it ends, as eos belongs to the last one. The coverage penalty ranks whole groups:
-    the attention to a sentence is not that of its translation alone, so the scores of sentences are without it.
+    A `BREAK` belongs to the sentence that it ends, as eos belongs to the last one. The coverage penalty ranks whole
+    groups: the attention to a sentence is not that of its translation alone, so the scores of sentences are without it.
     """
     written = sentences_of(hypothesis.tokens)
     if not hypothesis.ended or len(written) != sentences:

@@ -251,6 +251,32 @@ def test_what_the_command_refuses(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--source-language", "a/b"),
+            "'a/b' is no language code (--source-language); for example en, pt_BR or jpn_Jpan",
+        ),
+        (("--target-language", ""), "'' is no language code (--target-language)"),
+        (("--opusfilter", "none/x.yaml"), "the folder of this output does not exist (none/x.yaml); make it, or choose"),
+    ],
+)
+def test_what_is_refused_before_the_text_is_read(tmp_path, options, message):
+    sides = "--source", tmp_path / "none.a", "--target", tmp_path / "none.b"
+    [fault] = refused("data", "clean", *sides, "--out", tmp_path / "out", *options)
+    assert message in fault
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_configuration_beside_the_cleaned_files(tmp_path):
+    files = [write(tmp_path / name, ["one two"]) for name in ("a.en", "a.de")]
+    out = tmp_path / "out"
+    run("data", "clean", "--source", files[0], "--target", files[1], "--out", out, "--keep", "copies",
+        "--opusfilter", out / "filter.yaml")  # fmt: skip
+    assert {"clean.en", "clean.de", "filter.yaml"} <= {path.name for path in out.iterdir()}
+
+
 def test_the_configuration_for_opusfilter(tmp_path):
     pairs = [(write(tmp_path / "a.de", ["eins"]), write(tmp_path / "a.en", ["one"]))]
     settings = Settings(one_target=True, languages=("de", "en"))

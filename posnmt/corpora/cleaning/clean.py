@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from posnmt.conditions.files import PlainFiles
 from posnmt.conditions.text import InputText
-from posnmt.config.writing import EXAMPLES, writing
+from posnmt.config.writing import EXAMPLES, is_code, writing
 from posnmt.corpora.cleaning import duplicates, rules
 from posnmt.corpora.cleaning.duplicates import Compare, Duplicates
 from posnmt.corpora.cleaning.rules import Pair, Rule
 from posnmt.corpora.cleaning.scripts import script_of
 from posnmt.data.corpus import TextFile
 from posnmt.data.survey import language_of
-from posnmt.errors import UserError
+from posnmt.errors import UserError, raise_all
 from posnmt.progress import Display
 
 if TYPE_CHECKING:
@@ -45,6 +45,9 @@ class Settings:
         duplicates: which are dropped: `near`, `exact`, or none (`keep`).
         one_target: whether a source that had another target before is dropped.
         languages: of source and target; None: by the files' names.
+
+    Raises:
+        UserError: no code of a language, with which files are to be named.
     """
 
     damaged: bool = True
@@ -57,6 +60,15 @@ class Settings:
     duplicates: Compare = "near"
     one_target: bool = False
     languages: tuple[str | None, str | None] = (None, None)
+
+    def __post_init__(self) -> None:
+        raise_all(
+            [
+                UserError(f"{code!r} is no language code", f"--{side}-language", "for example en, pt_BR or jpn_Jpan")
+                for side, code in zip(rules.NAMES, self.languages, strict=True)
+                if code is not None and not is_code(code)
+            ]
+        )
 
     def of(self, texts: Sequence[InputText]) -> Settings:
         """The settings with the languages that the files' names tell, where all tell the same."""
