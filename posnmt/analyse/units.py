@@ -12,12 +12,10 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 
 from posnmt.analyse.inputs import Text, once
-from posnmt.config.writing import EXAMPLES, Writing, is_code, writing, writing_of_language
+from posnmt.config.writing import COUNTRIES, EXAMPLES, Writing, is_code, writing, writing_of_language
 from posnmt.errors import UserError
 
 KOREAN = re.compile("(ko|kor)([-_].*)?", re.IGNORECASE)
-COUNTRIES = {"cn": "zh", "cz": "cs", "dk": "da", "gr": "el", "jp": "ja", "ua": "uk", "vn": "vi"}
-"""Codes of countries that are often taken for those of languages, and are none -> the code of the language."""
 BLANKS_ONLY = ("13a", "intl", "none")
 """Tokenisers that take text without blanks, between two signs of punctuation, for one word."""
 

@@ -38,6 +38,22 @@ _LONG_CODES = {
 }  # fmt: skip
 """Codes of three letters (ISO 639-2 and 639-3), as in FLORES: `jpn_Jpan`, of languages for which posnmt has rules."""
 
+TWO_LETTERS = frozenset(
+    first + second
+    for first, letters in {
+        "a": "abefkmnrsvyz", "b": "aeghimnors", "c": "aehorsuvy", "d": "aevz", "e": "elnostu", "f": "afijory", "g":
+        "adlnuv", "h": "aeiortuyz", "i": "adegikostu", "j": "av", "k": "agijklmnorsuvwy", "l": "abginotuv", "m":
+        "ghiklnrsty", "n": "abdeglnorvy", "o": "cjmrs", "p": "ailst", "q": "u", "r": "mnouw", "s":
+        "acdegiklmnoqrstuvw", "t": "aeghiklnorstwy", "u": "gkrz", "v": "eio", "w": "ao", "x": "h", "y": "io", "z":
+        "ahu",
+    }.items()
+    for second in letters
+)  # fmt: skip
+"""The codes of ISO 639-1, by their first letters."""
+
+COUNTRIES = {"cn": "zh", "cz": "cs", "dk": "da", "gr": "el", "jp": "ja", "ua": "uk", "vn": "vi"}
+"""Codes of countries that are often taken for those of languages, and are none -> the code of the language."""
+
 EXAMPLES = 2000
 """Lines that show how a text is written."""
 MOST = 0.3

@@ -8,14 +8,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from posnmt.config.writing import EXAMPLES, Writing, writing
+from posnmt.config.writing import COUNTRIES, EXAMPLES, TWO_LETTERS, Writing, writing
 from posnmt.data.corpus import Findings, TextFile, read_chunks
 
 MOST_PAIRS = 1_000_000
 """Pairs that are looked at; a larger corpus is judged by them."""
 
-_NO_LANGUAGE = {"bpe", "csv", "hyp", "out", "raw", "ref", "src", "tgt", "tok", "trg", "tsv", "txt"}
-"""Ends of file names that look like language codes."""
+_NO_LANGUAGE = {
+    "all", "ann", "bin", "bpe", "csv", "dat", "dev", "dic", "doc", "err", "hyp", "ids", "idx", "inp", "lab", "lem",
+    "log", "lst", "new", "old", "org", "out", "pos", "pre", "raw", "ref", "res", "seg", "sgm", "spm", "src", "srt",
+    "tab", "tgt", "tmp", "tmx", "tok", "trg", "trn", "tst", "tsv", "txt", "val", "vtt", "xml", "zip",
+}  # fmt: skip
+"""Three letters that end file names and seldom mean a language, though some are codes of ISO 639-3."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +61,15 @@ def survey(files: dict[str, TextFile]) -> Survey:
 def language_of(names: Iterable[str | None]) -> str | None:
     """The language code that a file's name ends in, as `de` in `train.de` or `train.de.gz`; the first of some names.
 
-    Three letters that often end the names of text files, such as `txt`, are no language.
+    Two letters are one of ISO 639-1, or a country such as `cz` that stands for its language. Three letters may be any
+    but those that often end the names of files, such as `txt` and `dev`. A region or script may follow.
     """
     for name in names:
         end = Path(re.sub(r"\.[gx]z$", "", name or "")).suffix[1:]
-        if re.fullmatch(r"[a-z]{2,3}([-_][A-Za-z]{2,4})?", end) and end not in _NO_LANGUAGE:
-            return end
+        if not re.fullmatch(r"[a-z]{2,3}([-_]([A-Za-z]{2}|[A-Za-z]{4}))?", end):
+            continue
+        code, *others = re.split("([-_])", end)
+        code = COUNTRIES.get(code, code)
+        if code in TWO_LETTERS or (len(code) == 3 and code not in _NO_LANGUAGE):
+            return "".join([code, *others])
     return None

@@ -30,6 +30,8 @@ def test_a_survey_counts_pairs_characters_and_the_alphabet(tmp_path, monkeypatch
     ("name", "language"),
     [
         ("train.en", "en"), ("data/train.de.gz", "de"), ("train.zh-Hant", "zh-Hant"), ("train.nds.xz", "nds"),
+        ("train.deu_Latn", "deu_Latn"), ("train.pt_br.gz", "pt_br"), ("train.cz", "cs"), ("train.en-old", None),
+        ("train.dev", None), ("train.new.gz", None), ("train.bpe", None), ("train.tok-en", None), ("train.lc", None),
         ("train.txt", None), ("train.tok", None), ("train", None), ("a.en/train", None), (None, None),
     ],
 )  # fmt: skip
