@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 FEWEST_SAMPLES = 40
 """With fewer, the bootstrap's smallest p, 2 / (1 + samples), is not below 0.05, and 2.5 % are less than a sample."""
+
+MANY_SAMPLES = 100_000
+"""More are not recommended, since memory grows with samples times outputs."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +69,17 @@ class Resampling:
             return []
         # The smallest p of the randomisation is half that of the bootstrap.
         test = "a resampling test" if 2 * self.samples < FEWEST_SAMPLES * pairs else "the paired bootstrap"
+        needed = FEWEST_SAMPLES * pairs
+        todo = f"choose --samples {needed} or more"
+        if needed > MANY_SAMPLES:
+            tested = (1 + math.isqrt(1 + 8 * (self.samples // FEWEST_SAMPLES))) // 2
+            todo = (
+                f"compare at most {tested:,} outputs at a time; --samples {needed} would be enough, and takes"
+                f" {8 * needed * outputs / 2**30:.1f} GiB for each measure and bin"
+            )
         return [
             f"{self.samples:,} samples are too few for {pairs:,} pairs of outputs: corrected for their number, no p of "
-            f"{test} can be below 0.05; choose --samples {FEWEST_SAMPLES * pairs} or more."
+            f"{test} can be below 0.05; {todo}."
         ]
 
 

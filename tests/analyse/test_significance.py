@@ -1,6 +1,7 @@
 """Significance tests against plain loops over the same samples, cases known by hand, and p under the null."""
 
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -225,6 +226,19 @@ def test_samples_that_a_correction_leaves_no_chance_are_warned_of():
     for quiet in (Resampling(0), Resampling(100, correction="none"), Resampling(100, significance=False)):
         assert quiet.warnings(5) == []
     assert Resampling(40).warnings(2) == Resampling(40).warnings(1) == []
+
+
+def test_so_many_samples_that_memory_matters_are_not_recommended():
+    assert Resampling().warnings(71)[0].endswith("choose --samples 99400 or more.")
+    (warning,) = Resampling().warnings(200)
+    assert warning.endswith(
+        "compare at most 22 outputs at a time; --samples 796000 would be enough, and takes 1.2 GiB for each measure and"
+        " bin."
+    )
+    for samples in (40, 119, 120, 10_000, 39_999):
+        most = int(re.search("at most ([0-9]+) outputs", Resampling(samples).warnings(300)[0])[1])
+        assert Resampling(samples).warnings(most) == []
+        assert Resampling(samples).warnings(most + 1) != []
 
 
 def null_p_values(test, trials=300, sentences=60):
