@@ -92,7 +92,11 @@ def prepare(
     folder = root / key[:16]
     if (folder / "manifest.json").exists():
         say(f"these inputs are prepared already: {folder}")
-        return Store.open(folder)
+        store = Store.open(folder)
+        if differing := _other_versions(config, store):
+            todo = "to use what is installed, delete the folder and prepare again"
+            say(f"warning: it was prepared with {differing}; {todo}")
+        return store
 
     try:
         with locked(root / f".{key[:16]}.lock", lambda: say("another process is preparing these inputs; waiting")):
@@ -390,6 +394,18 @@ def _input(file: TextFile, digest: str, findings: Findings) -> dict[str, Any]:
         "crlf_removed": findings.count(file, "crlf"),
         "byte_order_mark_removed": bool(findings.count(file, BYTE_ORDER_MARK)),
     }
+
+
+def _other_versions(config: Config, store: Store) -> str:
+    """The packages that a store's subwords may depend on, and whose versions are others than those installed."""
+    recorded = store.manifest.get("versions", {})
+    beside = ("posnmt", "python", "pyarrow")
+    installed = {name: now for name, now in _versions(config).items() if name not in beside}
+    return ", ".join(
+        f"{name} {recorded[name]} ({now} is installed)"
+        for name, now in installed.items()
+        if recorded.get(name, now) != now
+    )
 
 
 def _versions(config: Config) -> dict[str, str]:

@@ -221,6 +221,7 @@ class _Manifest(TypedDict):
     signs: NotRequired[_Signs]
     sampling: NotRequired[_Sampling]
     files: NotRequired[dict[str, str]]
+    versions: NotRequired[dict[str, str]]
 
 
 class Store:

@@ -176,6 +176,23 @@ def test_input_files_are_hashed_once_until_they_change(folder: Path) -> None:
     assert prepared() == (changed, True)
 
 
+def test_a_store_of_other_versions_is_taken_with_a_warning(folder: Path) -> None:
+    messages: list[str] = []
+    store = prepare(configure(folder), folder / "out")
+    prepare(configure(folder), folder / "out", messages.append)
+    assert messages[-1].startswith("these inputs are prepared already")
+    path = store.folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    now = manifest["versions"]
+    manifest["versions"] = {**now, "sentencepiece": "0.1", "python": "3.0", "posnmt": "0.0"}
+    path.write_text(json.dumps(manifest))
+    assert prepare(configure(folder), folder / "out", messages.append).folder == store.folder
+    assert messages[-1] == (
+        f"warning: it was prepared with sentencepiece 0.1 ({now['sentencepiece']} is installed); to use what is"
+        " installed, delete the folder and prepare again"
+    )
+
+
 def test_damaged_and_foreign_stores(folder: Path) -> None:
     with pytest.raises(UserError, match="no prepared store here"):
         Store.open(folder)
