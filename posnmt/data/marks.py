@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posnmt.config.writing import is_alike
 from posnmt.data.subword import BLANK
 from posnmt.errors import UserError, refuse_unknown
 
@@ -50,7 +51,7 @@ def mark_for(language: str, marks: Iterable[str], option: str = "--to") -> str:
     """The mark of a language.
 
     Args:
-        language: its code.
+        language: its code, also a shorter or longer one where only one mark is of that language: `de` for `>>deu<<`.
         marks: of the training text.
         option: that names the language, for errors.
 
@@ -61,5 +62,8 @@ def mark_for(language: str, marks: Iterable[str], option: str = "--to") -> str:
     if not codes:
         what = "no marks of target languages are recorded of this run's training text"
         raise UserError(what, option, "leave it out, and write the marks before the lines as in training")
-    refuse_unknown(language.lower(), codes, "target language of this run", option)
-    return codes[language.lower()]
+    code, alike = language.lower(), [each for each in codes if is_alike(each, language)]
+    if code not in codes and len(alike) == 1:
+        code = alike[0]
+    refuse_unknown(code, codes, "target language of this run", option)
+    return codes[code]

@@ -86,6 +86,14 @@ def test_codes_are_found_in_any_case_and_without_region():
     assert match("fr", codes) is None
 
 
+def test_codes_of_three_letters_are_those_of_two():
+    """As in the marks of OPUS-MT's models."""
+    assert match("DE", ["fra", "deu_Latn"]) == "deu_Latn"
+    assert match("eng", ["en-GB"]) == "en-GB"
+    assert language_name("deu") == "German"
+    assert detect("Привет", ["eng", "rus"]) == ("rus", 1.0)
+
+
 def test_a_folder_may_have_an_equals_sign(tmp_path):
     (tmp_path / "rate=1").mkdir()
     folder = tmp_path / "rate=1"
@@ -106,6 +114,8 @@ def test_what_is_to_be_served():
         (["x"], ["y=en-de"], "no model is called 'y'"),
         (["x"], ["en"], "languages are SOURCE-TARGET"),
         (["x"], ["pt-BR-en"], "languages are SOURCE-TARGET"),
+        (["x"], ["en->>deu<<"], "languages are SOURCE-TARGET .*name the language of a mark"),
+        (["x"], ["en:<2de>"], "languages are SOURCE-TARGET .*name the language of a mark"),
     ],
 )
 def test_what_cannot_be_served(models, languages, message):

@@ -29,6 +29,11 @@ def test_what_is_a_mark(line, mark):
 def test_the_mark_of_a_language():
     marks = ["<2de>", ">>pt_BR<<", "<2sv-2x2>"]
     assert [mark_for(code, marks) for code in ("DE", "pt_br", "sv-2x2")] == marks
+    long = [">>deu<<", ">>cmn_Hans<<", ">>cmn_Hant<<", ">>pt<<", ">>pt_BR<<"]
+    assert [mark_for(code, long) for code in ("de", "DE-AT", "pt")] == [">>deu<<", ">>deu<<", ">>pt<<"]
+    for code in ("zh", ">>deu<<"):
+        with pytest.raises(UserError, match=r"there are: deu, cmn_hans, cmn_hant"):
+            mark_for(code, long)
     with pytest.raises(UserError, match=r"no target language of this run is called 'fr' .*there are: de, pt_br"):
         mark_for("fr", marks)
     with pytest.raises(UserError, match=r"no marks of target languages are recorded .*\(--to\)"):

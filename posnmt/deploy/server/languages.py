@@ -6,6 +6,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 
+from posnmt.config.writing import base_code
+
 LATIN, CYRILLIC, ARABIC, INDIC, HAN = ("LATIN",), ("CYRILLIC",), ("ARABIC",), ("DEVANAGARI",), ("CJK",)
 
 LANGUAGES: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -45,14 +47,9 @@ class Undecided(Exception):
     """The script of a text does not tell its language."""
 
 
-def base(code: str) -> str:
-    """A code without region and script: `pt` of `pt-BR`."""
-    return code.replace("_", "-").split("-")[0].lower()
-
-
 def language_name(code: str) -> str:
     """The English name of a language; its code where it is not in the list."""
-    known = LANGUAGES.get(base(code))
+    known = LANGUAGES.get(base_code(code))
     return known[0] if known else code
 
 
@@ -60,7 +57,7 @@ def match(asked: str, codes: Iterable[str]) -> str | None:
     """The code that is asked for, in any case; otherwise the first of the same language: `en` for `EN-US`."""
     listed, plain = list(codes), asked.replace("_", "-").lower()
     same = [code for code in listed if code.replace("_", "-").lower() == plain]
-    return next(iter(same + [code for code in listed if base(code) == base(asked)]), None)
+    return next(iter(same + [code for code in listed if base_code(code) == base_code(asked)]), None)
 
 
 def detect(text: str, codes: Iterable[str]) -> tuple[str, float] | None:
@@ -75,9 +72,9 @@ def detect(text: str, codes: Iterable[str]) -> tuple[str, float] | None:
     scripts = Counter(unicodedata.name(each, "").split(" ")[0].split("-")[0] for each in text[:READ] if each.isalpha())
     if not scripts:
         raise Undecided("a text without letters can be in any language")
-    if unknown := [code for code in listed if base(code) not in LANGUAGES]:
+    if unknown := [code for code in listed if base_code(code) not in LANGUAGES]:
         raise Undecided(f"the script of {', '.join(unknown)} is not known here")
-    shares = {code: sum(scripts[each] for each in LANGUAGES[base(code)][1]) / scripts.total() for code in listed}
+    shares = {code: sum(scripts[each] for each in LANGUAGES[base_code(code)][1]) / scripts.total() for code in listed}
     most = max(shares.values(), default=0.0)
     best = [code for code, share in shares.items() if share == most]
     if most == 0.0:

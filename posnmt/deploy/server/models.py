@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from posnmt.config.schema import Decode
+from posnmt.config.writing import is_code
 from posnmt.data.marks import mark_for
 from posnmt.deploy.command import elsewhere
 from posnmt.deploy.folder import choose_engine, describe, is_exported, open_folder
@@ -61,8 +62,9 @@ def choices(models: Sequence[str], languages: Sequence[str]) -> list[Choice]:
             which = f"no model is called {name!r}" if name else "there are several models"
             raise UserError(which, f"--languages {each}", f"write NAME={pair}, with one of {', '.join(named)}")
         codes = pair.split(":") if ":" in pair else pair.split("-")
-        if len(codes) != 2 or not all(codes):
-            raise UserError("languages are SOURCE-TARGET", f"--languages {each}", "for example en-de, or pt-BR:en")
+        if len(codes) != 2 or not all(map(is_code, codes)):
+            todo = "for example en-de, or pt-BR:en; of a model for several, name the language of a mark: fr for >>fr<<"
+            raise UserError("languages are SOURCE-TARGET", f"--languages {each}", todo)
         pairs[name] = (codes[0], codes[1])
     return [Choice(name, folder, pairs.get(name)) for name, folder in named.items()]
 
