@@ -44,12 +44,12 @@ TWO_LETTERS = frozenset(
         "a": "abefkmnrsvyz", "b": "aeghimnors", "c": "aehorsuvy", "d": "aevz", "e": "elnostu", "f": "afijory",
         "g": "adlnuv", "h": "aeiortuyz", "i": "adegikostu", "j": "av", "k": "agijklmnorsuvwy", "l": "abginotuv",
         "m": "ghiklnrsty", "n": "abdeglnorvy", "o": "cjmrs", "p": "ailst", "q": "u", "r": "mnouw",
-        "s": "acdegiklmnoqrstuvw", "t": "aeghiklnorstwy", "u": "gkrz", "v": "eio", "w": "ao", "x": "h", "y": "io",
+        "s": "acdeghiklmnoqrstuvw", "t": "aeghiklnorstwy", "u": "gkrz", "v": "eio", "w": "ao", "x": "h", "y": "io",
         "z": "ahu",
     }.items()
     for second in letters
 )  # fmt: skip
-"""The codes of ISO 639-1, by their first letters."""
+"""The codes of ISO 639-1 by their first letters, with `bh` and `sh`, which it has withdrawn and corpora still use."""
 
 COUNTRIES = {"cn": "zh", "cz": "cs", "dk": "da", "gr": "el", "jp": "ja", "ua": "uk", "vn": "vi"}
 """Codes of countries that are often taken for those of languages, and are none -> the code of the language."""
