@@ -91,7 +91,8 @@ def test_broken_pages_stay(page):
 
 
 @pytest.mark.parametrize(
-    ("page", "encoding"), [('<meta charset="latin-1"><p>é', "latin-1"), ("\ufeff<p>é", "utf-16-le")]
+    ("page", "encoding"),
+    [('<meta charset="latin-1"><p>é', "latin-1"), ("\ufeff<p>é", "utf-16-le"), ("\ufeffé", "utf-16-be")],
 )
 def test_pages_keep_their_encoding(page, encoding):
     document = opened("html", page, encoding)
@@ -186,6 +187,12 @@ def test_wrapped_paragraphs():
     assert document.content().decode() == "eins zwei\ndrei vier\nfünf sechs\n \n  five\nsix seven\n"
 
 
+def test_a_wrapped_word_of_a_script_without_blanks_is_whole():
+    assert texts(opened("wrapped", "京都は昔の首\n都でした。\nPython は\n便利")) == [
+        (1, "京都は昔の首都でした。Python は便利")
+    ]
+
+
 TMX = """<?xml version="1.0" encoding="utf-16"?>
 <!DOCTYPE tmx SYSTEM "tmx14.dtd">
 <!-- a memory -->
@@ -220,6 +227,14 @@ def test_tmx_gets_the_tuvsthat_it_lacks():
     before = etree.fromstring(TMX.encode("utf-16"))
     one, other = (b"".join(etree.tostring(each, method="c14n").split()) for each in (tree, before))
     assert one == other
+
+
+def test_tmx_with_a_namespace():
+    text = TMX.replace("<tmx ", '<tmx xmlns="http://www.lisa.org/tmx14" ')
+    assert texts(opened("tmx", text, "utf-16")) == [(6, "one *two* *three*"), (9, "five")]
+    assert shouted("tmx", text, "utf-16") == shouted("tmx", TMX, "utf-16").replace(
+        "<tmx ", '<tmx xmlns="http://www.lisa.org/tmx14" '
+    )
 
 
 def test_a_memory_of_other_languages():

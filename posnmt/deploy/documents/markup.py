@@ -148,7 +148,7 @@ def read_html(data: bytes, path: Path) -> RawDocument:
     charset = CHARSET.search(data[:1024])
     text = Text.decode(data, path, charset[1].decode() if charset else "utf-8")
     parser = Tokens(text.content)
-    document = RawDocument(text.encoding, partial(html.escape, quote=False), "xmlcharrefreplace")
+    document = RawDocument(text.encoding, partial(html.escape, quote=False), "xmlcharrefreplace", [text.mark])
     if parser.attributes:
         document.notes.append(f"{parser.attributes:,} attributes with text ({', '.join(SHOWN)}) are left as they are")
     page = _Page(text, document)

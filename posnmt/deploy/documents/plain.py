@@ -7,11 +7,12 @@ import textwrap
 from functools import partial
 from pathlib import Path
 
-from posnmt.deploy.documents.raw import MARK, RawDocument, RawSegment, Text
+from posnmt.deploy.documents.raw import RawDocument, RawSegment, Text
 from posnmt.deploy.documents.segment import Segment
+from posnmt.translate.sentences import ends_spaceless
 
-LINE = re.compile(rf"[^\r\n{MARK}]+")
-WRAPPED = re.compile(rf"[^\s{MARK}][^\r\n]*(?:\r?\n(?![^\S\r\n]*(?:\r?\n|\Z))[^\r\n]*)*")
+LINE = re.compile(r"[^\r\n]+")
+WRAPPED = re.compile(r"\S[^\r\n]*(?:\r?\n(?![^\S\r\n]*(?:\r?\n|\Z))[^\r\n]*)*")
 
 
 def read_text(data: bytes, path: Path) -> RawDocument:
@@ -25,7 +26,7 @@ def read_wrapped(data: bytes, path: Path) -> RawDocument:
 
 
 def _paragraphs(text: Text, pattern: re.Pattern[str], wrapped: bool) -> RawDocument:
-    document = RawDocument(text.encoding)
+    document = RawDocument(text.encoding, parts=[text.mark])
     last = 0
     for match in pattern.finditer(text.content):
         raw = match.group()
@@ -33,7 +34,7 @@ def _paragraphs(text: Text, pattern: re.Pattern[str], wrapped: bool) -> RawDocum
         if wrapped:
             lines = raw.splitlines()
             part.finish = partial(_wrap, width=max(map(len, lines)), end="\r\n" if "\r\n" in raw else "\n")
-            part.segment.pieces = [" ".join(lines)]
+            part.segment.pieces = ["".join(line if ends_spaceless(line) else f"{line} " for line in lines).rstrip()]
         document.parts += [text.content[last : match.start()], part]
         last = match.end()
     document.parts.append(text.content[last:])

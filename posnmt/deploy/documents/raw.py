@@ -40,7 +40,10 @@ class Document(Protocol):
 
 @dataclass
 class Text:
-    """A file's text, decoded, a byte order mark included.
+    """A file's text, decoded.
+
+    Attributes:
+        mark: the byte order mark before `content`, or nothing.
 
     Raises:
         UserError: it is not in its encoding, or Python knows none of this name.
@@ -48,6 +51,7 @@ class Text:
 
     content: str
     encoding: str
+    mark: str = ""
 
     def __post_init__(self) -> None:
         self._ends = [at for at, each in enumerate(self.content) if each == "\n"]
@@ -58,13 +62,15 @@ class Text:
         encoding = next((each for mark, each in MARKS.items() if data.startswith(mark)), encoding)
         todo = "save the document as UTF-8"
         try:
-            return cls(data.decode(encoding), encoding)
+            whole = data.decode(encoding)
         except UnicodeDecodeError as error:
             line = data.count(b"\n", 0, error.start) + 1
             what = f"not valid {encoding}: byte 0x{data[error.start]:02X}"
             raise UserError(what, f"{path}:{line}", todo) from None
         except LookupError:
             raise UserError(f"it names an unknown encoding, {encoding!r}", path, todo) from None
+        content = whole.removeprefix(MARK)
+        return cls(content, encoding, whole[: len(whole) - len(content)])
 
     def line(self, at: int) -> int:
         """The number of the line, from 1, of a character."""

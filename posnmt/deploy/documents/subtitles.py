@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from posnmt.deploy.documents.raw import MARK, RawDocument, RawSegment, Text
+from posnmt.deploy.documents.raw import RawDocument, RawSegment, Text
 from posnmt.deploy.documents.segment import Piece, Segment, Tag
 
 TIMES = "-->"
@@ -31,7 +31,7 @@ def read_vtt(data: bytes, path: Path) -> RawDocument:
 
 
 def _read(text: Text, is_vtt: bool) -> RawDocument:
-    document = RawDocument(text.encoding, partial(html.escape, quote=False) if is_vtt else str)
+    document = RawDocument(text.encoding, partial(html.escape, quote=False) if is_vtt else str, parts=[text.mark])
     lines = re.findall(r"[^\n]*\n|[^\n]+", text.content)
     inside, first = False, 0
     cue: list[str] = []
@@ -49,7 +49,7 @@ def _read(text: Text, is_vtt: bool) -> RawDocument:
         is_next = number < len(lines) and TIMES in lines[number]
         if TIMES in line:
             inside = True
-        elif line.strip(f"\r\n\t {MARK}") and inside and not (is_next and (is_vtt or line.strip().isdigit())):
+        elif line.strip() and inside and not (is_next and (is_vtt or line.strip().isdigit())):
             first = first if cue else number
             cue.append(line)
             continue

@@ -29,7 +29,7 @@ class TmxDocument:
         self._tree, self._target = Tree(data, path, "tmx"), languages[1]
         self.notes: list[str] = []
         self._segments: list[tuple[Any, Any, Segment]] = []
-        units = list(self._tree.root.iter("tu"))
+        units = list(self._tree.root.iter("{*}tu"))
         without, kept = [], 0
         seen: set[str] = set()
         for unit in units:
