@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, TextIO
 
 from pydantic import BaseModel, NonNegativeInt, ValidationError
 
+from posnmt.data.corpus import TextFile
 from posnmt.errors import UserError
 from posnmt.files import PARTIAL, replacing, sync, write_json
 from posnmt.workflow.lock import Lock
@@ -137,7 +138,7 @@ def refuse_output(output: Path | None, inputs: Sequence[Path | None], force: boo
         resume: whether to go on with a translation that was begun.
 
     Raises:
-        UserError: the output exists, or there is nothing that could be resumed.
+        UserError: the output exists or has the ending of a compressed file, or there is nothing that could be resumed.
     """
     if resume and (output is None or is_stream(output)):
         raise UserError("--resume goes on with a file", "--output", "name the file that was begun")
@@ -145,6 +146,9 @@ def refuse_output(output: Path | None, inputs: Sequence[Path | None], force: boo
         raise UserError("--resume needs the whole input again, and a pipe has been read", "--input", "name a file")
     if output is None or is_stream(output):
         return
+    if ending := TextFile("output", output).compression:
+        what = f"translations are not compressed, and {ending} is the ending of a compressed file"
+        raise UserError(what, output, "choose another --output, and compress that file afterwards")
     folder = partial_folder(output)
     if any(_same(output, each) or (each is not None and each.resolve().is_relative_to(folder)) for each in inputs):
         raise UserError("the output would replace the input", output, "choose another --output")

@@ -85,6 +85,13 @@ def test_what_was_begun_is_not_forgotten_silently(tmp_path):
     refuse_output(path, [], force=True)
 
 
+def test_an_output_that_readers_would_unpack_is_refused(tmp_path):
+    for name in ("out.de.gz", "OUT.XZ"):
+        with pytest.raises(UserError, match=r"translations are not compressed.*compress that file afterwards"):
+            refuse_output(tmp_path / name, [], force=True)
+    refuse_output(tmp_path / "out.gz.de", [], force=False)
+
+
 def test_a_folder_of_somebody_else_is_left_alone(tmp_path):
     folder = tmp_path / "out.partial"
     folder.mkdir()
