@@ -314,6 +314,16 @@ def test_xliff():
     assert 'x:a="b"' in written
 
 
+def test_a_new_target_keeps_the_attributes_of_the_old_one():
+    old = '<target xml:lang="de-DE" resname="r" state="new">one <x id="9"/>old</target>'
+    written = shouted("xliff", XLIFF.replace("</source><note>n", f"</source>{old}<note>n"))
+    assert (
+        '<target xml:lang="de-DE" resname="r" state="needs-review-translation" xml:space="preserve"'
+        ' state-qualifier="mt-suggestion">ONE &amp;<g id="1">TWO&amp;</g>\nTHREE'
+    ) in written
+    assert "old" not in written
+
+
 def test_a_unit_is_translated_though_a_segment_has_no_letters():
     text = """<xliff version="1.2"><file source-language="en"><body><trans-unit id="1"><source>1. Go. Stop.</source>
 <seg-source><mrk mtype="seg"><g id="1">1.</g></mrk> <mrk mtype="seg">Go.</mrk> <mrk mtype="seg">Stop.</mrk></seg-source>

@@ -85,17 +85,14 @@ class XliffDocument:
     def _fill(self, unit: Unit, segments: list[Segment]) -> None:
         """Write the translations of a unit into its target, with the source's structure and what has no translation."""
         old = children(unit.whole, "target")
-        target = beside(unit.source, "target")
+        target = old[0] if old else beside(unit.source, "target")
         if unit.source.get(PRESERVED):
             target.set(PRESERVED, unit.source.get(PRESERVED))
         fill(target, INLINE.pieces(unit.source))
         for element, segment in zip(_parts(target), segments, strict=True):
             if segment.translated is not None:
                 fill(element, segment.translated)
-        if old:
-            target.tail = old[0].tail
-            unit.whole.replace(old[0], target)
-        else:
+        if not old:
             insert_after(unit.source, target, unit.whole.text)
         if self._is_second:
             unit.whole.set("state", "translated")
