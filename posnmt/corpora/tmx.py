@@ -98,6 +98,8 @@ class _Memory:
 
     def refuse(self, lines: int) -> None:
         """Refuse a memory without lines, and one whose lines would be chosen by chance."""
+        if not self.units:
+            raise UserError("it has no translation units (tu)", self.file, "give a translation memory in TMX")
         if not lines:
             both, seen = " and ".join(self.languages), ", ".join(sorted(filter(None, self._seen))) or "none"
             what = f"none of {self.units:,} units has both {both}; its languages: {seen}"

@@ -107,6 +107,15 @@ def test_the_languages_of_a_memory_are_listed(tmp_path):
         extracted(memory(tmp_path, BUS), "en", "de")
 
 
+def test_another_document_is_no_memory(tmp_path):
+    file = tmp_path / "a.xlf"
+    file.write_text("<xliff><file><body><trans-unit/></body></file></xliff>")
+    with pytest.raises(
+        UserError, match=r"it has no translation units \(tu\) .*a\.xlf\); give a translation memory in TMX"
+    ):
+        extracted(file, "en", "de")
+
+
 @pytest.mark.parametrize("prefix", ["", "t:"])
 def test_elements_may_have_a_namespace(tmp_path, prefix):
     text = memory(tmp_path, BUS).read_text(encoding="utf-8").replace("bus", "b<ph>&lt;br/></ph>us")
