@@ -146,7 +146,7 @@ def plan(
 
 def _runs(study_plan: Plan, system: str, training: str, tests: Iterable[str]) -> None:
     """Add the steps of one system and training: for each seed, the training and its translations."""
-    prepared = _prepare(study_plan, training)
+    prepared = _prepare(study_plan, system, training)
     texts = _texts(study_plan, training)
     for seed in range(1, study_plan.recipe.seeds((system, training), study_plan.scale) + 1):
         name = f"{system}/{training}/seed-{seed}"
@@ -204,8 +204,8 @@ def _processes(setting: Setting) -> dict[str, int]:
     return {"processes": processes} if processes > 1 else {}
 
 
-def _prepare(study_plan: Plan, training: str) -> str:
-    """The step that prepares a training's text.
+def _prepare(study_plan: Plan, system: str, training: str) -> str:
+    """The step that prepares a training's text for a system; most systems share it.
 
     A part by length uses the subwords of the full text, in which its lengths are counted.
     """
@@ -213,16 +213,16 @@ def _prepare(study_plan: Plan, training: str) -> str:
     texts, which = _texts(study_plan, training)
     needs = dict(texts)
     if definition.part is not None:
-        needs["subwords"] = _prepare_full_text(study_plan, definition)
-    config = text_config(study_plan.recipe, study_plan.scale, definition)
+        needs["subwords"] = _prepare_full_text(study_plan, definition, system)
+    config = text_config(study_plan.recipe, study_plan.scale, definition, system)
     settings = {"config": {key: config[key] for key in ("data", "subword") if key in config}, **which}
     return study_plan.add(f"prepare/{training}", "prepare", settings, needs=needs)
 
 
-def _prepare_full_text(study_plan: Plan, definition: Training) -> str:
+def _prepare_full_text(study_plan: Plan, definition: Training, system: str | None = None) -> str:
     """The step that prepares the full text of which a training uses a part."""
     full = definition.model_copy(update={"part": None})
-    config = text_config(study_plan.recipe, study_plan.scale, full)
+    config = text_config(study_plan.recipe, study_plan.scale, full, system)
     settings = {"config": {key: config[key] for key in ("data", "subword") if key in config}, "part": None}
     needs = {"train": _corpus(study_plan, "train"), "dev": _corpus(study_plan, "dev")}
     return study_plan.add(FULL_TEXT, "prepare", settings, needs=needs)
@@ -396,5 +396,6 @@ def _analysis(study_plan: Plan, name: str, analysis: Analysis, runs: list[Planne
 
 
 def _subword(study_plan: Plan, prepared: str) -> Any:
-    """The settings of subwords of a step that prepares."""
-    return study_plan.steps[prepared].settings["config"].get("subword")
+    """The settings of subwords of a step that prepares, without `pairs`, which leave the subwords as they are."""
+    settings = study_plan.steps[prepared].settings["config"].get("subword", {})
+    return {name: value for name, value in settings.items() if name != "pairs"}

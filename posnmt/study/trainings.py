@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from posnmt.config.systems import SIZES
+from posnmt.config.systems import SIZES, named
 from posnmt.config.yaml import merge
 from posnmt.defaults import AUTO, distance
 from posnmt.errors import UserError
@@ -51,13 +51,15 @@ def with_distance(config: Config, median: float = math.inf) -> Config:
     return merge(config, {"model": sides}) if sides else config
 
 
-def text_config(recipe: Recipe, scale: Scale, definition: Training) -> Config:
-    """The scale's configuration with the settings of the training, for any system."""
+def text_config(recipe: Recipe, scale: Scale, definition: Training, system: str | None = None) -> Config:
+    """The scale's configuration with the settings of the training, and of the subwords that a system needs."""
     pair = recipe.pair_at(scale)
     languages = {"source_language": pair.source, "target_language": pair.target}
     config = merge(merge({"data": languages}, recipe.scales[scale].config), definition.config)
     if definition.max_length is not None:
         config = merge(config, {"data": {"max_length": at(definition.max_length, scale)}})
+    if system is not None and (own := named(recipe.systems[system].system).subword):
+        config = {**config, "subword": merge(own, config.get("subword", {}))}
     return config
 
 

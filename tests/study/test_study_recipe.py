@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from recipe_case import SMALL, faults_of, written
 from posnmt.config import segmenters
 from posnmt.config.formats import FORMAT
 from posnmt.config.schema import Config
+from posnmt.config.systems import SYSTEMS
 from posnmt.config.yaml import merge
 from posnmt.errors import UserError, UserErrors
 from posnmt.resolve import from_tree, with_names
@@ -430,6 +432,32 @@ def test_a_corpus_of_a_recipe_that_is_like_another_is_the_whole_of_it(tmp_path: 
     corpora = load(written(tmp_path, tree), check_configs=False).scales["small"].corpora
     assert corpora["train"].model_dump(exclude_unset=True) == own
     assert corpora["dev"] == load("schemes-enja", check_configs=False).scales["small"].corpora["dev"]
+
+
+def test_a_system_with_subwords_of_its_own_has_a_text_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = replace(SYSTEMS["transformer"], subword={"type": "unigram", "vocabulary": 99})
+    monkeypatch.setitem(SYSTEMS, "mine", own)
+    systems = {
+        **SMALL["systems"],
+        "mine": {"system": "mine"},
+        "pairs": {"system": "shared-private", "model": {"tie_embeddings": "target"}},
+    }
+    runs = [{"systems": ["transformer", "relative", "mine", "pairs"], "trainings": ["all"], "tests": ["test"]}]
+    made = plan(load(written(tmp_path, {**SMALL, "systems": systems, "runs": runs})), "smoke", None)
+    prepared = {run.system: made.steps[run.train].needs["prepared"] for run in made.runs}
+    assert list(prepared.values()) == ["prepare/all", "prepare/all", "prepare/all-2", "prepare/all-3"]
+    usual, mine, pairs = (
+        made.steps[name].settings["config"].get("subword", {}) for name in dict.fromkeys(prepared.values())
+    )
+    assert mine == {"type": "unigram", "vocabulary": 99, **usual}, "the recipe's settings take precedence"
+    assert pairs == {"pairs": {}, **usual}
+    (analysis,) = analyses(made, made.steps)[0].values()
+    outputs = analysis.settings["outputs"]
+    assert {each["system"] for each in outputs if "other_subwords" in each} == {"mine"}, (
+        "pairs leave subwords as they are"
+    )
 
 
 def test_options_of_a_scale_are_those_of_every_system_that_has_the_scheme(tmp_path: Path) -> None:
