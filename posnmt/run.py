@@ -273,7 +273,8 @@ def changed_parts(recorded: list[Part], parts: list[plugins.Origin]) -> Iterator
             was = f"{old['distribution']} {old['version']}" if old["distribution"] else old["target"]
             yield f"the {part.kind} {part.name} was {was} at the training and is {part.shown} here"
         elif old["sha256"] != part.sha256:
-            yield f"the source of the {part.kind} {part.name}, {part.target}, has changed since the training"
+            target = "" if part.target == part.name else f" ({part.target})"
+            yield f"the source of the {part.kind} {part.name}{target} has changed since the training"
 
 
 @cache

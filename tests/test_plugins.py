@@ -186,7 +186,11 @@ def test_posnmts_own_names_win_with_a_warning(site):
 
 @pytest.mark.parametrize(
     ("value", "sentence"),
-    [("1", "a dictionary with summary"), ("{'summary': 'a', 'source': 'b', 'model': 1}", "its model is no dictionary")],
+    [
+        ("1", "a dictionary with summary"),
+        ("{'summary': 'a', 'source': 'b', 'model': 1}", "its model is no dictionary"),
+        ("{'summary': 'a', 'source': 'b', 'model': {}, 'subword': 'bpe'}", "its subword is no dictionary"),
+    ],
 )
 def test_a_system_that_is_none_is_an_error(site, value, sentence):
     install(site, "pos-mine", "1", {"posnmt.systems": {"mine": "mine_e:S"}}, {"mine_e.py": f"S = {value}\n"})
@@ -442,7 +446,7 @@ def test_a_study_notices_a_part_that_has_changed(site, tmp_path):
     assert "are run again" in messages[-1]
     second, said = again()
     assert said == [
-        "the source of the scheme mine, mine_a:Mine, has changed since the training: trainings with it are run again"
+        "the source of the scheme mine (mine_a:Mine) has changed since the training: trainings with it are run again"
     ]
     assert planned == second
     changed = {name for name in first if first[name] != second[name]}

@@ -323,4 +323,6 @@ def _as_system(offered: Any) -> System:
         raise TypeError("a dictionary with summary, source and model is needed")
     if not isinstance(offered.get("model"), dict):
         raise TypeError("its model is no dictionary")
+    if not isinstance(offered.get("subword", {}), dict):
+        raise TypeError("its subword is no dictionary")
     return System(**offered)

@@ -120,7 +120,12 @@ def adopt(study_plan: Plan, out: Path, copy: Path) -> Iterator[str]:
         places = trained.get(graph.key(run.train), {})
         if not places:
             if own[run.train] != "done" and (folder_of(copy, run) / FACTS).exists():
-                yield f"{run.train} is made again: the copy has no training with these settings and texts"
+                same = (
+                    "settings, texts and plugins"
+                    if "plugins" in graph.steps[run.train].settings
+                    else "settings and texts"
+                )
+                yield f"{run.train} is made again: the copy has no training with these {same}"
             continue
         tests = {
             facts["key"]: (place, test) for place in places for test, facts in places[place]["translations"].items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,11 @@ def test_a_training_that_was_begun_here_is_taken_over_if_nothing_needs_its_weigh
     assert not begun.exists()
     assert [*give_up_weightless(study_plan, out, [*study_plan.steps])] == []
     assert finished(graph, out) == [run.train, *run.translations.values()]
+
+
+def test_a_training_that_the_copy_has_with_another_plugin_is_made_again(study_plan: Plan, tmp_path: Path) -> None:
+    copy, name = copy_of(study_plan, tmp_path / "copy"), study_plan.runs[0].train
+    step = study_plan.steps[name]
+    study_plan.steps[name] = replace(step, settings={**step.settings, "plugins": [{"sha256": "1"}]})
+    (line,) = adopt(study_plan, tmp_path / "study", copy)
+    assert line == f"{name} is made again: the copy has no training with these settings, texts and plugins"
