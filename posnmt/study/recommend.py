@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import mean, median
 
+from posnmt.metrics.scores import TITLES
 from posnmt.study.claims import Claim, Comparison, Figures
 from posnmt.study.evidence import Evidence
 from posnmt.study.measured import Recommendation
@@ -56,7 +57,7 @@ def recommend(
         for system in whole
         if system != best
     }
-    sentences = [f"{label[best]} has the best mean {wanted.measure} ({scores[best]:.1f})."]
+    sentences = [f"{label[best]} has the best mean {TITLES[wanted.measure]} ({scores[best]:.1f})."]
     for system, comparisons in decisions.items():
         sentences += [f"{label[system]}, {name}: {each.sentence}" for name, each in comparisons.items()]
     if len({output.seed for output in first.outputs}) < 2:

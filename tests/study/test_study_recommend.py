@@ -63,6 +63,7 @@ def test_the_fastest_of_those_that_are_as_good_as_the_best(measure):
         "Use +Relative_PE & <more>: it decodes fastest of those that the best does not beat by more than chance; "
         "it is undecided whether it is better than Transformer."
     )
+    assert f"has the best mean {measure.upper()} (" in found.evidence[0]
     assert found.evidence[-1] == (
         "Source tokens a second in decoding: Transformer 102, +Relative_PE & <more> 202."
         if found.evidence[0].startswith("Transformer has the best mean")

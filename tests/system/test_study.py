@@ -502,7 +502,7 @@ def test_choose_gives_a_recommendation_with_its_evidence(tmp_path: Path) -> None
     process("study", "run", "choose", "--scale", "smoke", "--out", out)
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "Use " in page or "Undecided: the best system beats no other by more than chance." in page
-    assert "has the best mean chrf" in page
+    assert "has the best mean chrF" in page
     distances = set()
     for path in out.glob("steps/train/*/run/config.yaml"):
         model = yaml.safe_load(path.read_text(encoding="utf-8"))["model"]
