@@ -145,18 +145,18 @@ def collapsed(recipe: Recipe) -> Recipe:
 
 def _whole(recipe: Recipe, sweep: Sweep) -> Sweep:
     """A sweep with its systems and analyses, where it names none."""
-    schemes = {dimension.of.split(".")[0] for dimension in sweep.grid.values() if not dimension.of_text} - {*OF_SYSTEM}
+    schemes = {dimension.keys[0] for dimension in sweep.grid.values() if not dimension.of_text} - {*OF_SYSTEM}
     run = dict.fromkeys(system for runs in recipe.runs for system in runs.systems if system in recipe.systems)
-    systems = [name for name in run if schemes <= _schemes(recipe.systems[name].system)]
+    systems = [name for name in run if schemes <= _schemes(recipe.systems[name])]
     return sweep.model_copy(
         update={"systems": sweep.systems or systems, "analyses": sweep.analyses or list(recipe.analyses)}
     )
 
 
-def _schemes(system: str) -> set[str]:
-    """The position schemes of a named system; none of one that does not exist, which is refused later with its line."""
+def _schemes(system: System) -> set[str]:
+    """The position schemes of a system; none of one that does not exist, which is refused later with its line."""
     try:
-        parts = named(system).model
+        parts = merge(named(system.system).model, system.model)
     except UserError:
         return set()
     return {each["scheme"] for side in ("encoder", "decoder") for each in parts.get(side, {}).get("position", [])}
@@ -195,7 +195,7 @@ def _training(recipe: Recipe, name: str, sweep: Sweep, values: Values) -> Traini
 def _at_path(dimension: Dimension, value: Value) -> dict[str, Any]:
     """A value in the sections around it."""
     tree: Any = value
-    for key in reversed(dimension.of.split(".")):
+    for key in reversed(dimension.keys):
         tree = {key: tree}
     result: dict[str, Any] = tree
     return result

@@ -26,9 +26,9 @@ class Dimension(Section):
     """A setting, and the values that it has."""
 
     of: str = Field(
-        pattern=r"^[\w-]+(\.[\w-]+)+$",
+        pattern=r"^([\w-]+(\.[\w-]+)*:\w+\.\w+|[\w-]+(\.[\w-]+)+)$",
         description="a setting of a configuration, such as `data.max_length`, or an option of a position scheme, such "
-        "as `relative.distance`",
+        "as `relative.distance` or `module:Class.option`",
     )
     values: dict[Scale, list[Value]] = Field(description="a list, or a list for each scale")
     label: str | None = Field(None, description="of the axis; default: the setting")
@@ -47,9 +47,14 @@ class Dimension(Section):
         return self
 
     @property
+    def keys(self) -> list[str]:
+        """The section, or the position scheme, and the keys in it."""
+        return self.of.rsplit(".", 1) if ":" in self.of else self.of.split(".")
+
+    @property
     def of_text(self) -> bool:
         """Whether the setting belongs to a training of a recipe."""
-        return self.of.split(".")[0] in OF_TEXT
+        return self.keys[0] in OF_TEXT
 
 
 class Sweep(Section):

@@ -354,3 +354,23 @@ def test_a_faulty_sweep_on_the_command_line_is_one_line(tmp_path: Path, given: s
 )  # fmt: skip
 def test_axes_follow_the_values(places: list[float], logarithmic: bool) -> None:
     assert _is_geometric(places) == logarithmic
+
+
+def test_an_option_of_a_scheme_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the systems, only `near` has the scheme, by settings of its own over `none`."""
+    code = [
+        "from posnmt.position import Options, Scheme",
+        "class Near(Scheme):",
+        "    class Settings(Options):",
+        "        width: float = 8.0",
+    ]
+    (tmp_path / "swept_scheme.py").write_text("\n".join(code), encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    side = {"position": [{"scheme": "swept_scheme:Near"}]}
+    systems = {**SMALL["systems"], "near": {"system": "none", "model": {"encoder": side, "decoder": side}}}
+    runs = [{"systems": list(systems), "trainings": ["all"], "tests": ["test"]}]
+    path = written(tmp_path, {**SMALL, "systems": systems, "runs": runs})
+    recipe = load(path, sweeps=("swept_scheme:Near.width=2,4",))
+    points = [system for system in recipe.systems if "@" in system]
+    assert points == ["near@width=2", "near@width=4"]
+    assert recipe.systems["near@width=4"].options == {"swept_scheme:Near": {"width": 4}}
