@@ -250,7 +250,7 @@ def test_a_run_knows_its_packages_and_says_what_has_changed(trained, site, capsy
         f"warning: the scheme mine was pos-mine 1.0 at the training and is pos-mine 1.1 here ({trained})\n"
     )
     offers(site, text=SCHEME + "# changed\n")
-    assert "the source of the scheme mine, mine_a:Mine, has changed" in reopened(trained, capsys)
+    assert "the source of the scheme mine (mine_a:Mine) has changed" in reopened(trained, capsys)
     install(site, "pos-mine", "1.0", {}, {})
     with pytest.raises(UserError) as error:
         reopened(trained, capsys)
