@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 BEFORE = "text-before"
 """The text pipeline of the run that this one continues from, if this one has an extended vocabulary."""
 
+EXPORTED = "posnmt.json"
+"""The file that makes a folder an exported model, which is no run."""
+
 LOCK = ".lock"
 """The lock file of the process that trains in a run folder."""
 
@@ -51,7 +54,6 @@ LOCATIONS = ("data.root", "data.store", "data.train", "data.dev", "subword.text"
 
 RESTORE = "copy it again from its origin"
 """What to do about a damaged file of a run folder."""
-
 
 Plain = Annotated[str, Field(pattern=r"^[\w.+!-]+$", max_length=100)]
 """The name or the version of a distribution."""
@@ -95,6 +97,8 @@ class Run:
         """
         folder = Path(folder)
         if not (folder / "config.yaml").exists():
+            if (folder / EXPORTED).exists():
+                raise UserError("an exported model, not a run", folder, "name the run that it was exported from")
             what = "is not a run folder: it has no config.yaml" if folder.is_dir() else "no such run folder"
             raise UserError(what, folder, "name a folder made by `posnmt train`")
         recorded = _recorded_parts(folder)

@@ -63,16 +63,11 @@ def show(
     """
     requires("analyse", "train")  # the dev text and the lengths of training are in a store
     with loading():
-        from posnmt.deploy.folder import is_exported
-        from posnmt.errors import UserError
         from posnmt.files import named_folders
         from posnmt.progress import Display
         from posnmt.show.command import show as draw
 
     folders = named_folders(runs, "runs")
-    for folder in folders.values():
-        if is_exported(folder):
-            raise UserError("an exported model, not a run", folder, "name the run that it was exported from")
     with Display() as display:
         page = draw(folders, source, target, out, lines, sentences, length, display)
     click.echo(str(page))

@@ -13,12 +13,12 @@ from posnmt.config.schema import Decode, Positions
 from posnmt.data.text import TextPipeline
 from posnmt.deploy.card import card
 from posnmt.deploy.ctranslate2 import package, write
-from posnmt.deploy.folder import MANIFEST, Manifest, describe, is_exported, new_folder, open_folder, seal
+from posnmt.deploy.folder import Manifest, describe, is_exported, new_folder, open_folder, seal
 from posnmt.deploy.verify import verify
 from posnmt.errors import UserError
 from posnmt.files import sha256_of, write_text
 from posnmt.model.base import TranslationModel
-from posnmt.run import Run
+from posnmt.run import EXPORTED, Run
 from posnmt.translate.command import Chosen, Engine, Work, choose_runs, fingerprint, translate_lines
 from posnmt.translate.engines.ctranslate2 import CTranslate2Engine, refuse_settings, wanted_of
 from posnmt.translate.options import with_options
@@ -165,7 +165,7 @@ def elsewhere(engine: str, folder: Path, checkpoint: str, search: dict[str, Any]
     load: Callable[[], Engine]
     if is_exported(folder):
         decode, load, marks = _exported(folder, checkpoint, precision, settings)
-        identify = partial(sha256_of, folder / MANIFEST)
+        identify = partial(sha256_of, folder / EXPORTED)
     else:
         run = Run.open(folder)
         decode, marks = run.config.decode, run.marks

@@ -20,11 +20,8 @@ from posnmt.config.schema import Decode
 from posnmt.data.text import TextPipeline
 from posnmt.errors import UserError
 from posnmt.files import PARTIAL, commit_folder, folder_digests, is_file, read_json, sha256_of, write_json
-from posnmt.run import Run
+from posnmt.run import EXPORTED, Run
 from posnmt.workflow.lock import Lock
-
-MANIFEST = "posnmt.json"
-"""The file that makes a folder an exported model."""
 
 FORMAT = 1
 """Version of the meaning of the manifest."""
@@ -142,12 +139,12 @@ def _is_ours(collected: Path) -> bool:
 def seal(folder: Path, manifest: Manifest) -> None:
     """Write the manifest of a complete folder, with the digests of its files."""
     sealed = manifest.model_copy(update={"files": folder_digests(folder)})
-    write_json(folder / MANIFEST, sealed.model_dump(mode="json"))
+    write_json(folder / EXPORTED, sealed.model_dump(mode="json"))
 
 
 def is_exported(folder: Path) -> bool:
     """Whether a folder has a manifest, sound or not."""
-    return (folder / MANIFEST).exists()
+    return (folder / EXPORTED).exists()
 
 
 def choose_engine(asked: str | None, folders: Sequence[Path], precision: str | None) -> str:
@@ -176,7 +173,7 @@ def open_folder(folder: Path, kind: str) -> tuple[Manifest, TextPipeline]:
     Raises:
         UserError: no manifest, one of a newer posnmt or of another kind, or a missing or changed file.
     """
-    tree = read_json(folder / MANIFEST)
+    tree = read_json(folder / EXPORTED)
     if tree is None:
         what = "its posnmt.json cannot be read" if is_exported(folder) else "it has no posnmt.json"
         raise UserError(f"not an exported model: {what}", folder, AGAIN)
@@ -190,7 +187,7 @@ def open_folder(folder: Path, kind: str) -> tuple[Manifest, TextPipeline]:
     except ValidationError as error:
         problem = error.errors()[0]
         key = ".".join(map(str, problem["loc"]))
-        raise UserError(f"{key}: {problem['msg']}", folder / MANIFEST, AGAIN) from None
+        raise UserError(f"{key}: {problem['msg']}", folder / EXPORTED, AGAIN) from None
     if manifest.kind != kind:
         raise UserError(f"exported for {manifest.kind}, not for {kind}", folder, f"export the run with --format {kind}")
     for name, digest in manifest.files.items():

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from commands import run
-from posnmt.deploy.folder import MANIFEST
 from posnmt.deploy.server import clients
 from posnmt.deploy.server.clients import VARIABLE, Keys, Rate
 from posnmt.deploy.server.command import listening
@@ -26,6 +25,7 @@ from posnmt.deploy.server.service import Service
 from posnmt.deploy.server.settings import Settings
 from posnmt.deploy.server.text import join, split
 from posnmt.errors import UserError
+from posnmt.run import EXPORTED
 from untrained import LEARNED, untrained
 
 
@@ -149,7 +149,7 @@ def test_samples_are_not_served(engine, tmp_path):
 def test_what_an_exported_model_cannot_do_is_refused_at_the_start(tmp_path):
     pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed (extra ctranslate2)")
     run("export", LEARNED, "--format", "ctranslate2", "--out", tmp_path / "model")
-    path = tmp_path / "model" / MANIFEST
+    path = tmp_path / "model" / EXPORTED
     path.write_text(json.dumps({**json.loads(path.read_text()), "decode": {"min_length": 3, "join": 2}}))
     with pytest.raises(UserError, match=r"^a shortest length: not available with CTranslate2 here"):
         load(Choice("mine", tmp_path / "model"), None, "model", {}, Settings(), Metrics())

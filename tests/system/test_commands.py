@@ -183,6 +183,12 @@ def test_translate_refuses_bad_text(trained, stdin, sentence):
 def test_what_translate_and_score_refuse(trained, tmp_path):
     source = trained / "corpus" / "dev.source"
     assert "no such run folder" in refused("translate", tmp_path / "absent", "--input", source)[0]
+    exported = tmp_path / "exported"
+    exported.mkdir()
+    (exported / "posnmt.json").write_text("{}", encoding="utf-8")
+    [line] = refused("score", exported, "--source", source, "--target", source)
+    assert "an exported model, not a run" in line
+    assert "name the run that it was exported from" in line
     assert "is not a run folder" in refused("translate", tmp_path, "--input", source)[0]
     assert "does not exist" in refused("translate", trained / "relative", "--input", tmp_path / "absent")[0]
     assert "is a folder" in refused("translate", trained / "relative", "--input", tmp_path)[0]
