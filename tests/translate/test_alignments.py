@@ -136,8 +136,6 @@ def test_links_of_translated_lines(options):
     assert [each.rpartition("\t")[0] for each in plain] == without
     links = [each.rpartition("\t")[2] for each in plain]
     hypotheses = [each for row in rows for each in row["hypotheses"] or [{"alignment": []}]]
-    if options[:1] == ("--beam",):  # n-best lists leave the empty line out
-        hypotheses = [each for row in rows for each in row["hypotheses"]]
     assert links == [" ".join(f"{i}-{j}" for i, j in each["alignment"]) for each in hypotheses]
     model = Translator.load([Run.open(LEARNED)])
     for row in rows:
