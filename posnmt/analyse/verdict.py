@@ -86,7 +86,8 @@ def _groups(lengths: np.ndarray, trained: TrainedLengths) -> dict[str, np.ndarra
 
     if trained == TrainedLengths():
         return {"all": np.ones(len(lengths), dtype=bool)}
-    marks = np.array([mark(Bin(length, length), trained) for length in lengths.tolist()])
+    distinct, places = np.unique(lengths, return_inverse=True)
+    marks = np.array([mark(Bin(length, length), trained) for length in distinct.tolist()])[places]
     unseen = marks == "unseen"
     longer = unseen & (lengths > (np.inf if trained.longest is None else trained.longest))
     shorter = unseen & ~longer & (lengths < (trained.shortest or 0))
