@@ -145,7 +145,8 @@ def run(
 ) -> None:
     """Run all unfinished steps, and write the report; prints its path. It can be interrupted and run again at any time.
 
-    A failed step is reported, and the steps that do not need it still run; the exit status is then 1.
+    A failed step is reported, and the steps that do not need it still run; the exit status is then 1. If a test text
+    fails, nothing is trained.
 
     \b
     Example: posnmt study run neishi2019 --scale smoke --out study

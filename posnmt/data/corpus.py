@@ -30,8 +30,8 @@ from posnmt.errors import UserError, existing_file, raise_all
 _SENTENCES = {
     "utf-8": ("not valid UTF-8: {detail}", "save the file as UTF-8"),
     "nul": ("a NUL character: {detail}", "remove it"),
-    "empty": ("empty line", "fill it, or set data.accept: [empty] to drop such pairs, counted"),
-    "crlf": ("line ends in CRLF", "convert it to LF, or set data.accept: [crlf] to remove the CR, counted"),
+    "empty": ("empty line", "fill it, or drop such pairs, counted: {accept}"),
+    "crlf": ("line ends in CRLF", "convert it to LF, or remove the CR, counted: {accept}"),
     "columns": ("wrong number of tab-separated columns: {detail}", "write source <tab> target [<tab> document id]"),
 }
 # A byte order mark is removed and counted, and is not a fault.
@@ -145,6 +145,7 @@ class Findings:
 
     def _fault(self, file: TextFile, kind: str) -> UserError:
         what, todo = _SENTENCES[kind]
+        todo = todo.format(accept=f"data.accept: [{kind}] in the configuration, or --set 'data.accept=[{kind}]'")
         line, detail = self._first[file, kind]
         number = self._counts[file, kind]
         total = f", the first of {number:,} such lines" if number > 1 else ""

@@ -66,6 +66,8 @@ def run(
 ) -> runner.Summary:
     """Run all unfinished steps, then write the report of all finished ones.
 
+    Test texts are made first; if one of them fails, nothing else is run.
+
     Args:
         recipe, scale, data: see `plan`.
         out: the study's folder.
@@ -96,6 +98,10 @@ def run(
     where: dict[str, Any] = {
         "executor": executor, "jobs": jobs, "say": say, "until": until, "per_gpu": per_gpu, "scheduler": scheduler,
     }  # fmt: skip
+    texts = runner.run(Graph(_test_texts(study_plan, wanted), KINDS), out, **where)
+    if texts.failed:
+        say("nothing is trained before the test texts are made")
+        return texts
     first = runner.run(Graph(seed_by_seed(study_plan, wanted), KINDS), out, **where)
     graph, _ = with_analyses(study_plan, out)
     second = runner.run(graph if not only else _ready_analyses(graph, out), out, **where, retry=False)
@@ -107,6 +113,14 @@ def run(
             raise
         say(error.line())  # its cause, a failed step, has been reported; or no analysis was asked for
     return summary
+
+
+def _test_texts(study_plan: Plan, wanted: Sequence[Step]) -> list[Step]:
+    """The wanted steps that hold test texts, and those that they need: made first, so that no hours of training are
+    spent on a study whose tests cannot be translated."""
+    texts = {steps[""] for steps in study_plan.tests.values()}
+    needed = with_needs(study_plan.steps, [step.name for step in wanted if step.name in texts])
+    return [step for step in wanted if step.name in needed]
 
 
 def seed_by_seed(study_plan: Plan, steps: Iterable[Step]) -> list[Step]:

@@ -107,9 +107,11 @@ def test_empty_and_crlf_are_counted_and_say_how_to_live_with_them(tmp_path: Path
     file = write(tmp_path / "text", "a\r\n \u3000\r\nb\n\n")
     assert faults_of(file) == [
         f"line ends in CRLF, the first of 2 such lines ({file.path}:1); "
-        "convert it to LF, or set data.accept: [crlf] to remove the CR, counted",
+        "convert it to LF, or remove the CR, counted: "
+        "data.accept: [crlf] in the configuration, or --set 'data.accept=[crlf]'",
         f"empty line, the first of 2 such lines ({file.path}:2); "
-        "fill it, or set data.accept: [empty] to drop such pairs, counted",
+        "fill it, or drop such pairs, counted: "
+        "data.accept: [empty] in the configuration, or --set 'data.accept=[empty]'",
     ]
     accepting = Findings(accept=["empty", "crlf"])
     assert list(read_lines(file, accepting)) == ["a", " \u3000", "b", ""]

@@ -15,7 +15,8 @@ from posnmt.data.length_unit import length_unit
 from posnmt.data.prepare import prepare
 from posnmt.data.text import TextPipeline
 from posnmt.errors import UserError
-from posnmt.study import steps
+from posnmt.study import steps, study
+from posnmt.study.load import load
 from posnmt.workflow.kind import Context, Resources
 
 
@@ -226,3 +227,41 @@ def test_bins_of_the_parts_that_were_cut(tmp_path: Path, prepared: Path, monkeyp
     made = analysis(tmp_path, prepared, bins="parts")
     made.inputs["parts"] = split.folder
     assert measured(made, monkeypatch)["bin_edges"] == [3, 5, 8]
+
+
+RECIPE = """
+recipe: mine
+title: Two words
+pair: {source: en, target: de}
+scales:
+  smoke:
+    seeds: 1
+    corpora:
+      train: {source: "train.{source}", target: "train.{target}"}
+      dev: {source: "dev.{source}", target: "dev.{target}"}
+      test: {source: "test.{source}", target: "test.{target}"}
+    config: {model: {size: tiny}, train: {steps: 1}}
+systems:
+  relative: {system: relative}
+tests:
+  test: {corpus: test}
+runs:
+  - {systems: [relative], trainings: [all], tests: [test]}
+analyses:
+  test: {test: test, trainings: [all]}
+"""
+
+
+def test_nothing_is_trained_for_test_texts_that_cannot_be_made(tmp_path: Path) -> None:
+    """A text with a line too few is found in the first seconds, not after the hours of all trainings."""
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text(RECIPE, encoding="utf-8")
+    for name in ("train", "dev", "test"):
+        write(tmp_path / f"{name}.en", "one", "two")
+        write(tmp_path / f"{name}.de", "eins", *(["zwei"] if name != "test" else []))
+    said: list[str] = []
+    summary = study.run(load(str(recipe)), "smoke", tmp_path, tmp_path / "out", say=said.append)
+    assert list(summary.failed) == ["corpus/test"]
+    assert "target has 1 lines" in summary.failed["corpus/test"]
+    assert not [line for line in said if line.startswith("started") and line != "started corpus/test"]
+    assert said[-1] == "nothing is trained before the test texts are made"

@@ -65,10 +65,11 @@ def test_terms_within_other_terms_and_within_words():
 
 def test_a_glossary_with_faults(tmp_path):
     path = tmp_path / "terms"
-    path.write_text("a\tb\nc\nd\te\tf\n")
-    [first, second] = refused("translate", LEARNED, "--terms", path, stdin="a\n")
+    path.write_text("a\tb\nc\nd\te\tf\n\n")
+    [first, second, third] = refused("translate", LEARNED, "--terms", path, stdin="a\n")
     assert f"1 column in place of 2 ({path}:2)" in first
     assert f"3 columns in place of 2 ({path}:3)" in second
+    assert f"an empty line ({path}:4)" in third
     path.write_text("a\tb\nc\t\na\te\n")
     [first, second] = refused("translate", LEARNED, "--terms", path, stdin="a\n")
     assert f"an empty term ({path}:2)" in first
