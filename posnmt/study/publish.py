@@ -13,6 +13,7 @@ from typing import Any
 from posnmt.config.yaml import read_yaml, written_yaml
 from posnmt.errors import UserError
 from posnmt.files import PARTIAL, load_json, read_json, write_json, write_text
+from posnmt.plugins import Origin
 from posnmt.progress import duration
 from posnmt.report.grid import csv_text
 from posnmt.study import database
@@ -185,6 +186,9 @@ def _readme(study_plan: Plan, done: Mapping[str, Path], to: Path, seeds: int | N
     yield f"To repeat it: `{shlex.join(command)}`" + (
         "." if len(ready) == trainings else "; to go on with it, add `--adopt .`."
     )
+    for part in (Origin(**each) for each in study_plan.parts):
+        of = "" if part.shown == part.name else f" of {part.shown}"
+        yield f"The {part.kind} `{part.name}`{of} is not part of posnmt and has to be there."
     yield "In the files `STUDY` is the study's folder and `DATA` that of the corpora."
 
 

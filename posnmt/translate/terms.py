@@ -73,7 +73,8 @@ class Terms:
             if len(columns) == 2:
                 pairs.append((columns[0], columns[1]))
             else:
-                what = f"{len(columns)} column{'s' * (len(columns) > 1)} in place of 2" if line.strip() else "an empty line"
+                number = f"{len(columns)} column{'s' * (len(columns) > 1)} in place of 2"
+                what = number if line.strip() else "an empty line"
                 faults.append(UserError(what, place, "write source term <tab> target term"))
         raise_all(faults)
         return cls(pairs, places)

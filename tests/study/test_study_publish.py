@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from posnmt.study.publish import _name_places, _remove_others
+from posnmt.study.load import load
+from posnmt.study.plan import plan
+from posnmt.study.publish import _name_places, _readme, _remove_others
 
 
 def test_folders_are_named_where_a_text_names_them_and_nowhere_else(tmp_path: Path) -> None:
@@ -30,3 +32,12 @@ def test_a_renewed_copy_has_nothing_that_the_study_has_not(tmp_path: Path) -> No
     assert {path.name for path in tmp_path.rglob("*") if path.is_file()} == {"steps.json", "test.csv.xz", "README.md"}
     assert run.is_dir()
     assert not renamed.exists()
+
+
+def test_a_copy_names_the_parts_from_outside(tmp_path: Path) -> None:
+    """Who repeats the study has to have them."""
+    own = {"kind": "scheme", "name": "mine:Mine", "target": "mine:Mine"}
+    packed = {"kind": "system", "name": "near", "target": "pos_near:near", "distribution": "pos-near", "version": "1.0"}
+    lines = list(_readme(plan(load("choose"), "smoke", None, parts=[own, packed]), {}, tmp_path, None))
+    assert "The scheme `mine:Mine` is not part of posnmt and has to be there." in lines
+    assert "The system `near` of pos-near 1.0 is not part of posnmt and has to be there." in lines
