@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import csv
+import functools
+import lzma
+import re
+from collections import defaultdict
 from pathlib import Path
+from statistics import mean, stdev
 
 import pytest
 
 from posnmt.files import load_json, read_json
 from posnmt.study.adopt import FACTS, FORMAT, MARK, RunFacts, Translations
 
-COPIES = sorted(path.parent for path in (Path(__file__).parents[2] / "docs" / "results").glob(f"*/{MARK}"))
+DOCS = Path(__file__).parents[2] / "docs"
+COPIES = sorted(path.parent for path in (DOCS / "results").glob(f"*/{MARK}"))
+FIGURE = re.compile(r"\d+\.\d ± \d+\.\d")
 
 
 def test_there_are_published_studies() -> None:
@@ -40,3 +48,45 @@ def test_files_that_a_copy_describes_are_there(copy: Path) -> None:
 def test_an_unfinished_copy_says_how_to_go_on(copy: Path) -> None:
     text = (copy / "README.md").read_text(encoding="utf-8")
     assert ("to go on with it, add `--adopt .`" in text) == ("**It is not complete**" in text)
+
+
+@functools.cache
+def figures() -> list[set[str]]:
+    """Of each system of each published study, its means with their standard deviations over seeds."""
+    found: list[set[str]] = []
+    for copy in COPIES:
+        values: dict[str, dict[tuple[str, ...], list[float]]] = defaultdict(lambda: defaultdict(list))
+        with lzma.open(copy / "results.csv.xz", "rt", encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                if row["value"]:
+                    of = ("training_condition", "test_condition", "swapped", "unit", "bin", "measure")
+                    values[row["system"]][tuple(row[name] for name in of)].append(float(row["value"]))
+        for measures in values.values():
+            found.append({f"{mean(each):.1f} ± {stdev(each):.1f}" for each in measures.values() if len(each) > 1})
+    return found
+
+
+def strange_rows(text: str) -> list[str]:
+    """The rows of tables whose figures are not those of one system of one published study."""
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    return [row for row in rows if not any(of.issuperset(FIGURE.findall(row)) for of in figures())]
+
+
+@pytest.mark.parametrize("page", ["papers", "schemes", "clipping"])
+def test_tables_have_the_figures_of_the_published_studies(page: str) -> None:
+    text = (DOCS / "results" / f"{page}.md").read_text(encoding="utf-8")
+    assert len(FIGURE.findall(text)) > 20
+    assert strange_rows(text) == []
+
+
+def test_a_wrong_figure_is_seen() -> None:
+    row = next(line for line in (DOCS / "results" / "schemes.md").read_text().splitlines() if "| RoPE |" in line)
+    assert strange_rows(row) == []
+    assert strange_rows(re.sub(r"\d+\.\d ±", "99.9 ±", row, count=1)) != []
+
+
+def test_the_page_on_choosing_has_the_figures_of_the_published_studies() -> None:
+    text = (DOCS / "choose.md").read_text(encoding="utf-8")
+    every = set().union(*figures())
+    assert len(FIGURE.findall(text)) > 20
+    assert not [figure for figure in FIGURE.findall(text) if figure not in every]
