@@ -98,10 +98,10 @@ def run(
     where: dict[str, Any] = {
         "executor": executor, "jobs": jobs, "say": say, "until": until, "per_gpu": per_gpu, "scheduler": scheduler,
     }  # fmt: skip
-    texts = runner.run(Graph(_test_texts(study_plan, wanted), KINDS), out, **where)
-    if texts.failed:
+    texts = _test_texts(study_plan, wanted)
+    if texts and (made := runner.run(Graph(texts, KINDS), out, **where)).failed:
         say("nothing is trained before the test texts are made")
-        return texts
+        return made
     first = runner.run(Graph(seed_by_seed(study_plan, wanted), KINDS), out, **where)
     graph, _ = with_analyses(study_plan, out)
     second = runner.run(graph if not only else _ready_analyses(graph, out), out, **where, retry=False)
