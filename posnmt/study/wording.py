@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -75,8 +76,13 @@ def amount(comparison: Comparison, value: float) -> str:
 def with_intervals(comparison: Comparison, estimate: Estimate, levels: Sequence[float]) -> str:
     """A value with its intervals."""
     ends = [(level, [_number(comparison, end) for end in estimate.interval(level)]) for level in levels]
-    phrases = [f"{level * 100:.3g} % interval {low} to {high}" for level, (low, high) in ends]
+    phrases = [f"{_level(level)} interval {low} to {high}" for level, (low, high) in ends]
     return f"{amount(comparison, estimate.value)}, {', '.join(phrases)}"
+
+
+def _level(level: float) -> str:
+    """A level of confidence in per cent, with so many digits that it is not 100."""
+    return f"{100 * level:.{max(3, 1 + int(-math.log10(1 - level)))}g} %"
 
 
 def counted(numbers: Sequence[int], what: str) -> str:

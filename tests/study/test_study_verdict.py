@@ -12,6 +12,7 @@ from verdict_case import bleu_evidence, claim, compare, decided, drawn, evidence
 from posnmt.study.claims import Figures
 from posnmt.study.contrast import Estimate, t_quantile
 from posnmt.study.verdict import FEWEST_SENTENCES, Rules, decide, what_it_takes, word_of
+from posnmt.study.wording import with_intervals
 
 # --- the verdicts
 
@@ -279,6 +280,15 @@ def test_the_documented_sentence(study):
         "sentences longer than "
         "any in its training. On 200 sentences"
     )
+
+
+@pytest.mark.parametrize(
+    ("pairs", "shown"), [(1, "95 %"), (3, "98.3 %"), (20, "99.8 %"), (156, "99.97 %"), (9900, "99.9995 %")]
+)
+def test_no_interval_is_certain(pairs, shown):
+    """With more pairs to correct for, the level comes near 100 %, which no interval has."""
+    said = with_intervals(claim(compare("higher")).holds_if[0], Estimate(0.5, 0.04, math.inf), [1 - 0.05 / pairs])
+    assert f", {shown} interval " in said
 
 
 def test_two_kinds_of_sentences_are_both_said(study):
