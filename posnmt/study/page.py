@@ -21,7 +21,7 @@ from posnmt.study.figures import Plate, plates
 from posnmt.study.measured import Recommendation, StudyResults
 from posnmt.study.overview import facts
 from posnmt.study.tables import sheets
-from posnmt.study.wording import amount
+from posnmt.study.wording import amount, decimals
 
 __all__ = ["Recommendation", "StudyResults", "render"]
 
@@ -94,6 +94,7 @@ def _page(
         plates=figures,
         beyond=beyond,
         amount=amount,
+        decimals=decimals,
         analyses=_analyses(results, out),
         undone=results.undone(),
         cost=duration(results.cost),

@@ -68,16 +68,27 @@ def span(first: int | None, last: int | None) -> str:
     return f"of {first or 1} to {last} subwords"
 
 
-def amount(comparison: Comparison, value: float) -> str:
+def amount(comparison: Comparison, value: float, decimals: int = 2) -> str:
     """A value with its sign and unit."""
-    return f"{_number(comparison, value)} {'%' if comparison.relative else unit(comparison.measure)}"
+    return f"{_number(comparison, value, decimals)} {'%' if comparison.relative else unit(comparison.measure)}"
 
 
 def with_intervals(comparison: Comparison, estimate: Estimate, levels: Sequence[float]) -> str:
     """A value with its intervals."""
-    ends = [(level, [_number(comparison, end) for end in estimate.interval(level)]) for level in levels]
-    phrases = [f"{_level(level)} interval {low} to {high}" for level, (low, high) in ends]
-    return f"{amount(comparison, estimate.value)}, {', '.join(phrases)}"
+    intervals = [(level, estimate.interval(level)) for level in levels]
+    shown = decimals(comparison, [end for _, ends in intervals for end in ends])
+    phrases = [
+        f"{_level(level)} interval {_number(comparison, low, shown)} to {_number(comparison, high, shown)}"
+        for level, (low, high) in intervals
+    ]
+    return f"{amount(comparison, estimate.value, shown)}, {', '.join(phrases)}"
+
+
+def decimals(comparison: Comparison, ends: Sequence[float]) -> int:
+    """As many of two to four decimals as tell the ends of intervals from the comparison's margin."""
+    scale, margin = 100 if comparison.relative else 1, comparison.within or comparison.by
+    apart = [scale * (abs(end) - margin) for end in ends]
+    return next((count for count in (2, 3) if all(round(distance, count) for distance in apart)), 4)
 
 
 def _level(level: float) -> str:
@@ -96,9 +107,9 @@ def unit(measure: str) -> str:
     return "source tokens a second" if measure in SPEEDS else UNITS[measure]
 
 
-def _number(comparison: Comparison, value: float) -> str:
+def _number(comparison: Comparison, value: float, decimals: int) -> str:
     """A value with its sign; a relative one in per cent."""
-    return signed(100 * value if comparison.relative else value)
+    return signed(100 * value if comparison.relative else value, decimals)
 
 
 def percent(share: float) -> str:
@@ -106,6 +117,6 @@ def percent(share: float) -> str:
     return f"{100 * share:g} %"
 
 
-def signed(value: float) -> str:
+def signed(value: float, decimals: int = 2) -> str:
     """A number with its sign; from 1,000 on without decimals."""
-    return f"{value:+,.{0 if abs(value) >= 1000 else 2}f}".replace("-", "\N{MINUS SIGN}")
+    return f"{value:+,.{0 if abs(value) >= 1000 else decimals}f}".replace("-", "\N{MINUS SIGN}")

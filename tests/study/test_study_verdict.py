@@ -291,6 +291,25 @@ def test_no_interval_is_certain(pairs, shown):
     assert f", {shown} interval " in said
 
 
+@pytest.mark.parametrize(
+    ("margin", "end", "shown"),
+    [
+        ({"is_": "higher"}, 0.004, "+0.404 subwords, 95 % interval +0.004 to +0.804"),
+        ({"is_": "higher"}, 0.006, "+0.41 subwords, 95 % interval +0.01 to +0.81"),
+        ({"is_": "higher", "by": 1}, 1.0002, "+1.4002 subwords, 95 % interval +1.0002 to +1.8002"),
+        ({"is_": "lower"}, -0.804, "−0.404 subwords, 95 % interval −0.804 to −0.004"),
+        ({"is_": "equal", "within": 0.6}, -0.2021, "+0.198 subwords, 95 % interval −0.202 to +0.598"),
+        ({"is_": "lower", "by": 0.3, "relative": True}, -1.10003, "−70.003 %, 95 % interval −110.003 to −30.003"),
+    ],
+)
+def test_a_supported_comparison_has_no_interval_that_ends_at_the_margin(margin, end, shown):
+    """Where two decimals would show the end of an interval at the margin, it has more of them."""
+    comparison = claim(compare(**margin)).holds_if[0]
+    estimate = Estimate(end + 0.4, (0.4 / t_quantile(0.975, math.inf)) ** 2, math.inf)
+    assert word_of(comparison, estimate) == "supported"
+    assert with_intervals(comparison, estimate, [0.95]) == shown
+
+
 def test_two_kinds_of_sentences_are_both_said(study):
     sides = [{"system": "d", "minus": "a", "lengths": lengths} for lengths in ("longer", [12, 49])]
     decision = one(study, compare("higher", *sides))
