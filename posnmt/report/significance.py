@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations, product
 from typing import Any
 
 from posnmt.analyse.verdict import CHANCE
 from posnmt.config.writing import isolated
 from posnmt.report.grid import Cell, Grid, Head, Row, Sheet
-from posnmt.report.measures import higher_is_better, metrics_of, presentations
+from posnmt.report.measures import Measure, higher_is_better, metrics_of, presentations
 
 TESTS = {
     "paired_bootstrap": "paired bootstrap",
@@ -129,12 +129,21 @@ def _opposed(results: dict[str, Any], metric: str) -> Iterator[str]:
         p = [tests[test]["corrected"][one][other] for test in ("sign_test", "paired_bootstrap")]
         if more > fewer and direction * entry["differences"][one][other] < 0 and min(p) < CHANCE:
             names = [isolated(systems[each]["name"]) for each in (one, other)]
-            scores = [shown.show(systems[each]["overall"][metric]) for each in (one, other)]
+            scores = _apart(shown, [systems[each]["overall"][metric] for each in (one, other)])
             yield (
                 f"More sentences speak for {names[0]} than for {names[1]} ({more:,} and "
                 f"{fewer:,}, p {_equals(p[0])}), and yet its {shown.title} is worse ({scores[0]} and {scores[1]}, "
                 f"paired bootstrap p {_equals(p[1])})."
             )
+
+
+def _apart(shown: Measure, scores: Sequence[float]) -> list[str]:
+    """Two scores, with up to three decimals more than usual if these tell them apart."""
+    for more in range(4):
+        texts = [replace(shown, decimals=shown.decimals + more).show(score) for score in scores]
+        if texts[0] != texts[1]:
+            break
+    return texts
 
 
 def _equals(p: float) -> str:

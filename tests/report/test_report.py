@@ -388,6 +388,20 @@ def test_a_sign_test_against_the_score_is_explained(tmp_path):
         assert explained(analysed(tmp_path / "agree", {"a": lines, "b": few}, references=lines)) == []
 
 
+def test_scores_of_which_one_is_called_worse_are_shown_apart():
+    """The sign test is against the score most often where the scores nearly agree."""
+    tests = {
+        "sign_test": {"sentences": [[0, 60], [100, 0]], "corrected": [[None, 0.002], [0.002, None]]},
+        "paired_bootstrap": {"corrected": [[None, 0.9], [0.9, None]]},
+    }
+    for scores, shown in (((30.1, 28.0), "(28.0 and 30.1, "), ((30.132, 30.114), "(30.11 and 30.13, ")):
+        difference = scores[0] - scores[1]
+        entry = {"differences": [[0, difference], [-difference, 0]], "tests": tests}
+        systems = [{"name": name, "overall": {"bleu": score}} for name, score in zip("ab", scores, strict=True)]
+        results = {"significance": {"metrics": {"bleu": entry}}, "systems": systems, "settings": {"metrics": ["bleu"]}}
+        assert f"and yet its BLEU is worse {shown}" in explained(results)[0]
+
+
 @pytest.mark.slow
 def test_same_input_same_bytes(tmp_path):
     outputs = {"a:1": noisy(sentences(), 0.2, 1), "a:2": noisy(sentences(), 0.3, 2)}
