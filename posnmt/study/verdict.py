@@ -229,8 +229,9 @@ def _check_floor(comparison: Comparison, evidence: Evidence, rules: Rules) -> No
         table = evidence.table(measure, sentences, places)
         score = float(table.measure(table.rows.sum(axis=0))[measure].mean())
         if score < rules.floor:
+            shown = math.floor(10 * score) / 10  # not rounded up to the floor
             raise _Undecidable(
-                f"below the floor: {rules.label(text)} has {score:.1f} BLEU on {where}, and below "
+                f"below the floor: {rules.label(text)} has {shown:.1f} BLEU on {where}, and below "
                 f"{rules.floor:g} a system has learned too little for differences to mean anything"
             )
 

@@ -232,6 +232,13 @@ def test_nothing_is_decided_below_the_floor():
     assert one(evidence, poor, floor=20.0, exempt={"untrained"}).word == "supported"
 
 
+def test_what_is_below_the_floor_is_not_shown_to_be_at_it():
+    """9.66 BLEU, which would be rounded to 9.7."""
+    evidence = bleu_evidence({"good": (0.8, 0.3), "poor": (0.1, 0.1)}, generator=np.random.default_rng(5))
+    below = one(evidence, compare("higher", "good", "poor", measure="bleu"), floor=9.7)
+    assert below.why.startswith("below the floor: poor has 9.6 BLEU on sentences of trained lengths, and below 9.7 ")
+
+
 def test_where_trained_lengths_are_not_known_the_floor_is_for_the_whole_test():
     """As after a sweep over the vocabulary, whose points count lengths in other subwords."""
     evidence = bleu_evidence({"good": (0.8, 0.3), "better": (0.9, 0.5), "untrained": (0.1, 0.1)})
