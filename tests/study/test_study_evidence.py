@@ -12,10 +12,11 @@ from verdict_case import compare, drawn, one, output
 from posnmt.analyse.additive import Additive
 from posnmt.analyse.analyse import Settings, analyse
 from posnmt.analyse.measure import Resampling
+from posnmt.analyse.seeds import t_tails
 from posnmt.metrics.scores import corpus_scores
 from posnmt.study import contrast as contrast_module
 from posnmt.study import evidence as stored
-from posnmt.study.contrast import SAMPLES, SEED, Contrast, Term, t_quantile
+from posnmt.study.contrast import SAMPLES, SEED, Contrast, Estimate, Term, t_quantile
 from posnmt.study.evidence import Evidence
 
 # --- what is stored
@@ -195,6 +196,23 @@ def test_intervals_hold_the_truth_in_95_of_100_studies(monkeypatch, over_seeds, 
         found.append(decision.word == "supported")
     assert 0.91 <= fmean(held) <= 0.99
     assert fmean(found) <= 0.06
+
+
+@pytest.mark.parametrize(("seeds", "others", "share"), [(2, 5, 0.06), (2, 2, 0.06), (3, 3, 0.04), (5, 5, 0.03)])
+def test_few_seeds_that_differ_much_support_more_than_nominal(seeds, others, share):
+    """As docs/verdicts.md has it: seeds that differ up to ten times as much as the others, sentences besides."""
+    generator, studies, found = np.random.default_rng(3), 3000, []
+    for ratio, over_sentences in ((5, 1.0), (10, 3.0)):
+        of, than = generator.normal(0, ratio, (studies, seeds)), generator.normal(0, 1, (studies, others))
+        values = of.mean(axis=1) - than.mean(axis=1) + generator.normal(0, over_sentences**0.5, studies)
+        parts = [(each.var(axis=1, ddof=1) / each.shape[1], each.shape[1] - 1) for each in (of, than)]
+        estimates = [
+            Estimate.of(value, over_sentences, [(part[number], freedom) for part, freedom in parts])
+            for number, value in enumerate(values)
+        ]
+        p = [t_tails(each.value / each.variance**0.5, each.freedom) for each in estimates]
+        found.append(fmean((values > 0) & (np.array(p) < 0.05)))
+    assert max(found) == pytest.approx(share, abs=0.012)
 
 
 @pytest.mark.parametrize(("over_seeds", "of_each"), [(0.0, 30.0), (3.0, 30.0), (3.0, 0.0)])
