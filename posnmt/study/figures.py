@@ -7,7 +7,7 @@ the lowest to the highest seed; with a single seed, the band is its 95 % interva
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -106,17 +106,17 @@ def _panels(results: StudyResults, figure: Figure, name: str) -> tuple[list[Char
     if charts:
         curves = [[curve for _, curve in chart.columns()] for chart in charts]
         banded = figure.kind != "length-distribution" and max(map(len, curves)) <= MOST_BANDS
-        legend.append(
-            _describe_seeds(max((curve.seeds for of_chart in curves for curve in of_chart), default=1), banded)
-        )
+        seeds = {count for of_chart in curves for curve in of_chart for count in curve.outputs if count}
+        legend.append(_describe_seeds(seeds, banded))
     return charts, list(filter(None, dict.fromkeys(legend)))
 
 
-def _describe_seeds(seeds: int, banded: bool) -> str:
-    """A sentence of the legend that explains lines and bands."""
-    if seeds == 1:
+def _describe_seeds(seeds: Collection[int], banded: bool) -> str:
+    """A sentence of the legend that explains lines and bands; `seeds`: of how many the points are means."""
+    if max(seeds, default=1) == 1:
         return "Bands are 95 % intervals over sentences." if banded else ""
-    return f"Means over seeds{'; bands go from the lowest to the highest seed' if banded else ''}."
+    of_one = "; those of a single seed are 95 % intervals over sentences" if min(seeds) == 1 else ""
+    return f"Means over seeds{f'; bands go from the lowest to the highest seed{of_one}' if banded else ''}."
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from posnmt.report.grid import Cell, Grid, Head, Row, Sheet
 from posnmt.report.latex_sheet import to_latex
 from posnmt.report.significance import agreed
 from posnmt.study import published
+from posnmt.study.figures import plates
 from posnmt.study.layout import Table
 from posnmt.study.load import load, shipped
 from posnmt.study.marks import signs
@@ -218,6 +219,17 @@ def test_one_seed_has_intervals_and_no_spread(tmp_path):
         each["intervals"]["overall"]["bleu"] for each in analysed(study)["systems"] if each["name"] == "Transformer"
     ]
     assert [float(first["low"]), float(first["high"])] == interval
+
+
+def test_what_bands_are_is_said_of_one_seed_and_of_several(tmp_path):
+    """While a study runs, some systems have one seed and others two."""
+    study = made_study(tmp_path / "study", failed=())
+    both = "Means over seeds; bands go from the lowest to the highest seed."
+    (legend,) = (plate.legend for plate in plates(study) if plate.title == "Figure 4")
+    assert both in legend
+    del study.measured["test"].places["transformer", "all"][2]
+    (legend,) = (plate.legend for plate in plates(study) if plate.title == "Figure 4")
+    assert f"{both[:-1]}; those of a single seed are 95 % intervals over sentences." in legend
 
 
 def test_the_page_is_whole_escaped_and_needs_no_network(report, page):
