@@ -6,7 +6,7 @@ of seeds; a sign that holds for only some of the pairs may depend on the choice 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 
 from posnmt.metrics.scores import HIGHER_IS_BETTER
@@ -59,9 +59,14 @@ def _legend(results: StudyResults, table: Table) -> Iterator[str]:
         baselines.setdefault((meaning, marks.test.replace("_", " ")), []).append(labels[marks.baseline])
     analyses = [results.measured.get(marks.analysis) for marks in table.marks]
     several = any(len(seeds) > 1 for measured in analyses if measured for seeds in measured.places.values())
-    corrections = {each.results["settings"]["correction"] for each in analyses if each}
-    plain = "; p is not corrected for the number of comparisons" if corrections == {"none"} else ""
+    plain = uncorrected(each for each in analyses if each)
     pairs = ", in every pair of a seed of one and a seed of the other" if several else ""
     for (meaning, test), names in baselines.items():
         which = " or ".join(dict.fromkeys(names)) + (", whichever is the nearest above," if len(names) > 1 else "")
         yield f"{meaning}: better than {which} by the {test}{pairs}{plain}."
+
+
+def uncorrected(analyses: Iterable[Measured]) -> str:
+    """The end of a sentence of a legend if no p of some analyses is corrected; empty otherwise."""
+    corrections = {each.results["settings"]["correction"] for each in analyses}
+    return "; p is not corrected for the number of comparisons" if corrections == {"none"} else ""

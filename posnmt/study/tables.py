@@ -13,7 +13,7 @@ from posnmt.report.measures import MEASURES
 from posnmt.report.significance import agreed
 from posnmt.study import published
 from posnmt.study.layout import CORPORA, PARTS, Column, Table, words_at
-from posnmt.study.marks import signs
+from posnmt.study.marks import signs, uncorrected
 from posnmt.study.measured import OF_RUNS, SPEEDS, StudyResults, Variant
 
 SPREAD = "Figures are means over seeds ± standard deviations."
@@ -210,7 +210,8 @@ def _significance(results: StudyResults, table: Table) -> tuple[list[Grid], list
     rows = [[_significance_cell(results, table, row, column) for column in variants] for row in variants]
     legend = [
         f"Each row against each column, by {MEASURES[table.measures[0]].title}: >> better and << worse with p < 0.01, "
-        f"> and < with p < 0.05, ~ neither ({table.test.replace('_', ' ')})."
+        f"> and < with p < 0.05, ~ neither ({table.test.replace('_', ' ')})"
+        f"{uncorrected([measured] if measured else [])}."
     ]
     if measured is not None and any(len(seeds) > 1 for seeds in measured.places.values()):
         legend.append(

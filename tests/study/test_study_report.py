@@ -25,6 +25,7 @@ from posnmt.study.overview import facts
 from posnmt.study.page import render
 from posnmt.study.plan import PlannedRun
 from posnmt.study.study import _run
+from posnmt.study.tables import sheets
 from posnmt.workflow.status import State
 
 
@@ -180,6 +181,16 @@ def test_matrix_parts_and_corpora(page):
     assert page.row("table-6", "nothing")[0] == "– a published 3,000"
     assert page.row("table-7", "Transformer") == ["", "published >>"]
     assert page.row("table-8", "Transformer") == ["missing a"]
+
+
+@pytest.mark.parametrize(
+    ("correction", "end"), [("none", "; p is not corrected for the number of comparisons."), ("holm", ").")]
+)
+def test_a_matrix_says_that_p_is_not_corrected(tmp_path, correction, end):
+    study = made_study(tmp_path / "study")
+    study.measured["test"].results["settings"]["correction"] = correction
+    (matrix,) = (sheet for sheet in sheets(study) if sheet.title == "Table 4")
+    assert matrix.legend[0].endswith(end)
 
 
 def test_figures_have_their_numbers_and_say_what_is_not_drawn(study, report):
