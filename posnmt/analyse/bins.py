@@ -71,8 +71,8 @@ def usual_bins(width: int, trained: TrainedLengths, tested: int) -> list[Bin]:
 def bins_of_width(width: int, trained: TrainedLengths) -> list[Bin]:
     """Bins of equal width from 0, and an open last bin.
 
-    The open bin starts at six widths (10 gives 0-9, 10-19 ... 50-59, 60-), or, if training has longer sources, one bin
-    after that of the longest trained length, so that the first lengths beyond training have their own bin.
+    The open bin starts at six widths (10 gives 0-9, 10-19 ... 50-59, 60-), or, if that is later, one whole bin after
+    that of the longest trained length, so that the first lengths beyond training have their own bin.
 
     Raises:
         UserError: a width below 1, or more than `MOST_BINS` bins.

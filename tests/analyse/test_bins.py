@@ -38,6 +38,8 @@ def test_the_bins_of_rosendahl_2019():
 
 
 def test_the_first_unseen_lengths_have_a_bin_of_their_own():
+    assert labels(bins_of_width(10, TrainedLengths(longest=49)))[-2:] == ["50-59", "60-"]
+    assert labels(bins_of_width(10, TrainedLengths(longest=50)))[-3:] == ["50-59", "60-69", "70-"]
     assert labels(bins_of_width(10, TrainedLengths(longest=99)))[-3:] == ["90-99", "100-109", "110-"]
     assert labels(bins_of_width(10, TrainedLengths(longest=100)))[-3:] == ["100-109", "110-119", "120-"]
 
