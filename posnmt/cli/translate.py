@@ -32,7 +32,13 @@ _TO = click.option(
 @click.option(
     "--beam", type=click.IntRange(min=1), help="hypotheses kept; 1 is greedy search; default: the run's config"
 )
-@click.option("--nbest", type=click.IntRange(min=1), default=1, show_default=True, help="translations per line")
+@click.option(
+    "--nbest",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="translations per line; at most --beam, unless sampled",
+)
 @click.option(
     "--format", "form", type=click.Choice(["text", "jsonl"]), default="text", show_default=True,
     help="jsonl: a line of JSON for each line of the input, with scores",
