@@ -38,7 +38,7 @@ from posnmt.position.seam import (
 HIDDEN = -1e4
 """Bias of a key that a mask hides: its weight is 0 in single and half precision, and a row without keys has no NaN."""
 
-ELSEWHERE = "translate with --engine torch, or export with --format huggingface, which has every system"
+ELSEWHERE = "translate with --engine torch, or export with --format huggingface"
 
 CPU = torch.device("cpu")
 
