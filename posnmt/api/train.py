@@ -51,7 +51,7 @@ def train(
         init: a trained run, or its folder, whose weights and subwords the training starts from.
         settings: settings that win over all others: dotted key -> value, as `{"train.epochs": 5}`, or `key=value`.
         resume: go on with the run in `out` as if it had never stopped.
-        allow_plugins: with `resume`, import the classes that the run's config names by `module:Class`.
+        allow_plugins: with `resume` or `init`, import the classes that the run's config names by `module:Class`.
         show_progress: on standard error, with all that is chosen and all warnings.
 
     Returns:
