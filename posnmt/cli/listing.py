@@ -34,6 +34,6 @@ def as_text(systems: dict[str, dict[str, str]]) -> str:
             yield f"  {name:{width}}  {about['summary']} ({about['source']}{origin})"
 
     others = [name for name in SYSTEMS if name not in RECOMMENDED]
-    text = ["to begin with (docs/systems.md says why):", *lines([*RECOMMENDED]), "", "others:", *lines(others)]
+    text = ["to begin with (docs/choose.md says why):", *lines([*RECOMMENDED]), "", "others:", *lines(others)]
     foreign = [name for name in systems if name not in SYSTEMS]
     return "\n".join([*text, "", "of installed packages:", *lines(foreign)] if foreign else text)

@@ -66,8 +66,8 @@ def _both(*schemes: dict[str, Any]) -> dict[str, Any]:
     return {"encoder": {"position": list(schemes)}, "decoder": {"position": list(schemes)}}
 
 
-RECOMMENDED = ("relative", "transformer", "lstm", "rope", "alibi-asymmetric")
-"""Where to begin: one system of each kind that trains and decodes at little cost."""
+RECOMMENDED = ("relative", "rr", "transformer", "lstm", "rope", "alibi-asymmetric")
+"""Where to begin: one system of each kind that trains and decodes at little cost; docs/choose.md compares them."""
 
 SYSTEMS: dict[str, System] = {
     "transformer": System(

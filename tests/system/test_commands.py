@@ -20,6 +20,7 @@ from training_case import losses
 import corpus
 import posnmt.demo
 from commands import process, refused, run
+from documents import ROOT
 from posnmt.config.systems import RECOMMENDED, SYSTEMS
 from posnmt.data.text import TextPipeline
 
@@ -246,6 +247,10 @@ def test_a_folder_that_cannot_be_made(trained, tmp_path):
 def test_systems():
     out, _ = process("systems")
     first, others = out.split("\n\n")
+    heading, page = lines(first)[0], Path("docs", "choose.md")
+    assert page.as_posix() in heading
+    best = re.search(r"\*\*`(\S+)` has the highest BLEU", (ROOT / page).read_text(encoding="utf-8"))
+    assert best[1] in RECOMMENDED
     assert [line.split()[0] for line in lines(first)[1:]] == list(RECOMMENDED)
     assert sorted(line.split()[0] for line in [*lines(first)[1:], *lines(others)[1:]]) == sorted(SYSTEMS)
     out, _ = run("systems", "relative", "--vocabulary", 16004)
