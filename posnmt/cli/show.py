@@ -15,12 +15,12 @@ from posnmt.extras import requires
 @click.option(
     "--source",
     type=click.Path(path_type=Path),
-    help="lines to look at (plain, .gz, .xz); default: the dev text of the first run",
+    help="lines to look at (plain, .gz, .xz); default: the dev pairs of the first run",
 )
 @click.option(
     "--target",
     type=click.Path(path_type=Path),
-    help="their translations, line by line; default: each model's own",
+    help="their translations, line by line; default, of a --source: each model's own",
 )
 @click.option(
     "--out",
