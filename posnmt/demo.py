@@ -42,7 +42,7 @@ def demo(out: Path, updates: int, seed: int, display: Display) -> Path:
     Raises:
         UserError: the folder exists.
     """
-    refuse_existing(out)
+    refuse_existing(out, "the folder", "choose another --out")
     out.mkdir(parents=True, exist_ok=True)
     corpus = out / "corpus"
     display.say(f"making the artificial language pair in {corpus}")

@@ -312,18 +312,20 @@ def is_unfinished(folder: Path) -> bool:
     )
 
 
-def refuse_existing(folder: Path) -> None:
+def refuse_existing(
+    folder: Path, what: str = "the run folder", todo: str = "choose another --out, or continue with --resume"
+) -> None:
     """Check that a new run would not overwrite anything.
+
+    Args:
+        what: the folder is, for the message.
+        todo: what to do where it exists.
 
     Raises:
         UserError: the folder exists and is not empty.
     """
     if folder.exists() and not is_unfinished(folder):
-        raise UserError(
-            "the run folder exists already and is not overwritten",
-            folder,
-            "choose another --out, or continue with --resume",
-        )
+        raise UserError(f"{what} exists already and is not overwritten", folder, todo)
 
 
 def refuse_other_config(run: Run, config: Config) -> None:

@@ -244,6 +244,12 @@ def test_a_folder_that_cannot_be_made(trained, tmp_path):
     assert refused("demo", "--out", tmp_path / "file" / "demo")[0].startswith("error: Not a directory")
 
 
+def test_the_demo_needs_a_folder_of_its_own(tmp_path):
+    (tmp_path / "file").write_text("x")
+    [error] = refused("demo", "--out", tmp_path)
+    assert error == f"error: the folder exists already and is not overwritten ({tmp_path}); choose another --out"
+
+
 def test_systems():
     out, _ = process("systems")
     first, others = out.split("\n\n")
