@@ -44,7 +44,7 @@ def change_positions(
         raise UserError(
             "no position scheme of this run can be interpolated",
             folder,
-            "leave --interpolate out; sinusoids, rope, xpos, shape, cape and randomised support it",
+            "leave it out; sinusoids, rope, xpos, shape, cape and randomised support it",
         )
     if trained is None and (positions.yarn is not None or positions.temperature is not None):
         name = "yarn" if positions.yarn is not None else "temperature"

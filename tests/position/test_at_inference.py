@@ -274,6 +274,7 @@ def test_which_schemes_have_which_change():
         ("none", {"clip": 2}, "this model has no position scheme"),
         ("rnn-nmt", {"temperature": "log"}, "this model has the architecture rnn-nmt"),
         ("relative", {"interpolate": 2}, "no position scheme of this run can be interpolated"),
+        ("relative", {"interpolate": 2}, "; leave it out; sinusoids"),  # by whatever option it was given
     ],
 )
 def test_what_means_nothing_is_refused_by_name(name, change, shown):
