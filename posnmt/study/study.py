@@ -99,9 +99,9 @@ def run(
         "executor": executor, "jobs": jobs, "say": say, "until": until, "per_gpu": per_gpu, "scheduler": scheduler,
     }  # fmt: skip
     texts = _test_texts(study_plan, wanted)
-    if texts and (made := runner.run(Graph(texts, KINDS), out, **where)).failed:
+    if texts and (of_texts := runner.run(Graph(texts, KINDS), out, **where)).failed:
         say("nothing is trained before the test texts are made")
-        return made
+        return of_texts
     first = runner.run(Graph(seed_by_seed(study_plan, wanted), KINDS), out, **where)
     graph, _ = with_analyses(study_plan, out)
     second = runner.run(graph if not only else _ready_analyses(graph, out), out, **where, retry=False)
