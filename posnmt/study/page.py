@@ -94,6 +94,7 @@ def _page(
         plates=figures,
         beyond=beyond,
         amount=amount,
+        counted=_counted,
         decimals=decimals,
         analyses=_analyses(results, out),
         undone=results.undone(),

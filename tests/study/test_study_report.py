@@ -261,6 +261,14 @@ def test_the_page_is_whole_escaped_and_needs_no_network(report, page):
     assert "1 d 1 h" in text
 
 
+def test_a_claim_says_that_not_all_of_its_comparisons_have_its_verdict(study, report, tmp_path):
+    first, second = study.verdicts
+    assert "<summary>Comparisons (2)</summary>" in (report / "report.html").read_text()
+    mixed = replace(first, comparisons=[*first.comparisons, *second.comparisons])
+    render(replace(study, verdicts=[mixed]), tmp_path)
+    assert "<summary>Comparisons (3: 2 supported, 1 undecided)</summary>" in (tmp_path / "report.html").read_text()
+
+
 def test_the_processors_are_those_of_the_trainings(study):
     def shown(*names):
         runs = [{**run, "processor": name} for run, name in zip(study.runs, names, strict=False)]
