@@ -188,7 +188,7 @@ def _readme(study_plan: Plan, done: Mapping[str, Path], to: Path, seeds: int | N
     )
     for part in (Origin(**each) for each in study_plan.parts):
         of = "" if part.shown == part.name else f" of {part.shown}"
-        yield f"The {part.kind} `{part.name}`{of} is not part of posnmt and has to be there."
+        yield f"The {part.kind} `{part.name}`{of} is not part of posnmt and must be importable."
     yield "In the files `STUDY` is the study's folder and `DATA` that of the corpora."
 
 

@@ -39,5 +39,5 @@ def test_a_copy_names_the_parts_from_outside(tmp_path: Path) -> None:
     own = {"kind": "scheme", "name": "mine:Mine", "target": "mine:Mine"}
     packed = {"kind": "system", "name": "near", "target": "pos_near:near", "distribution": "pos-near", "version": "1.0"}
     lines = list(_readme(plan(load("choose"), "smoke", None, parts=[own, packed]), {}, tmp_path, None))
-    assert "The scheme `mine:Mine` is not part of posnmt and has to be there." in lines
-    assert "The system `near` of pos-near 1.0 is not part of posnmt and has to be there." in lines
+    assert "The scheme `mine:Mine` is not part of posnmt and must be importable." in lines
+    assert "The system `near` of pos-near 1.0 is not part of posnmt and must be importable." in lines
