@@ -38,7 +38,7 @@ _NULL_IS_UNSET = ("train.init", "model.system", "model.size")
 """Settings whose null, their default, names nothing; of others it means something, such as no limit."""
 _MAY_BE_AUTO = (
     "data.source_language", "data.target_language", "data.max_length", "data.held_out",
-    "subword.vocabulary", "subword.character_coverage", "subword.normalisation",
+    "subword.vocabulary", "subword.character_coverage", "subword.byte_fallback",
     "model.system", "model.size", "model.dropout", "model.tie_embeddings", "model.embedding_init",
     "train.batch", "train.optimizer", "train.muon_every", "train.learning_rate", "train.schedule.warmup",
     "train.schedule.cooldown", "train.evaluate_every", "train.log_every", "train.average", "train.bleu_tokenizer",
@@ -98,8 +98,8 @@ def for_text(
     """What preparing the text needs.
 
     The vocabulary grows with the square root of the text, from 8,000 for 2 million characters of a side; it has at
-    least two entries for each character of the alphabet. Of more than 1,000 distinct characters the rarest are unknown:
-    1 in 2,000 of those that occur.
+    least two entries for each character of the alphabet. Of more than 1,000 distinct characters the rarest are spelled
+    in bytes: 1 in 2,000 of those that occur.
 
     Args:
         languages: the codes that the names of the files show.
@@ -114,10 +114,12 @@ def for_text(
         settings["data.held_out"] = max(1, min(most, corpus.pairs // 20))
     if not is_set(tree, "subword.text"):
         thousands = 1000 * max(1, min(32, round(8 * math.sqrt(corpus.characters / 2e6))))
-        settings["subword.vocabulary"] = max(1, 2 * corpus.alphabet, min(thousands, corpus.characters // 10))
-        settings["subword.character_coverage"] = 0.9995 if corpus.alphabet > 1000 else 1.0
-        if corpus.target.language in ("japanese", "chinese"):  # whose signs are full-width ones
-            settings["subword.normalisation"] = "identity"
+        size = max(1, 2 * corpus.alphabet, min(thousands, corpus.characters // 10))
+        leaves_out = corpus.alphabet > 1000
+        spells = leaves_out and not is_set(tree, "subword.sampling")  # which bytes are not sampled with
+        settings["subword.character_coverage"] = 0.9995 if leaves_out else 1.0
+        settings["subword.vocabulary"] = size + 256 * spells
+        settings["subword.byte_fallback"] = spells
     return _left_out(tree, settings)
 
 

@@ -45,9 +45,9 @@ def test_a_vocabulary_and_dev_pairs_by_the_size_of_the_text(pairs, characters, v
 
 def test_a_large_alphabet_has_a_vocabulary_of_twice_its_size_and_loses_its_rarest():
     chosen = text(corpus(20_000, 1_000_000, 4000, Writing("chinese", False)))
-    assert (chosen["subword.vocabulary"], chosen["subword.character_coverage"]) == (8000, 0.9995)
+    assert (chosen["subword.vocabulary"], chosen["subword.character_coverage"]) == (8000 + 256, 0.9995)
+    assert chosen["subword.byte_fallback"] is True
     assert (chosen["train.bleu_tokenizer"], chosen["data.target_language"]) == ("zh", "zh")
-    assert chosen["subword.normalisation"] == "identity"
 
 
 def test_names_of_files_tell_languages_before_scripts_do():

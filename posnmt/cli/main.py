@@ -143,7 +143,7 @@ def prepare(config: Path, out: Path | None, settings: tuple[str, ...], check: bo
     requires("train")
     from rich.console import Console
 
-    from posnmt.data.prepare import sampled, table
+    from posnmt.data.prepare import changed, sampled, table
     from posnmt.data.suspicions import warnings
     from posnmt.progress import Display
     from posnmt.train.choose import Written, for_preparing, for_training, prepared
@@ -154,7 +154,7 @@ def prepare(config: Path, out: Path | None, settings: tuple[str, ...], check: bo
         whole = completed.config
         for sentence in warnings(store, whole):
             display.say(f"warning: {sentence}")
-        for sentence in sampled(store):
+        for sentence in (*sampled(store), *changed(store)):
             display.say(sentence)
         if check:
             from posnmt.train.checks import check_all

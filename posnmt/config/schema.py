@@ -198,10 +198,15 @@ class Subword(Section):
     character_coverage: float = Field(
         1.0, ge=0.98, le=1.0, description="share of characters kept; 0.9995 suits Japanese and Chinese"
     )
-    normalisation: Literal["nmt_nfkc", "nfkc", "identity"] = Field(
-        "nmt_nfkc",
-        description="SentencePiece's rule; identity keeps full-width and other compatibility characters, as Japanese "
-        "output needs",
+    normalisation: Literal["identity", "nmt_nfkc", "nfkc"] = Field(
+        "identity",
+        description="identity: every character but control characters stays as it is; nmt_nfkc and nfkc of "
+        "SentencePiece make 102 of 10², 1⁄2 of ½ and a blank of a no-break space, also in translations",
+    )
+    byte_fallback: bool = Field(
+        False,
+        description="spell characters outside the vocabulary in their UTF-8 bytes, 256 entries of it, so that none is "
+        "unknown",
     )
     sample: Positive = Field(1_000_000, description="sentences a side, drawn at random, that subwords are learned from")
     pairs: Pairs | None = Field(
@@ -540,6 +545,7 @@ class Decode(Section):
         "several sentences, a sentence at a time; off: none",
     )
     min_length: int = Field(0, ge=0, description="shortest output in subwords, as far as max_ratio allows it")
+    allow_unk: bool = Field(False, description="whether translations may contain unknown characters, written as ⁇")
     join: int = Field(
         1,
         ge=1,

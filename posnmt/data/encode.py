@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from posnmt.data.corpus import Chunk
+from posnmt.data.restored import Restored, compare
 from posnmt.data.sampling import Sampler
 from posnmt.data.store import SCHEMA
 from posnmt.data.subword import UNK, Flat, flat
@@ -35,6 +36,7 @@ class Account:
         read, kept, kept_too_long, copies: pairs; kept although longer than `data.max_length`; with equal sides.
         dropped: pairs for each of `REASONS`.
         subwords, unknown, longest: of the source and the target of kept pairs.
+        restored: of the source and the target; see `posnmt.data.restored`.
         sampled, replaced: of the source and the target: subwords of all random segmentations; how many segmentations
             were too long and are replaced by the usual one.
     """
@@ -47,6 +49,7 @@ class Account:
     subwords: list[int] = field(default_factory=lambda: [0, 0])
     unknown: list[int] = field(default_factory=lambda: [0, 0])
     longest: list[int] = field(default_factory=lambda: [0, 0])
+    restored: list[Restored] = field(default_factory=lambda: [Restored(), Restored()])
     sampled: list[int] = field(default_factory=lambda: [0, 0])
     replaced: list[int] = field(default_factory=lambda: [0, 0])
 
@@ -61,6 +64,7 @@ class Account:
             self.subwords[side] += part.subwords[side]
             self.unknown[side] += part.unknown[side]
             self.longest[side] = max(self.longest[side], part.longest[side])
+            self.restored[side].add(part.restored[side])
             self.sampled[side] += part.sampled[side]
             self.replaced[side] += part.replaced[side]
 
@@ -71,7 +75,7 @@ class Account:
         books["copies"] = self.copies
         for side, name in enumerate(SIDES):
             names = {"subwords": self.subwords, "unknown": self.unknown, "longest": self.longest}
-            books[name] = {measure: values[side] for measure, values in names.items()}
+            books[name] = {measure: values[side] for measure, values in names.items()} | self.restored[side].manifest()
         return books
 
     def sampling(self) -> dict[str, Any]:
@@ -99,12 +103,14 @@ class EncodeChunk:
         split: `train` or `dev`; the text of dev is stored.
         max_length: most subwords of a side; None: no limit.
         samplers: of source and target; None: no random segmentations are drawn.
+        compared: each line whose number is a multiple of it is decoded and compared.
     """
 
     text: TextPipeline
     split: str
     max_length: int | None
     samplers: tuple[Sampler, Sampler] | None = None
+    compared: int = 1
 
     def __call__(self, chunk: Chunk) -> Encoded:
         """The encoded chunk."""
@@ -122,6 +128,7 @@ class EncodeChunk:
             account.subwords[side] = len(ids)
             account.unknown[side] = int((ids == UNK).sum())
             account.longest[side] = int(lengths.max(initial=0))
+            account.restored[side] = self._restored(chunk, rows, side, ids, lengths)
             encoded.append(_lists(ids, lengths))
             if self.samplers is not None:
                 drawn, account.replaced[side] = self._drawn(chunk, rows.tolist(), side, encoded[side])
@@ -139,14 +146,24 @@ class EncodeChunk:
         ]
         return Encoded(tables[0], tables[1:], dropped, account)
 
+    def _restored(
+        self, chunk: Chunk, rows: NDArray[np.int64], side: int, ids: NDArray[np.int32], lengths: NDArray[np.int64]
+    ) -> Restored:
+        """What encoding and decoding changes in a side of some of the kept rows, whose ids are given."""
+        ends = np.cumsum(lengths)
+        places = [place for place, row in enumerate(rows.tolist()) if chunk.lines[row] % self.compared == 0]
+        texts = (chunk.sources, chunk.targets)[side]
+        encoded = [ids[ends[place] - lengths[place] : ends[place]].tolist() for place in places]
+        return compare((self.text.source, self.text.target)[side], [texts[rows[place]] for place in places], encoded)
+
     def _drawn(self, chunk: Chunk, rows: list[int], side: int, usual: pa.Array) -> tuple[list[Flat], int]:
         """Random segmentations of a side of some rows, and how many were too long and are replaced by the usual one."""
         assert self.samplers is not None
         sampler, texts = self.samplers[side], (chunk.sources, chunk.targets)[side]
-        words, replaced = (self.text.source, self.text.target)[side].words, 0
+        text, replaced = (self.text.source, self.text.target)[side], 0
         drawn: list[list[list[int]]] = [[] for _ in range(sampler.settings.segmentations)]
         for place, row in enumerate(rows):
-            samples = sampler.samples(words.split(texts[row]), Random(2 * chunk.lines[row] + side))
+            samples = sampler.samples(text.split(texts[row]), Random(2 * chunk.lines[row] + side))
             for column, sample in zip(drawn, samples, strict=True):
                 too_long = self.max_length is not None and len(sample) > self.max_length
                 column.append(usual[place].as_py() if too_long else sample)

@@ -30,6 +30,7 @@ from posnmt.config.yaml import expand
 from posnmt.data.corpus import BYTE_ORDER_MARK, Chunk, Findings, TextFile, corpus_files, read_chunks
 from posnmt.data.encode import REASONS, Account, EncodeChunk
 from posnmt.data.learn import Files, Report, all_files, learn, text_folder, with_progress
+from posnmt.data.restored import shown
 from posnmt.data.sampling import Sampler
 from posnmt.data.store import FORMAT, Split, SplitWriter, Store, sampled_splits
 from posnmt.data.suspicions import signs
@@ -46,7 +47,17 @@ if TYPE_CHECKING:
 _DIGESTS = Digests()
 """Of input files; `posnmt train` prepares twice, to complete the configuration and to train."""
 
-_MEASURES = {"subwords": "subwords kept", "unknown": "of them unknown", "longest": "longest, in subwords"}
+_MEASURES = {
+    "subwords": "subwords kept",
+    "unknown": "of them unknown",
+    "longest": "longest, in subwords",
+    "compared": "lines decoded again",
+    "changed": "of them with other characters",
+    "blanks_changed": "of them with other blanks",
+}
+
+COMPARED = 100_000
+"""Lines of a split that are decoded again and compared, about; of a smaller split all."""
 
 
 class Inputs(NamedTuple):
@@ -120,7 +131,8 @@ def _make(config: Config, inputs: Inputs, key: str, folder: Path, processes: int
         sources = {name: partial(read_chunks, parts) for name, parts in files.items()}
         if held_out:
             sources = {name: partial(_chunks, files["train"], held_out, name == "dev") for name in ("train", "dev")}
-        splits, sampling = _write(config, sources, text, samplers, building, processes, say)
+        pairs = findings.lines[next(iter(files["train"].values()))]
+        splits, sampling = _write(config, sources, text, samplers, building, processes, pairs, say)
         if config.subword.pairs is not None and text.pairs is None:
             text = _with_pairs(config, config.subword.pairs, text, Split(building / "train.arrow"), say)
         manifest = {
@@ -159,6 +171,20 @@ def dropped(store: Store) -> list[str]:
     return sentences
 
 
+def changed(store: Store) -> list[str]:
+    """What decoding does not give back of a side of the training text, a sentence for each such side."""
+    sentences = []
+    for side, means in zip(SIDES, ("note: the model does not read", "warning: translations cannot have"), strict=True):
+        counts = store.manifest["splits"]["train"][side]
+        if counts["changed"]:
+            examples = ", ".join(f"{shown(before)} becomes {shown(after)}" for before, after, _ in counts["replaced"])
+            sentences.append(
+                f"{means} some characters of the text: of {counts['compared']:,} {side} lines {counts['changed']:,}"
+                f" are others once they are encoded and decoded ({examples}); see subword.normalisation"
+            )
+    return sentences
+
+
 def sampled(store: Store) -> list[str]:
     """How many random segmentations a store holds, how long they are and what they take: a sentence, or none."""
     if (counts := store.manifest.get("sampling")) is None:
@@ -185,8 +211,8 @@ def table(store: Store) -> Table:
     rows += [("kept", [split["kept"] for split in splits])]
     rows += [("kept though over data.max_length", [split["kept_too_long"] for split in splits])]
     for side in ("source", "target"):
-        for name in ("subwords", "unknown", "longest"):
-            rows.append((f"{side}: {_MEASURES[name]}", [split[side][name] for split in splits]))
+        for name, measure in _MEASURES.items():
+            rows.append((f"{side}: {measure}", [split[side][name] for split in splits]))
     result = Table("pairs", *store.splits, title=str(store.folder))
     for column in result.columns[1:]:
         column.justify = "right"
@@ -340,9 +366,12 @@ def _chunks(files: dict[str, TextFile], lines: frozenset[int], chosen: bool, fin
 
 def _write(
     config: Config, sources: Mapping[str, Callable[[Findings], Iterator[Chunk]]], text: TextPipeline,
-    samplers: tuple[Sampler, Sampler] | None, folder: Path, processes: int, say: Report,
+    samplers: tuple[Sampler, Sampler] | None, folder: Path, processes: int, pairs: int, say: Report,
 ) -> tuple[dict[str, Any], dict[str, Any]]:  # fmt: skip
     """Second pass: encode every pair and write it, or drop it with a reason.
+
+    Args:
+        pairs: of the training text, kept or not.
 
     Returns:
         The counts of each split; `sampling` and the counts of random segmentations, if there are some.
@@ -354,7 +383,7 @@ def _write(
             chunks = with_progress(read(Findings(config.data.accept, stop=True)), f"encoding data.{name}", say)
             account = Account()
             drawing = samplers if name == "train" else None
-            encode = EncodeChunk(text, name, config.data.max_length, drawing)
+            encode = EncodeChunk(text, name, config.data.max_length, drawing, -(-pairs // COMPARED))
             names = [name, *(sampled_splits(drawing[0].settings.segmentations) if drawing else ())]
             with ExitStack() as stack:
                 writers = [stack.enter_context(SplitWriter(folder / f"{each}.arrow")) for each in names]

@@ -22,7 +22,7 @@ from posnmt.data.text import TextPipeline
 from posnmt.errors import UserError
 from posnmt.files import load_json, sha256_of
 
-FORMAT = 1
+FORMAT = 2
 ROWS = 8192
 
 Number = TypeVar("Number", np.int32, np.int64)

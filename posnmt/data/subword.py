@@ -1,8 +1,9 @@
 """SentencePiece subwords, BPE or unigram, learned from a random sample.
 
-Text is normalised according to `subword.normalisation`. SentencePiece's default, `nmt_nfkc`, is NFKC without control
-characters and invisible marks; every setting collapses white space to one blank. Characters outside the vocabulary
-become `UNK`.
+Text is normalised according to `subword.normalisation`. `identity` keeps every character but control characters;
+`nfkc` and SentencePiece's own default, `nmt_nfkc`, replace characters by their compatibility forms. Every setting
+collapses runs of blanks. A character outside the vocabulary is, of a source, read as another form of it
+(`posnmt.data.forms`), else spelled in bytes (`subword.byte_fallback`), or becomes `UNK`.
 
 A model of another toolkit may have a vocabulary of its own behind the SentencePiece model: `entries` has its pieces, in
 a file beside the model, and pieces of the model that are not among them are `UNK`.
@@ -15,16 +16,19 @@ import itertools
 import json
 import random
 import re
+import unicodedata
 from array import array
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from posnmt.config.schema import Subword
+from posnmt.data.forms import CONTROLS, Forms
 from posnmt.errors import UserError, existing_file
 from posnmt.files import load_json
 
@@ -36,8 +40,10 @@ BREAK = BOS
 _RESERVED = "\u2585"
 # The names of special entries in a text: training does not count their characters.
 _MARK = re.compile("<(?=(?:/?s|unk|pad)>)")
-# What subwords of single bytes may spell, in models from elsewhere, and a line of text does not hold.
-_LINE_BREAK = re.compile("[\0\r\n]")
+# What ends a line or a column, and a translation does not hold.
+_BREAK = re.compile("[\0\t-\r\x1c-\x1f\x85\u2028\u2029]")
+# A subword of one byte, in models with `subword.byte_fallback`.
+BYTE = re.compile("<0x([0-9A-F]{2})>")
 # SentencePiece's symbol for a blank.
 BLANK = "\u2581"
 # Characters of cached words, some 40 MB. The cache is cleared when it is full: frequent words return soon.
@@ -84,6 +90,8 @@ class Subwords:
         self._processor: Any = sentencepiece.SentencePieceProcessor(model_proto=model)
         self._words: dict[str, bytes] = {}
         self._remembered = 0
+        self._forms = Forms(self._knows)
+        self._known = {" "}
 
     def __reduce__(self) -> tuple[type[Subwords], tuple[bytes, list[str] | None]]:
         return Subwords, (self.model, self.entries)
@@ -111,6 +119,28 @@ class Subwords:
     def _whole_words(self) -> bool:
         """Whether every piece of the SentencePiece model begins with a blank, but for the unknown one."""
         return all(piece.startswith(BLANK) for piece in self._own_pieces[1:])
+
+    def _knows(self, text: str) -> bool:
+        """Whether the vocabulary has each character of a text, or what it is normalised to."""
+        alone = str(self._processor.normalize(text)).removeprefix(BLANK)
+        return all(sign == BLANK or self._has(sign) for sign in alone)
+
+    def _has(self, sign: str) -> bool:
+        """Whether the vocabulary has a character as an entry."""
+        return self._processor.piece_to_id(sign) != self._processor.unk_id() or sign in self._ids
+
+    def readable(self, text: str) -> str:
+        """A text in which other forms stand for the characters that the vocabulary lacks (`posnmt.data.forms`).
+
+        Models of whole words have no characters, and read texts as they are.
+        """
+        if self._known.issuperset(text) or self._whole_words:
+            return text
+        if not self._knows(text):
+            text = unicodedata.normalize("NFC", text)
+        changed = text.translate(self._forms)
+        self._known.update(sign for sign in set(text) if self._forms[ord(sign)] == sign)
+        return changed
 
     def _split(self, texts: list[str], threads: int) -> list[list[int]]:
         """The ids of each text, computed by so many threads; -1: on all cores."""
@@ -163,8 +193,8 @@ class Subwords:
 
         Not in unigram, where the best segmentation of a text may differ by rounding. BPE's scores are merge ranks.
         """
-        size = len(self._processor)
-        ranked = all(self._processor.get_score(index) == SPECIALS - index for index in range(SPECIALS, size))
+        first = next((n for n in range(SPECIALS, len(self._processor)) if not self._processor.is_byte(n)), SPECIALS)
+        ranked = all(self._processor.get_score(n) == first - n for n in range(first, len(self._processor)))
         across = any(BLANK in piece[1:] for piece in self._own_pieces)
         return ranked and not across and self._processor.piece_to_id(BLANK) != self._processor.unk_id()
 
@@ -188,6 +218,17 @@ class Subwords:
         """The pieces of each text in SentencePiece's form; unknown pieces as their own characters."""
         return self._processor.encode(list(texts), out_type=str, num_threads=-1) if texts else []
 
+    def unknown(self, text: str) -> list[str]:
+        """The parts of a text that the vocabulary lacks, in order: runs of characters, or words in a model of words."""
+        [pieces] = self.split([text])
+        known = self._ids if self.entries is not None else None
+        lacking = (
+            piece
+            for piece in pieces
+            if (self._processor.piece_to_id(piece) == self._processor.unk_id() if known is None else piece not in known)
+        )
+        return [part for piece in lacking for part in piece.split(BLANK) if part]
+
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         """The text of each row of ids, on one line; pad, bos and eos are omitted, unk is ` ⁇ `."""
         if self.entries is None:
@@ -202,7 +243,7 @@ class Subwords:
                 .strip(" ")
                 for row in rows
             ]
-        return [_LINE_BREAK.sub(" ", text) for text in texts]
+        return [_BREAK.sub(" ", text) for text in texts]
 
     def save(self, path: Path) -> None:
         """Write the SentencePiece model file and, if there is one, the vocabulary beside it."""
@@ -246,24 +287,45 @@ class Subwords:
 
         model = io.BytesIO()
         try:
-            sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=(_MARK.sub("< ", sentence.replace(_RESERVED, " ")) for sentence in sentences),
-                model_writer=model,
-                model_type=settings.type,
-                vocab_size=settings.vocabulary + SPECIALS,
-                character_coverage=settings.character_coverage,
-                normalization_rule_name=settings.normalisation,
-                pad_id=PAD,
-                unk_id=UNK,
-                bos_id=BOS,
-                eos_id=EOS,
-                max_sentence_length=2**30,  # bytes; SentencePiece silently skips longer lines
-                num_threads=8,  # fixed, since the result of unigram training depends on it
-                minloglevel=2,
-            )
+            with TemporaryDirectory() as folder:
+                sentencepiece.SentencePieceTrainer.train(
+                    sentence_iterator=(_MARK.sub("< ", sentence.replace(_RESERVED, " ")) for sentence in sentences),
+                    model_writer=model,
+                    byte_fallback=settings.byte_fallback,
+                    model_type=settings.type,
+                    vocab_size=settings.vocabulary + SPECIALS,
+                    character_coverage=settings.character_coverage,
+                    **_rule(settings.normalisation, Path(folder)),
+                    pad_id=PAD,
+                    unk_id=UNK,
+                    bos_id=BOS,
+                    eos_id=EOS,
+                    max_sentence_length=2**30,  # bytes; SentencePiece silently skips longer lines
+                    num_threads=8,  # fixed, since the result of unigram training depends on it
+                    minloglevel=2,
+                )
         except RuntimeError as error:
             raise _vocabulary_fault(str(error), settings, role) from None
-        return cls(model.getvalue())
+        learned = cls(model.getvalue())
+        if settings.normalisation != "identity":
+            return learned
+        message = learned.message
+        message.normalizer_spec.name = settings.normalisation
+        message.normalizer_spec.normalization_rule_tsv = ""  # the path of a file that is gone
+        return cls(message.SerializeToString())
+
+
+def _rule(normalisation: str, folder: Path) -> dict[str, str]:
+    """SentencePiece's options for a rule of normalisation; `folder` is for a file.
+
+    SentencePiece's own `identity` keeps control characters, and with them tabs and ends of lines.
+    """
+    if normalisation != "identity":
+        return {"normalization_rule_name": normalisation}
+    rows = (f"{code:X}\t{' '.join(f'{ord(sign):X}' for sign in form)}\n" for code, form in CONTROLS.items())
+    path = folder / "identity.tsv"
+    path.write_text("".join(rows), encoding="utf-8")
+    return {"normalization_rule_tsv": str(path)}
 
 
 def flat(rows: Sequence[Sequence[int]]) -> Flat:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from posnmt.data.forms import is_visible
 from posnmt.data.subword import Subwords
 from posnmt.data.tokenise import Truecaser, Words
 from posnmt.data.word_pairs import WordPairs
@@ -35,27 +36,38 @@ class SideText:
 
     Attributes:
         mark: of a target language, before each text that is encoded; empty: none.
+        reads_forms: whether other forms stand for characters that the vocabulary lacks (`posnmt.data.forms`): of a
+            source. A target is as it is written.
     """
 
     words: Words
     subwords: Subwords
     mark: str = ""
+    reads_forms: bool = False
 
     @property
     def size(self) -> int:
         """The size of the vocabulary, the 4 special symbols included."""
         return len(self.subwords)
 
+    def split(self, text: str) -> str:
+        """A text as subwords are made of it: tokenised; empty if it has invisible marks only."""
+        if not is_visible(text):
+            return ""
+        tokenised = self.words.split(text)
+        return self.subwords.readable(tokenised) if self.reads_forms else tokenised
+
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The subword ids of each text, without bos and eos; none for a text of invisible characters only."""
         if not self.mark:
-            return self.subwords.encode([self.words.split(text) for text in texts])
-        [alone, *rows] = self.subwords.encode([self.words.split(f"{self.mark} {text}") for text in ("", *texts)])
+            return self.subwords.encode(list(map(self.split, texts)))
+        marked = (f"{self.mark} {text if is_visible(text) else ''}" for text in ("", *texts))
+        [alone, *rows] = self.subwords.encode(list(map(self.split, marked)))
         return [row if len(row) > len(alone) else [] for row in rows]
 
     def encode_flat(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """The ids of `encode`, concatenated [tokens], and the number of ids of each text [N], computed on one core."""
-        return self.subwords.encode_flat([self.words.split(text) for text in texts])
+        return self.subwords.encode_flat(list(map(self.split, texts)))
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         """The detokenised text of each row of ids."""
@@ -73,6 +85,9 @@ class TextPipeline:
     source: SideText
     target: SideText
     pairs: WordPairs | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "source", replace(self.source, reads_forms=True))
 
     def marked(self, mark: str) -> TextPipeline:
         """The pipeline that has a mark before each source text."""

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from posnmt.config.schema import Config
 from posnmt.data.learn import text_folder
 from posnmt.data.marks import marks_in
-from posnmt.data.prepare import dropped, prepare, sampled
+from posnmt.data.prepare import changed, dropped, prepare, sampled
 from posnmt.data.suspicions import warnings
 from posnmt.files import replacing
 from posnmt.interrupt import Interrupted, StopSignal
@@ -91,7 +91,7 @@ def train(
     display.hush(not fabric.is_global_zero)
     store = _prepared(config, fabric, display, begun)
     signs = (f"warning: {sign}" for sign in (*clashes(config), *warnings(store, config)))
-    for sentence in (*dropped(store), *sampled(store), *signs):
+    for sentence in (*dropped(store), *sampled(store), *changed(store), *signs):
         display.say(sentence)
     if not fabric.is_global_zero:
         return _train(config, out, resume, fabric, store, display, about or {})

@@ -16,11 +16,13 @@ class Next(NamedTuple):
         only: the only subword that may follow; None: any.
         may_end: whether eos may follow.
         may_break: whether the symbol between two sentences may follow.
+        may_be_unknown: whether `<unk>` may follow.
     """
 
     only: int | None
     may_end: bool
     may_break: bool = False
+    may_be_unknown: bool = False
 
 
 class Written(NamedTuple):
@@ -46,6 +48,7 @@ class Bounds:
         terms: the subwords of terms that it has, in any order, also where they are more than `longest`.
         breaks: symbols between two sentences that it has, fewer only where `longest` ends it; no sentence is empty.
         closed: whether the last word of the prefix must not go on; `constrained_search` alone keeps to it.
+        allow_unk: whether `<unk>` may be written.
     """
 
     longest: int
@@ -54,6 +57,7 @@ class Bounds:
     terms: Sequence[Sequence[int]] = ()
     breaks: int = 0
     closed: bool = False
+    allow_unk: bool = False
 
     @property
     def limit(self) -> int:
@@ -67,7 +71,7 @@ class Bounds:
         if step >= self.limit:
             return Next(EOS, may_end=True)
         if written is None:
-            return Next(None, may_end=step >= self.shortest)
+            return Next(None, step >= self.shortest, may_be_unknown=self.allow_unk)
         complete = written.begun >= max(1, self.shortest)
         is_last = written.breaks == self.breaks
-        return Next(None, may_end=complete and is_last, may_break=complete and not is_last)
+        return Next(None, complete and is_last, complete and not is_last, self.allow_unk)

@@ -86,7 +86,7 @@ class _Sentence:
     def following(self, each: _Open) -> Next:
         """What may follow a hypothesis where it does not go on with a term."""
         after = self.bounds.after(len(each.tokens))
-        return Next(after.only, after.may_end and each.written == self.all_written)
+        return after._replace(may_end=after.may_end and each.written == self.all_written)
 
     def is_closed(self, each: _Open) -> bool:
         """Whether the last word of a hypothesis must not go on: a term, or one that ends the prefix."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from posnmt.data.subword import BREAK, EOS, PAD
+from posnmt.data.subword import BREAK, EOS, PAD, UNK
 from posnmt.model.base import State, TranslationModel
 from posnmt.translate.bounds import Next
 
@@ -159,6 +159,7 @@ def _restrict(logits: Tensor, following: Sequence[Next]) -> None:
     for symbol, allowed in (
         (EOS, [each.may_end for each in following]),
         (BREAK, [each.may_break for each in following]),
+        (UNK, [each.may_be_unknown for each in following]),
     ):
         if not any(allowed):
             logits[:, symbol] = -torch.inf

@@ -151,7 +151,7 @@ class Wanted:
             terms.pop()  # what does not fit the table is missing, and is said to be
         breaks = self.breaks[number] if self.breaks else 0
         limit, closed = output_limit(decode, source, longest, breaks + 1), self.is_closed(number)
-        return Bounds(limit, decode.min_length, prefix, terms, breaks, closed)
+        return Bounds(limit, decode.min_length, prefix, terms, breaks, closed, decode.allow_unk)
 
 
 @torch.inference_mode()

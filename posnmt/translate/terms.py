@@ -21,7 +21,7 @@ from posnmt.config.segmenters import SEGMENTERS
 from posnmt.config.writing import SPACELESS, writing
 from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.data.lines import checked_lines
-from posnmt.data.subword import BLANK, SPECIALS, UNK
+from posnmt.data.subword import BLANK, BYTE, SPECIALS, UNK
 from posnmt.data.tokenise import Words
 from posnmt.errors import UserError, raise_all
 
@@ -184,7 +184,13 @@ def _without_blank(ids: list[int], pieces: Sequence[str], entries: Mapping[str, 
 
 
 def continuing(side: SideText) -> list[int]:
-    """The subwords that go on with the word before them: their first character is a letter, a mark or a digit."""
+    """The subwords that go on with the word before them: their first character is a letter, a mark or a digit.
+
+    Bytes of characters beyond ASCII count as letters, most of which they spell.
+    """
     return [
-        number for number, piece in enumerate(side.subwords.pieces) if number >= SPECIALS and _kind(piece[:1]) == "word"
+        number
+        for number, piece in enumerate(side.subwords.pieces)
+        if number >= SPECIALS
+        and (int(byte[1], 16) > 127 if (byte := BYTE.fullmatch(piece)) else _kind(piece[:1]) == "word")
     ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from posnmt.config.segmenters import SEGMENTERS
 from posnmt.config.writing import writing
-from posnmt.data.subword import BLANK
+from posnmt.data.subword import BLANK, BYTE
 
 if TYPE_CHECKING:
     from posnmt.data.text import SideText
@@ -93,8 +93,14 @@ def spans(side: SideText, text: str, tokens: Sequence[int]) -> list[Span]:
 
 
 def _groups(pieces: Sequence[str], each_alone: bool) -> list[tuple[int, int]]:
-    """The first subword of each word, and the one behind its last."""
-    starts = [place for place, piece in enumerate(pieces) if each_alone or not place or piece.startswith(BLANK)]
+    """The first subword of each word, and the one behind its last; bytes that follow each other are of one word."""
+    starts = [
+        place
+        for place, piece in enumerate(pieces)
+        if not place
+        or piece.startswith(BLANK)
+        or (each_alone and not (BYTE.fullmatch(piece) and BYTE.fullmatch(pieces[place - 1])))
+    ]
     return list(pairwise([*starts, len(pieces)]))
 
 

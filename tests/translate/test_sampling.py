@@ -10,7 +10,7 @@ import torch
 from sacrebleu.metrics import CHRF
 
 from posnmt.config.schema import Decode, Sampling
-from posnmt.data.subword import BOS, EOS, PAD
+from posnmt.data.subword import BOS, EOS, PAD, UNK
 from posnmt.errors import UserError
 from posnmt.parallel.threads import Workers
 from posnmt.translate import sampling
@@ -137,7 +137,7 @@ def test_bounds_hold_and_scores_are_still_those_of_the_whole(beam, members):
             assert each.tokens[: len(prefix)] == prefix
             assert min(3, limit) <= len(each.tokens) <= limit
             assert each.ended == (len(each.tokens) < limit)
-            assert not {PAD, BOS, EOS} & set(each.tokens)
+            assert not {PAD, UNK, BOS, EOS} & set(each.tokens)
         assert group[0].log_probability == pytest.approx(score, abs=2e-5)
 
 

@@ -11,7 +11,7 @@ import torch
 
 from posnmt.config.schema import Decode
 from posnmt.data.batch import pad
-from posnmt.data.subword import BOS, EOS, PAD
+from posnmt.data.subword import BOS, EOS, PAD, UNK
 from posnmt.errors import UserError
 from posnmt.translate.bounds import Bounds
 from posnmt.translate.search import search
@@ -35,7 +35,7 @@ def greedy_by_loops(model, source: list[int], limit: int) -> list[int]:
     row, written = torch.tensor([[*source, EOS]]), [BOS]
     while len(written) - 1 < limit:
         logits = model.project(model(row, None, torch.tensor([written])))[0, -1]
-        logits[[PAD, BOS]] = -torch.inf
+        logits[[PAD, UNK, BOS]] = -torch.inf
         best = int(logits.argmax())
         if best == EOS:
             break
@@ -84,7 +84,7 @@ def test_reported_scores_are_forced_scores(model_part, beam):
 def test_a_wide_beam_is_exhaustive(length_penalty):
     """With a beam as wide as all outputs of at most 2 subwords, search finds the best of all of them."""
     model, source = build(system="relative"), [5, 9, 4]
-    words = [token for token in range(VOCABULARY) if token not in (PAD, BOS, EOS)]
+    words = [token for token in range(VOCABULARY) if token not in (PAD, UNK, BOS, EOS)]
     outputs = [list(text) for length in range(3) for text in itertools.product(words, repeat=length)]
     scores = score_subwords([model], [source] * len(outputs), outputs, 4096, CPU)
     ranked = sorted(zip(scores, outputs, strict=True), key=lambda pair: -pair[0] / (len(pair[1]) + 1) ** length_penalty)
@@ -119,7 +119,7 @@ def test_hypotheses_are_ordered_distinct_and_as_many_as_the_beam_or_somewhat_mor
         assert beam <= len(found) < 2 * beam
         assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
         assert len({tuple(h.tokens) for h in found}) == len(found)
-        assert not {PAD, BOS, EOS} & {token for h in found for token in h.tokens}
+        assert not {PAD, UNK, BOS, EOS} & {token for h in found for token in h.tokens}
 
 
 def test_a_limit_that_leaves_one_output_gives_one_hypothesis():

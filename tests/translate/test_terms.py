@@ -13,7 +13,7 @@ import posnmt
 from commands import refused, run
 from posnmt.config.schema import Decode, Subword
 from posnmt.data.batch import pad
-from posnmt.data.subword import BOS, EOS, PAD, Subwords
+from posnmt.data.subword import BOS, EOS, PAD, UNK, Subwords
 from posnmt.data.text import SideText
 from posnmt.data.tokenise import Truecaser, Words
 from posnmt.errors import UserError
@@ -131,7 +131,7 @@ def test_every_translation_has_its_terms(name, beam):
             assert each.log_probability == pytest.approx(log_probability, abs=2e-5)
             assert each.score == pytest.approx(log_probability / (len(each.tokens) + 1) ** 0.7, abs=2e-5)
             assert sum(each.log_probabilities) >= each.log_probability
-            assert not {PAD, BOS, EOS} & set(each.tokens)
+            assert not {PAD, UNK, BOS, EOS} & set(each.tokens)
         assert [each.score for each in group] == sorted((each.score for each in group), reverse=True)
         assert len({tuple(each.tokens) for each in group}) == len(group)
 
@@ -156,7 +156,7 @@ def test_batches_change_nothing_and_lines_without_terms_are_as_ever(beam):
 def test_a_wide_beam_finds_the_best_of_all_outputs_with_the_terms(given):
     """All outputs of at most 3 subwords."""
     models, source = [build(system="relative", seed=seed) for seed in (1, 2)], [5, 9, 4]
-    words, barred = [token for token in range(VOCABULARY) if token not in (PAD, BOS, EOS)], {10, 11}
+    words, barred = [token for token in range(VOCABULARY) if token not in (PAD, UNK, BOS, EOS)], {10, 11}
     outputs = [list(text) for length in range(1, 4) for text in itertools.product(words, repeat=length)]
     outputs = [text for text in outputs if all(stands(text, term) for term in given)]
     scores = score_subwords(models, [source] * len(outputs), outputs, 4096, CPU)

@@ -18,7 +18,7 @@ import posnmt
 from commands import refused, run
 from posnmt.config.schema import Decode
 from posnmt.data.batch import pad
-from posnmt.data.subword import BOS, BREAK, EOS, PAD
+from posnmt.data.subword import BOS, BREAK, EOS, PAD, UNK
 from posnmt.errors import UserError
 from posnmt.translate.bounds import Bounds
 from posnmt.translate.search import Hypothesis, search
@@ -46,7 +46,7 @@ def greedy_by_loops(model, source, limit, breaks, shortest):
         logits = model.project(model(row, None, torch.tensor([written])))[0, -1]
         begun = written[::-1].index(BREAK)  # the first symbol is one
         done = written[1:].count(BREAK)
-        logits[PAD] = -torch.inf
+        logits[[PAD, UNK]] = -torch.inf
         if begun < max(1, shortest) or done == breaks:
             logits[BREAK] = -torch.inf
         if begun < max(1, shortest) or done < breaks:
@@ -78,7 +78,7 @@ def test_greedy_search_of_several_sentences(model_part):
 def test_a_wide_beam_has_all_outputs_of_two_sentences():
     """With a beam as wide as all outputs of at most 3 subwords, the best are one subword a sentence."""
     model, source = build(system="relative"), [5, 9, BREAK, 4]
-    words = [token for token in range(VOCABULARY) if token not in (PAD, BOS, EOS)]
+    words = [token for token in range(VOCABULARY) if token not in (PAD, UNK, BOS, EOS)]
     complete = [[first, BREAK, second] for first, second in itertools.product(words, words)]
     cut = [[*two, last] for *two, last in itertools.product(words, words, [*words, BREAK])]
     outputs = [*complete, *cut]

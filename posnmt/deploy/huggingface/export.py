@@ -12,7 +12,7 @@ from transformers import GenerationConfig, LogitsProcessorList
 
 from posnmt.config.schema import Decode
 from posnmt.data.batch import pad
-from posnmt.data.subword import BOS, EOS, PAD
+from posnmt.data.subword import BOS, EOS, PAD, UNK
 from posnmt.data.text import TextPipeline
 from posnmt.deploy.huggingface.config import PosnmtConfig
 from posnmt.deploy.huggingface.model import WEIGHTS, OwnLimits, PosnmtForConditionalGeneration
@@ -59,7 +59,7 @@ def search_settings(decode: Decode) -> GenerationConfig:
         num_beams=decode.beam,
         length_penalty=decode.length_penalty,
         early_stopping=True,
-        suppress_tokens=[PAD, BOS],
+        suppress_tokens=[PAD, UNK, BOS],
         pad_token_id=PAD,
         bos_token_id=BOS,
         eos_token_id=EOS,

@@ -4,9 +4,9 @@ Its own limits are switched off: it cuts sources after 1,024 tokens and outputs 
 of the output's length for a call, and posnmt has one for each sentence. So a sentence whose search passes its own limit
 is searched again with that limit; nothing changes for the others.
 
-Search masks `<pad>` and `<s>`, as posnmt's does, but CTranslate2 masks before the softmax. The probability that label
-smoothing gives them, about 0.1 / V each, is then missing in the normaliser, and scores that are asked for are computed
-again by a full forward pass.
+Search masks `<pad>`, `<s>` and `<unk>`, as posnmt's does, but CTranslate2 masks before the softmax. The probability
+that label smoothing gives them, about 0.1 / V each, is then missing in the normaliser, and scores that are asked for
+are computed again by a full forward pass.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from posnmt.config.schema import Decode
-from posnmt.data.subword import BOS, EOS, PAD
+from posnmt.data.subword import BOS, EOS, PAD, UNK
 from posnmt.data.text import TextPipeline
 from posnmt.errors import UserError
 from posnmt.parallel.cores import cores
@@ -189,7 +189,7 @@ class CTranslate2Engine:
             patience=patience,
             num_hypotheses=decode.beam * patience,
             length_penalty=decode.length_penalty or NO_PENALTY,
-            suppress_sequences=[[self._target[PAD]], [self._target[BOS]]],
+            suppress_sequences=[[self._target[n]] for n in ((PAD, BOS) if decode.allow_unk else (PAD, BOS, UNK))],
             return_end_token=True,  # so that lengths count it, as posnmt's do
             max_input_length=0,
             max_decoding_length=limit,

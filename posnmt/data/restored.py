@@ -1,0 +1,89 @@
+"""What encoding and decoding a side of a corpus changes: counted on its own text, with examples.
+
+Decoding must give back what a model was trained to write. It does not where normalisation replaces characters, where
+the vocabulary lacks them, or where a tokeniser's inverse sets other blanks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from typing import Any
+
+from posnmt.data.text import SideText
+
+COMPARED = 100
+"""Changed lines of a chunk whose characters are compared, for examples."""
+
+SHOWN = 5
+"""Replacements that are named."""
+
+_BLANKS = re.compile(" +")
+_NAMED = {"": "nothing", " ": "a blank"}
+
+
+@dataclass
+class Restored:
+    """How many lines of a side come back from encoding and decoding.
+
+    Attributes:
+        compared: lines that were encoded and decoded.
+        changed: of these, lines with other characters.
+        blanks: of these, lines that differ in plain blanks alone. Runs of blanks, which every setting collapses, and
+            blanks at the ends of a line do not count.
+        replaced: (characters, what became of them) → in how many lines, of the lines that were looked at.
+    """
+
+    compared: int = 0
+    changed: int = 0
+    blanks: int = 0
+    replaced: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def add(self, part: Restored) -> None:
+        """Add the counts of other lines."""
+        self.compared += part.compared
+        self.changed += part.changed
+        self.blanks += part.blanks
+        self.replaced.update(part.replaced)
+
+    def manifest(self) -> dict[str, Any]:
+        """The counts in the form of the manifest, with the most frequent replacements."""
+        examples = [[before, after, lines] for (before, after), lines in self.replaced.most_common(SHOWN)]
+        counts = {"compared": self.compared, "changed": self.changed, "blanks_changed": self.blanks}
+        return counts | ({"replaced": examples} if examples else {})
+
+
+def compare(side: SideText, texts: Sequence[str], rows: Sequence[Sequence[int]]) -> Restored:
+    """Compare lines of a side with what their subwords decode to."""
+    result = Restored(len(texts))
+    plain = [_BLANKS.sub(" ", text).strip(" ") for text in texts]
+    for before, after in zip(plain, side.decode(rows), strict=True):
+        if before == after:
+            continue
+        if before.replace(" ", "") == after.replace(" ", ""):
+            result.blanks += 1
+            continue
+        result.changed += 1
+        if result.changed <= COMPARED:
+            result.replaced.update(set(replacements(before, after)))
+    return result
+
+
+def replacements(before: str, after: str) -> list[tuple[str, str]]:
+    """The characters of a text that are others in another text, each with what stands there instead.
+
+    Plain blanks are left out.
+    """
+    places = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    pairs = [(before[a:b], after[c:d]) for kind, a, b, c, d in places if kind != "equal"]
+    return [(old.strip(" "), new if old.strip(" ") else new.strip(" ")) for old, new in pairs if (old + new).strip(" ")]
+
+
+def shown(text: str) -> str:
+    """Characters for a message: as they are where they can be seen, else by their numbers."""
+    if text in _NAMED:
+        return _NAMED[text]
+    return "".join(sign if sign.isprintable() and sign.strip() else f"U+{ord(sign):04X}" for sign in text)
