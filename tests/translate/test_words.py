@@ -55,7 +55,7 @@ def by_blanks(pieces, values):
     [
         ("--beam", "4", "--nbest", "3"),
         ("--beam", "1"),
-        ("--sample", "--seed", "5", "--nbest", "2"),
+        ("--sample", "--seed", "6", "--nbest", "2"),
         ("--engine", "ctranslate2", "--beam", "2", "--nbest", "2"),
     ],
 )
