@@ -197,12 +197,12 @@ class TrainedModel:
     ) -> list[list[Hypothesis]]:
         """The best translations of each line with their scores and subwords, best first; an empty line has none.
 
-        Samples have the order in which they were drawn.
+        Each text is listed once. Samples have the order in which they were drawn, and may repeat a text.
 
         They are those of `posnmt translate --format jsonl` with the same options.
 
         Args:
-            nbest: hypotheses of each line, at most the beam or `mbr`; fewer where search ends with fewer.
+            nbest: hypotheses of each line, at most the beam or `mbr`; fewer where search finds fewer different texts.
             alignments: whether to link the words of each hypothesis to words of its line, by the attention of the last
                 decoder layer (docs/translate.md); Transformers only.
 

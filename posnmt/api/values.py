@@ -17,12 +17,14 @@ class Hypothesis:
 
     Attributes:
         text: the translation.
-        log_probability: its natural logarithm, `</s>` included, as `TrainedModel.score` computes it.
-        score: log_probability / (number of subwords + 1)^length_penalty, by which hypotheses are ranked, and the
-            coverage penalty if there is one.
+        log_probability: the natural logarithm of the probability of `subwords`, `</s>` included, as
+            `TrainedModel.score` computes it for these subwords.
+        score: log p / (number of subwords + 1)^length_penalty, by which hypotheses are ranked, and the coverage penalty
+            if there is one. p is the probability of the text: that of `subwords`, and of each other split of the same
+            text that search found.
         ended: False where the limit of the length ended it, not the model.
         repetitive: whether it repeats itself, as the source does not (docs/translate.md).
-        subwords: of the translation, `▁` for a blank.
+        subwords: of the translation, `▁` for a blank; the most probable ones that search found.
         words: of the translation, each with its place in `text` and its probability.
         parts: in which the line was translated, one after the other; see `TrainedModel.translate`.
         source_words: of the line, each with its place in it; none unless `alignments` were asked for.

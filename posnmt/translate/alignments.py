@@ -46,6 +46,10 @@ class Aligned:
         pairs = zip(self.attended[hypothesis], targets, strict=True) if targets else ()
         return sorted({(source, target) for source, target in pairs if source is not None})
 
+    def only(self, hypotheses: Sequence[int]) -> Aligned:
+        """The same of some of the hypotheses, given by their numbers."""
+        return Aligned(self.words, [self.attended[number] for number in hypotheses if self.attended])
+
 
 def align(
     models: Sequence[TranslationModel],

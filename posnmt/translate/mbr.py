@@ -18,12 +18,10 @@ def expected_similarities(texts: Sequence[str], weights: Sequence[float]) -> NDA
     """[n] the mean sentence chrF of each text against all texts, as outputs and references, by their weights.
 
     Args:
-        texts: n translations of one sentence; equal ones count as often as they occur.
+        texts: n different translations of one sentence.
         weights: how probable each is, at least 0 and not all 0.
     """
-    distinct = list(dict.fromkeys(texts))
-    of_text = [distinct.index(text) for text in texts]
-    shares = np.bincount(of_text, weights, len(distinct))
-    outputs = [output for output in distinct for _ in distinct]
-    similarities = sentence_scores("chrf", chrf_statistics(outputs, distinct * len(distinct), CHRF_ORDER))
-    return (similarities.reshape(len(distinct), -1) @ (shares / shares.sum()))[of_text]
+    outputs = [output for output in texts for _ in texts]
+    similarities = sentence_scores("chrf", chrf_statistics(outputs, [*texts] * len(texts), CHRF_ORDER))
+    shares: NDArray[np.float64] = similarities.reshape(len(texts), -1) @ (np.asarray(weights) / np.sum(weights))
+    return shares

@@ -20,7 +20,7 @@ from posnmt.errors import UserError
 from posnmt.translate.alignments import joined
 from posnmt.translate.search import Hypothesis
 from posnmt.translate.sentences import ends_spaceless, sentences
-from posnmt.translate.translations import Translation
+from posnmt.translate.translations import Translation, is_ranked
 
 if TYPE_CHECKING:
     from posnmt.data.text import SideText
@@ -89,11 +89,11 @@ class Parts:
             for beginning in [beginning] * len(parts)
         ]
 
-    def joined(self, translations: Iterable[Translation], length_penalty: float) -> list[Translation]:
+    def joined(self, translations: Iterable[Translation], decode: Decode) -> list[Translation]:
         """The translations of each line, of those of its parts: the first has the best of each, and so on."""
         each = iter(translations)
         return [
-            replace(_join(texts, [next(each) for _ in texts], whole, length_penalty), too_long=place in self.too_long)
+            replace(_join(texts, [next(each) for _ in texts], whole, decode), too_long=place in self.too_long)
             if len(texts) > 1
             else next(each)
             for place, (texts, whole) in enumerate(zip(self.texts, self.whole, strict=True))
@@ -172,17 +172,23 @@ def _continues(character: str) -> bool:
     return unicodedata.category(character).startswith("M") or character == "\N{ZERO WIDTH JOINER}"
 
 
-def _join(texts: list[str], parts: list[Translation], whole: list[int], length_penalty: float) -> Translation:
-    """The translations of a line, of those of its parts; of a part that has fewer, the last stands for others."""
+def _join(texts: list[str], parts: list[Translation], whole: list[int], decode: Decode) -> Translation:
+    """The translations of a line, of those of its parts; of a part that has fewer, the last stands for others.
+
+    Different translations of parts may join to one text: then the first rank has it.
+    """
     ranks = range(max(len(part.texts) for part in parts))
-    hypotheses = [[_at(part.hypotheses, rank) for part in parts if part.hypotheses] for rank in ranks]
+    in_order = [_joined_text(texts, [_at(part.texts, rank) for part in parts]) for rank in ranks]
+    first = dict(zip(reversed(in_order), reversed(ranks), strict=True))
+    kept = sorted(first.values()) if is_ranked(decode) else ranks
+    hypotheses = [[_at(part.hypotheses, rank) for part in parts if part.hypotheses] for rank in kept]
     links = [part.aligned for part in parts if part.aligned is not None]
     return Translation(
-        [_joined_text(texts, [_at(part.texts, rank) for part in parts]) for rank in ranks],
-        [_joined_hypothesis(of_parts, length_penalty) for of_parts in hypotheses],
+        [in_order[rank] for rank in kept],
+        [_joined_hypothesis(of_parts, decode.length_penalty) for of_parts in hypotheses],
         whole,
         len(texts),
-        joined(links, texts) if links else None,
+        joined(links, texts).only(kept) if links else None,
         longest_part=max(len(part.source) for part in parts),
     )
 
@@ -196,11 +202,11 @@ def _joined_hypothesis(parts: list[Hypothesis], length_penalty: float) -> Hypoth
     """The hypothesis of a line, of one of each part."""
     tokens = [token for each in parts for token in each.tokens]
     log_probability = sum(each.log_probability for each in parts)
-    coverage = sum(each.coverage for each in parts)
-    score = log_probability / (len(tokens) + len(parts)) ** length_penalty + coverage if parts else 0.0
+    coverage, added = sum(each.coverage for each in parts), sum(each.added for each in parts)
+    score = (log_probability + added) / (len(tokens) + len(parts)) ** length_penalty + coverage if parts else 0.0
     ended = all(each.ended for each in parts)
     log_probabilities = [value for each in parts for value in each.log_probabilities]
-    return Hypothesis(tokens, log_probability, score, ended, log_probabilities, coverage)
+    return Hypothesis(tokens, log_probability, score, ended, log_probabilities, coverage, added)
 
 
 def _joined_text(sources: list[str], translations: list[str]) -> str:

@@ -27,10 +27,12 @@ class Hypothesis:
         tokens: subwords, without bos and eos.
         log_probability: natural logarithm of its probability, eos included, as from forced scoring; NaN from greedy
             search without scores.
-        score: log_probability / (len(tokens) + 1)^length_penalty + coverage, by which hypotheses are ranked.
+        score: (log_probability + added) / (len(tokens) + 1)^length_penalty + coverage, by which hypotheses are ranked.
         ended: False if the length limit ended it, and not eos.
         log_probabilities: of each subword; eos has the rest of `log_probability`. None where they were not asked for.
         coverage: the coverage penalty, 0 or less.
+        added: what other subwords of the same text add to `log_probability`; 0 from search, which knows no texts. See
+            `posnmt.translate.translations`.
     """
 
     tokens: list[int]
@@ -39,6 +41,7 @@ class Hypothesis:
     ended: bool
     log_probabilities: Sequence[float] = ()
     coverage: float = 0.0
+    added: float = 0.0
 
 
 @torch.inference_mode()

@@ -1,10 +1,15 @@
-"""Translations as text: decoded hypotheses, in the order of their scores or of their similarity to each other."""
+"""Translations as text: decoded hypotheses, in the order of their scores or of their similarity to each other.
+
+Search tells hypotheses apart by their subwords, and different subwords may give the same text. A ranked list has each
+text once, with the sum of the probabilities of its hypotheses.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -67,26 +72,62 @@ def as_text(
     decode: Decode,
     nbest: int,
 ) -> list[Translation]:
-    """The `nbest` translations of each source, by `decode.mbr` or by their own order."""
-    kept = [group[: decode.mbr or nbest] for group in hypotheses]
-    texts = iter(text.target.decode([each.tokens for group in kept for each in group]))
+    """The `nbest` translations of each source: the best by score, the best by `decode.mbr`, or the first samples.
+
+    Args:
+        hypotheses: all that search or sampling has of each source.
+    """
+    decoded = iter(text.target.decode([each.tokens for group in hypotheses for each in group]))
     translations = []
-    for source, group in zip(sources, kept, strict=True):
-        pairs = [(next(texts), each) for each in group]
-        if decode.mbr and len(pairs) > 1:
-            similar = expected_similarities([each for each, _ in pairs], _weights(group, decode))
-            pairs = [pairs[place] for place in np.argsort(-similar, kind="stable")]
+    for source, group in zip(sources, hypotheses, strict=True):
+        pairs = [(next(decoded), each) for each in group]
+        if is_ranked(decode):
+            pairs = _ranked(pairs, decode)
         pairs = pairs[:nbest]
         translations.append(Translation([each for each, _ in pairs] or [""], [each for _, each in pairs], source))
     return translations
 
 
-def _weights(hypotheses: Sequence[Hypothesis], decode: Decode) -> list[float]:
-    """How probable each hypothesis is among them; samples count as often as they were drawn."""
+def is_ranked(decode: Decode) -> bool:
+    """Whether hypotheses are ranked. Samples alone have the order in which they were drawn, and may be equal."""
+    return decode.sampling is None or decode.mbr > 0
+
+
+def _ranked(pairs: Sequence[tuple[str, Hypothesis]], decode: Decode) -> list[tuple[str, Hypothesis]]:
+    """The different texts of some hypotheses, each with one of them, best first."""
+    of_text: dict[str, list[Hypothesis]] = {}
+    for text, each in pairs:
+        of_text.setdefault(text, []).append(each)
+    merged = [(text, _merged(group, decode.length_penalty)) for text, group in of_text.items()]
+    if decode.sampling is None:
+        merged.sort(key=lambda pair: -pair[1].score)
+    merged = merged[: decode.mbr or None]
+    if decode.mbr and len(merged) > 1:
+        similar = expected_similarities([text for text, _ in merged], _weights(pairs, merged, decode))
+        merged = [merged[place] for place in np.argsort(-similar, kind="stable")]
+    return merged
+
+
+def _merged(hypotheses: Sequence[Hypothesis], length_penalty: float) -> Hypothesis:
+    """The most probable of the hypotheses of a text; its score is made of the sum of their probabilities."""
+    different = {tuple(each.tokens): each for each in hypotheses}  # samples may be equal
+    if len(different) == 1:
+        return hypotheses[0]
+    best = max(different.values(), key=lambda each: each.log_probability)
+    added = math.log(math.fsum(math.exp(each.log_probability - best.log_probability) for each in different.values()))
+    score = (best.log_probability + added) / (len(best.tokens) + 1) ** length_penalty + best.coverage
+    return replace(best, score=score, added=added)
+
+
+def _weights(
+    pairs: Sequence[tuple[str, Hypothesis]], merged: Sequence[tuple[str, Hypothesis]], decode: Decode
+) -> list[float]:
+    """How probable each merged text is among them; samples count as often as they were drawn."""
     if decode.sampling is not None:
-        return [1.0] * len(hypotheses)
-    best = max(each.log_probability for each in hypotheses)
-    return [math.exp(each.log_probability - best) for each in hypotheses]
+        drawn = Counter(text for text, _ in pairs)
+        return [drawn[text] for text, _ in merged]
+    totals = [each.log_probability + each.added for _, each in merged]
+    return [math.exp(total - max(totals)) for total in totals]
 
 
 def refuse_too_many(nbest: int, decode: Decode) -> None:

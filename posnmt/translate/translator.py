@@ -203,7 +203,7 @@ class Translator:
                 translations = as_text(self.text, parts.flat, hypotheses, decode, nbest)
             if aligned:
                 translations = self._aligned(parts, translations, decode.batch)
-        return parts.joined(translations, decode.length_penalty)
+        return parts.joined(translations, decode)
 
     def _refuse_unknown(self, prefixes: Sequence[str], beginnings: Sequence[list[int]], first_line: int) -> None:
         """Check that translations can begin with their prefixes."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import corpus
 import posnmt
 from commands import refused, run
+from posnmt.config.schema import Decode
 from posnmt.translate import parts
 from posnmt.translate.parts import cut, halves
 from posnmt.translate.translations import Translation
@@ -183,7 +184,7 @@ def test_samples_of_parts_depend_on_the_line_alone(trained, lines, tmp_path):
 )
 def test_translations_of_parts_have_the_blanks_of_their_language(sources, translations, expected):
     line = parts.Parts([[1]], [sources], [[[1]] * len(sources)])
-    [joined] = line.joined([Translation([text], [], [1]) for text in translations], 1.0)
+    [joined] = line.joined([Translation([text], [], [1]) for text in translations], Decode())
     assert joined.text == expected
 
 

@@ -57,8 +57,9 @@ class HypothesisBody(BaseModel):
     """One translation of a line.
 
     Attributes:
-        log_probability: natural logarithm of its probability, end symbol included.
-        score: log_probability / length^length_penalty, by which hypotheses rank.
+        log_probability: natural logarithm of the probability of its subwords, end symbol included.
+        score: log p / length^length_penalty, by which hypotheses rank; p is the sum of the probabilities of all splits
+            of the text that search found.
         ended: false if the output limit ended it.
         repetitive: whether it repeats itself, as the source does not.
         subwords: of the output.

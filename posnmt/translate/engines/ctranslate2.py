@@ -92,7 +92,8 @@ class CTranslate2Engine:
         """Translate lines; one result for each, in order. See `posnmt.translate.translator.Translator.translate`.
 
         Args:
-            scored: whether to compute probabilities; otherwise they are NaN.
+            scored: whether to compute probabilities; otherwise they are those that CTranslate2 searched by, of whole
+                outputs alone, and NaN from greedy search.
 
         Raises:
             UserError: settings that this engine does not have; see `refuse_settings`.
@@ -107,7 +108,7 @@ class CTranslate2Engine:
         searched = self._hypotheses([flat[n] for n in places], decode, scored or decode.mbr > 0)
         of_place = dict(zip(places, searched, strict=True))
         hypotheses = [of_place.get(number, []) for number in range(len(flat))]
-        return parts.joined(as_text(self.text, flat, hypotheses, decode, nbest), decode.length_penalty)
+        return parts.joined(as_text(self.text, flat, hypotheses, decode, nbest), decode)
 
     def score(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], batch: int = 4096
@@ -128,7 +129,7 @@ class CTranslate2Engine:
         return [list(result.log_probs) for result in results]
 
     def _hypotheses(self, sources: Sequence[Sequence[int]], decode: Decode, scored: bool) -> list[list[Hypothesis]]:
-        """The hypotheses of each source, best first."""
+        """The hypotheses of each source."""
         limits = [output_limit(decode, len(source), self.longest[1]) for source in sources]
         rows = self._search(sources, [self._steps(limit) for limit in limits], decode)
         again = [
@@ -139,7 +140,7 @@ class CTranslate2Engine:
             for number, row in zip(again, searched, strict=True):
                 rows[number] = row
         for number in again:
-            rows[number] = list(dict.fromkeys(each[: limits[number]] for each in rows[number]))
+            rows[number] = {tokens[: limits[number]]: total for tokens, total in rows[number].items()}
         unranked = set(range(len(sources)) if scored else again if decode.beam > 1 else [])
         pairs = [(number, tokens) for number in sorted(unranked) for tokens in rows[number]]
         scores = self._score_tokens(
@@ -147,14 +148,14 @@ class CTranslate2Engine:
         )
         probabilities = dict(zip(pairs, scores, strict=True))
         return [
-            _ranked(row, [probabilities.get((number, tokens), []) for tokens in row], limits[number], decode)
+            [_hypothesis(*each, probabilities.get((number, each[0])), limits[number], decode) for each in row.items()]
             for number, row in enumerate(rows)
         ]
 
     def _search(
         self, sources: Sequence[Sequence[int]], limits: Sequence[int], decode: Decode, patience: int = 1
-    ) -> list[list[tuple[int, ...]]]:
-        """The subwords of the hypotheses of each source, best first by CTranslate2's scores.
+    ) -> list[dict[tuple[int, ...], float]]:
+        """The subwords of the hypotheses of each source, with their log-probabilities by CTranslate2's search.
 
         Args:
             limits: steps of each search; eos takes one too.
@@ -171,7 +172,14 @@ class CTranslate2Engine:
                 numbers, self._start([sources[n] for n in numbers], limit, decode, patience), strict=True
             )
         }
-        return [[self._tokens(row) for row in running[number].result().hypotheses] for number in range(len(sources))]
+        results = [running[number].result() for number in range(len(sources))]
+        return [
+            {
+                self._tokens(pieces): score * len(pieces) ** decode.length_penalty
+                for pieces, score in zip(result.hypotheses, result.scores or [math.nan], strict=True)
+            }
+            for result in results
+        ]
 
     def _steps(self, limit: int) -> int:
         """Steps that are more than enough for an output of this length; a power of two, for few groups of sentences."""
@@ -189,6 +197,7 @@ class CTranslate2Engine:
             patience=patience,
             num_hypotheses=decode.beam * patience,
             length_penalty=decode.length_penalty or NO_PENALTY,
+            return_scores=decode.beam > 1,  # greedy search is faster without
             suppress_sequences=[[self._target[n]] for n in ((PAD, BOS) if decode.allow_unk else (PAD, BOS, UNK))],
             return_end_token=True,  # so that lengths count it, as posnmt's do
             max_input_length=0,
@@ -233,15 +242,16 @@ def refuse_settings(decode: Decode, wanted: Sequence[str]) -> None:
         raise UserError(f"{names}: not available with CTranslate2 here", None, "translate the run with --engine torch")
 
 
-def _ranked(
-    row: Sequence[tuple[int, ...]], log_probabilities: Sequence[list[float]], limit: int, decode: Decode
-) -> list[Hypothesis]:
-    """Hypotheses with their scores, best first if they have any."""
-    scored = []
-    for tokens, each in zip(row, log_probabilities, strict=True):
-        total = sum(each) if each else math.nan
-        score = total / (len(tokens) + 1) ** decode.length_penalty
-        scored.append(Hypothesis(list(tokens), total, score, len(tokens) < limit, each[:-1]))
-    if not all(log_probabilities):
-        return scored
-    return sorted(scored, key=lambda hypothesis: -hypothesis.score)
+def _hypothesis(
+    tokens: tuple[int, ...], total: float, log_probabilities: list[float] | None, limit: int, decode: Decode
+) -> Hypothesis:
+    """A hypothesis with its score.
+
+    Args:
+        total: its log-probability by CTranslate2's search.
+        log_probabilities: of its tokens, eos included, which win over `total`; None: they were not computed.
+    """
+    if log_probabilities is not None:
+        total = sum(log_probabilities)
+    score = total / (len(tokens) + 1) ** decode.length_penalty
+    return Hypothesis(list(tokens), total, score, len(tokens) < limit, (log_probabilities or [])[:-1])
