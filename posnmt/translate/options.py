@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -10,7 +11,7 @@ from pydantic import ValidationError
 
 from posnmt.config.schema import Decode
 from posnmt.config.yaml import faults
-from posnmt.errors import UserError, raise_all
+from posnmt.errors import UserError, UserErrors, raise_all
 
 
 def with_options(decode: Decode, options: Mapping[str, Any]) -> Decode:
@@ -29,15 +30,24 @@ def with_options(decode: Decode, options: Mapping[str, Any]) -> Decode:
 
 @contextmanager
 def named_as_options(options: Collection[str]) -> Iterator[None]:
-    """Name settings of search that options gave as these: `--mbr` in place of `decode.mbr`.
+    """Name settings of search as options of `translate`: `--mbr` in place of `decode.mbr`.
+
+    A fault is named after the option if that gave the setting. What to do about it always names the option, which wins
+    over the configuration.
 
     Args:
         options: settings of `decode` that the user gave on the command line.
     """
     try:
         yield
+    except UserErrors:
+        raise
     except UserError as fault:
         section, _, name = (fault.where or "").partition(".")
-        if section != "decode" or name not in options:
-            raise
-        raise UserError(fault.what, f"--{name.replace('_', '-')}", fault.todo) from None
+        where = _option(name) if section == "decode" and name in options else fault.where
+        todo = re.sub(r"\bdecode\.(\w+)", lambda setting: _option(setting[1]), fault.todo or "") or None
+        raise UserError(fault.what, where, todo) from None
+
+
+def _option(setting: str) -> str:
+    return f"--{setting.replace('_', '-')}"

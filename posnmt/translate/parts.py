@@ -82,7 +82,7 @@ class Parts:
         for line, (parts, beginning) in enumerate(zip(self.texts, beginnings, strict=False), first_line):
             if beginning and len(parts) > 1:
                 what = f"a line in {len(parts):,} parts cannot have a given beginning"
-                raise UserError(what, f"{name}:{line}", "leave its prefix empty, or add --split off")
+                raise UserError(what, f"{name}:{line}", "leave its prefix empty, or translate it with decode.split=off")
         return [
             beginning
             for parts, beginning in zip(self.texts, beginnings, strict=False)

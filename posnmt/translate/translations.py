@@ -139,6 +139,6 @@ def refuse_too_many(nbest: int, decode: Decode) -> None:
     wanted = max(nbest, decode.mbr)
     if decode.sampling is None and wanted > decode.beam:
         what = f"{wanted} translations of a line are wanted, and the beam keeps {decode.beam}"
-        raise UserError(what, "--nbest" if nbest == wanted else "decode.mbr", "raise --beam, or sample")
+        raise UserError(what, None if nbest == wanted else "decode.mbr", "raise decode.beam, or sample")
     if decode.mbr and nbest > decode.mbr:
-        raise UserError(f"{nbest} translations are wanted of {decode.mbr} candidates", "decode.mbr", "raise --mbr")
+        raise UserError(f"{nbest} translations are wanted of {decode.mbr} candidates", "decode.mbr", "raise decode.mbr")

@@ -185,7 +185,7 @@ class Translator:
         encoded = self.text.source.encode(list(lines))
         refuse_longer(encoded, decode.max_source, first_line, name)
         parts = in_parts(lines, encoded, self.text.source, decode, self.trained)
-        self._refuse_too_long(parts.longest, first_line, name)
+        self._refuse_too_long(parts.longest, first_line, name, todo=SPLIT)
         beginnings = self.text.target.encode(list(prefixes))
         self._refuse_unknown(prefixes, beginnings, first_line)
         self._refuse_too_long(beginnings, first_line, "the prefixes", target=True)
@@ -239,16 +239,16 @@ class Translator:
         if decode.join > self.context:
             known = f"joined at most {self.context} lines" if self.context > 1 else "joined none"
             todo = "leave it out, join fewer, or train with train.context"
-            raise UserError(f"{decode.join} lines are to be translated together; training {known}", "--join", todo)
+            raise UserError(f"{decode.join} lines are to be translated together; training {known}", "decode.join", todo)
         others = {
             "n-best lists": nbest > 1,
             "samples": decode.sampling,
-            "a choice among several (--mbr)": decode.mbr,
+            "a choice among several (mbr)": decode.mbr,
             "prefixes or terms": bounded,
         }
         if given := [what for what, is_given in others.items() if is_given]:
             what = f"lines that are translated together cannot have {', '.join(given)}"
-            raise UserError(what, "--join", "leave one of them out")
+            raise UserError(what, "decode.join", "leave one of them out")
 
     def _aligned(self, parts: Parts, translations: Sequence[Translation], batch: int) -> list[Translation]:
         """The translations of parts with the links of their hypotheses."""
@@ -327,9 +327,14 @@ class Translator:
         return source_ids, target_ids, attend_pair(self.models[0], source_ids, target_ids)
 
     def _refuse_too_long(
-        self, encoded: Sequence[Sequence[int]], first_line: int, name: str, target: bool = False
+        self,
+        encoded: Sequence[Sequence[int]],
+        first_line: int,
+        name: str,
+        target: bool = False,
+        todo: str = "shorten the line, or use a system without a finite table, such as relative",
     ) -> None:
-        refuse_too_long(encoded, self._longest(target), first_line, name)
+        refuse_too_long(encoded, self._longest(target), first_line, name, todo)
 
     def _longest(self, target: bool) -> int | None:
         """Entries of the shortest position table of a side; None: no limit."""
@@ -361,12 +366,15 @@ def longest_trained(runs: Sequence[Run], positions: Positions | None = None) -> 
     return int(min(longest) * max(1.0, factor)) if longest else None
 
 
-SPLIT = "shorten or split the line, add --split auto, or use a system without a finite table, such as relative"
-"""What to do about a line that is too long."""
+SPLIT = (
+    "shorten or split the line, translate it with decode.split=auto, or use a system without a finite table, such as"
+    " relative"
+)
+"""What to do about a line to translate that is too long."""
 
 
 def refuse_too_long(
-    encoded: Sequence[Sequence[int]], longest: int | None, first_line: int, name: str, todo: str = SPLIT
+    encoded: Sequence[Sequence[int]], longest: int | None, first_line: int, name: str, todo: str
 ) -> None:
     """Check that lines fit a finite position table.
 
@@ -392,7 +400,7 @@ def refuse_longer(encoded: Sequence[Sequence[int]], longest: int | None, first_l
     """
     if longest is not None:
         what = f"decode.max_source allows {longest:,}"
-        _refuse_above(encoded, longest, first_line, name, what, "split the line, or raise --max-source")
+        _refuse_above(encoded, longest, first_line, name, what, "split the line, or raise decode.max_source")
 
 
 def _refuse_above(

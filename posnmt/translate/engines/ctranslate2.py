@@ -36,7 +36,9 @@ NO_PENALTY = 1e-30
 """A length penalty of 0 makes CTranslate2 stop at the first hypothesis that ends best; length^1e-30 is 1 as well."""
 
 
-TOO_LONG = "split the line (--split auto), export with a larger --positions, or translate the run with --engine torch"
+TOO_LONG = (
+    "split the line (decode.split=auto), export with a larger --positions, or translate the run with --engine torch"
+)
 """What to do about a line that is longer than a position table."""
 
 
