@@ -81,8 +81,8 @@ def test_greedy_outputs_and_scores_are_those_of_posnmt(exported, sentences):
 def test_beam_search_is_that_of_posnmt(beam, penalty, exported, sentences):
     """Alike for what the model knows.
 
-    For new sentences this one often has many equally bad outputs. CTranslate2 masks <pad> and <s> before the softmax,
-    where they have 0.2 / 104 of label smoothing, so that two of those may change places.
+    For new sentences this one often has many equally bad outputs. CTranslate2 masks <pad>, <s> and <unk> before the
+    softmax, where they have 0.3 / 104 of label smoothing, so that some of those may change places.
     """
     options = ["--input", sentences, "--beam", beam, "--nbest", beam, "--length-penalty", penalty, "--max-ratio", 2]
     (ours, _), (theirs, _) = translations(LEARNED, *options), translations(exported, *options)
@@ -91,7 +91,7 @@ def test_beam_search_is_that_of_posnmt(beam, penalty, exported, sentences):
     texts = [record["hypotheses"][0]["text"] if record["hypotheses"] else "" for record in theirs]
     assert sum(one == other for one, other in zip(alone.splitlines(), texts, strict=True)) >= 78
     best = [[each["subwords"] for record in records for each in record["hypotheses"][:1]] for records in (ours, theirs)]
-    assert sum(one == other for one, other in zip(*best, strict=True)) >= 79
+    assert sum(one == other for one, other in zip(*best, strict=True)) >= 78
     scores = [
         (one["score"], other["score"])
         for both in zip(ours, theirs, strict=True)

@@ -1,0 +1,223 @@
+"""Spans of a line that a translation must have as they are: placeholders, mark-up, addresses, paths and code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from posnmt.data.corpus import Findings, TextFile, read_lines
+from posnmt.errors import UserError, raise_all
+
+_END = r"(?<![.,;:!?'\"»”’)\]}…])"
+"""Signs at the end of an address belong to the sentence."""
+
+_ROOTS = "bin|boot|dev|etc|home|lib|lib64|media|mnt|opt|proc|root|run|sbin|srv|sys|tmp|usr|var"
+
+KINDS = {
+    "code": r"(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)",
+    "comment": r"<!--.*?-->",
+    "tag": r"</?[A-Za-z][\w.:-]*(?:\s[^<>]*)?/?>",
+    "entity": r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});",
+    "address": rf"(?:\b[A-Za-z][A-Za-z0-9+.-]*://|\bwww\.(?=[\w-]+\.)|\bmailto:)[^\s<>\"`{{}}|\\^]+{_END}",
+    "e-mail": r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
+    "Windows path": rf"(?<!\w)(?:[A-Za-z]:\\|\\\\[\w.-]+\\)[^\s\"<>|*?`]*{_END}",
+    "path": (
+        rf"(?<![\w/.<])(?:(?:~|\.\.?)/[\w.+@%~-]*(?:/[\w.+@%~-]*)*|/(?:[\w.+@%~-]+/)+[\w.+@%~-]*"
+        rf"|/(?:{_ROOTS})\b|(?:[\w.-]+/)+[\w-]+(?:\.[\w-]+)*\.[A-Za-z0-9]{{1,5}}\b){_END}"
+    ),
+    "printf": (
+        r"%%|(?<![\d%])%(?:\([\w.-]+\)[-+#0 ]*\d*(?:\.\d+)?[a-zA-Z]|\{[\w.-]+\}"
+        r"|\d+\$[-+#0']*\d*(?:\.\d+)?(?:hh?|ll?|[qjzt])?[a-zA-Z@]|L?\d{1,2}(?!\d)"
+        r"|[-+#0']*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh?|ll?|[qjzt])?[sdiufFeEgGxXocpaAn@](?![A-Za-z]))"
+    ),
+}
+"""Kind of span → pattern. Braces are found by `_braces`, since they may be nested."""
+
+_FIXED = re.compile("|".join(KINDS.values()))
+_OPENING = re.compile(r"[$#%]?\{")
+_FIELD = re.compile(r"\s*[\w.\-:#@$!\[\]'\"()|/]*\s*")
+_ICU = re.compile(
+    r"\s*[\w.-]+\s*,\s*(?:plural|select|selectordinal|choice|number|date|time|spellout|ordinal|duration)\b"
+)
+
+
+class Found(NamedTuple):
+    """A span of a text: `text[start:end]`."""
+
+    start: int
+    end: int
+
+
+def find(text: str, own: Sequence[re.Pattern[str]] = ()) -> list[Found]:
+    """The spans of a text, in order; those that touch or overlap are one.
+
+    Args:
+        own: patterns of the user.
+    """
+    places = [match.span() for pattern in (_FIXED, *own) for match in pattern.finditer(text)] if text else []
+    places += _braces(text)
+    joined: list[Found] = []
+    for start, end in sorted(place for place in places if place[0] < place[1]):
+        if joined and start <= joined[-1].end:
+            start, end = joined[-1].start, max(end, joined.pop().end)
+        joined.append(Found(start, end))
+    return joined
+
+
+def _braces(text: str) -> Iterator[tuple[int, int]]:
+    """Fields in braces: `{name}`, `{{name}}`, `${name}`, and ICU's `{n, plural, one {…} other {…}}`."""
+    at = 0
+    while match := _OPENING.search(text, at):
+        end = _closing(text, match.end() - 1)
+        content = text[match.end() : end - 1] if end else ""
+        is_field = end and (_FIELD.fullmatch(content) or _ICU.match(content) or _FIELD.fullmatch(content.strip("{}")))
+        if is_field:
+            yield match.start(), end
+        at = end if is_field else match.end()
+
+
+def _closing(text: str, opening: int) -> int:
+    """The end of what the brace at a place encloses; 0 where it is not closed."""
+    depth = 0
+    for at in range(opening, len(text)):
+        depth += (text[at] == "{") - (text[at] == "}")
+        if depth == 0:
+            return at + 1
+    return 0
+
+
+def read_patterns(path: Path) -> list[re.Pattern[str]]:
+    """Patterns of a file, a regular expression a line; lines that are empty or begin with `#` are none.
+
+    Raises:
+        UserError: a line that is no regular expression, or one that matches the empty text; all at once.
+    """
+    return compiled(read_lines(TextFile("patterns", path), Findings(accept=("empty", "crlf"), stop=True)), str(path))
+
+
+def compiled(lines: Iterable[str], where: str) -> list[re.Pattern[str]]:
+    """See `read_patterns`; `where` names the lines in errors."""
+    patterns, faults = [], []
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        try:
+            pattern = re.compile(line)
+        except re.error as error:
+            faults.append(UserError(f"not a regular expression: {error}", f"{where}:{number}", "correct it"))
+            continue
+        if pattern.search(""):
+            faults.append(UserError("it matches the empty text", f"{where}:{number}", "write what it must have"))
+        patterns.append(pattern)
+    raise_all(faults)
+    return patterns
+
+
+_WORD = re.compile(r"\w+(?:[-'’]\w+)*|[^\w\s]")
+"""A word or a sign, by which places in a text are counted."""
+
+_OPENS = re.compile(r"<[A-Za-z][^<>]*[^/<>]>|<[A-Za-z]>")
+_CLOSES = re.compile(r"</")
+_JOINS_LEFT = frozenset(".,;:!?)]}»”’…%、。，！？）」』")
+"""Signs that no blank stands before, in most languages."""
+
+Link = tuple[tuple[int, int], tuple[int, int]]
+"""Characters of a source and of its translation that belong together: both from a first one to behind the last."""
+
+
+class Removed(NamedTuple):
+    """A text without its spans.
+
+    Attributes:
+        text: what is translated.
+        spans: in order, of the whole text.
+        whole: the text with its spans.
+    """
+
+    text: str
+    spans: list[Found]
+    whole: str
+
+
+def remove(whole: str, spans: Sequence[Found]) -> Removed:
+    """Take spans out of a text, each with the blank that is then one too many."""
+    text = ""
+    last = 0
+    for start, end in spans:
+        text += whole[last:start]
+        last = end
+        if text.endswith(" ") or not text:
+            if whole[end : end + 1] == " ":
+                last += 1
+            elif whole[end : end + 1] in _JOINS_LEFT:
+                text = text.rstrip(" ")
+    return Removed((text + whole[last:]).strip(" "), list(spans), whole)
+
+
+def put_back(removed: Removed, translation: str, links: Sequence[Link] | None = None) -> str:
+    """A translation of the text without spans, with the spans in it.
+
+    A span stands beside what the words beside it were translated to, by `links`; without, after the same share of
+    words. Spans keep their order where they would stand at the same place, and tags always do.
+
+    Args:
+        links: characters of `removed.whole` and of the translation that belong together.
+    """
+    links = _by_share(removed, translation) if links is None else links
+    places: list[int] = []
+    for start, end in removed.spans:
+        content = removed.whole[start:end]
+        before = [(source[1], target) for source, target in links if source[1] <= start]
+        behind = [(source[0], target) for source, target in links if source[0] >= end]
+        left = max(before)[1][1] if before else 0
+        right = min(behind)[1][0] if behind else len(translation)
+        if not before or (behind and _OPENS.fullmatch(content)):
+            place = right if before else 0
+        elif not behind:
+            place = _end_of(removed.whole[end:], translation)
+        else:
+            place = left
+        is_tag = content.startswith("<")
+        places.append(max(place, places[-1]) if is_tag and places else place)
+    result = ""
+    last = 0
+    for place, (start, end) in sorted(zip(places, removed.spans, strict=True), key=lambda pair: pair[0]):
+        result = _beside(result + translation[last:place], removed.whole, start, end, translation[place:])
+        last = place
+    tail = translation[last:]
+    return result + (tail.lstrip(" ") if result.endswith(" ") else tail)
+
+
+def _beside(text: str, whole: str, start: int, end: int, following: str) -> str:
+    """A text with a span behind it, and the blanks that it has in the source."""
+    before, behind = whole[start - 1 : start] if start else "", whole[end : end + 1]
+    if (
+        text
+        and not text.endswith(" ")
+        and (before == " " or (before and before.isalnum() is False and text[-1:].isalnum()))
+    ):
+        text += " "
+    if before and before != " " and not before.isalnum() and text.endswith(f"{before} "):
+        text = text[:-1]
+    text += whole[start:end]
+    blank = following and following[0] != " " and behind in ("", " ") and following[0] not in _JOINS_LEFT
+    return text + " " * bool(blank)
+
+
+def _end_of(rest: str, translation: str) -> int:
+    """The end of a translation, or before the signs there if the source has signs behind the span."""
+    signs = len(translation) - len(translation.rstrip("".join(_JOINS_LEFT))) if rest.strip() else 0
+    return len(translation) - signs
+
+
+def _by_share(removed: Removed, translation: str) -> list[Link]:
+    """Links of words by their share of the texts."""
+    taken = {at for start, end in removed.spans for at in range(start, end)}
+    sources = [match.span() for match in _WORD.finditer(removed.whole) if match.start() not in taken]
+    targets = [match.span() for match in _WORD.finditer(translation)]
+    if not targets:
+        return []
+    ratio = len(targets) / max(1, len(sources))
+    return [(span, targets[min(len(targets) - 1, int((number + 0.5) * ratio))]) for number, span in enumerate(sources)]
