@@ -131,6 +131,8 @@ class TrainedModel:
         mbr: int | None = None,
         split: Literal["sentences", "auto", "huge", "off"] | None = None,
         join: int | None = None,
+        protect: Literal["auto", "off"] | list[str] | None = None,
+        allow_unk: bool | None = None,
         documents: Iterable[str | None] | None = None,
         prefixes: Iterable[str] | None = None,
         terms: Mapping[str, str] | None = None,
@@ -154,6 +156,10 @@ class TrainedModel:
                 those of several sentences, each alone; `off`, none.
             join: so many consecutive lines are translated together, each in the context of the others, by a model
                 trained with `train.context`; 1: each alone.
+            protect: what stands in translations as in their lines. `auto`: placeholders, mark-up, addresses, paths,
+                code in back quotes, words with characters that the vocabulary lacks, and lines without letters. A
+                list: also what these regular expressions match. `off`: nothing.
+            allow_unk: whether translations may contain unknown characters, written as ` ⁇ `.
             documents: with `join` a document id for each line, which ends at its first blank, or None: a line without
                 one is alone. Lines of two documents are never together, nor are those before and behind an empty line.
             prefixes: the beginning of the translation of each line; None: all are free.
@@ -167,8 +173,9 @@ class TrainedModel:
             UserError: an option out of its range, a line that is none, or one too long for a finite position table.
         """
         options = _options(
-            beam, length_penalty, coverage_penalty, max_ratio, max_extra, min_length, sampling, mbr, split, join, batch
-        )
+            beam, length_penalty, coverage_penalty, max_ratio, max_extra, min_length, sampling, mbr, split, join,
+            protect, allow_unk, batch,
+        )  # fmt: skip
         return [
             translation.text
             for translation in self._search(lines, 1, options, prefixes, terms, documents, scored=False)
@@ -189,6 +196,8 @@ class TrainedModel:
         mbr: int | None = None,
         split: Literal["sentences", "auto", "huge", "off"] | None = None,
         join: int | None = None,
+        protect: Literal["auto", "off"] | list[str] | None = None,
+        allow_unk: bool | None = None,
         documents: Iterable[str | None] | None = None,
         prefixes: Iterable[str] | None = None,
         terms: Mapping[str, str] | None = None,
@@ -209,8 +218,9 @@ class TrainedModel:
         The other arguments and errors are those of `translate`.
         """
         options = _options(
-            beam, length_penalty, coverage_penalty, max_ratio, max_extra, min_length, sampling, mbr, split, join, batch
-        )
+            beam, length_penalty, coverage_penalty, max_ratio, max_extra, min_length, sampling, mbr, split, join,
+            protect, allow_unk, batch,
+        )  # fmt: skip
         searched = self._search(lines, nbest, options, prefixes, terms, documents, scored=True, aligned=alignments)
         return [_hypotheses(translation, self._searching.text.target) for translation in searched]
 
@@ -384,6 +394,7 @@ def _hypotheses(translation: Translation, target: SideText) -> list[Hypothesis]:
                 [pieces[token] for token in each.tokens],
                 in_order,
                 translation.parts,
+                *(list(each) for each in (translation.unknown, translation.protected, translation.differing)),
                 aligned.words if aligned else [],
                 aligned.links(place, in_order) if aligned else [],
             )
@@ -419,6 +430,8 @@ def _options(
     mbr: int | None,
     split: str | None,
     join: int | None,
+    protect: str | list[str] | None,
+    allow_unk: bool | None,
     batch: int | None,
 ) -> dict[str, Any]:
     return {
@@ -432,6 +445,8 @@ def _options(
         "mbr": mbr,
         "split": split,
         "join": join,
+        "protect": protect,
+        "allow_unk": allow_unk,
         "batch": batch,
     }
 

@@ -27,6 +27,9 @@ class Hypothesis:
         subwords: of the translation, `▁` for a blank; the most probable ones that search found.
         words: of the translation, each with its place in `text` and its probability.
         parts: in which the line was translated, one after the other; see `TrainedModel.translate`.
+        unknown: what the vocabulary lacks of the line.
+        protected: what stands in `text` as in the line: placeholders, mark-up, addresses and others.
+        differing: of these what the line has and the best translation lacks, or the reverse.
         source_words: of the line, each with its place in it; none unless `alignments` were asked for.
         alignment: pairs of a word of `source_words` and one of `words`, by their numbers from 0, sorted.
     """
@@ -39,6 +42,9 @@ class Hypothesis:
     subwords: list[str]
     words: list[Word]
     parts: int
+    unknown: list[str] = field(default_factory=list)
+    protected: list[str] = field(default_factory=list)
+    differing: list[str] = field(default_factory=list)
     source_words: list[Span] = field(default_factory=list)
     alignment: list[tuple[int, int]] = field(default_factory=list)
 

@@ -70,6 +70,18 @@ _TO = click.option(
     " longer than training sentences (auto), or of more than 4,096 subwords and 8 times as long (huge); default: the"
     " run's config",
 )
+@click.option(
+    "--protect",
+    metavar="auto|off|FILE",
+    help="what stands in translations as in their lines: placeholders such as {name} and %s, mark-up, addresses, paths,"
+    " code in back quotes, and words with characters that the vocabulary lacks (auto); also what the regular"
+    " expressions in a file match, one a line; nothing (off); default: the run's config",
+)
+@click.option(
+    "--allow-unk/--no-allow-unk",
+    default=None,
+    help="whether translations may contain unknown characters, written as ⁇; default: the run's config",
+)
 @click.option("--min-length", type=click.IntRange(min=0), help="shortest output in subwords; default: the run's config")
 @click.option(
     "--join",
@@ -192,11 +204,14 @@ def translate(
         from posnmt.translate.command import translate_file
         from posnmt.translate.options import named_as_options
         from posnmt.translate.output import refuse_output
+        from posnmt.translate.spans import read_patterns
 
     refuse_output(output, [source, *filter(None, (prefix, terms, documents))], force, resume)
     chosen = {key: value for key, value in _with_sampling(search).items() if value is not None}
     if changes := chosen_positions(positions, interpolate):
         chosen["positions"] = changes
+    if search["protect"] not in (None, "auto", "off"):
+        chosen["protect"] = read_patterns(Path(search["protect"]))
     engine = choose_engine(engine, runs, chosen.get("precision"))
     with named_as_options(chosen):
         if kind := format_of(document, source):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
@@ -521,6 +522,14 @@ class Positions(Section):
         return any(value is not None for _, value in self)
 
 
+def pattern_fault(pattern: str) -> str:
+    """What is wrong with a regular expression of `decode.protect`; nothing if it is good."""
+    try:
+        return f"{pattern!r} matches the empty text" if re.search(pattern, "") else ""
+    except re.error as error:
+        return f"{pattern!r} is not a regular expression: {error}"
+
+
 class Decode(Section):
     """Settings of search."""
 
@@ -545,6 +554,12 @@ class Decode(Section):
         "several sentences, a sentence at a time; off: none",
     )
     min_length: int = Field(0, ge=0, description="shortest output in subwords, as far as max_ratio allows it")
+    protect: Literal["auto", "off"] | list[str] = Field(
+        "auto",
+        description="what stands in translations as in their lines; auto: placeholders such as {name} and %s, mark-up, "
+        "addresses, paths, code in back quotes, and words with characters that the vocabulary lacks; lines without "
+        "letters are not translated; a list of regular expressions: what they match too; off: nothing",
+    )
     allow_unk: bool = Field(False, description="whether translations may contain unknown characters, written as ⁇")
     join: int = Field(
         1,
@@ -568,6 +583,13 @@ class Decode(Section):
     cuda_graphs: bool = Field(
         False, description="on a GPU, record the decoder's steps and replay them; Transformers only"
     )
+
+    @field_validator("protect")
+    @classmethod
+    def _patterns(cls, value: str | list[str]) -> str | list[str]:
+        if faults := [fault for fault in map(pattern_fault, [value] if isinstance(value, str) else value) if fault]:
+            raise ValueError("; ".join(faults))
+        return value
 
 
 class Config(Section):

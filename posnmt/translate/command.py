@@ -280,11 +280,17 @@ def translate_lines(
                     record.fell_apart.add(number)
                 if any(translation.repetitive[:1]):
                     record.repetitive.add(number)
+                if translation.unknown:
+                    record.unknown.add(number)
+                if translation.differing:
+                    record.differing.add(number)
+                if translation.passed:
+                    record.passed.add(number)
             out.add("".join(written), len(group))
             subwords += sum(len(translation.source) for translation in translations)
             if total is not None:
                 display.show("translating", record.lines / total, f"{record.lines:,} of {total:,} lines")
-        for sentence in [*_notes(translator, findings, file), *_warnings(record, decode)]:
+        for sentence in [*_notes(translator, findings, file, record), *_warnings(record, decode)]:
             display.say(sentence)
     return Work(record.lines, subwords, time.monotonic() - started)
 
@@ -353,13 +359,15 @@ def _kept(out: Output, whole: bool, display: Display) -> Iterator[None]:
         raise
 
 
-def _notes(translator: Engine, findings: Findings, file: TextFile) -> Iterator[str]:
+def _notes(translator: Engine, findings: Findings, file: TextFile, record: Record) -> Iterator[str]:
     """How the text was read and translated."""
     for note in translator.notes:
         yield f"note: {note}"
     empty, crlf = findings.count(file, "empty"), findings.count(file, "crlf")
     if empty:
         yield f"note: {empty:,} empty lines are left empty"
+    if record.passed.count:
+        yield f"note: {record.passed.count:,} lines without words are passed on as they are (lines {record.passed})"
     if crlf:
         yield f"note: {crlf:,} lines end in CRLF; the carriage return is removed"
 
@@ -386,6 +394,19 @@ def _warnings(record: Record, decode: Decode) -> Iterator[str]:
         yield (
             f"warning: {record.missing_terms.count:,} of {record.lines:,} translations lack a term of --terms: the"
             f" vocabulary lacks its characters, or it was cut; see docs/translate.md (lines {record.missing_terms})"
+        )
+    if record.unknown.count:
+        carried = (
+            "" if decode.protect == "off" else "; words with them are carried over as they are where they stand alone"
+        )
+        yield (
+            f"warning: {record.unknown.count:,} of {record.lines:,} lines have characters that the vocabulary lacks"
+            f"{carried}; --format jsonl names them (lines {record.unknown})"
+        )
+    if record.differing.count:
+        yield (
+            f"warning: {record.differing.count:,} of {record.lines:,} translations have other placeholders, mark-up,"
+            f" addresses or paths than their lines; --format jsonl names them (lines {record.differing})"
         )
     if record.repetitive.count:
         yield (
@@ -437,7 +458,12 @@ def _shown(
         missing: the terms that the translation lacks; None: without a glossary.
     """
     if form == "jsonl":
-        row = {"line": number, "source": line, "hypotheses": hypothesis_records(translation, target)}
+        row = {
+            "line": number,
+            "source": line,
+            **facts(translation),
+            "hypotheses": hypothesis_records(translation, target),
+        }
         if (of_line := source_words(translation)) is not None:
             row["source_words"] = of_line
         yield json.dumps(row if missing is None else {**row, "missing_terms": missing}, ensure_ascii=False) + "\n"
@@ -457,6 +483,11 @@ def _pharaoh(translation: Translation, place: int, target: SideText) -> list[str
         return [""]
     words = spans(target, translation.texts[place], translation.hypotheses[place].tokens)
     return [pharaoh(translation.aligned.links(place, words))]
+
+
+def facts(translation: Translation) -> dict[str, list[str]]:
+    """What is to know of a line beside its hypotheses, as JSON has it."""
+    return {name: list(getattr(translation, name)) for name in ("unknown", "protected", "differing")}
 
 
 def source_words(translation: Translation) -> list[dict[str, Any]] | None:

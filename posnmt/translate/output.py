@@ -62,6 +62,9 @@ class Record(BaseModel):
         split: lines that were translated in parts.
         fell_apart: lines that were translated alone, since those that they were to be together with were too long.
         missing_terms: lines whose translation lacks a term that it should have.
+        unknown: lines with characters that the vocabulary lacks.
+        differing: lines whose spans (`posnmt.translate.spans`) are not those of their translation.
+        passed: lines without a letter, which are not translated.
     """
 
     settings: dict[str, Any] = {}
@@ -73,6 +76,9 @@ class Record(BaseModel):
     split: Lines = Lines()
     fell_apart: Lines = Lines()
     missing_terms: Lines = Lines()
+    unknown: Lines = Lines()
+    differing: Lines = Lines()
+    passed: Lines = Lines()
 
 
 class Output:

@@ -186,10 +186,13 @@ def _join(texts: list[str], parts: list[Translation], whole: list[int], decode: 
     return Translation(
         [in_order[rank] for rank in kept],
         [_joined_hypothesis(of_parts, decode.length_penalty) for of_parts in hypotheses],
-        whole,
+        whole if any(part.source for part in parts) else [],
         len(texts),
         joined(links, texts).only(kept) if links else None,
         longest_part=max(len(part.source) for part in parts),
+        protected=[each for part in parts for each in part.protected],
+        unknown=[each for part in parts for each in part.unknown],
+        differing=[each for part in parts for each in part.differing],
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from posnmt.config.schema import pattern_fault
 from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.errors import UserError, raise_all
 
@@ -56,14 +58,29 @@ def find(text: str, own: Sequence[re.Pattern[str]] = ()) -> list[Found]:
     Args:
         own: patterns of the user.
     """
-    places = [match.span() for pattern in (_FIXED, *own) for match in pattern.finditer(text)] if text else []
-    places += _braces(text)
-    joined: list[Found] = []
-    for start, end in sorted(place for place in places if place[0] < place[1]):
-        if joined and start <= joined[-1].end:
-            start, end = joined[-1].start, max(end, joined.pop().end)
-        joined.append(Found(start, end))
-    return joined
+    return joined(_places(text, own))
+
+
+def differing(text: str, translation: str, own: Sequence[re.Pattern[str]] = ()) -> list[str]:
+    """The spans that a text has more often than its translation, and the reverse."""
+    of_text, written = (Counter(each[a:b] for a, b in _places(each, own)) for each in (text, translation))
+    return [*(of_text - written).elements(), *(written - of_text).elements()]
+
+
+def _places(text: str, own: Sequence[re.Pattern[str]]) -> list[tuple[int, int]]:
+    """Where spans stand; they may touch and overlap."""
+    matches = [match.span() for pattern in (_FIXED, *own) for match in pattern.finditer(text)]
+    return [*matches, *_braces(text)]
+
+
+def joined(places: Iterable[tuple[int, int]]) -> list[Found]:
+    """Places of a text in order; those that touch or overlap are one."""
+    done: list[Found] = []
+    for start, end in sorted(places):
+        if done and start <= done[-1].end:
+            start, end = done[-1].start, max(end, done.pop().end)
+        done.append(Found(start, end))
+    return done
 
 
 def _braces(text: str) -> Iterator[tuple[int, int]]:
@@ -88,29 +105,18 @@ def _closing(text: str, opening: int) -> int:
     return 0
 
 
-def read_patterns(path: Path) -> list[re.Pattern[str]]:
+def read_patterns(path: Path) -> list[str]:
     """Patterns of a file, a regular expression a line; lines that are empty or begin with `#` are none.
 
     Raises:
         UserError: a line that is no regular expression, or one that matches the empty text; all at once.
     """
-    return compiled(read_lines(TextFile("patterns", path), Findings(accept=("empty", "crlf"), stop=True)), str(path))
-
-
-def compiled(lines: Iterable[str], where: str) -> list[re.Pattern[str]]:
-    """See `read_patterns`; `where` names the lines in errors."""
     patterns, faults = [], []
-    for number, line in enumerate(lines, 1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        try:
-            pattern = re.compile(line)
-        except re.error as error:
-            faults.append(UserError(f"not a regular expression: {error}", f"{where}:{number}", "correct it"))
-            continue
-        if pattern.search(""):
-            faults.append(UserError("it matches the empty text", f"{where}:{number}", "write what it must have"))
-        patterns.append(pattern)
+    for number, line in enumerate(read_lines(TextFile("patterns", path), Findings(("empty", "crlf"), stop=True)), 1):
+        if line.strip() and not line.startswith("#"):
+            patterns.append(line)
+            if fault := pattern_fault(line):
+                faults.append(UserError(fault, f"{path}:{number}", "write a regular expression of Python"))
     raise_all(faults)
     return patterns
 
@@ -191,19 +197,15 @@ def put_back(removed: Removed, translation: str, links: Sequence[Link] | None = 
 
 
 def _beside(text: str, whole: str, start: int, end: int, following: str) -> str:
-    """A text with a span behind it, and the blanks that it has in the source."""
-    before, behind = whole[start - 1 : start] if start else "", whole[end : end + 1]
-    if (
-        text
-        and not text.endswith(" ")
-        and (before == " " or (before and before.isalnum() is False and text[-1:].isalnum()))
-    ):
+    """A text with a span behind it: it touches no word that it does not touch in the source."""
+    before, behind = whole[:start][-1:], whole[end:][:1]
+    last, first = text[-1:], following[:1]
+    if before.strip() and not before.isalnum() and text.endswith(f"{before} "):
+        text = text[:-1]  # a sign, such as a bracket, that it does touch
+    elif last.strip() and (before == " " or (last.isalnum() and not before.isalnum())):
         text += " "
-    if before and before != " " and not before.isalnum() and text.endswith(f"{before} "):
-        text = text[:-1]
-    text += whole[start:end]
-    blank = following and following[0] != " " and behind in ("", " ") and following[0] not in _JOINS_LEFT
-    return text + " " * bool(blank)
+    touches = not first.strip() or first in _JOINS_LEFT or (behind.strip() and not first.isalnum()) or behind.isalnum()
+    return text + whole[start:end] + " " * (not touches)
 
 
 def _end_of(rest: str, translation: str) -> int:

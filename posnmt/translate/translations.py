@@ -37,6 +37,9 @@ class Translation:
         too_long: whether it is in parts because of its length, and not because it has several sentences.
         longest_part: subwords of the longest part; None: of the line, which is whole.
         fell_apart: whether it was to be translated with others, whose output reached the limit, and so was alone.
+        protected: what stands in each translation as in the line; see `posnmt.translate.protect`.
+        unknown: what the vocabulary lacks of the line, in order.
+        differing: spans that the line has and its best translation lacks, or the reverse.
     """
 
     texts: list[str]
@@ -48,11 +51,19 @@ class Translation:
     fell_apart: bool = False
     too_long: bool = False
     longest_part: int | None = None
+    protected: Sequence[str] = ()
+    unknown: Sequence[str] = ()
+    differing: Sequence[str] = ()
 
     @property
     def text(self) -> str:
         """The best translation."""
         return self.texts[0]
+
+    @property
+    def passed(self) -> bool:
+        """Whether the line has no words, and is passed on as it is."""
+        return bool(self.hypotheses) and not self.source and bool(self.text)
 
     @property
     def at_limit(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,8 +22,9 @@ from posnmt.errors import UserError
 from posnmt.model.at_inference import change_positions
 from posnmt.parallel.threads import Workers
 from posnmt.processor import multiplies_bf16
-from posnmt.translate.alignments import align
+from posnmt.translate.alignments import Aligned, align
 from posnmt.translate.parts import Parts, in_parts
+from posnmt.translate.protect import protect
 from posnmt.translate.search import Hypothesis
 from posnmt.translate.subwords import Wanted, score_subwords, translate_subwords
 from posnmt.translate.terms import Terms, contains, continuing, ends_with, subwords_of
@@ -186,6 +188,8 @@ class Translator:
         refuse_longer(encoded, decode.max_source, first_line, name)
         parts = in_parts(lines, encoded, self.text.source, decode, self.trained)
         self._refuse_too_long(parts.longest, first_line, name, todo=SPLIT)
+        protected = protect(parts, self.text.source, decode)
+        parts = protected.parts
         beginnings = self.text.target.encode(list(prefixes))
         self._refuse_unknown(prefixes, beginnings, first_line)
         self._refuse_too_long(beginnings, first_line, "the prefixes", target=True)
@@ -203,6 +207,8 @@ class Translator:
                 translations = as_text(self.text, parts.flat, hypotheses, decode, nbest)
             if aligned:
                 translations = self._aligned(parts, translations, decode.batch)
+            links = partial(self._links, parts, batch=decode.batch) if self.aligns else None
+            translations = protected.restored(translations, self.text.target, links)
         return parts.joined(translations, decode)
 
     def _refuse_unknown(self, prefixes: Sequence[str], beginnings: Sequence[list[int]], first_line: int) -> None:
@@ -252,10 +258,17 @@ class Translator:
 
     def _aligned(self, parts: Parts, translations: Sequence[Translation], batch: int) -> list[Translation]:
         """The translations of parts with the links of their hypotheses."""
-        lines = [text for texts in parts.texts for text in texts]
-        tokens = [[each.tokens for each in translation.hypotheses] for translation in translations]
-        links = align(self.models, self.text.source, lines, parts.flat, tokens, batch)
+        links = self._links(parts, range(len(translations)), translations, batch)
         return [replace(each, aligned=linked) for each, linked in zip(translations, links, strict=True)]
+
+    def _links(
+        self, parts: Parts, places: Sequence[int], translations: Sequence[Translation], batch: int
+    ) -> list[Aligned]:
+        """The links of the hypotheses of some parts, given by their places."""
+        texts, rows = [text for texts in parts.texts for text in texts], parts.flat
+        tokens = [[each.tokens for each in translation.hypotheses] for translation in translations]
+        lines, sources = [texts[place] for place in places], [rows[place] for place in places]
+        return align(self.models, self.text.source, lines, sources, tokens, batch)
 
     def _with_terms(
         self, wanted: Wanted, terms: Terms, texts: Sequence[Sequence[str]], prefixes: Sequence[str]

@@ -12,7 +12,7 @@ from posnmt.deploy.server.libretranslate import ERRORS
 from posnmt.deploy.server.models import Model
 from posnmt.deploy.server.refusal import Refusal
 from posnmt.deploy.server.service import Service, Translated, warnings
-from posnmt.translate.command import hypothesis_records, source_words
+from posnmt.translate.command import facts, hypothesis_records, source_words
 
 
 class Query(BaseModel):
@@ -84,12 +84,18 @@ class LineBody(BaseModel):
 
     Attributes:
         longest_part: subwords of its longest part, if it was translated in parts.
+        unknown: what the vocabulary lacks of the line.
+        protected: what stands in the translations as in the line: placeholders, mark-up, addresses and others.
+        differing: of these what the line has and the best translation lacks, or the reverse.
         source_words: of the line, if alignments were asked for.
     """
 
     source: str
     source_subwords: int
     longest_part: int | None = None
+    unknown: list[str]
+    protected: list[str]
+    differing: list[str]
     source_words: list[SpanBody] | None = None
     hypotheses: list[HypothesisBody]
 
@@ -207,6 +213,7 @@ def _text(model: Model, text: Translated) -> dict[str, Any]:
             "source": line,
             "source_subwords": len(translation.source),
             "longest_part": translation.longest_part,
+            **facts(translation),
             "source_words": source_words(translation),
             "hypotheses": hypothesis_records(translation, target),
         }

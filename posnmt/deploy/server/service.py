@@ -251,6 +251,12 @@ def warnings(model: Model, texts: Sequence[Translated]) -> list[str]:
         sentences.append(f"{limited:,} {of} reached the output limit of {limit}")
     if longer:
         sentences.append(f"{longer:,} {of} are longer than the {longest:,} subwords of the longest training sentence")
+    if unknown := sum(bool(each.unknown) for each in translations):
+        sentences.append(f"{unknown:,} {of} have characters that the vocabulary lacks")
+    if differing := sum(bool(each.differing) for each in translations):
+        sentences.append(
+            f"{differing:,} {of} have other placeholders, mark-up, addresses or paths in their translations"
+        )
     return sentences
 
 

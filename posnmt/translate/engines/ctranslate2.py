@@ -23,6 +23,7 @@ from posnmt.data.text import TextPipeline
 from posnmt.errors import UserError
 from posnmt.parallel.cores import cores
 from posnmt.translate.parts import in_parts
+from posnmt.translate.protect import protect
 from posnmt.translate.search import Hypothesis
 from posnmt.translate.subwords import output_limit
 from posnmt.translate.terms import Terms
@@ -105,12 +106,14 @@ class CTranslate2Engine:
         refuse_longer(encoded, decode.max_source, first_line, name)
         parts = in_parts(lines, encoded, self.text.source, decode, self.trained)
         refuse_too_long(parts.longest, self.longest[0], first_line, name, TOO_LONG)
-        flat = parts.flat
+        protected = protect(parts, self.text.source, decode)
+        flat = protected.parts.flat
         places = [number for number, ids in enumerate(flat) if ids]
         searched = self._hypotheses([flat[n] for n in places], decode, scored or decode.mbr > 0)
         of_place = dict(zip(places, searched, strict=True))
         hypotheses = [of_place.get(number, []) for number in range(len(flat))]
-        return parts.joined(as_text(self.text, flat, hypotheses, decode, nbest), decode)
+        translations = as_text(self.text, flat, hypotheses, decode, nbest)
+        return parts.joined(protected.restored(translations, self.text.target, None), decode)
 
     def score(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], batch: int = 4096

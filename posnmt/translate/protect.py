@@ -1,0 +1,146 @@
+"""What of a line does not go through the model: it passes on as it is, or stands in the translation as in the source.
+
+- A part without a letter, such as `12/05/2024` or a bare address, passes on.
+- Spans (`posnmt.translate.spans`) are taken out before translation and put back after it.
+- Words with characters that the vocabulary lacks are treated as spans, and signs that it lacks likewise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+
+from posnmt.config.schema import Decode
+from posnmt.config.writing import writing
+from posnmt.data.subword import UNK
+from posnmt.data.text import SideText
+from posnmt.translate.alignments import Aligned
+from posnmt.translate.parts import Parts
+from posnmt.translate.search import Hypothesis
+from posnmt.translate.spans import Found, Link, Removed, differing, find, joined, put_back, remove
+from posnmt.translate.translations import Translation
+from posnmt.translate.words import spans
+
+Align = Callable[[Sequence[int], Sequence[Translation]], Sequence[Aligned]]
+"""The links of some translations to the parts at these places."""
+
+_WORD = re.compile(r"\w+(?:[-'’]\w+)*")
+
+
+@dataclass(frozen=True)
+class Protected:
+    """Parts of lines as the model reads them.
+
+    Attributes:
+        parts: without spans; the text of each is whole.
+        passed: places of the parts that pass on, among all parts.
+        removed: place → the part without its spans.
+        unknown: place → what the vocabulary lacks of the part.
+        own: patterns of the user.
+        checked: whether the spans of lines and translations are compared.
+    """
+
+    parts: Parts
+    unknown: Mapping[int, list[str]]
+    passed: Set[int] = frozenset()
+    removed: Mapping[int, Removed] = field(default_factory=dict)
+    own: Sequence[re.Pattern[str]] = ()
+    checked: bool = True
+
+    def restored(self, translations: Sequence[Translation], target: SideText, align: Align | None) -> list[Translation]:
+        """The translations of all parts, with what did not go through the model.
+
+        Args:
+            target: the text pipeline of translations.
+            align: None: spans are placed by their share of the words.
+        """
+        whole = [text for texts in self.parts.texts for text in texts]
+        done = list(translations)
+        places = [place for place in self.removed if done[place].hypotheses]
+        links = align(places, [done[place] for place in places]) if align and places else [None] * len(places)
+        linked = dict(zip(places, links, strict=True))
+        for place, removed in self.removed.items():
+            of_part, each = linked.get(place), done[place]
+            texts = [
+                put_back(removed, text, None if of_part is None else _characters(of_part, rank, each, target))
+                for rank, text in enumerate(each.texts)
+            ]
+            contents = [removed.whole[start:end] for start, end in removed.spans]
+            done[place] = replace(each, texts=texts, protected=contents)
+        for place in self.passed:
+            aligned = None if done[place].aligned is None else Aligned([], [[]])
+            hypotheses = [Hypothesis([], 0.0, 0.0, True)]
+            done[place] = Translation([whole[place].strip()], hypotheses, [], aligned=aligned)
+        for place, lacking in self.unknown.items():
+            done[place] = replace(done[place], unknown=lacking)
+        if self.checked:
+            for place, (text, each) in enumerate(zip(whole, done, strict=True)):
+                if each.hypotheses and (others := differing(text, each.text, self.own)):
+                    done[place] = replace(each, differing=others)
+        return done
+
+
+def protect(parts: Parts, side: SideText, decode: Decode) -> Protected:
+    """Take out of parts of lines what does not go through the model.
+
+    Args:
+        side: the text pipeline of the lines.
+        decode: `protect` says what; with `join`, parts that pass on still are context for their neighbours.
+    """
+    texts = [text for texts in parts.texts for text in texts]
+    rows = parts.flat
+    lacking = {
+        place: side.subwords.unknown(side.split(text))
+        for place, (text, row) in enumerate(zip(texts, rows, strict=True))
+        if UNK in row
+    }
+    if decode.protect == "off":
+        return Protected(parts, lacking, checked=False)
+    own = [] if decode.protect == "auto" else list(map(re.compile, decode.protect))
+    passed: set[int] = set()
+    removed: dict[int, Removed] = {}
+    for place, text in enumerate(texts):
+        if not rows[place]:
+            continue
+        found = find(text, own)
+        if place in lacking:
+            found = joined([*found, *_unknown(text, side)])
+        without = remove(text, found)
+        if not any(map(str.isalpha, without.text)):
+            passed.add(place)
+        elif found:
+            removed[place] = without
+    encoded = dict(zip(removed, side.encode([each.text for each in removed.values()]), strict=True))
+    if decode.join == 1:
+        encoded |= {place: [] for place in passed}
+    flat = iter([encoded.get(place, row) for place, row in enumerate(rows)])
+    inside = replace(parts, encoded=[[next(flat) for _ in each] for each in parts.encoded])
+    return Protected(inside, lacking, passed, removed, own)
+
+
+def _unknown(text: str, side: SideText) -> list[Found]:
+    """The words of a text with characters that the vocabulary lacks, and the other signs that it lacks.
+
+    In scripts without blanks a run of such characters counts, where no letter stands beside it.
+    """
+    signs = {sign for run in side.subwords.unknown(side.split(text)) for sign in run}
+    spaced = not writing([text]).counts_characters
+    found = []
+    for match in re.finditer("[" + re.escape("".join(sorted(signs))) + "]+", text) if signs else ():
+        start, end = match.span()
+        if any(map(str.isalnum, match.group())):
+            word = next(each.span() for each in _WORD.finditer(text) if each.end() > start)
+            if spaced:
+                start, end = min(start, word[0]), max(end, word[1])
+            elif word != (start, end):
+                continue
+        found.append(Found(start, end))
+    return found
+
+
+def _characters(aligned: Aligned, rank: int, translation: Translation, target: SideText) -> list[Link]:
+    """The links of a hypothesis, between characters of the part and of its translation."""
+    in_text = spans(target, translation.texts[rank], translation.hypotheses[rank].tokens)
+    pairs = ((aligned.words[source], in_text[written]) for source, written in aligned.links(rank, in_text))
+    return [((source.start, source.end), (written.start, written.end)) for source, written in pairs]
