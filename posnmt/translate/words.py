@@ -84,9 +84,13 @@ def spans(side: SideText, text: str, tokens: Sequence[int]) -> list[Span]:
     in_order: list[Span] = []
     first = 0
     for (_, end), place in zip(groups, _places(shown, text), strict=True):
-        if place is not None:
-            in_order.append(Span(text[slice(*place)], *place, end - first))
-            first = end
+        if place is None:
+            continue
+        if in_order and place[0] < in_order[-1].end:  # both are of one character, as `f` and `i` of the ligature `ﬁ`
+            last = in_order.pop()
+            place, first = (last.start, max(last.end, place[1])), first - last.subwords
+        in_order.append(Span(text[slice(*place)], *place, end - first))
+        first = end
     if in_order and first < len(tokens):
         in_order[-1] = replace(in_order[-1], subwords=in_order[-1].subwords + len(tokens) - first)
     return in_order

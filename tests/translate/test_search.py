@@ -162,7 +162,7 @@ class Ids:
 def test_a_line_as_long_as_a_finite_table_and_one_that_is_longer():
     """A table of 9 holds 8 subwords and the end of the sentence, of a target 8 subwords and its beginning."""
     translator = Translator([build(system="learned", max_length=9)], SimpleNamespace(source=Ids, target=Ids), CPU)
-    decode = Decode(beam=1, max_ratio=1.0, max_extra=0)
+    decode = Decode(beam=1, max_ratio=1.0, max_extra=0, protect="off")
     fits, over = " ".join(["5"] * 8), " ".join(["5"] * 9)
     assert translator.translate([fits], decode)[0].source == [5] * 8
     assert len(translator.score([fits], [fits])) == 1
