@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from posnmt import plugins
 from posnmt.api.arguments import checked
 from posnmt.config.schema import Config
@@ -102,4 +104,9 @@ def _settings(settings: Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
             what = f"settings are a dictionary, or a list of `key=value`; got {quoted(settings)}"
             raise UserError(what, "settings", 'for example {"train.epochs": 5}')
         return listed
-    return tuple(f"{key}={json.dumps(value, ensure_ascii=False, default=str)}" for key, value in settings.items())
+    return tuple(f"{key}={json.dumps(value, ensure_ascii=False, default=_plain)}" for key, value in settings.items())
+
+
+def _plain(value: Any) -> Any:
+    """A value for JSON: NumPy's numbers and arrays as Python's, a path or anything else as text."""
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else str(value)

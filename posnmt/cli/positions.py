@@ -57,7 +57,8 @@ def chosen_positions(texts: Sequence[str], interpolate: float | None = None) -> 
             raise UserError(f"{name} is given twice", "--positions", "leave one of them out")
         chosen[name] = value
     try:
-        return Decode.model_validate({"positions": chosen}).positions.model_dump()
+        # as text of the command line, which a configuration would not accept as a number
+        return Decode.model_validate({"positions": chosen}, strict=False).positions.model_dump()
     except ValidationError as error:
         raise_all(faults(error, Decode, None, {}))
         raise AssertionError from error  # raise_all raised: a ValidationError holds at least one problem

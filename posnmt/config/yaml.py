@@ -6,12 +6,14 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, ClassVar, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
+from pydantic_core import CoreSchema
 from yaml.constructor import ConstructorError
 
+from posnmt.config.numbers import exact
 from posnmt.errors import UserError, existing_file, nearest, quoted, raise_all
 
 MOST_BYTES = 2**22
@@ -31,9 +33,15 @@ Lines = dict[tuple[str, ...], int]
 
 
 class Section(BaseModel):
-    """A group of settings: frozen; an unknown key is an error."""
+    """A group of settings: frozen; an unknown key is an error, and so is a boolean or a text in place of a number."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        schema = handler(source)
+        exact(handler.resolve_ref_schema(schema))
+        return schema
 
 
 def read_yaml(path: str | Path, role: str, form: str) -> tuple[dict[str, Any], Lines]:
@@ -67,8 +75,34 @@ def read_yaml(path: str | Path, role: str, form: str) -> tuple[dict[str, Any], L
     return tree, lines
 
 
+_PLAIN = {
+    "bool": ("true|True|TRUE|false|False|FALSE", "tTfF"),
+    "int": ("[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", "-+0123456789"),
+    "float": (
+        r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        "-+.0123456789",
+    ),
+    "null": ("~|null|Null|NULL|", ["~", "n", "N", ""]),
+    "merge": ("<<", "<"),
+}
+"""What text without quotes is, by YAML 1.2: the expression that it matches, and the characters that it begins with.
+
+By YAML 1.1, which PyYAML reads, `no` and `off` are booleans, `010` is eight, and `1:30` is ninety. By YAML 1.2,
+`1e-3` is a number; here it stays a text, which settings that are numbers accept (`posnmt.config.numbers`).
+"""
+
+
+def _reading_1_2(kind: Any) -> Any:
+    """A class of PyYAML's that also takes plain text as YAML 1.2 does."""
+    for name, (expression, first) in _PLAIN.items():
+        kind.add_implicit_resolver(f"tag:yaml.org,2002:{name}", re.compile(rf"(?:{expression})\Z"), list(first))
+    return kind
+
+
 class _Loader(yaml.SafeLoader):
     """PyYAML's loader, for which every value that it cannot make is a fault of the YAML, with its line."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """The value of a node."""
@@ -84,18 +118,36 @@ class _Loader(yaml.SafeLoader):
             kind = str(node.tag).rpartition(":")[2]
             raise ConstructorError(None, None, f"{what}is no {kind}: {error}", node.start_mark) from None
 
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        """A whole number; one that begins with 0 is decimal."""
+        text = self.construct_scalar(node)
+        return int(text, 0 if text.startswith(("0o", "0x")) else 10)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
+_reading_1_2(_Loader)
+_FastLoader = _reading_1_2(
+    type("_FastLoader", (getattr(yaml, "CSafeLoader", yaml.SafeLoader),), {"yaml_implicit_resolvers": {}})
+)
+"""The parser of LibYAML."""
+
+
+_Dumper = _reading_1_2(type("_Dumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), {}))
+"""Puts text in quotes where either version of YAML would take it for something else; by LibYAML, ten times as fast."""
+_SlowDumper = _reading_1_2(type("_SlowDumper", (yaml.SafeDumper,), {}))
+
 
 def written_yaml(tree: Any) -> str:
-    """A tree of plain values as YAML, its keys in their order; by LibYAML where PyYAML has it, ten times as fast."""
+    """A tree of plain values as YAML, its keys in their order."""
 
     def written(dumper: Any) -> str:
         text: str = yaml.dump(tree, Dumper=dumper, sort_keys=False, allow_unicode=True, width=100)
         return text
 
     try:
-        return written(yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper)
+        return written(_Dumper)
     except UnicodeEncodeError:  # names of files that are not UTF-8, which PyYAML alone writes, as escapes
-        return written(yaml.SafeDumper)
+        return written(_SlowDumper)
 
 
 def _compose(text: str) -> yaml.Node | None:
@@ -128,11 +180,11 @@ def _compose_fast(text: str) -> yaml.Node | None:
     if not yaml.__with_libyaml__:
         raise yaml.YAMLError
     level = 0
-    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+    for event in yaml.parse(text, Loader=_FastLoader):
         level += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if level > MOST_LEVELS:
             raise RecursionError
-    return yaml.compose(text, Loader=yaml.CSafeLoader)
+    return yaml.compose(text, Loader=_FastLoader)
 
 
 def _construct(node: yaml.Node | None) -> Any:
@@ -173,11 +225,12 @@ def _twice(node: Any, path: Path) -> Iterator[UserError]:
     if isinstance(node, yaml.MappingNode):
         seen: dict[str, int] = {}
         for key, value in node.value:
-            line = key.start_mark.line + 1
-            first = seen.setdefault(str(key.value), line)
-            if first != line:
-                what = f"{key.value} occurs twice, on lines {first} and {line}"
+            line, name = key.start_mark.line + 1, str(key.value)
+            if name in seen:
+                lines = f"on lines {seen[name]} and {line}" if seen[name] != line else f"on line {line}"
+                what = f"{name} occurs twice, {lines}"
                 yield UserError(what, f"{path}:{line}", "leave one of them out, or give it another name")
+            seen.setdefault(name, line)
             yield from _twice(value, path)
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
@@ -268,6 +321,7 @@ def _fault(problem: Any, root: type[BaseModel], path: Path | None, lines: Lines)
         what = f"{name}: {problem['ctx']['error']}"
     else:
         what = f"{name}: {problem['msg'][0].lower()}{problem['msg'][1:]}{shown}"
+        todo = "write true or false" if problem["type"] == "bool_type" else None
     return UserError(what, place(keys, path, lines), todo)
 
 

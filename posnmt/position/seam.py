@@ -22,10 +22,11 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import torch
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import field_validator
 from torch import Tensor, nn
 
 from posnmt.config.schema import LARGEST
+from posnmt.config.yaml import Section
 from posnmt.errors import quoted
 from posnmt.position.diagonal import clipped, toeplitz
 
@@ -33,10 +34,8 @@ Carry = Any
 """The state of a recurrent scheme between two calls: None, a tensor with rows first, or a tuple of tensors."""
 
 
-class Options(BaseModel):
-    """The options of a scheme: frozen; an unknown option is an error, and so is a whole number above `LARGEST`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+class Options(Section):
+    """The options of a scheme: as a section, and a whole number above `LARGEST` is an error as well."""
 
     @field_validator("*")
     @classmethod

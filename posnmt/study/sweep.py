@@ -129,7 +129,7 @@ def _word(text: str) -> Value:
 
 
 def _values(written: Any) -> list[Value]:
-    """The values in a list, with numbers as numbers: YAML takes 1e-3 for a word.
+    """The values in a list, with numbers as numbers: those of a command line are text.
 
     Raises:
         ValueError: it is not a list, is empty, or has a value twice or one that is neither a number nor a word.

@@ -135,10 +135,17 @@ def test_what_is_no_list():
             posnmt.analyse(SOURCE, reference, OUTPUTS, **settings)
 
 
-def test_numbers_as_text_or_of_numpy_and_one_metric():
-    numbers = {"samples": "40", "bin_width": np.int64(5), "max_trained_length": "9", "metrics": "bleu"}
+def test_numbers_of_numpy_and_one_metric():
+    numbers = {"samples": np.int32(40), "bin_width": np.int64(5), "max_trained_length": np.uint8(9), "metrics": "bleu"}
     settings = posnmt.analyse(SOURCE, REFERENCE, OUTPUTS, **numbers).results["settings"]
     assert (settings["samples"], settings["metrics"]) == (40, ["bleu"])
+
+
+@pytest.mark.parametrize("value", [True, "40", 40.0])
+@pytest.mark.parametrize("name", ["samples", "bin_width", "max_trained_length", "seed"])
+def test_booleans_and_text_are_no_numbers(name, value):
+    with pytest.raises(posnmt.UserError, match=rf"input should be a valid integer; got {value!r} \({name}\)"):
+        posnmt.analyse(SOURCE, REFERENCE, OUTPUTS, **{name: value})
 
 
 @pytest.mark.parametrize("examples", ["all", -1])

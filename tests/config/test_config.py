@@ -56,6 +56,17 @@ def test_what_the_file_says_wins_over_size_and_system(tmp_path):
     assert [choice.scheme for choice in model.decoder.position] == ["relative"]
 
 
+def test_norwegian_and_off_need_no_quotes(tmp_path):
+    """By YAML 1.1 both are booleans."""
+    text = GOOD.replace("data:\n", "data:\n  source_language: no\n") + "  learning_rate: 1e-3\ndecode: {split: off}\n"
+    config = load(written(tmp_path, text), ["data.target_language=no"])
+    assert (config.data.source_language, config.data.target_language, config.decode.split) == ("no", "no", "off")
+    assert config.train.learning_rate == 0.001
+    path = tmp_path / "again.yaml"
+    path.write_text(dump(config))
+    assert load(path) == config
+
+
 def test_a_merge_key_is_no_repetition_and_a_repeated_key_is_a_fault(tmp_path):
     shared = GOOD.replace("train: {source", "train: &text {source").replace(
         "dev: {source: dev.en, target", "dev: {<<: *text, source: dev.en, target"
@@ -71,7 +82,7 @@ def test_all_faults_at_once_each_with_its_line(tmp_path):
     text = GOOD.replace("steps: 10", "steps: ten\n  lable_smoothing: 0.1\n  clip: -1") + "decode:\n  beam: 0\n"
     lines = faults(tmp_path, text)
     assert lines == [
-        "train.steps: input should be a valid integer, unable to parse string as an integer, got 'ten' (config.yaml:7)",
+        "train.steps: input should be a valid integer, got 'ten' (config.yaml:7)",
         "train.clip: input should be greater than 0, got -1 (config.yaml:9)",
         "unknown key train.lable_smoothing (config.yaml:8); did you mean 'label_smoothing'?",
         "decode.beam: input should be greater than 0, got 0 (config.yaml:11)",

@@ -1,0 +1,52 @@
+"""Numbers are numbers and booleans are booleans: pydantic would take one for the other, and text for both."""
+
+from __future__ import annotations
+
+import re
+from numbers import Integral
+from typing import Any
+
+from pydantic_core import core_schema
+
+_NO_SCHEMAS = {"default", "metadata", "serialization"}
+"""Parts of a schema that hold the values of users and of pydantic."""
+
+_EXPONENT = re.compile("[-+]?[0-9]+[eE][-+]?[0-9]+")
+
+
+def exact(schema: Any) -> None:
+    """Change a schema of pydantic's, in place, so that it accepts no boolean as a number, no number as a boolean, and
+    no text as either.
+
+    A whole number is accepted where any number is; 1.0 is not accepted as a whole number. NumPy's numbers are numbers,
+    and so is a text such as 2e-3.
+    """
+    if isinstance(schema, list | tuple):
+        for each in schema:
+            exact(each)
+    if not isinstance(schema, dict):
+        return
+    kind = schema.get("type")
+    if kind in ("int", "float"):
+        inner: Any = {**schema, "strict": True}
+        schema.clear()
+        schema.update(core_schema.no_info_before_validator_function(_as_int if kind == "int" else _as_float, inner))
+        return
+    if kind == "bool":
+        schema["strict"] = True
+    for key, part in schema.items():
+        if key not in _NO_SCHEMAS:
+            exact(part)
+
+
+def _as_int(value: Any) -> Any:
+    """NumPy's whole numbers as Python's, and everything else as it is."""
+    return int(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
+
+
+def _as_float(value: Any) -> Any:
+    """Text such as 2e-3 as the number, and everything else as it is.
+
+    YAML keeps it as text, as it always did in posnmt: the names of a study's steps depend on how a recipe writes it.
+    """
+    return float(value) if isinstance(value, str) and _EXPONENT.fullmatch(value) else value

@@ -1,0 +1,170 @@
+"""No boolean is a number, no number is a boolean, and no text is either: in every field of every section."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import types
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+import posnmt
+from posnmt.api.arguments import checked
+from posnmt.config.schema import Config, Train
+from posnmt.config.yaml import Section
+from posnmt.errors import UserError
+from posnmt.resolve import load
+from posnmt.study.sweep import Dimension
+from posnmt.translate.options import with_options
+
+PACKAGES = ("config", "corpora", "model", "position", "study")
+BAD = {int: (True, False, "1", 1.5), float: (True, False, "1"), bool: (1, 0, 1.0, "true", "yes")}
+CONFIG = """\
+data: {train: {source: a, target: b}}
+train:
+  steps: 10
+"""
+
+
+def sections(kind=Section):
+    """Every section and every class of options of posnmt."""
+    for name in PACKAGES:
+        package = importlib.import_module(f"posnmt.{name}")
+        for module in pkgutil.walk_packages(package.__path__, f"posnmt.{name}."):
+            importlib.import_module(module.name)
+    found, left = [], [kind]
+    while left:
+        for each in left.pop().__subclasses__():
+            left.append(each)
+            found.append(each)
+    return sorted({each for each in found if each.__module__.startswith("posnmt.")}, key=lambda each: each.__qualname__)
+
+
+def wrong(annotation) -> list[Any]:
+    """Values that a type must refuse, since they have a boolean, a number or a text in place of one another."""
+    if annotation in BAD:
+        return list(BAD[annotation])
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return wrong(parts[0])
+    if origin in (Union, types.UnionType):
+        return [value for part in parts for value in wrong(part) if not any(accepts(part, value) for part in parts)]
+    if origin is list:
+        return [[value] for value in wrong(parts[0])]
+    if origin is tuple:
+        return [(value,) * (1 if parts[-1] is ... else len(parts)) for value in wrong(parts[0])]
+    if origin is dict:
+        key = get_args(parts[0])[0] if get_origin(parts[0]) is Literal else "a"
+        return [{key: value} for value in wrong(parts[1])]
+    return []
+
+
+def accepts(annotation, value) -> bool:
+    """Whether a type is exactly that of a value."""
+    leaf = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    return leaf is type(value)
+
+
+FIELDS = [
+    (kind, name, value)
+    for kind in sections()
+    for name, field in kind.model_fields.items()
+    for value in wrong(field.annotation)
+]
+
+
+def test_every_field_of_numbers_or_booleans_refuses_the_other():
+    fields = {(kind.__qualname__, name) for kind, name, _ in FIELDS}
+    assert {("Train", "minutes"), ("Subword", "shared"), ("Sweep", "seeds"), ("Decode", "beam")} <= fields
+    assert len(fields) > 150
+    accepted = []
+    for kind, name, value in FIELDS:
+        try:
+            kind.model_validate({name: value})
+            faulty = False
+        except ValidationError as error:
+            faulty = any(problem["loc"][:1] == (name,) for problem in error.errors())
+        if not faulty:
+            accepted.append(f"{kind.__module__}.{kind.__qualname__}.{name}: {value!r}")
+    assert accepted == []
+
+
+def test_numbers_are_still_numbers():
+    train = Train(steps=np.int64(3), learning_rate=1, minutes=np.float32(0.5), adam_betas=[0.5, 0.25], shard=True)
+    assert (train.steps, train.learning_rate, train.minutes, train.adam_betas) == (3, 1.0, 0.5, (0.5, 0.25))
+    assert (type(train.steps), type(train.learning_rate), train.shard) == (int, float, True)
+    for steps in (3.0, "1e3"):
+        with pytest.raises(ValidationError):
+            Train(steps=steps)
+    assert Train(steps=1, learning_rate="2e-3").learning_rate == 0.002
+
+
+@pytest.mark.parametrize(
+    ("setting", "kind", "got"),
+    [
+        ("minutes: true", "number", "True"),
+        ("seed: true", "integer", "True"),
+        ("minutes: yes", "number", "'yes'"),
+        ("seed: 1.0", "integer", "1.0"),
+        ("seed: '1'", "integer", "'1'"),
+        ("minutes: 1:30", "number", "'1:30'"),
+        ("seed: 1_000", "integer", "'1_000'"),
+        ("adam_betas: [true, 0.9]", "number", "True"),
+    ],
+)
+def test_a_fault_says_where_and_what_is_expected(tmp_path, setting, kind, got):
+    path = tmp_path / "config.yaml"
+    path.write_text(f"{CONFIG}  {setting}\n")
+    with pytest.raises(UserError) as raised:
+        load(path)
+    place = setting.partition(":")[0] + (".0" if "[" in setting else "")
+    assert raised.value.lines == [f"train.{place}: input should be a valid {kind}, got {got} ({path}:4)"]
+    path.write_text(CONFIG)
+    with pytest.raises(UserError) as raised:
+        load(path, [f"train.{setting.replace(': ', '=', 1)}"])
+    assert raised.value.lines[0].startswith(f"train.{place}: input should be a valid {kind}, got {got}")
+
+
+@pytest.mark.parametrize("written", ["1", "0", "yes", "off", "'true'"])
+def test_a_fault_of_a_boolean_says_what_to_write(tmp_path, written):
+    path = tmp_path / "config.yaml"
+    path.write_text(f"{CONFIG}  compile: {written}\n")
+    with pytest.raises(UserError) as raised:
+        load(path)
+    assert raised.value.todo == "write true or false"
+
+
+def test_options_of_schemes_and_architectures(tmp_path):
+    path = tmp_path / "config.yaml"
+    for model, fault in [
+        (
+            "{encoder: {position: [{scheme: relative, distance: true}]}}",
+            "relative.distance: Input should be a valid int",
+        ),
+        ("{architecture: convs2s, options: {kernels: [true]}}", "Input should be a valid integer"),
+    ]:
+        path.write_text(f"{CONFIG}model: {model}\n")
+        with pytest.raises(UserError, match=fault):
+            load(path)
+
+
+def test_arguments_of_functions():
+    decode = Config.model_validate({"data": {"train": {"tsv": "a"}}, "train": {"steps": 1}}).decode
+    assert with_options(decode, {"beam": np.int64(2)}).beam == 2
+    for value in (True, 2.0, "2"):
+        with pytest.raises(UserError, match="beam: input should be a valid integer"):
+            with_options(decode, {"beam": value})
+        with pytest.raises(UserError, match="input should be a valid integer"):
+            checked(value, int, "samples")
+    for minutes in (True, "1"):
+        with pytest.raises(UserError, match=r"train\.minutes: input should be a valid number"):
+            posnmt.train({"data": {"train": {"tsv": "a"}}}, minutes=minutes)
+
+
+def test_a_value_of_a_sweep_keeps_its_type():
+    written = [True, 2, 2.5, "word"]
+    values = Dimension.model_validate({"of": "data.max_length", "values": written}).values["smoke"]
+    assert [type(value) for value in values] == [type(value) for value in written]
