@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from posnmt.deploy.server.fields import body_of, read
+from posnmt.deploy.server.fields import Body, body_of, read
 from posnmt.deploy.server.languages import language_name
 from posnmt.deploy.server.refusal import Refusal
 from posnmt.deploy.server.service import Service, warning_header
@@ -22,7 +22,7 @@ REFUSED = (
 """Fields that change the translation in a way that is not possible here; hints, such as `context`, have no effect."""
 
 
-class Query(BaseModel):
+class Query(Body):
     """Texts to translate."""
 
     model_config = ConfigDict(extra="allow")
@@ -35,14 +35,14 @@ class Query(BaseModel):
     auth_key: str | None = Field(None, description="in place of the header Authorization: DeepL-Auth-Key KEY")
 
 
-class LanguagesQuery(BaseModel):
+class LanguagesQuery(Body):
     """Which languages to list."""
 
     type: str = Field("source", pattern="^(source|target)$")
     auth_key: str | None = None
 
 
-class UsageQuery(BaseModel):
+class UsageQuery(Body):
     """Whose usage."""
 
     auth_key: str | None = None

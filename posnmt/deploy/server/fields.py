@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import json
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 from urllib.parse import parse_qsl
 
 import python_multipart  # noqa: F401  missed now, and not when the first form comes
 from fastapi import Request
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, ValidationInfo, field_validator
 from starlette.exceptions import HTTPException
 
 from posnmt.deploy.server.refusal import Refusal
 from posnmt.errors import quoted
 
-Fields = TypeVar("Fields", bound=BaseModel)
+
+class Body(BaseModel):
+    """The fields of a request. Those of a form are text, which pydantic turns into numbers and booleans."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_boolean_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        annotation = cls.model_fields[str(info.field_name)].annotation
+        kinds = {annotation, *get_args(annotation)}
+        if isinstance(value, bool) and bool not in kinds:
+            raise ValueError("input should not be a boolean")
+        if isinstance(value, int | float) and not isinstance(value, bool) and bool in kinds and int not in kinds:
+            raise ValueError("input should be a boolean, not a number")
+        return value
+
+
+Fields = TypeVar("Fields", bound=Body)
 
 MOST_FIELDS = 1000
 """Fields of a form, at most; Starlette has the same limit for forms in parts."""
@@ -35,7 +51,7 @@ async def read(request: Request, model: type[Fields]) -> Fields:
         if problem["type"] == "extra_forbidden":
             known = ", ".join(model.model_fields)
             raise Refusal(400, f"Invalid request: no field is called {quoted(name)}; there are: {known}") from None
-        raise Refusal(400, f"Invalid request: {name}: {problem['msg'].lower()}") from None
+        raise Refusal(400, f"Invalid request: {name}: {problem['msg'].removeprefix('Value error, ').lower()}") from None
 
 
 async def _body(request: Request) -> dict[str, Any]:

@@ -8,13 +8,13 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
-from posnmt.deploy.server.fields import body_of, read
+from posnmt.deploy.server.fields import Body, body_of, read
 from posnmt.deploy.server.languages import Undecided, detect, language_name
 from posnmt.deploy.server.refusal import Refusal
 from posnmt.deploy.server.service import Service, warning_header
 
 
-class Query(BaseModel):
+class Query(Body):
     """A text or texts to translate."""
 
     q: str | list[str] = Field(description="the text, or a list of texts")
@@ -25,7 +25,7 @@ class Query(BaseModel):
     api_key: str | None = None
 
 
-class DetectQuery(BaseModel):
+class DetectQuery(Body):
     """A text in an unknown language."""
 
     q: str

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from posnmt.deploy.server.fields import body_of, read
+from posnmt.deploy.server.fields import Body, body_of, read
 from posnmt.deploy.server.libretranslate import ERRORS
 from posnmt.deploy.server.models import Model
 from posnmt.deploy.server.refusal import Refusal
@@ -15,7 +15,7 @@ from posnmt.deploy.server.service import Service, Translated, warnings
 from posnmt.translate.command import facts, hypothesis_records, source_words
 
 
-class Query(BaseModel):
+class Query(Body):
     """Texts to translate with a model, or between two languages."""
 
     model_config = ConfigDict(extra="forbid")
