@@ -20,6 +20,7 @@ EXTRAS = {
         "fastapi-offline": "fastapi_offline",
         "jinja2": "jinja2",
         "prometheus-client": "prometheus_client",
+        "py3langid": "py3langid",
         "python-multipart": "python_multipart",
         "uvicorn": "uvicorn",
     },

@@ -13,11 +13,13 @@ import torch
 from libretranslatepy import LibreTranslateAPI
 
 from commands import run
+from posnmt.deploy.server.languages import detect_among
 from serving import http_request, serving, together
 from untrained import LEARNED, untrained
 
 DEV = Path(__file__).parents[1] / "frozen" / "dev.source"
 LINES = DEV.read_text().splitlines()
+FRENCH = "Bonjour tout le monde, comment allez-vous ?"
 LONG = "uns mebu zabi " * 60
 
 
@@ -39,8 +41,15 @@ def test_libretranslatepy(served, expected):
     client = LibreTranslateAPI(served.url)
     assert [client.translate(line, "en", "de") for line in LINES] == expected
     assert client.translate("\n".join(LINES), "en", "de") == "\n".join(expected)
-    assert client.detect(LINES[0]) == [{"confidence": 100.0, "language": "en"}]
-    assert client.detect("Привет") == [{"confidence": 100.0, "language": "ru"}]
+    for text, code in {
+        "The children are playing football in front of the house.": "en",
+        "Это предложение на русском языке.": "ru",
+        FRENCH: "fr",
+    }.items():
+        [first, *_] = client.detect(text)
+        assert first["language"] == code
+        assert 90 < first["confidence"] <= 100
+    assert client.detect("12") == client.detect("ok") == []
     assert client.languages() == [
         {"code": "en", "name": "English", "targets": ["de"]},
         {"code": "ru", "name": "Russian", "targets": ["de"]},
@@ -72,7 +81,7 @@ def test_deepl_refuses_what_it_cannot_do(served):
     ]:
         with pytest.raises(deepl.DeepLException, match=message):
             client.translate_text("lo dumo", **options)
-    with pytest.raises(deepl.DeepLException, match="the text is not written in the script of en or ru"):
+    with pytest.raises(deepl.DeepLException, match=r"the text is in Korean \(ko\), not in en or ru"):
         client.translate_text("안녕하세요", target_lang="DE")
 
 
@@ -91,7 +100,7 @@ def test_a_form_of_curl_is_utf_8(served):
         return served.post(path, data=fields if isinstance(fields, bytes) else fields.encode(), headers=headers)[:2]
 
     _, answer = by_form("/translate", "q=Привет, мир.&source=auto&target=de")
-    assert answer["detectedLanguage"] == {"confidence": 100.0, "language": "ru"}
+    assert answer["detectedLanguage"]["language"] == "ru"
     own = {"text": "Ein Mädchen läuft.", "model": "mine"}
     assert by_form("/v1/translate", "text=Ein Mädchen+l%C3%A4uft.&model=mine") == served.post("/v1/translate", own)[:2]
     _, answer = by_form("/v2/translate", "text=Ein Mädchen läuft.&source_lang=EN&target_lang=DE")
@@ -104,12 +113,13 @@ def test_a_form_of_curl_is_utf_8(served):
 def test_json_of_libretranslate(served, expected):
     query = {"q": LINES[:3], "source": "auto", "target": "de"}
     status, answer, headers = served.post("/translate", query)
-    detected = {"confidence": 100.0, "language": "en"}
+    probability = detect_among("\n".join(LINES[:3]), ["en", "ru"])[1]
+    detected = {"confidence": round(100 * probability, 1), "language": "en"}
     assert (status, answer) == (200, {"translatedText": expected[:3], "detectedLanguage": [detected] * 3})
     assert headers["X-Posnmt-Warning"] is None
     assert served.post("/translate", {**query, "q": LINES[0]})[1] == {
         "translatedText": expected[0],
-        "detectedLanguage": detected,
+        "detectedLanguage": {"confidence": round(100 * detect_among(LINES[0], ["en", "ru"])[1], 1), "language": "en"},
     }
     assert served.post("/translate", {"q": [], "source": "en", "target": "de"})[1] == {"translatedText": []}
 
@@ -253,7 +263,19 @@ def test_a_line_longer_than_a_position_table_is_an_error(served):
         ("/translate", {"q": "lo", "source": "en", "target": "\ud800"}, 400, r"\ud800 is not supported as a target"),
         ("/translate", {"q": "a", "source": "en", "target": "de", "format": "\ud800"}, 400, r"\ud800 format"),
         ("/v2/translate", {"text": ["lo"], "target_lang": "\ud800"}, 400, r"\ud800 is not supported as a target"),
-        ("/detect", {"q": "12"}, 501, "languages are detected by their script alone"),
+        (
+            "/translate",
+            {"q": FRENCH, "source": "auto", "target": "de"},
+            400,
+            "the text is in French (fr), not in en or",
+        ),
+        (
+            "/v1/translate",
+            {"text": FRENCH, "target": "de"},
+            400,
+            "the text is in French (fr), not in en or ru; name it",
+        ),
+        ("/v2/translate", {"text": [FRENCH], "target_lang": "DE"}, 400, "the text is in French (fr), not in en or ru"),
         ("/detect", {}, 400, "q: field required"),
         ("/nowhere", {}, 404, "Not Found"),
         ("/languages", {}, 405, "Method Not Allowed"),

@@ -29,7 +29,7 @@ class Query(Body):
 
     text: str | list[str] = Field(description="the text, or a list of texts")
     target_lang: str = Field(description="language code")
-    source_lang: str | None = Field(None, description="language code; left out: by the script, where that decides")
+    source_lang: str | None = Field(None, description="language code; left out: it is detected")
     split_sentences: str | int | bool = Field("1", description="`0`: each line whole; otherwise as `--split` says")
     formality: str = Field("default", description="`default`, `prefer_more` or `prefer_less`, which have no effect")
     auth_key: str | None = Field(None, description="in place of the header Authorization: DeepL-Auth-Key KEY")

@@ -1,21 +1,28 @@
-"""Languages by code: their names, their scripts, and which of them a text can be in."""
+"""Languages by code: their names, their scripts, and which of them a text is in."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING
 
 from posnmt.config.writing import base_code
+
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
 
 LATIN, CYRILLIC, ARABIC, INDIC, HAN = ("LATIN",), ("CYRILLIC",), ("ARABIC",), ("DEVANAGARI",), ("CJK",)
 
 LANGUAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "af": ("Afrikaans", LATIN), "am": ("Amharic", ("ETHIOPIC",)), "ar": ("Arabic", ARABIC),
-    "az": ("Azerbaijani", LATIN), "be": ("Belarusian", CYRILLIC), "bg": ("Bulgarian", CYRILLIC),
+    "as": ("Assamese", ("BENGALI",)), "az": ("Azerbaijani", LATIN), "be": ("Belarusian", CYRILLIC),
+    "bg": ("Bulgarian", CYRILLIC),
     "bn": ("Bengali", ("BENGALI",)), "bo": ("Tibetan", ("TIBETAN",)), "bs": ("Bosnian", LATIN),
     "ca": ("Catalan", LATIN), "cs": ("Czech", LATIN), "cy": ("Welsh", LATIN), "da": ("Danish", LATIN),
-    "de": ("German", LATIN), "el": ("Greek", ("GREEK",)), "en": ("English", LATIN), "eo": ("Esperanto", LATIN),
+    "de": ("German", LATIN), "dz": ("Dzongkha", ("TIBETAN",)), "el": ("Greek", ("GREEK",)),
+    "en": ("English", LATIN), "eo": ("Esperanto", LATIN),
     "es": ("Spanish", LATIN), "et": ("Estonian", LATIN), "eu": ("Basque", LATIN), "fa": ("Persian", ARABIC),
     "fi": ("Finnish", LATIN), "fr": ("French", LATIN), "ga": ("Irish", LATIN), "gl": ("Galician", LATIN),
     "gu": ("Gujarati", ("GUJARATI",)), "he": ("Hebrew", ("HEBREW",)), "hi": ("Hindi", INDIC),
@@ -39,12 +46,30 @@ LANGUAGES: dict[str, tuple[str, tuple[str, ...]]] = {
 """Code → English name, and scripts by the first word of their characters' names."""
 
 
+OTHER_SCRIPTS = {
+    "ba": CYRILLIC, "gom": INDIC, "grc": ("GREEK",), "hbo": ("HEBREW",), "or": ("ORIYA",), "sa": INDIC, "sdh": ARABIC,
+    "tt": CYRILLIC, "ug": ARABIC, "uzs": ARABIC,
+}  # fmt: skip
+"""Scripts of languages that py3langid knows besides those; it knows the others in Latin script."""
+
+ONE_LANGUAGE = {"ary": "ar", "arz": "ar", "nb": "no", "wuu": "zh", "yue": "zh"}
+"""Codes of py3langid or of models -> the code of py3langid for the same written language."""
+
+NO_LANGUAGE = "zxx"
+"""py3langid's code of text that is none, such as numbers and addresses."""
+
 READ = 10_000
 """Characters at the beginning of a text by which its language is detected."""
 
+CLEAR = 0.9
+"""The probability from which on a text is clearly in a language; docs/serve.md has how often that is wrong."""
+
+ALIKE = 0.1
+"""How much smaller the share of letters in a language's script may be than that of another language's."""
+
 
 class Undecided(Exception):
-    """The script of a text does not tell its language."""
+    """Which of some languages a text is in cannot be told; the message is the reason."""
 
 
 def language_name(code: str) -> str:
@@ -60,25 +85,59 @@ def match(asked: str, codes: Iterable[str]) -> str | None:
     return next(iter(same + [code for code in listed if base_code(code) == base_code(asked)]), None)
 
 
-def detect(text: str, codes: Iterable[str]) -> tuple[str, float] | None:
-    """The only one of some languages that is written in the script of a text, with the share of its letters.
+def detect(text: str) -> dict[str, float]:
+    """The languages that a text can be in, with their probabilities, most probable first; none for one without letters.
 
-    None: the text is in the script of none of them.
+    py3langid tells them apart, among those that are written in the scripts of the text. The probabilities add up to 1,
+    or to less where the text may be none.
+    """
+    text = text[:READ]
+    scripts = Counter(unicodedata.name(each, "").split(" ")[0].split("-")[0] for each in text if each.isalpha())
+    if not scripts:
+        return {}
+    of_language = {**OTHER_SCRIPTS, **{code: written for code, (_, written) in LANGUAGES.items()}}
+    shares = {  # Japanese mixes its scripts, Serbian has one or the other
+        code: (sum if code == "ja" else max)(scripts[script] for script in written)
+        for code, written in of_language.items()
+    }
+    least = max(shares.values()) - ALIKE * scripts.total()
+    found: Counter[str] = Counter()
+    for label, probability in _identifier().rank(text):
+        code = ONE_LANGUAGE.get(label, label)
+        if code == NO_LANGUAGE or shares.get(code, scripts["LATIN"]) >= least:
+            found[code] += probability
+    total = sum(found.values())
+    return {code: probability / total for code, probability in found.most_common() if code != NO_LANGUAGE and total}
+
+
+def detect_among(text: str, codes: Iterable[str]) -> tuple[str, float]:
+    """The one of some languages that a text is most probably in, with its probability among all languages.
 
     Raises:
-        Undecided: several have the script, the scripts of one are not known, or the text has no letters.
+        Undecided: the text is clearly in another language, or it has no letters and there are several languages.
     """
-    listed = list(dict.fromkeys(codes))
-    scripts = Counter(unicodedata.name(each, "").split(" ")[0].split("-")[0] for each in text[:READ] if each.isalpha())
-    if not scripts:
+    known = {code: ONE_LANGUAGE.get(base_code(code), base_code(code)) for code in codes}
+    found = detect(text)
+    best = max(known, key=lambda code: found.get(known[code], 0.0))
+    probability = found.get(known[best], 0.0)
+    if unknown := [code for code in known if known[code] not in _identifier().labels]:
+        if len(known) == 1:
+            return unknown[0], 0.0
+        if probability < CLEAR:
+            raise Undecided(f"the detector does not know {', '.join(unknown)}")
+    elif not found and len(known) > 1:
         raise Undecided("a text without letters can be in any language")
-    if unknown := [code for code in listed if base_code(code) not in LANGUAGES]:
-        raise Undecided(f"the script of {', '.join(unknown)} is not known here")
-    shares = {code: sum(scripts[each] for each in LANGUAGES[base_code(code)][1]) / scripts.total() for code in listed}
-    most = max(shares.values(), default=0.0)
-    best = [code for code, share in shares.items() if share == most]
-    if most == 0.0:
-        return None
-    if len(best) > 1:
-        raise Undecided(f"{', '.join(best)} are written in the same script")
-    return best[0], most
+    elif found:
+        other = next(iter(found))
+        clear = probability == 0.0 or (found[other] >= CLEAR and other != known[best])
+        if clear and (other, known[best]) != ("zh", "ja"):  # Japanese without kana looks like Chinese
+            raise Undecided(f"the text is in {language_name(other)} ({other}), not in {' or '.join(known)}")
+    return best, probability
+
+
+@cache
+def _identifier() -> LanguageIdentifier:
+    """py3langid with its own model, which takes a third of a second to load."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 from posnmt.deploy.server.fields import Body, body_of, read
-from posnmt.deploy.server.languages import Undecided, detect, language_name
+from posnmt.deploy.server.languages import detect, language_name, match
 from posnmt.deploy.server.refusal import Refusal
 from posnmt.deploy.server.service import Service, warning_header
 
@@ -37,6 +37,9 @@ class ErrorBody(BaseModel):
 
     error: str
 
+
+LEAST = 0.05
+"""The least probability of a language in an answer of /detect."""
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorBody} for status in (400, 403, 408, 413, 429, 500, 503, 504)
@@ -76,16 +79,18 @@ def routes(service: Service) -> APIRouter:
             for code in service.models.sources
         ]
 
-    @router.post("/detect", responses={**ERRORS, 501: {"model": ErrorBody}}, openapi_extra=body_of(DetectQuery))
+    @router.post("/detect", responses=ERRORS, openapi_extra=body_of(DetectQuery))
     async def detect_language(request: Request) -> list[dict[str, Any]]:
-        """Tell which of the source languages here a text is in, where its script decides; otherwise status 501."""
+        """Tell which languages a text may be in, most probable first: those with a confidence of at least 5 percent.
+
+        A language that is a source here has the code that it has here.
+        """
         query = await read(request, DetectQuery)
         service.client(request, query.api_key)
-        try:
-            detected = detect(query.q, service.models.sources)
-        except Undecided as undecided:
-            raise Refusal(501, f"languages are detected by their script alone, and {undecided}") from None
-        return [{"confidence": round(100 * detected[1], 1), "language": detected[0]}] if detected else []
+        found = {match(code, service.models.sources) or code: share for code, share in detect(query.q).items()}
+        return [
+            {"confidence": round(100 * share, 1), "language": code} for code, share in found.items() if share >= LEAST
+        ]
 
     @router.get("/health", responses={503: {"description": "a thread that translates has ended"}})
     async def health() -> JSONResponse:

@@ -12,7 +12,7 @@ from fastapi import Request
 from posnmt import plugins
 from posnmt.data.lines import checked_lines
 from posnmt.deploy.server.clients import Keys, Rate
-from posnmt.deploy.server.languages import Undecided, detect, match
+from posnmt.deploy.server.languages import Undecided, detect_among, match
 from posnmt.deploy.server.models import Model, Models
 from posnmt.deploy.server.queue import Full, Job, Search
 from posnmt.deploy.server.refusal import Refusal, later
@@ -98,7 +98,7 @@ class Service:
         """The model for two languages, and the confidence if the source was detected.
 
         Args:
-            source: a code; None: by the script of the texts, where that decides.
+            source: a code; None: the language of the texts is detected.
 
         Raises:
             Refusal: no such model.
@@ -123,14 +123,9 @@ class Service:
     def _detected(self, text: str, codes: list[str]) -> tuple[str, float]:
         """One of some languages that a text is in, with a confidence of 0 to 1."""
         try:
-            detected = detect(text, codes)
+            return detect_among(text, codes)
         except Undecided as undecided:
-            if len(codes) == 1:
-                return codes[0], 0.0
             raise Refusal(400, f"the source language cannot be detected: {undecided}; name it") from None
-        if detected is None:
-            raise Refusal(400, f"the text is not written in the script of {' or '.join(codes)}; name its language")
-        return detected
 
     def search(
         self,
