@@ -43,7 +43,7 @@ from posnmt.train.loggers import require_loggers
 from posnmt.train.loss import TrainingLoss
 from posnmt.train.non_finite import are_finite, refuse
 from posnmt.train.progress import Progress, Window
-from posnmt.train.record import Metrics, provenance
+from posnmt.train.record import Metrics, changes, computed_with, provenance
 from posnmt.train.schedule import learning_rate
 from posnmt.train.sharding import copy_unsharded
 from posnmt.train.stop import INTERRUPTED, agreed, why_counted, why_stop
@@ -141,9 +141,11 @@ def _train(
     if fabric.is_global_zero and not resume:
         before = text_folder(config) if config.train.init is not None and config.subword.pieces == "extended" else None
         record = {**_first_record(config, store, updater.corpus, parameters), "largest_batch": tried and asdict(tried)}
+        record["computed_with"] = [{"step": 0, **computed_with(fabric)}]
         Run.create(out, config, store.text, {**record, **about}, before)
     elif fabric.is_global_zero:
         Run.open(out).change(config, progress.step)
+        _resumed_with(Run.open(out), computed_with(fabric), progress.step, display)
     fabric.barrier()
     run = Run.open(out)
     size = f"{parameters:,} parameters, {len(updater.corpus):,} pairs"
@@ -442,6 +444,17 @@ def _frozen_as_begun(config: Config, out: Path) -> Config:
     """The configuration with what a run recorded as frozen, as earlier versions read some patterns otherwise."""
     frozen = Run.open(out).record.get("frozen", config.train.freeze)
     return config.model_copy(update={"train": config.train.model_copy(update={"freeze": frozen})})
+
+
+def _resumed_with(run: Run, now: dict[str, Any], step: int, display: Display) -> None:
+    """Warn of what a run is computed with from a step on, and was not before, and write it into its record."""
+    record = run.record
+    before = record.get("computed_with", [])
+    sentences = changes(before[-1], now) if before else []
+    for sentence in sentences:
+        display.say(f"warning: {sentence}")
+    if sentences or not before:
+        run.write_record({**record, "computed_with": [*before, {"step": step, **now}]})
 
 
 def _first_record(config: Config, store: Store, corpus: Corpus, parameters: int) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from lightning_fabric import Fabric
 
 import posnmt
 from posnmt.config.schema import Config
@@ -37,6 +38,42 @@ def provenance(seed: int, data_key: str, parameters: int) -> dict[str, Any]:
         "packages": {name: _version(name) for name in ("torch", "lightning-fabric", "sentencepiece", "sacrebleu")},
         "machine": {"system": platform.platform(), "processor": processor(), "threads": torch.get_num_threads()},
     }
+
+
+CONSEQUENCES = {
+    "processes": ("number of processes", "updates have another number of batches, so the model becomes another one"),
+    "device": ("device", "it rounds differently"),
+    "precision": ("precision", "the losses are not those of a run that was never stopped"),
+    "processor": ("processor", "it may round differently"),
+    "torch": ("version of PyTorch", "it may round differently"),
+    "posnmt": ("version of posnmt", "it may compute something else"),
+}
+"""What a training is computed with -> its name, and what follows if the training is resumed with another."""
+
+
+def computed_with(fabric: Fabric) -> dict[str, Any]:
+    """What decides, beside the configuration and the text, which weights a training ends with.
+
+    The number of threads is not among them: it changes no weights.
+    """
+    gpu = torch.cuda.get_device_name(fabric.device) if fabric.device.type == "cuda" else None
+    return {
+        "processes": fabric.world_size,
+        "device": gpu or fabric.device.type,
+        "precision": str(fabric._precision.precision),
+        "processor": processor(),
+        "torch": _version("torch"),
+        "posnmt": _commit() or posnmt.__version__,
+    }
+
+
+def changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """A sentence for each part of `computed_with` that has changed."""
+    return [
+        f"the run is resumed with another {named}: it was {before[key]} and is {now[key]}; {consequence}"
+        for key, (named, consequence) in CONSEQUENCES.items()
+        if before.get(key, now[key]) != now[key]
+    ]
 
 
 _version = cache(metadata.version)  # which searches the folders of packages
