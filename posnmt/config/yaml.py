@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
@@ -92,8 +92,10 @@ By YAML 1.1, which PyYAML reads, `no` and `off` are booleans, `010` is eight, an
 """
 
 
-def _reading_1_2(kind: Any) -> Any:
-    """A class of PyYAML's that also takes plain text as YAML 1.2 does."""
+def _reading_1_2(kind: Any, alone: bool = True) -> Any:
+    """A class of PyYAML's that takes plain text as YAML 1.2 does; or, if not `alone`, as either version does."""
+    if alone:
+        kind.yaml_implicit_resolvers = {}
     for name, (expression, first) in _PLAIN.items():
         kind.add_implicit_resolver(f"tag:yaml.org,2002:{name}", re.compile(rf"(?:{expression})\Z"), list(first))
     return kind
@@ -101,8 +103,6 @@ def _reading_1_2(kind: Any) -> Any:
 
 class _Loader(yaml.SafeLoader):
     """PyYAML's loader, for which every value that it cannot make is a fault of the YAML, with its line."""
-
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """The value of a node."""
@@ -126,15 +126,13 @@ class _Loader(yaml.SafeLoader):
 
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 _reading_1_2(_Loader)
-_FastLoader = _reading_1_2(
-    type("_FastLoader", (getattr(yaml, "CSafeLoader", yaml.SafeLoader),), {"yaml_implicit_resolvers": {}})
-)
+_FastLoader = _reading_1_2(type("_FastLoader", (getattr(yaml, "CSafeLoader", yaml.SafeLoader),), {}))
 """The parser of LibYAML."""
 
 
-_Dumper = _reading_1_2(type("_Dumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), {}))
+_Dumper = _reading_1_2(type("_Dumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), {}), alone=False)
 """Puts text in quotes where either version of YAML would take it for something else; by LibYAML, ten times as fast."""
-_SlowDumper = _reading_1_2(type("_SlowDumper", (yaml.SafeDumper,), {}))
+_SlowDumper = _reading_1_2(type("_SlowDumper", (yaml.SafeDumper,), {}), alone=False)
 
 
 def written_yaml(tree: Any) -> str:
