@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from posnmt.analyse.additive import Additive, better
 from posnmt.analyse.bins import Bin, TrainedLengths, mark
 from posnmt.analyse.measure import Resampling
-from posnmt.analyse.significance import approximate_randomisation, corrected
+from posnmt.analyse.significance import SAME, approximate_randomisation, corrected
 from posnmt.config.writing import isolated
 from posnmt.metrics.scores import TITLES
 
@@ -33,14 +33,17 @@ def verdict(
     """The verdict as `results.json` has it: a sentence, and the groups of sentences that it rests on.
 
     In each group, the best system by the first metric is compared with every other one by approximate randomisation,
-    corrected for all pairs as the tables are. A system with several seeds has their mean score, and differs from
-    another if every output of one differs from every output of the other, all in the same direction.
+    corrected for all pairs as the tables are. Systems with the same best score are best together, and the p of another
+    system is the largest of those against each of them. A system with several seeds has their mean score, and differs
+    from another if every output of one differs from every output of the other, all in the same direction.
 
     Args:
         additive: N sentences of the outputs, perhaps of more that come after them.
         systems: name → indices of its outputs, one for each seed.
         lengths: `[N]` of the sources, in `unit`.
     """
+    import numpy as np
+
     metric, names = next(iter(additive.columns)), list(systems)
     rows = additive.rows[:, : sum(map(len, systems.values()))]
     groups = []
@@ -48,17 +51,18 @@ def verdict(
         part = Additive(rows[chosen], additive.columns, additive.lower)
         of_outputs = part.score(metric, part.rows.sum(axis=0))
         scores = {system: float(of_outputs[outputs].mean()) for system, outputs in systems.items()}
-        best = max(names, key=lambda system: better(metric, of_outputs[systems[system]].mean(), additive.lower))
+        ahead = better(metric, np.array(list(scores.values())), additive.lower)
+        leads = ahead >= ahead.max() - SAME
         p = None
         if len(names) > 1 and resampling.samples and resampling.significance:
             of_pairs = approximate_randomisation(part, resampling.samples, resampling.seed)[metric]
             matrix = corrected(_of_systems(of_pairs, of_outputs, list(systems.values())), resampling.correction)
-            p = {other: float(value) for other, value in zip(names, matrix[names.index(best)], strict=True)}
-            del p[best]
+            largest = matrix[leads].max(axis=0)
+            p = {name: float(largest[row]) for row, name in enumerate(names) if not leads[row]}
         groups.append({
             "name": name, "sentences": len(part.rows),
             "shortest": int(lengths[chosen].min()), "longest": int(lengths[chosen].max()),
-            "scores": scores, "best": best, "p": p,
+            "scores": scores, "best": [name for name, lead in zip(names, leads, strict=True) if lead], "p": p,
         })  # fmt: skip
     several = max(map(len, systems.values())) > 1
     sentence = " ".join(_sentence(each, metric, unit, several) for each in groups)
@@ -108,10 +112,11 @@ def _sentence(group: dict[str, Any], metric: str, unit: str, several: bool) -> s
         "shorter": f"On {group['sentences']:,} shorter {what} ({span})",
     }[group["name"]]
     best, scores, p = group["best"], group["scores"], group["p"]
-    others = [name for name in scores if name != best]
+    others = [name for name in scores if name not in best]
     worse = [name for name in others if p is not None and p[name] < CHANCE]
-    shown = _apart(best, worse, scores)
-    leads = f"{place}, {isolated(best)} has {shown[best]} {TITLES.get(metric, metric)}"
+    shown = _apart(best[0], worse, scores)
+    who = f"{_listed([isolated(name) for name in best], 'systems')} {'has' if len(best) == 1 else 'each have'}"
+    leads = f"{place}, {who} {shown[best[0]]} {TITLES.get(metric, metric)}"
     leads += " (means of seeds)" if several else ""
     if not others:
         return f"{leads}."
@@ -136,8 +141,8 @@ def _apart(best: str, worse: list[str], scores: dict[str, float]) -> dict[str, s
     return shown
 
 
-def _listed(items: list[str]) -> str:
-    """Some items as a list in words; their number where there are many."""
+def _listed(items: list[str], many: str = "others") -> str:
+    """Some items as a list in words; their number where there are `many`."""
     if len(items) > MOST_NAMED:
-        return f"{len(items)} others"
+        return f"{len(items)} {many}"
     return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1]

@@ -103,7 +103,7 @@ def test_where_a_lower_score_is_better_the_lowest_comes_first(tmp_path):
         results = analysed(tmp_path, outputs, metrics=["ter"])
     table = page_of(tmp_path).tables["overall"]
     assert [row[0][2] for row in table[1:]] == ["good", "fair", "bad"]
-    assert results["verdict"]["groups"][0]["best"] == "good"
+    assert results["verdict"]["groups"][0]["best"] == ["good"]
 
 
 def test_differences_are_those_of_the_scores(whole, page):
