@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import TYPE_CHECKING, Any
 
 from threadpoolctl import threadpool_limits
@@ -96,29 +96,49 @@ def approximate_randomisation(additive: Additive, samples: int, seed: int) -> di
 def sign_test(additive: Additive, metric: str) -> tuple[np.ndarray, np.ndarray]:
     """The sign test of Collins, Koehn and Kučerová (2005), in which each sentence's sign is that of a corpus score.
 
-    The earlier of two systems is the baseline. A sentence favours the other system if replacing the baseline's output
-    of this sentence improves the baseline's corpus score, and the baseline if it worsens the score; other sentences are
-    ties, and ignored. p is that of a binomial test.
+    One of two systems is the baseline. A sentence favours the other system if replacing the baseline's output of this
+    sentence improves the baseline's corpus score, and the baseline if it worsens the score; other sentences are ties,
+    and ignored. p is that of a binomial test. It depends on which of the two is the baseline: see `weaker`.
 
     Returns:
-        p `[M, M]`, and the number of sentences that favour the system of the row over that of the column, `[M, M]`.
+        p `[M, M]`, with the system of the row as the baseline; and the numbers of sentences that then favour the system
+        of the row and that of the column, `[M, M, 2]`.
     """
     import numpy as np
 
     systems = additive.rows.shape[1]
     rows = additive.rows[..., additive.columns[metric]]
     totals = rows.sum(axis=0)
-    favour = np.zeros((systems, systems), dtype=int)
+    favour = np.zeros((systems, systems, 2), dtype=int)
     p = np.full((systems, systems), np.nan)
-    for a, b in combinations(range(systems), 2):
+    for a, b in permutations(range(systems), 2):
         sums = np.concatenate(
             [totals[None, a], totals[a] - rows[:, a] + rows[:, b]]
         )  # unchanged, then one sentence each
         scores = corpus_scores(metric, sums)
         effects = better(metric, scores[1:] - scores[0], additive.lower)
-        favour[a, b], favour[b, a] = (effects < -SAME).sum(), (effects > SAME).sum()
-        p[a, b] = p[b, a] = sign_p(int(favour[a, b]), int(favour[b, a]))
+        favour[a, b] = (effects < -SAME).sum(), (effects > SAME).sum()
+        p[a, b] = sign_p(*favour[a, b].tolist())
     return p, favour
+
+
+def weaker(p: np.ndarray, favour: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The outcome of the sign test that does not depend on the choice of the baseline: the weaker one.
+
+    Args:
+        p, favour: from `sign_test`.
+
+    Returns:
+        For each pair the larger p, and which system both baselines favour: 1 that of the row, -1 that of the column. If
+        each baseline favours another system, p is 1, and neither is favoured (0).
+    """
+    import numpy as np
+
+    ahead = np.sign(favour[..., 0] - favour[..., 1])
+    agree = ahead == -ahead.T
+    larger = np.where(agree, np.maximum(p, p.T), 1.0)
+    np.fill_diagonal(larger, np.nan)
+    return larger, np.where(agree, ahead, 0)
 
 
 def sign_p(ones: int, others: int) -> float:
@@ -203,12 +223,17 @@ def significance(
         ahead = better(metric, differences, additive.lower)
         sampled = resampled[metric][:, 0, : len(totals)]
         bootstrap, wins = paired_bootstrap(sampled, metric, len(additive.rows), additive.lower)
-        sign, favour = sign_test(additive, metric)
+        of_baselines, favour = sign_test(additive, metric)
+        sign, favoured = weaker(of_baselines, favour)
         metrics[metric] = {
             "differences": differences.tolist(),
             "tests": {
                 "paired_bootstrap": {**tested(bootstrap, ahead, correction), "wins": wins.tolist()},
-                "sign_test": {**tested(sign, favour - favour.T, correction), "sentences": favour.tolist()},
+                "sign_test": {
+                    **tested(sign, favoured, correction),
+                    "baseline_p": plain(of_baselines),
+                    "sentences": favour.tolist(),
+                },
                 "approximate_randomisation": tested(randomisation[metric], ahead, correction),
             },
         }

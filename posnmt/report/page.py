@@ -16,7 +16,7 @@ from posnmt.report.figures.lines import MOST_BANDS
 from posnmt.report.grid import dashed
 from posnmt.report.measures import higher_is_better, measures_of, presentations
 from posnmt.report.sheets import each_seed, overall, ranked
-from posnmt.report.significance import TESTS, explained, significance_sheets
+from posnmt.report.significance import TESTS, contested, explained, significance_sheets
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -66,6 +66,7 @@ def render(
         tested=significance_sheets(results),
         tests=TESTS,
         explained=explained(results),
+        contested=contested(results),
         bands=len(lines) <= MOST_BANDS,
         ranges=_training_words(results["training"]),
         files=files,

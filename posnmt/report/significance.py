@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import permutations, product
+from itertools import combinations, permutations, product
+from operator import itemgetter
 from typing import Any
 
 from posnmt.analyse.verdict import CHANCE
@@ -106,35 +107,85 @@ def explained(results: dict[str, Any]) -> list[str]:
 
     Only pairs are named of which the sign test or the paired bootstrap finds a difference.
     """
+    return _listed(
+        results,
+        _opposed,
+        "The sign test counts every sentence once, however much it gains or loses; a score adds up what all sentences "
+        "gain and lose, of which long ones have more. Many small gains and a few large losses set the two apart.",
+    )
+
+
+def contested(results: dict[str, Any]) -> list[str]:
+    """Sentences on pairs of outputs of which the sign test's outcome depends on the baseline; empty without any."""
+    return _listed(
+        results,
+        _by_baseline,
+        "The sign test replaces the baseline's outputs one by one, so its p depends on which system is the baseline. "
+        "The table has the larger p of the two, and 1 where each baseline favours another system.",
+    )
+
+
+def _listed(
+    results: dict[str, Any], of_metric: Callable[[dict[str, Any], str], Iterator[tuple[float, str]]], why: str
+) -> list[str]:
+    """Sentences on pairs of outputs, and then why; empty without any. Of a metric, the smallest p comes first."""
     tested = (results["significance"] or {"metrics": {}})["metrics"]
-    pairs = [sentence for metric in metrics_of(results) if metric in tested for sentence in _opposed(results, metric)]
+    pairs = [
+        sentence
+        for metric in metrics_of(results)
+        if metric in tested
+        for _, sentence in sorted(of_metric(results, metric), key=itemgetter(0))
+    ]
     if not pairs:
         return []
     more = [f"So it is with {len(pairs) - MOST_EXPLAINED} more pairs."] if len(pairs) > MOST_EXPLAINED else []
-    return [
-        *pairs[:MOST_EXPLAINED],
-        *more,
-        "The sign test counts every sentence once, however much it gains or loses; a score adds up what all sentences "
-        "gain and lose, of which long ones have more. Many small gains and a few large losses set the two apart.",
-    ]
+    return [*pairs[:MOST_EXPLAINED], *more, why]
 
 
-def _opposed(results: dict[str, Any], metric: str) -> Iterator[str]:
-    """A sentence on each pair of outputs of which the sign test favours the one with the lower score."""
+def _opposed(results: dict[str, Any], metric: str) -> Iterator[tuple[float, str]]:
+    """p and a sentence on each pair of outputs of which the sign test favours the one with the worse score."""
     entry, systems = results["significance"]["metrics"][metric], results["systems"]
     tests, shown = entry["tests"], presentations(results)[metric]
     direction = 1 if higher_is_better(metric, results) else -1
+    sentences, of_baseline = tests["sign_test"]["sentences"], tests["sign_test"]["baseline_p"]
     for one, other in permutations(range(len(systems)), 2):
-        more, fewer = tests["sign_test"]["sentences"][one][other], tests["sign_test"]["sentences"][other][one]
+        # Of each baseline p, and the numbers of sentences for `one` and for `other`; the table has the larger p.
+        by_baseline = [(of_baseline[one][other], sentences[one][other])]
+        by_baseline.append((of_baseline[other][one], sentences[other][one][::-1]))
         p = [tests[test]["corrected"][one][other] for test in ("sign_test", "paired_bootstrap")]
-        if more > fewer and direction * entry["differences"][one][other] < 0 and min(p) < CHANCE:
+        favoured = all(more > fewer for _, (more, fewer) in by_baseline)
+        if favoured and direction * entry["differences"][one][other] < 0 and min(p) < CHANCE:
             names = [isolated(systems[each]["name"]) for each in (one, other)]
             scores = _apart(shown, [systems[each]["overall"][metric] for each in (one, other)])
+            more, fewer = max(by_baseline, key=itemgetter(0))[1]
             yield (
+                min(p),
                 f"More sentences speak for {names[0]} than for {names[1]} ({more:,} and "
                 f"{fewer:,}, p {_equals(p[0])}), and yet its {shown.title} is worse ({scores[0]} and {scores[1]}, "
-                f"paired bootstrap p {_equals(p[1])})."
+                f"paired bootstrap p {_equals(p[1])}).",
             )
+
+
+def _by_baseline(results: dict[str, Any], metric: str) -> Iterator[tuple[float, str]]:
+    """p and a sentence on each pair of outputs of which the two baselines find different things.
+
+    These p are not corrected for the number of pairs.
+    """
+    test, names = results["significance"]["metrics"][metric]["tests"]["sign_test"], results["systems"]
+    title = presentations(results)[metric].title
+    for pair in combinations(range(len(names)), 2):
+        found = {}
+        for row, column in (pair, pair[::-1]):
+            more, fewer = test["sentences"][row][column]
+            p = test["baseline_p"][row][column]
+            found[row] = (p, (row if more > fewer else column) if p < CHANCE else None)
+        if found[pair[0]][1] != found[pair[1]][1]:
+            ends = [
+                f"{isolated(names[row]['name'])} as the baseline p {_equals(p)}"
+                + ("" if favoured is None else f", for {isolated(names[favoured]['name'])}")
+                for row, (p, favoured) in sorted(found.items(), key=lambda each: each[1][0])
+            ]
+            yield min(p for p, _ in found.values()), f"{title}: with {ends[0]}; with {ends[1]}."
 
 
 def _apart(shown: Measure, scores: Sequence[float]) -> list[str]:

@@ -37,7 +37,8 @@ def tables(results: dict[str, Any]) -> dict[str, tuple[list[str], Rows]]:
             ["system", "other", "bin", "measure", "difference", "low", "high"], _differences(results),
         ),
         "significance": (
-            ["metric", "test", "system", "other", "difference", "p", "corrected", "mark"], _tests(results),
+            ["metric", "test", "system", "other", "difference", "p", "corrected", "mark", "baseline_p"],
+            _tests(results),
         ),
         "seeds": (
             ["system", "bin", "measure", "seeds", "mean", "deviation", "lowest", "highest"], _seeds(results),
@@ -95,7 +96,8 @@ def _pairs(metric: str, test: str, names: Sequence[str], differences: Any, matri
         for column, other in enumerate(names):
             if row != column:
                 figures = [matrices[key][row][column] for key in ("p", "corrected", "marks")]
-                yield [metric, test, name, other, differences[row][column], *figures]
+                baseline = matrices["baseline_p"][row][column] if test == "sign_test" else None
+                yield [metric, test, name, other, differences[row][column], *figures, baseline]
 
 
 def _seeds(results: dict[str, Any]) -> Rows:

@@ -6,6 +6,7 @@ of seeds; a sign that holds for only some of the pairs may depend on the choice 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator
 from itertools import product
 
@@ -40,11 +41,12 @@ def _sign(measured: Measured, metric: str, marks: Marks, variant: Variant, basel
     if entry is None or not pairs:
         return ""
     tested = entry["tests"][marks.test]
-    # The sign test compares numbers of sentences, the other tests compare scores.
-    ahead = tested["sentences"] if marks.test == "sign_test" else entry["differences"]
-    direction = 1 if marks.test == "sign_test" or HIGHER_IS_BETTER[metric] else -1
     for row, column in pairs:
-        if direction * (ahead[row][column] - ahead[column][row]) <= 0:
+        if marks.test == "sign_test":  # it compares numbers of sentences, the other tests compare scores
+            ahead = operator.sub(*tested["sentences"][row][column])  # p is 1 unless both baselines favour the same one
+        else:
+            ahead = (1 if HIGHER_IS_BETTER[metric] else -1) * entry["differences"][row][column]
+        if ahead <= 0:
             return ""
     worst = max(tested["corrected"][row][column] for row, column in pairs)
     return next((sign for sign, level in sorted(marks.signs.items(), key=lambda each: each[1]) if worst < level), "")

@@ -427,5 +427,5 @@ KINDS: dict[str, Kind] = {
     "train": Kind(train, 1, uses_gpu=True),
     "translate": Kind(translate, 1, uses_gpu=True),
     "speed": Kind(speed, 1, uses_gpu=True),
-    "analyse": Kind(analyse, 1),
+    "analyse": Kind(analyse, 2),
 }

@@ -101,7 +101,10 @@ def test_significance_and_what_was_used_are_recorded(run):
     assert set(results["significance"]["metrics"]) == {"bleu", "ter"}
     tests = results["significance"]["metrics"]["bleu"]["tests"]
     assert set(tests) == {"paired_bootstrap", "sign_test", "approximate_randomisation"}
-    assert tests["sign_test"]["sentences"] == [[0, 0], [5, 0]]  # five outputs differ, each for the worse
+    assert tests["sign_test"]["sentences"] == [  # five outputs differ, each for the worse
+        [[0, 0], [0, 5]],
+        [[5, 0], [0, 0]],
+    ]
     assert tests["sign_test"]["p"][0][1] == 2 / 2**5
     assert results["ter_search"] == {"band": 25, "shift_size": 10, "shift_distance": 50, "shift_candidates": 1000}
     assert run(**options)["significance"] is None, "one system has nobody to differ from"

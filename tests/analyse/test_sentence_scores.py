@@ -17,6 +17,8 @@ from posnmt.errors import UserError
 
 SCORES = {"mine": [0.91, 0.4, 0.5, -0.25, 1, 0.333333333, 0.75], "other": [0.8, 0.45, 0.3, -0.5, 0.9, 0.1, 0.5]}
 OUTPUTS = {"mine": REFERENCE, "other": OUTPUT}
+FAVOUR = [[[0, 0], [6, 1]], [[1, 6], [0, 0]]]
+"""Of each baseline, the sentences for the output of the row and for that of the column, if higher scores are better."""
 
 
 @pytest.fixture
@@ -47,7 +49,7 @@ def test_the_mean_and_all_that_comes_with_it(case, tmp_path):
         low, high = system["intervals"]["overall"]["comet"]
         assert min(values) <= low < system["overall"]["comet"] < high <= max(values)
     tests = results["significance"]["metrics"]["comet"]["tests"]
-    assert tests["sign_test"]["sentences"] == [[0, 6], [1, 0]]
+    assert tests["sign_test"]["sentences"] == FAVOUR
     assert tests["paired_bootstrap"]["wins"][0][1] > 0.9
     rows = [each for each in results["inputs"] if each["role"].startswith("comet of")]
     assert [(each["role"], each["system"], each["lines"]) for each in rows] == [
@@ -74,7 +76,7 @@ def test_lower_can_be_better(case):
     higher = analyse(source, reference, outputs, Settings(**options), scores={"x": scores})
     lower = analyse(source, reference, outputs, Settings(lower_is_better=["x"], **options), scores={"x": scores})
     one, other = (each.results["significance"]["metrics"]["x"]["tests"] for each in (higher, lower))
-    assert one["sign_test"]["sentences"] == np.transpose(other["sign_test"]["sentences"]).tolist() == [[0, 6], [1, 0]]
+    assert one["sign_test"]["sentences"] == FAVOUR == np.flip(other["sign_test"]["sentences"], axis=2).tolist()
     for test in ("paired_bootstrap", "sign_test", "approximate_randomisation"):
         assert one[test]["p"] == other[test]["p"]
     assert one["paired_bootstrap"]["wins"][0][1] == other["paired_bootstrap"]["wins"][1][0] > 0.9

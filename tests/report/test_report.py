@@ -12,7 +12,7 @@ from posnmt.analyse.measure import Resampling
 from posnmt.report.charts import MOST_DISTRIBUTIONS, charts
 from posnmt.report.figures import draw
 from posnmt.report.figures.canvas import MARKERS, SERIES, STROKES, WIDTH, line_style, marker_style
-from posnmt.report.significance import explained, floor, show_p
+from posnmt.report.significance import contested, explained, floor, show_p
 
 HTML_NAME = '<script>alert("1")</script> & $x_1$'
 
@@ -365,22 +365,26 @@ def test_p_at_its_floor_is_shown_as_a_bound(tmp_path):
     assert float(cell[1]["data-value"]) == 2 / 41
 
 
+def against_the_score(lines, ruin):
+    """Two outputs: one with a wrong word in most sentences, one in which only the long sentences are ruined."""
+    long = [len(line.split()) > 18 for line in lines]
+    few = [line if each or len(line.split()) < 6 else f"x {line}" for line, each in zip(lines, long, strict=True)]
+    return few, [" ".join(ruin(line.split())) if each else line for line, each in zip(lines, long, strict=True)]
+
+
 def test_a_sign_test_against_the_score_is_explained(tmp_path):
     """`many` betters most sentences a little, and ruins the longest."""
     lines = sentences(80)
-    long = [len(line.split()) > 18 for line in lines]
-    many = ["x y z" if each else line for line, each in zip(lines, long, strict=True)]
-    few = [line if each or len(line.split()) < 6 else f"x {line}" for line, each in zip(lines, long, strict=True)]
+    few, many = against_the_score(lines, lambda words: words[::-1])
     with without_figures():
         results = analysed(tmp_path, {"few": few, "many": many}, references=lines, resampling=Resampling(200))
     entry = results["significance"]["metrics"]["bleu"]
-    favour = entry["tests"]["sign_test"]["sentences"]
-    assert favour[1][0] > favour[0][1]
+    favour = entry["tests"]["sign_test"]["sentences"][1][0]
+    assert favour == entry["tests"]["sign_test"]["sentences"][0][1][::-1]
+    assert favour[0] > favour[1]
     assert entry["differences"][0][1] > 0
     sentences_said = explained(results)
-    assert sentences_said[0].startswith(
-        f"More sentences speak for many than for few ({favour[1][0]} and {favour[0][1]}, p "
-    )
+    assert sentences_said[0].startswith(f"More sentences speak for many than for few ({favour[0]} and {favour[1]}, p ")
     assert "and yet its BLEU is worse" in sentences_said[0]
     assert sentences_said[-1].startswith("The sign test counts every sentence once")
     assert sentences_said[0] in page_of(tmp_path).words
@@ -388,18 +392,40 @@ def test_a_sign_test_against_the_score_is_explained(tmp_path):
         assert explained(analysed(tmp_path / "agree", {"a": lines, "b": few}, references=lines)) == []
 
 
-def test_scores_of_which_one_is_called_worse_are_shown_apart():
-    """The sign test is against the score most often where the scores nearly agree."""
-    tests = {
-        "sign_test": {"sentences": [[0, 60], [100, 0]], "corrected": [[None, 0.002], [0.002, None]]},
-        "paired_bootstrap": {"corrected": [[None, 0.9], [0.9, None]]},
+def test_a_sign_test_that_depends_on_the_baseline_is_said(tmp_path):
+    """p of each baseline, that of the smaller first; pairs of which both find the same are not named."""
+    names = ["one", "two", "three"]
+    test = {
+        "sentences": [[[0, 0], [30, 10], [30, 10]], [[20, 20], [0, 0], [30, 10]], [[12, 25], [30, 10], [0, 0]]],
+        "baseline_p": [[None, 0.0022, 0.0022], [1.0, None, 0.0022], [0.047, 0.0022, None]],
     }
-    for scores, shown in (((30.1, 28.0), "(28.0 and 30.1, "), ((30.132, 30.114), "(30.11 and 30.13, ")):
-        difference = scores[0] - scores[1]
-        entry = {"differences": [[0, difference], [-difference, 0]], "tests": tests}
-        systems = [{"name": name, "overall": {"bleu": score}} for name, score in zip("ab", scores, strict=True)]
-        results = {"significance": {"metrics": {"bleu": entry}}, "systems": systems, "settings": {"metrics": ["bleu"]}}
-        assert f"and yet its BLEU is worse {shown}" in explained(results)[0]
+    results = {
+        "significance": {"metrics": {"bleu": {"tests": {"sign_test": test}}}},
+        "systems": [{"name": name, "overall": {"bleu": 30.0}} for name in names],
+        "settings": {"metrics": ["bleu"]},
+    }
+    *said, why = contested(results)
+    assert said == [
+        "BLEU: with one as the baseline p = 0.0022, for one; with two as the baseline p = 1.0000.",
+        "BLEU: with two as the baseline p = 0.0022, for two; with three as the baseline p = 0.0022, for three.",
+    ]
+    assert "larger p" in why
+    lines = sentences(80)
+    few, many = against_the_score(
+        lines, lambda words: ["x", "y", "z"]
+    )  # so short that each sentence of `few` betters it
+    with without_figures():
+        results = analysed(tmp_path, {"few": few, "many": many}, references=lines, metrics=["bleu"])
+    test = results["significance"]["metrics"]["bleu"]["tests"]["sign_test"]
+    assert test["sentences"][0][1] == [18, 42]
+    assert test["sentences"][1][0] == [0, 60]
+    assert test["marks"][0][1] == "~"
+    first, second = contested(results)
+    assert first.startswith(
+        "BLEU: with many as the baseline p < 0.0001, for few; with few as the baseline p = 0.0027, for"
+    )
+    assert first in page_of(tmp_path).words
+    assert second in page_of(tmp_path).words
 
 
 @pytest.mark.slow

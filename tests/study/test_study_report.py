@@ -129,7 +129,7 @@ def test_a_sign_stands_only_if_every_pair_of_seeds_has_it(study):
     table = recipe.tables[0]
     assert signs(study, table)[0] == {(1, 0): "++"}
     assert signs(changed, table)[0] == {(1, 0): "+"}
-    found["sign_test"]["sentences"][row][column] = -1
+    found["sign_test"]["sentences"][row][column] = [1, 2]
     assert signs(changed, table)[0] == {}
 
 
