@@ -36,7 +36,8 @@ class StudyResults:
         recipe, scale: of the study.
         runs: for each training `system`, `training`, `seed`, `state` (`done`, or why not: `failed`, `blocked` ...),
             `error` (a sentence or None), `parameters`, `training_speed` and, by test, `decoding_speed` (source tokens a
-            second), `seconds`, `updates`, `source_lengths` (shortest and longest of the training text), `processor`.
+            second), `seconds`, `updates`, `source_lengths` (shortest and longest of the training text), `longest_pair`
+            (subwords of its longest sentence on either side), `processor`.
         analyses: finished analysis -> its folder, with results.json, outputs.json and report.html.
         missing: analysis -> why it is missing.
         corpora: name -> `pairs`, `source_tokens`, `target_tokens`, `lengths`: {`source`: {length: how many}}.

@@ -31,7 +31,7 @@ def facts(results: StudyResults, states: str) -> list[tuple[str, str]]:
         ("Trainings", states or "none"),
         ("Training time", duration(results.cost)),
         ("Corpora", _corpora(results)),
-        ("Longest pair in training", _caps(results)),
+        ("Longest pair in training, in subwords", _longest(results)),
         ("Updates", _spread(run["updates"] for run in results.runs)),
         ("Processors", _processors(run.get("processor") for run in results.trainings)),
         ("Versions", ", ".join(f"{name} {version}" for name, version in results.versions.items())),
@@ -63,15 +63,17 @@ def _named(text: Text) -> str:
     return f"{name}{part}" + (f" ({text.take:,} pairs of it)" if text.take else "")
 
 
-def _caps(results: StudyResults) -> str:
-    """The length cap of each training, in subwords."""
-    recipe, caps = results.recipe, {}
+def _longest(results: StudyResults) -> str:
+    """The longest pair in the text of each training, as the runs recorded it, and the limit that the recipe sets."""
+    recipe, listed = results.recipe, {}
     for name in dict.fromkeys(training for _, training in recipe.variants(results.scale)):
         cap: Any = text_config(recipe, results.scale, recipe.trainings[name]).get("data", {}).get("max_length", 100)
-        caps[recipe.trainings[name].label or name] = "no limit" if cap is None else f"{cap} subwords"
-    if len(set(caps.values())) == 1:
-        return next(iter(caps.values()))
-    return "; ".join(f"{name}: {cap}" for name, cap in caps.items())
+        longest = _spread(run["longest_pair"] for run in results.runs if run["training"] == name)
+        limit = "no limit" if cap is None else f"limit {cap:,}"
+        listed[recipe.trainings[name].label or name] = f"{longest or 'not known'} ({limit})"
+    if len(set(listed.values())) == 1:
+        return next(iter(listed.values()))
+    return "; ".join(f"{name}: {longest}" for name, longest in listed.items())
 
 
 def _processors(names: Iterable[str | None]) -> str:

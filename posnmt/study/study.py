@@ -355,14 +355,16 @@ def _run(graph: Graph, out: Path, planned: PlannedRun, folders: dict[str, Path])
     facts: dict[str, Any] = {"system": planned.system, "training": planned.training, "seed": planned.seed}
     state = status.state(graph, out, planned.train)
     facts |= {"state": state.state, "error": state.line if state.state in ("failed", "blocked", "altered") else None}
-    facts |= dict.fromkeys(("parameters", "training_speed", "seconds", "updates", "source_lengths", "processor"))
+    facts |= dict.fromkeys(
+        ("parameters", "training_speed", "seconds", "updates", "source_lengths", "longest_pair", "processor")
+    )
     facts["run"] = graph.key(planned.train)
     facts["decoding_speed"] = {}
     folder = folders.get(planned.train)
     if folder is None:
         return facts
     record = read_record(folder / "run")
-    lengths = record["training_lengths"]["source"]
+    lengths = record["training_lengths"]
     facts |= {
         "config": sha256_of(folder / "run" / "config.yaml"),
         "posnmt": record["posnmt"],
@@ -370,7 +372,8 @@ def _run(graph: Graph, out: Path, planned: PlannedRun, folders: dict[str, Path])
         "training_speed": training_speed(folder / "run"),
         "seconds": record.get("seconds"),
         "updates": record.get("steps"),
-        "source_lengths": [lengths["shortest"], lengths["longest"]],
+        "source_lengths": [lengths["source"]["shortest"], lengths["source"]["longest"]],
+        "longest_pair": max(side["longest"] for side in lengths.values()),
         "processor": record["machine"]["processor"],
     }
     for test, name in planned.translations.items():

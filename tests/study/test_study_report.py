@@ -279,6 +279,21 @@ def test_the_processors_are_those_of_the_trainings(study):
     assert shown("old", "old") == "old"
 
 
+def test_the_longest_pair_is_the_one_in_training_and_not_the_limit(study):
+    def shown(*lengths):
+        runs = [{**run, "longest_pair": length} for run, length in zip(study.runs, lengths, strict=True)]
+        return dict(facts(replace(study, runs=runs), ""))["Longest pair in training, in subwords"]
+
+    trainings = [run["training"] for run in study.runs]
+    assert shown(*(38 for _ in trainings)) == "38 (limit 100)"
+    assert (
+        shown(*(38 if name == "all" else None for name in trainings))
+        == "all: 38 (limit 100); Short: not known (limit 100)"
+    )
+    own = [29 + number if name == "all" else 12 for number, name in enumerate(trainings)]
+    assert shown(*own) == f"all: 29 to {max(own)} (limit 100); Short: 12 (limit 100)"
+
+
 def test_a_training_that_two_systems_share_counts_once(study):
     runs = [{**run, "processor": name} for run, name in zip(study.runs, ("old", "new"), strict=False)]
     shared = replace(study, runs=[*runs, {**runs[0], "system": "another"}])
@@ -395,7 +410,7 @@ def test_the_speed_of_decoding_is_source_subwords_a_second(tmp_path, monkeypatch
     run, translated = tmp_path / "train", tmp_path / "translate"
     (run / "run").mkdir(parents=True)
     translated.mkdir()
-    lengths = {"source": {"shortest": 2, "longest": 9}}
+    lengths = {"source": {"shortest": 2, "longest": 9}, "target": {"shortest": 1, "longest": 12}}
     record = {"training_lengths": lengths, "posnmt": "0", "parameters": 7, "machine": {"processor": "a core"}}
     (run / "run" / "record.json").write_text(json.dumps({**record, "seconds": 5.0, "steps": 20}))
     (run / "run" / "config.yaml").write_text("")
@@ -408,5 +423,5 @@ def test_the_speed_of_decoding_is_source_subwords_a_second(tmp_path, monkeypatch
     known = _run(graph, tmp_path, planned, {"train": run, "translate": translated})
     assert known["decoding_speed"] == {"test": 150.0}
     assert (known["training_speed"], known["seconds"], known["updates"]) == (80.0, 5.0, 20)
-    assert (known["source_lengths"], known["processor"]) == ([2, 9], "a core")
+    assert (known["source_lengths"], known["longest_pair"], known["processor"]) == ([2, 9], 12, "a core")
     assert (known["run"], known["state"], known["error"]) == ("key of train", "done", None)

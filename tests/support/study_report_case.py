@@ -148,14 +148,15 @@ def made_runs(recipe, seeds, changes=()):
                 "system": system, "training": training, "seed": seed, "state": "done", "error": None,
                 "parameters": 97_350_000 + number, "training_speed": 1000.0 / (number + 1) + seed,
                 "decoding_speed": {"test": 50.0 + number, "swapped": 40.0}, "seconds": 3700.0, "updates": 2500,
-                "source_lengths": [1, 9], "run": f"{system}/{training}/{seed}",
+                "source_lengths": [1, 9], "longest_pair": 11, "run": f"{system}/{training}/{seed}",
             }  # fmt: skip
             runs.append({**facts, **dict(changes).get((system, seed), {})})
     return runs
 
 
 FAILED = {"state": "failed", "error": "the loss is not a number", "parameters": None, "training_speed": None,
-          "decoding_speed": {}, "seconds": None, "updates": None, "source_lengths": None}  # fmt: skip
+          "decoding_speed": {}, "seconds": None, "updates": None, "source_lengths": None,
+          "longest_pair": None}  # fmt: skip
 
 
 def made_study(folder, seeds=2, recipe=None, failed=(("rnn", 1), ("rnn", 2))):
