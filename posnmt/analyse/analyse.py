@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,7 +41,7 @@ from posnmt.analyse.verdict import verdict
 from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.data.length_unit import CountLengths, length_unit
 from posnmt.errors import UserError, raise_all
-from posnmt.metrics.registry import DEFAULT_METRICS, ter_search_limits
+from posnmt.metrics.registry import DEFAULT_METRICS, filled, ter_search_limits, without_gaps
 
 if TYPE_CHECKING:
     import numpy as np
@@ -139,7 +139,8 @@ def analyse(
 
     Args:
         source, reference: texts that are aligned line by line, one sentence per line. With several references, the
-            metrics count all of them, lengths are compared with the first one.
+            metrics count all of them, lengths are compared with the first one of each line. An empty line in one of
+            several is no reference.
         outputs: system name → its translation of `source`, line by line; NAME:SEED for several seeds of a system.
         settings: of the analysis.
         swapped: (system name, share of swapped words) → its translation of the source with that share swapped.
@@ -177,6 +178,8 @@ def analyse(
     findings = Findings(accept=("empty", "crlf"))
     every = read_aligned(source, references, outputs, swapped or {}, findings)
     inputs = [input_record(text.file, text, digests=findings.digests) for text in every]
+    first, further = without_gaps([text.lines for text in every[1 : 1 + len(references)]])
+    every[1] = replace(every[1], lines=first)
     texts = [*every[:2], *every[1 + len(references) :]]
     elsewhere = read_scores(scores or {}, texts[2:])
     inputs += [
@@ -184,7 +187,10 @@ def analyse(
         for read in elsewhere.values()
         for file, text in zip(read.files, texts[2:], strict=True)
     ]
-    units = choose_units(every, settings.metrics, settings.unit, settings.bleu_tokenizer, settings.target_language)
+    fewer = sum(None in of_line for of_line in zip(*further, strict=True))
+    units = choose_units(
+        every, settings.metrics, settings.unit, settings.bleu_tokenizer, settings.target_language, fewer
+    )
     for reason in units.reasons:
         say(reason)
     count_source = length_unit(units.source, source_model)
@@ -202,9 +208,7 @@ def analyse(
         inputs.append(input_record(training_text, lines=lines_read, digests=findings.digests))
     if settings.trained_store is not None:
         say("looking for the sentences in the training text")
-        seen = seen_in_store(
-            settings.trained_store, every[0].lines, [text.lines for text in every[1 : 1 + len(references)]]
-        )
+        seen = seen_in_store(settings.trained_store, every[0].lines, [first, *filled(first, further)])
     inputs += [input_record(TextFile(role, path)) for role, path in models.items() if path is not None]
     lines = [text.lines for text in texts]
     source_lengths = np.array(count_source(lines[0]))
@@ -218,7 +222,7 @@ def analyse(
 
     say("measuring")
     counted = count_all(
-        [text.lines for text in every[1 : 1 + len(references)]], lines[2:], settings.metrics,
+        first, further, lines[2:], settings.metrics,
         units.bleu_tokenizer, units.ter_characters, settings.processes, say,
     )  # fmt: skip
     reference_lengths, *output_lengths = (np.array(count_target(each)) for each in lines[1:])

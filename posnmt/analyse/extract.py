@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from posnmt.analyse.positions import position_counts
 from posnmt.metrics.ngrams import bleu_statistics, matches
-from posnmt.metrics.registry import Scorer, bleu_words
+from posnmt.metrics.registry import Scorer, bleu_words, filled, reference_counts
 from posnmt.metrics.scores import BLEU_ORDER
 
 if TYPE_CHECKING:
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 SLICE = 500
 SECONDS_BETWEEN_LINES = 5
-# The metrics, the tokeniser for BLEU, whether TER counts characters, and each reference and output text of a slice.
-Job = tuple[tuple[str, ...], str, bool, list[list[str]], list[list[str]]]
+# The metrics, the tokeniser for BLEU, whether TER counts characters, all numbers of references of a sentence; and of a
+# slice the first and further references, and each output text.
+Job = tuple[tuple[str, ...], str, bool, set[int], list[str], list[list[str | None]], list[list[str]]]
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ class Counted:
 
 
 def count_all(
-    references: Sequence[list[str]],
+    references: list[str],
+    further: Sequence[Sequence[str | None]],
     outputs: Sequence[list[str]],
     metrics: Sequence[str],
     bleu_tokenizer: str,
@@ -54,7 +56,7 @@ def count_all(
     """Count every metric and the positions for every system.
 
     Args:
-        references: R texts of N lines.
+        references, further: N first references, and R - 1 texts of further ones, as in `Scorer`.
         outputs: each system's N lines.
         metrics: from `posnmt.metrics.registry.METRICS`.
         bleu_tokenizer: sacreBLEU's tokeniser for BLEU and for the positions.
@@ -67,9 +69,9 @@ def count_all(
     """
     import numpy as np
 
-    total, empty = len(references[0]), [[""] for _ in references[1:]]
+    total, counts = len(references), reference_counts(references, further)
     signatures = {
-        metric: Scorer(metric, [""], bleu_tokenizer, further=empty, ter_characters=ter_characters).signature
+        metric: Scorer(metric, [""], bleu_tokenizer, counts=counts, ter_characters=ter_characters).signature
         for metric in metrics
     }
     firsts = range(0, total, SLICE)
@@ -78,7 +80,9 @@ def count_all(
             tuple(signatures),
             bleu_tokenizer,
             ter_characters,
-            [lines[first : first + SLICE] for lines in references],
+            counts,
+            references[first : first + SLICE],
+            [list(lines[first : first + SLICE]) for lines in further],
             [lines[first : first + SLICE] for lines in outputs],
         )
         for first in firsts
@@ -113,17 +117,18 @@ def _work(jobs: Iterator[Job], processes: int) -> Iterator[list[list[np.ndarray]
 
 def _count_slice(job: Job) -> list[list[np.ndarray]]:
     """For each metric, and then for the positions, the counts of every system in one slice."""
-    metrics, bleu_tokenizer, ter_characters, references, outputs = job
+    metrics, bleu_tokenizer, ter_characters, counts, references, further, outputs = job
     words = bleu_words(bleu_tokenizer)
-    of_systems, (first, *further) = (
-        [[words(line) for line in lines] for lines in texts] for texts in (outputs, references)
+    of_systems, (first, *others) = (
+        [[words(line) for line in lines] for lines in texts]
+        for texts in (outputs, [references, *filled(references, further)])
     )
-    matched = matches(of_systems, first, BLEU_ORDER, further)
+    matched = matches(of_systems, first, BLEU_ORDER, others)
     counted = [
         [bleu_statistics(each) for each in matched]
         if metric == "bleu"
         else Scorer(
-            metric, references[0], bleu_tokenizer, further=references[1:], ter_characters=ter_characters
+            metric, references, bleu_tokenizer, further=further, counts=counts, ter_characters=ter_characters
         ).statistics_of(outputs)
         for metric in metrics
     ]

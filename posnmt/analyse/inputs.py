@@ -108,21 +108,24 @@ def warnings_of(texts: list[Text], findings: Findings, ter_band: int | None, ter
     """Warnings about properties of the texts that affect the figures.
 
     Args:
-        texts: from `read_aligned`.
+        texts: from `read_aligned`, the first reference from `without_gaps`.
         findings: from reading them.
         ter_band: the width of the band of TER's search; None: TER was not measured.
         ter_characters: whether TER counts characters.
     """
     ter_unit = "characters" if ter_characters else "words"
     count_ter = length_unit(ter_unit)
-    wanted = [count_ter(text.lines) for text in texts[1:] if not text.system] if ter_band is not None else []
+    references = [text for text in texts[1:] if not text.system]
+    wanted = [count_ter(text.lines) for text in references] if ter_band is not None else []
     warnings: list[tuple[str, int, str]] = []
     for text in texts:
         role, count = text.file.role, len(text.lines)
         if findings.count(text.file, BYTE_ORDER_MARK):
             warnings.append((role, 0, ": began with a byte order mark, which was removed."))
         if empty := findings.count(text.file, "empty"):
-            warnings.append((role, empty, f" of {count} lines are empty; they are kept and count."))
+            gaps = len(references) > 1 and text in references
+            kept = "they are no references of their sentences" if gaps else "they are kept and count"
+            warnings.append((role, empty, f" of {count} lines are empty; {kept}."))
         if crlf := findings.count(text.file, "crlf"):
             warnings.append((role, crlf, f" of {count} lines ended in CRLF; the CR was removed."))
         if text.system and sum(line.endswith(" .") for line in text.lines) >= MANY_TOKENISED:
@@ -131,13 +134,20 @@ def warnings_of(texts: list[Text], findings: Findings, ter_band: int | None, ter
             )
         if text.system and ter_band is not None:
             lengths = zip(count_ter(text.lines), zip(*wanted, strict=True), strict=True)
-            far = sum(min(abs(length - each) for each in of_line) > ter_band for length, of_line in lengths)
+            far = sum(  # an empty line in a further reference is a gap
+                min(abs(length - each) for each in (first, *filter(None, further))) > ter_band
+                for length, (first, *further) in lengths
+            )
             if far:
                 what = (
                     f" of {count} lines are more than {ter_band} {ter_unit} longer or shorter than the reference; "
                     "sacreBLEU searches TER's edits too narrowly for them, and may find too many."
                 )
                 warnings.append((role, far, what))
+    bare = sum(not line.strip() for line in texts[1].lines)
+    if bare and len(references) > 1:
+        what = f" of {len(texts[1].lines)} lines are empty in all of them; they are scored against an empty reference."
+        warnings.append(("references", bare, what))
     for number, text in enumerate(texts):
         for other in texts[:number]:
             if text.lines == other.lines:

@@ -59,6 +59,7 @@ def choose_units(
     unit: str | None = None,
     bleu_tokenizer: str | None = None,
     target_language: str | None = None,
+    fewer: int = 0,
 ) -> Units:
     """What is counted in some texts, by their script where the settings leave it open.
 
@@ -68,6 +69,7 @@ def choose_units(
         unit: of lengths; default: words, or characters of text without blanks between words.
         bleu_tokenizer: sacreBLEU's; default: that of `target_language`, or of the script of the first reference.
         target_language: its code, such as `ja`.
+        fewer: number of lines that lack some of the references.
 
     Raises:
         UserError: the tokeniser of the language is not installed.
@@ -97,7 +99,9 @@ def choose_units(
     if source.counts_characters and of_source == "characters":
         reasons.append(f"The source is written {_described(source)}: its lengths count characters.")
     if (references := sum(text.system is None for text in texts) - 1) > 1:
-        reasons.append(f"Scores are against all {references} references, lengths are compared with the first one.")
+        gaps = f" ({fewer:,} of {len(texts[0].lines):,} lines have fewer)" if fewer else ""
+        first = "the first one of each line" if fewer else "the first one"
+        reasons.append(f"Scores are against all {references} references{gaps}, lengths are compared with {first}.")
     return Units(tokenizer, target.counts_characters, of_source, of_target, reasons, warnings)
 
 

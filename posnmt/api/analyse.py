@@ -102,7 +102,7 @@ class Analysis:
 
 def analyse(
     source: Lines,
-    reference: Lines | Sequence[Path | Sequence[str]],
+    reference: Lines | Sequence[Path | Sequence[str | None]],
     outputs: Mapping[str, Lines],
     *,
     swapped: Mapping[tuple[str, float], Lines] | None = None,
@@ -114,7 +114,8 @@ def analyse(
 
     Args:
         source, reference: texts aligned line by line: lists of lines, or paths of files (plain, .gz, .xz).
-            Several references are a list of `Path`s or of lists of lines.
+            Several references are a list of `Path`s or of lists of lines; None or an empty line in one of them means
+            that the sentence has no such reference.
         outputs: name of a system -> its translation of `source`; NAME:SEED for several seeds of a system.
         swapped: (name of a system, share of swapped words) -> its translation of the source with that share swapped.
         scores: metric -> name of a system -> its sentence scores from elsewhere, such as COMET's: numbers, or the path
@@ -169,21 +170,32 @@ class _Files:
         self.folder = folder
         self.names: dict[str, str] = {}
 
-    def path(self, name: str, lines: Lines) -> Path:
+    def path(self, name: str, lines: str | Path | Sequence[str | None], optional: bool = False) -> Path:
         """The path of a text; a list of lines is written to a file.
+
+        Args:
+            name: of the argument.
+            lines: the text.
+            optional: whether None stands for an empty line.
 
         Raises:
             UserError: lines that are none.
         """
         if isinstance(lines, str | Path):
             return Path(lines)
-        return self._write(name, checked_lines(lines, name))
+        return self._write(name, checked_lines(lines, name, optional))
 
-    def references(self, reference: Lines | Sequence[Path | Sequence[str]]) -> Path | list[Path]:
-        """The path of the reference, or of each of several."""
-        if isinstance(reference, str | Path) or all(isinstance(each, str) for each in listed(reference, "reference")):
-            return self.path("reference", cast(Lines, reference))
-        return [self.path(f"reference[{index}]", each) for index, each in enumerate(reference)]
+    def references(self, reference: Lines | Sequence[Path | Sequence[str | None]]) -> Path | list[Path]:
+        """The path of the reference, or of each of several, in which None is an empty line."""
+        if isinstance(reference, str | Path):
+            return Path(reference)
+        texts = listed(reference, "reference")
+        if all(isinstance(each, str | None) for each in texts):
+            return self.path("reference", cast(Lines, texts))
+        return [
+            self.path(f"reference[{index}]", cast(Sequence[str | None], each), optional=len(texts) > 1)
+            for index, each in enumerate(texts)
+        ]
 
     def numbers(self, name: str, numbers: Numbers) -> Path:
         """The path of sentence scores; a list of numbers is written to a file."""

@@ -21,7 +21,8 @@ from posnmt.parallel.cores import cores
     type=click.Path(path_type=Path),
     multiple=True,
     required=True,
-    help="its reference translation; once for each, scores are against all of them",
+    help="its reference translation; once for each, scores are against all of them; an empty line in one of several is"
+    " no reference",
 )
 @click.option(
     "--output",

@@ -6,12 +6,13 @@ that sacreBLEU gives for that part.
 
 Legend: N sentences, R references of each, K statistics (BLEU 10: two lengths, matches and totals of orders 1-4; chrF
 18: output, reference and common n-grams of orders 1-6; chrF++ 24: the same, and those of words of orders 1-2; TER 2:
-edits times R, and the length of all R references, so that both are integers).
+edits, and the mean length of the references, both times a number that makes them integers: R, where all have R).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache, lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -36,7 +37,7 @@ class Scorer:
 
     Several references of a sentence count as in sacreBLEU: for BLEU an n-gram may occur as often as in the reference
     that has most of it, and the closest length counts; for chrF the reference with the best score of the sentence; for
-    TER the fewest edits, and the mean length.
+    TER the fewest edits, and the mean length. A reference that a sentence lacks is None.
 
     Args:
         metric: `bleu`, `chrf` or `ter`, with sacreBLEU's default settings; `chrf++`, its chrF with words of orders 1
@@ -44,7 +45,8 @@ class Scorer:
             there is no smoothing.
         references: N lines, one reference per sentence.
         bleu_tokenizer: sacreBLEU's tokeniser for `bleu`; other metrics ignore it.
-        further: R - 1 more texts of N references.
+        further: R - 1 more texts of N references, or None: see `without_gaps`.
+        counts: all numbers of references that sentences of the whole text have; default: those of these N sentences.
         ter_characters: whether TER counts characters, as sacreBLEU's TER does for characters that blanks separate; for
             text without blanks between words.
 
@@ -61,17 +63,19 @@ class Scorer:
         references: list[str],
         bleu_tokenizer: str = "13a",
         *,
-        further: Sequence[list[str]] = (),
+        further: Sequence[Sequence[str | None]] = (),
+        counts: Collection[int] = (),
         ter_characters: bool = False,
     ) -> None:
-        self.metric, self._references = metric, [references, *further]
+        self.metric, self._references = metric, [references, *filled(references, further)]
+        self._held = [[line is not None for line in text] for text in (references, *further)]
+        self._counts = counts or reference_counts(references, further)
         self._ter_characters = ter_characters
         self._words: Callable[[str], Sentence] | None = None
-        count = len(self._references)
         if metric == "multi-bleu":
-            self.signature, self._words = _multi_bleu_signature(count), _ascii_words
+            self.signature, self._words = _multi_bleu_signature(self._counts), _ascii_words
         else:
-            self.signature = str(_metric(metric, bleu_tokenizer, count).get_signature())
+            self.signature = str(_metric(metric, bleu_tokenizer, self._counts).get_signature())
             if metric == "bleu":
                 self._words = bleu_words(bleu_tokenizer)
         if metric == "ter" and ter_characters:
@@ -95,8 +99,12 @@ class Scorer:
         import numpy as np
 
         outputs = list(chain.from_iterable(systems))
-        by_reference = [self._against(outputs, references * len(systems)) for references in self._references]
-        return np.split(_best(self.metric, np.stack(by_reference)), len(systems))
+        by_reference = np.stack([self._against(outputs, lines * len(systems)) for lines in self._references])
+        if self.metric == "ter":
+            held = np.tile(np.array(self._held, dtype=np.int64), len(systems))
+            return np.split(_ter_of_several(by_reference, held, math.lcm(*self._counts)), len(systems))
+        chosen = corpus_scores(self.metric, by_reference).argmax(axis=0)  # the first one of equal scores
+        return np.split(np.take_along_axis(by_reference, chosen[None, :, None], axis=0)[0], len(systems))
 
     def _against(self, outputs: list[str], references: list[str]) -> np.ndarray:
         """The statistics `[n, K]` of chrF, chrF++ or TER of outputs against one reference each."""
@@ -121,19 +129,46 @@ class Scorer:
         return float(corpus_scores(self.metric, statistics.sum(axis=0))) if len(statistics) else None
 
 
-def _best(metric: str, by_reference: np.ndarray) -> np.ndarray:
-    """Combine the statistics of chrF, chrF++ or TER against each of R references, `[R, n, K]`: `[n, K]`."""
+def _ter_of_several(by_reference: np.ndarray, held: np.ndarray, scale: int) -> np.ndarray:
+    """The fewest edits and the mean length of the references of n outputs, both times `scale`, `[n, 2]`.
+
+    Args:
+        by_reference: edits and length against each of R references, `[R, n, 2]`; of one that is missing, those against
+            the first.
+        held: which references there are, 1 or 0, `[R, n]`.
+        scale: a multiple of all their numbers.
+    """
     import numpy as np
 
-    if metric == "ter":
-        edits, lengths = by_reference[..., 0], by_reference[..., 1]
-        return np.stack([len(by_reference) * edits.min(axis=0), lengths.sum(axis=0)], axis=1)
-    chosen = corpus_scores(metric, by_reference).argmax(axis=0)  # the first one of equal scores
-    return np.take_along_axis(by_reference, chosen[None, :, None], axis=0)[0]
+    lengths = (by_reference[..., 1] * held).sum(axis=0) * (scale // held.sum(axis=0))
+    return np.stack([scale * by_reference[..., 0].min(axis=0), lengths], axis=1)
 
 
-def _multi_bleu_signature(references: int) -> str:
+def without_gaps(references: Sequence[list[str]]) -> tuple[list[str], list[list[str | None]]]:
+    """Texts of references with the references of each line first: the first text, and the others with None for gaps.
+
+    An empty line in one of several texts is no reference. A line that is empty in all of them has one empty reference.
+    """
+    if len(references) == 1:
+        return references[0], []
+    lines = [[each for each in of_line if each.strip()] or [""] for of_line in zip(*references, strict=True)]
+    further = [[line[text] if text < len(line) else None for line in lines] for text in range(1, len(references))]
+    return [line[0] for line in lines], further
+
+
+def filled(first: list[str], further: Iterable[Sequence[str | None]]) -> list[list[str]]:
+    """Further references with the first one in place of None. It then counts twice, which matters for TER alone."""
+    return [[one if other is None else other for one, other in zip(first, text, strict=True)] for text in further]
+
+
+def reference_counts(first: list[str], further: Sequence[Sequence[str | None]]) -> set[int]:
+    """All numbers of references that sentences have."""
+    return {1 + len(further) - of_line.count(None) for of_line in zip(*further, strict=True)} if further else {1}
+
+
+def _multi_bleu_signature(counts: Collection[int]) -> str:
     """A signature like sacreBLEU's."""
+    references = str(*counts) if len(counts) == 1 else "var"
     return (
         f"nrefs:{references}|case:mixed|eff:no|tok:blanks|smooth:none|like:multi-bleu.perl|version:posnmt-{__version__}"
     )
@@ -178,12 +213,12 @@ def check_bleu_tokenizer(name: str) -> None:
         raise UserError(f"sacreBLEU has no tokeniser {name!r}", "--bleu-tokenizer", todo)
 
 
-def _metric(name: str, bleu_tokenizer: str = "13a", count: int = 1) -> Metric:
-    """sacreBLEU's metric with this name, for some number of references."""
+def _metric(name: str, bleu_tokenizer: str = "13a", counts: Collection[int] = (1,)) -> Metric:
+    """sacreBLEU's metric with this name, for sentences with these numbers of references."""
     from sacrebleu.metrics import BLEU, CHRF, TER
 
     # The signature contains the number of references.
-    references = [[""]] * count
+    references = [["" if text < count else None for count in counts] for text in range(max(counts))]
     if name in ("chrf", "chrf++"):
         return CHRF(word_order=0 if name == "chrf" else CHRF_WORD_ORDER, references=references)
     if name == "ter":

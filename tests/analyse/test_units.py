@@ -3,17 +3,20 @@
 import json
 import random
 
+import numpy as np
 import pytest
 import sacrebleu
 from analyse_case import OUTPUT, REFERENCE, SOURCE
 from click.testing import CliRunner
-from sacrebleu.metrics import TER
+from sacrebleu.metrics import BLEU, CHRF, TER
 
 from posnmt.analyse import units
 from posnmt.analyse.analyse import Settings, analyse
+from posnmt.analyse.intervals import resampled_measures
 from posnmt.analyse.measure import Resampling
 from posnmt.cli.main import main
 from posnmt.errors import UserError
+from posnmt.metrics.registry import METRICS
 from shared import SHARED, needs
 
 JAPANESE = ["猫はマットの上に座った。", "今日は天気がとても良いです。", "彼は東京の大学で勉強しています。", "はい"]
@@ -121,7 +124,7 @@ def test_a_language_that_is_no_code(run):
 
 
 def test_two_references_on_the_command_line(files, tmp_path):
-    other = [line.replace("the", "that") for line in OUTPUT]
+    other = [line.replace("the", "that") or "certainly" for line in OUTPUT]
     paths = [str(files(name, lines)) for name, lines in (("s", SOURCE), ("r", REFERENCE), ("r2", other), ("o", OUTPUT))]
     call = [
         "analyse",
@@ -176,14 +179,65 @@ def test_one_reference_more_changes_neither_lengths_nor_recall(files):
     paths = files("s", SOURCE), files("r", REFERENCE), {"a": files("o", OUTPUT)}
     settings = Settings(resampling=FEW)
     one = analyse(*paths, settings).results
-    two = analyse(paths[0], [paths[1], files("r2", OUTPUT)], paths[2], settings).results
+    two = analyse(paths[0], [paths[1], files("r2", [line or "no" for line in OUTPUT])], paths[2], settings).results
     assert one["length_distributions"] == two["length_distributions"]
     for kind in ("relative", "absolute"):
         first, second = (each["positions"]["systems"][0][kind] for each in (one, two))
         assert first["recall"] == second["recall"]
         assert first["n"] == second["n"]
         assert all(value in (None, pytest.approx(100)) for value in second["precision"])
-    assert two["systems"][0]["overall"]["bleu"] == pytest.approx(100)
+    assert two["systems"][0]["overall"]["bleu"] > one["systems"][0]["overall"]["bleu"]
+
+
+def test_an_empty_line_in_one_of_several_references_is_no_reference(files):
+    """Everything is as sacreBLEU has it with None: overall, by bin, and in samples, of each metric."""
+    one, other = [*REFERENCE], [line.replace("the", "that") for line in REFERENCE]
+    one[1] = other[3] = other[4] = one[5] = other[5] = ""
+    other[6] = " "
+    known = [[line if line.strip() else None for line in text] for text in (one, other)]
+    known[0][5] = ""  # no reference at all
+    settings = Settings(resampling=FEW, bin_edges=[3, 6], metrics=METRICS)
+    paths = files("s", SOURCE), [files("one", one), files("other", other)], {"a": files("o", OUTPUT)}
+    analysis = analyse(*paths, settings)
+    results = analysis.results
+    scorers = {"bleu": BLEU(force=True), "chrf": CHRF(), "ter": TER(), "chrf++": CHRF(word_order=2)}
+    lengths = np.array([len(line.split()) for line in SOURCE])
+    system = results["systems"][0]
+    parts = [lengths >= 0, lengths < 3, (lengths >= 3) & (lengths < 6), lengths >= 6]
+    for scores, part in zip([system["overall"], *system["bins"]], parts, strict=True):
+        rows = np.flatnonzero(part)
+        outputs, *references = ([text[row] for row in rows] for text in (OUTPUT, *known))
+        for metric, scorer in scorers.items():
+            expected = scorer.corpus_score(outputs, references).score
+            assert scores[metric] == pytest.approx(expected, rel=1e-12, abs=1e-12), metric
+    sampled = resampled_measures(analysis.additive, np.zeros(7, int), 1, 8, 5)
+    drawn = np.random.default_rng([5, 0])
+    for sample in range(8):
+        rows = drawn.integers(0, 7, size=7)
+        for metric, scorer in scorers.items():
+            expected = scorer.corpus_score(
+                [OUTPUT[row] for row in rows], [[text[row] for row in rows] for text in known]
+            )
+            assert sampled[metric][sample, 0, 0] == pytest.approx(expected.score, rel=1e-12, abs=1e-12), metric
+    assert all(signature.startswith("nrefs:var|") for signature in results["signatures"].values())
+    first = [line or other[row] for row, line in enumerate(one)]
+    assert analysis.texts[1].lines == first
+    longer = sum(len(line.split()) for line in OUTPUT) - sum(len(line.split()) for line in first)
+    assert system["overall"]["length_difference"] == pytest.approx(longer / len(SOURCE))
+    assert "(5 of 7 lines have fewer)" in " ".join(results["settings"]["reasons"])
+    said = " ".join(results["warnings"])
+    assert "reference: 2, reference 2: 4 of 7 lines are empty; they are no references" in said
+    assert "references: 1 of 7 lines are empty in all of them" in said
+    assert "output a: 1 of 7 lines are empty; they are kept" in said
+
+
+def test_a_single_reference_keeps_its_empty_lines(files):
+    reference = ["", *REFERENCE[1:]]
+    results = analyse(
+        files("s", SOURCE), files("r", reference), {"a": files("o", OUTPUT)}, Settings(resampling=FEW)
+    ).results
+    assert results["systems"][0]["overall"]["bleu"] == pytest.approx(sacrebleu.corpus_bleu(OUTPUT, [reference]).score)
+    assert "reference: 1, output a: 1 of 7 lines are empty; they are kept" in " ".join(results["warnings"])
 
 
 def systems_of(reference):

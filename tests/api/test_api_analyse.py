@@ -7,6 +7,7 @@ import json
 
 import numpy as np
 import pytest
+from sacrebleu.metrics import BLEU, TER
 
 import posnmt
 from posnmt.analyse.analyse import Settings
@@ -82,6 +83,20 @@ def test_several_references_and_scores_from_elsewhere(files):
     assert "scores['comet']['poor']" in paths
     with pytest.raises(posnmt.UserError, match=r"scores\['comet'\]\['good'\]"):
         posnmt.analyse(SOURCE, REFERENCE, OUTPUTS, scores={"comet": {"good": ["much"] * 12, "poor": [0.5] * 12}})
+
+
+def test_none_is_a_reference_that_a_sentence_lacks():
+    references = [[None, *REFERENCE[1:]], [REFERENCE[0].lower(), *[None] * 5, *REFERENCE[6:]]]
+    analysis = posnmt.analyse(SOURCE, references, OUTPUTS, samples=0)
+    overall = {row["system"]: row for row in analysis.rows() if row["bin"] == "all"}
+    for name, lines in OUTPUTS.items():
+        assert overall[name]["bleu"] == pytest.approx(BLEU(force=True).corpus_score(lines, references).score, rel=1e-12)
+        assert overall[name]["ter"] == pytest.approx(TER().corpus_score(lines, references).score, rel=1e-12)
+    empty = [[line or "" for line in text] for text in references]
+    assert posnmt.analyse(SOURCE, empty, OUTPUTS, samples=0).results["systems"] == analysis.results["systems"]
+    for alone in (references[0], [references[0]]):
+        with pytest.raises(posnmt.UserError, match=r"type NoneType \(reference(\[0\])?\[0\]\)"):
+            posnmt.analyse(SOURCE, alone, OUTPUTS, samples=0)
 
 
 @pytest.mark.parametrize(

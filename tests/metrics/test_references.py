@@ -6,7 +6,7 @@ import pytest
 from metrics_case import texts
 from sacrebleu.metrics import BLEU, CHRF, TER
 
-from posnmt.metrics.registry import METRICS, Scorer
+from posnmt.metrics.registry import METRICS, Scorer, without_gaps
 from posnmt.metrics.scores import sentence_scores
 from shared import SHARED, needs
 
@@ -51,6 +51,16 @@ def agree(metric, outputs, references, subsets, **options):
     return scorer, statistics
 
 
+def gaps(references, seed):
+    """The same references, of which each sentence lacks some; the first text has gaps, too."""
+    draw = random.Random(seed)
+    lines = []
+    for of_line in zip(*references, strict=True):
+        kept = draw.sample(range(len(references)), draw.randint(1, len(references)))
+        lines.append([line if text in kept else None for text, line in enumerate(of_line)])
+    return [list(text) for text in zip(*lines, strict=True)]
+
+
 def subsets_of(count, seed):
     draw = random.Random(seed)
     return [list(range(count)), *(draw.sample(range(count), size) for size in (1, 2, 5, 10, 20, 40, 50))]
@@ -73,6 +83,46 @@ def test_sentence_scores_are_sacrebleu_s(metric):
     theirs = BLEU(effective_order=True) if metric == "bleu" else SACREBLEU[metric]()
     expected = [theirs.sentence_score(*row).score for row in zip(outputs, zip(*references, strict=True), strict=True)]
     assert sentence_scores(metric, statistics) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("references", [2, 3, 5])
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_missing_reference_is_sacrebleu_s_none(metric, references):
+    """Corpora, parts and sentences; numbers of references that differ, and one that is the same for all of a part."""
+    outputs, of_texts = several(60, references, seed=21)
+    outputs, *of_texts = ([line.replace("\u2028", "-") for line in text] for text in (outputs, *of_texts))
+    of_texts = gaps([[line or "one" for line in text] for text in of_texts], seed=references)
+    first, further = without_gaps([[line or "" for line in text] for text in of_texts])
+    assert None not in first
+    assert any(None in text for text in further)
+    scorer = Scorer(metric, first, further=further)
+    statistics = scorer.statistics(outputs)
+    for rows in subsets_of(60, 4):
+        theirs = SACREBLEU[metric]()
+        expected = theirs.corpus_score(
+            [outputs[row] for row in rows], [[text[row] for row in rows] for text in of_texts]
+        )
+        assert scorer.score(statistics[rows]) == pytest.approx(expected.score, abs=1e-12, rel=1e-12)
+        if len(rows) == 60:
+            signature = str(theirs.get_signature())
+            assert scorer.signature.startswith("nrefs:var|")
+            assert metric == "multi-bleu" or scorer.signature == signature
+    if metric != "multi-bleu":
+        theirs = BLEU(effective_order=True) if metric == "bleu" else SACREBLEU[metric]()
+        expected = [
+            theirs.sentence_score(output, [line for line in of_line if line is not None]).score
+            for output, of_line in zip(outputs, zip(*of_texts, strict=True), strict=True)
+        ]
+        assert sentence_scores(metric, statistics) == pytest.approx(expected, abs=1e-12, rel=1e-12)
+
+
+def test_the_gaps_of_references_move_to_the_end():
+    texts = [["a", "", "", " "], ["b", "c", "", "d"], ["", "", "", "e"]]
+    assert without_gaps(texts) == (["a", "c", "", "d"], [["b", None, None, "e"], [None] * 4])
+    assert without_gaps([["a", ""]]) == (["a", ""], [])
+    lines = [["a", "b"], [None, "c"]]
+    assert Scorer("ter", lines[0], further=[lines[1], [None, None]]).signature.startswith("nrefs:var|")
+    assert Scorer("ter", lines[0], further=[["c", None], [None, "d"]]).signature.startswith("nrefs:2|")
 
 
 @pytest.mark.parametrize("metric", ["bleu", "ter", "multi-bleu"])  # chrF takes the first of equally good references
