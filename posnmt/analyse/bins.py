@@ -17,6 +17,10 @@ DEFAULT_CHARACTERS = 20  # where lengths count characters
 # More bins are not readable in a table or a plot.
 MOST_BINS = 200
 
+FEWEST_SENTENCES = 20
+"""Fewer sentences say little of others. With 10, "95 %" bootstrap intervals cover the true value 9 times in 10; with
+40, their coverage is correct."""
+
 Mark = Literal["seen", "partly unseen", "unseen"]
 
 
@@ -118,6 +122,17 @@ def occupied(measured: Mapping[str, Any]) -> Bin:
     if measured.get("shortest") is None:  # also in results of before they had it
         return Bin(measured["first"], measured["last"])
     return Bin(measured["shortest"], measured["longest"])
+
+
+def few(sentences: int) -> bool:
+    """Whether a bin has sentences, but so few that its figures say little."""
+    return 0 < sentences < FEWEST_SENTENCES
+
+
+def mark_of(measured: Mapping[str, Any], trained: TrainedLengths) -> Mark | None:
+    """The `mark` of a bin of results, by its sentences; an empty one is seen or unseen as a whole, or has none."""
+    found = mark(occupied(measured), trained)
+    return None if found == "partly unseen" and not measured["n"] else found
 
 
 def mark(each: Bin, trained: TrainedLengths) -> Mark | None:

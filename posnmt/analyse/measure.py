@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from posnmt.analyse.additive import Additive, plain
-from posnmt.analyse.bins import Bin, TrainedLengths, bin_numbers, mark, occupied
+from posnmt.analyse.bins import Bin, TrainedLengths, bin_numbers, mark_of
 from posnmt.analyse.differences import differences
 from posnmt.analyse.inputs import Text
 from posnmt.analyse.intervals import percentile_interval, resampled_measures
@@ -136,7 +136,7 @@ def _bin(each: Bin, lengths: np.ndarray, trained: TrainedLengths) -> dict[str, A
     """A bin of the results, which has sentences of these lengths."""
     ends = {"shortest": int(lengths.min()), "longest": int(lengths.max())} if len(lengths) else {}
     facts = {"label": each.label, **asdict(each), "n": len(lengths), "shortest": None, "longest": None, **ends}
-    return {**facts, "training": mark(occupied(facts), trained)}
+    return {**facts, "training": mark_of(facts, trained)}
 
 
 def _system(

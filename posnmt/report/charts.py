@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from posnmt.analyse.bins import few
 from posnmt.analyse.seeds import spread, systems_of
 from posnmt.config.writing import isolated
 from posnmt.report.grid import Cell, Grid, Head, Row, dashed
@@ -150,6 +151,12 @@ class Chart:
         return f"whose largest value is at {self.tip(panel, curve, place)}"
 
     @property
+    def few(self) -> list[int]:
+        """The positions of so few sentences that their values say little."""
+        heading, counts = self.counts or ("", [])
+        return [place for place, count in enumerate(counts) if heading == "n" and few(count)]
+
+    @property
     def tabled(self) -> bool:
         """Whether a page has its values in a table; those of large heat maps are in a file alone."""
         cells = len(self.labels) * sum(len(panel.curves) for panel in self.panels)
@@ -175,6 +182,11 @@ class Chart:
             + count
         )
 
+    def _cell(self, panel: Panel, curve: Curve, place: int) -> Cell:
+        """The cell of one value in a table."""
+        cell = _cell(panel.measure, curve, place)
+        return replace(cell, few=place in self.few and cell.mean is not None)
+
     def by_place(self) -> Grid:
         """A row for each position, a column for each curve."""
         columns = self.columns()
@@ -193,7 +205,7 @@ class Chart:
             marked = self.training[place] if self.training else None
             count = [Cell(own=f"{each[1][place]:,}", mean=each[1][place]) for each in [self.counts] if each]
             seen = [Cell(own=IN_TRAINING[marked]) for _ in training]
-            figures = [_cell(panel.measure, curve, place) for panel, curve in columns]
+            figures = [self._cell(panel, curve, place) for panel, curve in columns]
             rows.append(Row(dashed(label), [replace(cell, training=marked) for cell in [*count, *seen, *figures]]))
         return Grid([*counts, *training, *heads], rows, corner=f"{self.axis[0].upper()}{self.axis[1:]}", ordered=True)
 
@@ -203,7 +215,7 @@ class Chart:
         about = [f"n = {count:,}" for count in self.counts[1]] if self.counts else [""] * len(self.labels)
         rows = []
         for _, curve in self.columns():
-            cells = [_cell(panel.measure, curve, place) for place in range(len(self.labels))]
+            cells = [self._cell(panel, curve, place) for place in range(len(self.labels))]
             if self.kind != "whiskers":
                 cells = [replace(cell, spread="") for cell in cells]
             rows.append(Row(curve.name, cells, series=curve.number))

@@ -26,6 +26,7 @@ class Cell:
         published: the published figure as text.
         note: footnote.
         training: whether its lengths occur in training: `seen`, `partly unseen`, `unseen`; None: not by length.
+        few: whether it is of so few sentences that it says little.
         absent: whether `own` is a word that says why there is no figure.
         mean, deviation: ours in full precision; None if there is none.
         seeds: number of seeds.
@@ -40,6 +41,7 @@ class Cell:
     published_ratio: str = ""
     note: str = ""
     training: str | None = None
+    few: bool = False
     absent: bool = False
     mean: float | None = None
     deviation: float | None = None
@@ -136,6 +138,11 @@ class Sheet:
         """Footnote -> its letter."""
         texts = dict.fromkeys(cell.note for cell in self.cells if cell.note)
         return {text: _letter(number) for number, text in enumerate(texts)}
+
+    @property
+    def few(self) -> bool:
+        """Whether any figure is of few sentences."""
+        return any(cell.few for cell in self.cells)
 
     @property
     def unseen(self) -> bool:

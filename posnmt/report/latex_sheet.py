@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from posnmt.analyse.bins import FEWEST_SENTENCES
 from posnmt.report.grid import Cell, Grid, Row, Sheet, dashed
 from posnmt.report.latex import Block, escape, table
 from posnmt.report.latex import Cell as Heading
@@ -28,6 +29,8 @@ def to_latex(sheet: Sheet) -> str:
         sentences.append("In brackets: as published.")
     if sheet.unseen:
         sentences.append("In italics: lengths that do not occur in the system's training.")
+    if sheet.few:
+        sentences.append(f"In parentheses: fewer than {FEWEST_SENTENCES} sentences.")
     sentences += sheet.legend
     sentences += [f"({letter}) {text}" for text, letter in sheet.notes.items()]
     return table(blocks, _text(" ".join(sentences)), sheet.name)
@@ -69,6 +72,7 @@ def _own(cell: Cell, grid: Grid, sheet: Sheet) -> str:
     """Our figure with sign, spread, ratio and the letter of its footnote."""
     own = MARKS.get(cell.own) or _text(cell.own)
     text = rf"\textit{{{own}}}" if cell.training == "unseen" else own
+    text = f"({text})" if cell.few else text
     smalls = [cell.spread if cell.low is None and not grid.matrix else "", cell.ratio and f"({cell.ratio})"]
     beside = "".join(f" {_small(small)}" for small in smalls if small)
     beside += rf"\textsuperscript{{({sheet.notes[cell.note]})}}" if cell.note else ""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
+from posnmt.analyse.bins import FEWEST_SENTENCES
 from posnmt.report.charts import Chart, lines_of
 from posnmt.report.embed import SCRIPTS, content_security_policy, interactive_parts, page_script
 from posnmt.report.examples import Examples
@@ -90,7 +91,7 @@ def page(
     script = page_script(scripts)
     text = templates().get_template(template).render(
         script=Markup(script), # noqa: S704  the package's own
-        policy=content_security_policy(script), colours=LIGHT,
+        policy=content_security_policy(script), colours=LIGHT, fewest=FEWEST_SENTENCES,
         figures=inline_figures(charts, drawings), **variables,
     )  # fmt: skip
     sections = re.findall(r'<h2 id="([^"]+)"[^>]*>(.*?)</h2>', text)

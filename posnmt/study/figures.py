@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from posnmt.analyse.bins import TrainedLengths, mark, occupied
+from posnmt.analyse.bins import FEWEST_SENTENCES, TrainedLengths, mark_of
 from posnmt.report.charts import (
     Chart,
     Curve,
@@ -106,6 +106,8 @@ def _panels(results: StudyResults, figure: Figure, name: str) -> tuple[list[Char
     if charts:
         curves = [[curve for _, curve in chart.columns()] for chart in charts]
         banded = figure.kind != "length-distribution" and max(map(len, curves)) <= MOST_BANDS
+        if any(chart.few for chart in charts):
+            legend.append(f"Points of fewer than {FEWEST_SENTENCES} sentences are hollow and not joined.")
         seeds = {count for of_chart in curves for curve in of_chart for count in curve.outputs if count}
         legend.append(_describe_seeds(seeds, banded))
     return charts, list(filter(None, dict.fromkeys(legend)))
@@ -232,7 +234,7 @@ def _seen_by_all(part: _Part) -> list[str | None]:
         for run in part.results.runs_of(variant)
         if run["source_lengths"]
     )
-    return [mark(occupied(each), trained) for each in part.measured.results["bins"]]
+    return [mark_of(each, trained) for each in part.measured.results["bins"]]
 
 
 def _length_distribution(part: _Part) -> Chart | str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from statistics import fmean, stdev
 from typing import Any
 
-from posnmt.analyse.bins import TrainedLengths, mark, occupied
+from posnmt.analyse.bins import TrainedLengths, few, mark_of
 from posnmt.report.grid import Cell, Grid, Head, Row, Sheet, stem
 from posnmt.report.measures import MEASURES
 from posnmt.report.significance import agreed
@@ -180,8 +180,9 @@ def _by_length(results: StudyResults, table: Table) -> tuple[list[Grid], list[st
             if bins[number]["n"]:
                 values = measured.values(variant, measure, number)
                 cell = figure_cell(results, variant, values, measure, table.analysis)
-            seen = mark(occupied(bins[number]), _trained(results, variant))
-            cells.append(replace(cell, training=seen))
+            seen = mark_of(bins[number], _trained(results, variant))
+            apart = few(bins[number]["n"]) and cell.mean is not None
+            cells.append(replace(cell, training=seen, few=apart))
         rows.append(cells)
     heads = [
         Head(MEASURES[measure].title, bins[number]["label"], f"n = {bins[number]['n']:,}")

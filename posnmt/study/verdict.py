@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+from posnmt.analyse.bins import FEWEST_SENTENCES
 from posnmt.study import wording
 from posnmt.study.claims import SPEEDS, Claim, Comparison, Figures, Scale
 from posnmt.study.contrast import Contrast, Estimate, Term, paired
@@ -27,8 +28,6 @@ Word = Literal["supported", "contradicted", "undecided"]
 LEVEL = 0.95
 # The level of the interval that corresponds to two one-sided tests at 5 % (Schuirmann 1987).
 EQUAL_LEVEL = 0.90
-# With 10 sentences, "95 %" bootstrap intervals cover the true value 9 times in 10; with 40, their coverage is correct.
-FEWEST_SENTENCES = 20
 MOST_SEEDS = 100
 
 

@@ -13,6 +13,7 @@ from posnmt.analyse.bins import (
     bins_from_edges,
     bins_of_width,
     mark,
+    mark_of,
     occupied,
     usual_bins,
 )
@@ -96,6 +97,18 @@ def test_a_bin_is_marked_by_its_sentences():
     assert mark(occupied({"first": 70, "last": 79, "shortest": 71, "longest": 71}), trained) == "unseen"
     for empty in ({**ends, "shortest": None, "longest": None}, ends):
         assert occupied(empty) == Bin(0, 9)
+
+
+def test_an_empty_bin_is_not_partly_seen():
+    trained = TrainedLengths(3, 65)
+    empty = {"n": 0, "shortest": None, "longest": None}
+    places = [(0, 9), (10, 19), (60, 69), (70, 79), (80, None)]
+    found = [mark_of({"first": first, "last": last, **empty}, trained) for first, last in places]
+    assert found == [None, "seen", None, "unseen", "unseen"]
+    assert mark_of({"first": 60, "last": 69, "n": 2, "shortest": 64, "longest": 66}, trained) == "partly unseen"
+    two = TrainedLengths.of_trainings([(1, 20), (1, 40)])
+    assert mark_of({"first": 21, "last": 30, **empty}, two) is None
+    assert mark_of({"first": 21, "last": 30, "n": 1, "shortest": 22, "longest": 22}, two) == "partly unseen"
 
 
 @pytest.mark.parametrize("edges", [[], [10, 10], [20, 10], [-5, 10], [0, 0, 3]])

@@ -8,6 +8,7 @@ import pytest
 from browser_case import HTML_NAME, expect, unfold
 from study_report_case import made_study
 
+from posnmt.analyse.bins import FEWEST_SENTENCES
 from posnmt.study.page import render
 
 WIDTHS = {"wide": 1400, "tablet": 768, "phone": 390}
@@ -67,7 +68,11 @@ def test_whiskers_stand_where_their_figures_are(open_page, report):
     for figure, height in zip(known, points, strict=True):
         assert height == pytest.approx(first + slope * (figure[0] - one[0]), abs=0.01)
     hollow = page.locator(".panel circle:not(.point)[fill='var(--surface)']").count()
-    assert hollow == sum(low <= 0 <= high for _, low, high in known)
+    counts = [FEWEST_SENTENCES, *(each["n"] for each in figures(report)["bins"])]
+    unsure = [count < FEWEST_SENTENCES for count, figure in zip(counts, places, strict=True) if figure]
+    assert hollow == sum(few or low <= 0 <= high for few, (_, low, high) in zip(unsure, known, strict=True))
+    assert page.locator(".panel line[stroke-dasharray]").count() == sum(unsure) > 0
+    assert page.locator('table[data-name="differences"] td', has_text=re.compile(r"^\(")).count() == sum(unsure)
 
 
 def test_one_table_of_significance_at_a_time(open_page, report):

@@ -1,17 +1,23 @@
 """The page and the figures: what they show, and that they stand alone."""
 
+import json
+import random
 import re
 from html.parser import HTMLParser
 from statistics import mean
 from xml.etree import ElementTree
 
 import pytest
-from report_case import analysed, everything, noisy, sentences, without_figures
+from matplotlib.collections import LineCollection
+from report_case import WORDS, analysed, everything, noisy, sentences, without_figures
 
+from posnmt.analyse.bins import FEWEST_SENTENCES
 from posnmt.analyse.measure import Resampling
 from posnmt.report.charts import MOST_DISTRIBUTIONS, charts
-from posnmt.report.figures import draw
+from posnmt.report.figures import canvas, draw
 from posnmt.report.figures.canvas import MARKERS, SERIES, STROKES, WIDTH, line_style, marker_style
+from posnmt.report.latex_sheet import to_latex
+from posnmt.report.sheets import chart_sheet
 from posnmt.report.significance import contested, explained, floor, show_p
 
 HTML_NAME = '<script>alert("1")</script> & $x_1$'
@@ -437,6 +443,94 @@ def test_same_input_same_bytes(tmp_path):
     assert len(files) > 20
     for name, path in files.items():
         assert path.read_bytes() == (tmp_path / "two" / name).read_bytes(), name
+
+
+@pytest.fixture(scope="module")
+def uneven(tmp_path_factory):
+    """The folder of an analysis with bins of FEWEST, FEWEST - 1, FEWEST, 0 and 2 sentences; 35 words were trained."""
+    lengths = [3] * FEWEST_SENTENCES + [13] * (FEWEST_SENTENCES - 1) + [22] * FEWEST_SENTENCES + [44] * 2
+    draw = random.Random(5)
+    lines = [" ".join(draw.choices(WORDS, k=length)) for length in lengths]
+    outputs = {"one": noisy(lines, 0.3, 1), "two": noisy(lines, 0.2, 2)}
+    options = {"bin_edges": [10, 20, 30, 40], "max_trained_length": 35, "metrics": ["bleu"]}
+    with without_figures():
+        analysed(folder := tmp_path_factory.mktemp("uneven"), outputs, references=lines, **options)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def uneven_results(uneven):
+    return json.loads((uneven / "out/results.json").read_text(encoding="utf-8"))
+
+
+def drawn(chart, monkeypatch):
+    """The axes of a drawn chart, and the texts of its legend."""
+    kept = []
+    save = canvas.save
+    monkeypatch.setattr(canvas, "save", lambda figure, points: kept.append(figure) or save(figure, points))
+    draw([chart])
+    return kept[0].axes[0], [text.get_text() for text in kept[0].legends[0].get_texts()]
+
+
+def test_points_of_few_sentences_are_hollow_and_not_joined(uneven_results, monkeypatch):
+    chart = charts(uneven_results)["length"][0]
+    assert [each["training"] for each in uneven_results["bins"]] == ["seen", "seen", "seen", None, "unseen"]
+    assert chart.few == [1, 4]
+    axes, legend = drawn(chart, monkeypatch)
+    assert legend == ["one", "two", f"fewer than {FEWEST_SENTENCES} sentences", "length not in training"]
+    for number, system in enumerate(uneven_results["systems"]):
+        values = [each["bleu"] for each in system["bins"]]
+        colour = canvas.line_style(number)["color"]
+        joined, apart = axes.get_lines()[2 * number : 2 * number + 2]
+        assert [value for value in joined.get_ydata() if value == value] == [values[0], values[2]]
+        assert [place for place, value in enumerate(joined.get_ydata()) if value == value] == [0, 2]
+        assert (list(apart.get_xdata()), list(apart.get_ydata())) == ([1, 4], [values[1], values[4]])
+        assert apart.get_linestyle() == "None"
+        assert (apart.get_markerfacecolor(), apart.get_markeredgecolor()) == (canvas.COLOURS["surface"], colour)
+    shades = [patch.get_x() for patch in axes.patches]
+    assert shades == [3.5], "the empty bin has no shade"
+
+
+def test_differences_of_few_sentences_are_hollow_and_dotted(uneven_results, monkeypatch):
+    chart = charts(uneven_results)["difference"][0]
+    assert chart.few == [2, 5]
+    axes, legend = drawn(chart, monkeypatch)
+    assert legend[0] == f"fewer than {FEWEST_SENTENCES} sentences"
+    points = {
+        int(line.get_xdata()[0]): line.get_markerfacecolor() for line in axes.get_lines() if line.get_marker() == "o"
+    }
+    assert set(points) == {0, 1, 2, 3, 5}
+    assert points[2] == points[5] == canvas.COLOURS["surface"]
+    dotted = {
+        each.get_segments()[0][0][0]
+        for each in axes.collections
+        if isinstance(each, LineCollection) and each.get_linestyle()[0][1] is not None
+    }
+    assert dotted == {2, 5}
+
+
+def test_figures_of_few_sentences_are_in_parentheses(uneven_results):
+    chart = charts(uneven_results)["length"][0]
+    figures = [uneven_results["systems"][0]["bins"][place]["bleu"] for place in (0, 1, 2, 4)]
+    shown = [f"{figure:.1f}" for figure in figures]
+    expected = [shown[0], f"({shown[1]})", shown[2], "–", f"({shown[3]})"]
+    [row, _] = chart.by_curve().rows
+    assert [f"({cell.own})" if cell.few else cell.own for cell in row.cells] == expected
+    text = to_latex(chart_sheet(chart))
+    assert " & ".join(each.replace("–", "--") for each in expected[:3]) in text
+    assert f"In parentheses: fewer than {FEWEST_SENTENCES} sentences." in text
+
+
+def test_the_page_says_which_figures_are_of_few_sentences(uneven, tmp_path):
+    with without_figures():
+        lines = sentences(24 * FEWEST_SENTENCES)  # each length as often
+        many = analysed(tmp_path, {"one": noisy(lines, 0.3, 1)}, references=lines, bin_edges=[13], metrics=["bleu"])
+    assert charts(many)["length"][0].few == []
+    few = f"fewer than {FEWEST_SENTENCES} sentences"
+    assert few not in " ".join(page_of(tmp_path).words)
+    page = page_of(uneven)
+    assert " ".join(page.words).count(few) == 2  # by length, and differences
+    assert [row[3][2].startswith("(") for row in page.tables["bleu-by-length"][1:]] == [False, True, False, False, True]
 
 
 def test_figures_show_names_bins_and_shade_in_the_width_of_a_column(tmp_path):

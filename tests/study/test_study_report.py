@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 from study_report_case import FAILED, Page, made_runs, made_study
 
+from posnmt.analyse.bins import FEWEST_SENTENCES
 from posnmt.report.grid import Cell, Grid, Head, Row, Sheet
 from posnmt.report.latex_sheet import to_latex
 from posnmt.report.significance import agreed
@@ -137,6 +138,13 @@ def test_published_figures_by_length_stand_under_their_own_bins(study, report, p
     bins = analysed(study)["systems"][0]["bins"]
     assert len(bins) == 3
     assert page.row("table-2", "Transformer")[4].endswith("published 21.5")
+    sizes = [each["n"] for each in study.measured["test"].results["bins"]]
+    assert [size < FEWEST_SENTENCES for size in sizes] == [True, False, False]
+    shown = page.row("table-2", "Transformer")
+    assert [text.startswith("(") for text in shown[::2]] == [True, False, False]
+    assert f"In parentheses: fewer than {FEWEST_SENTENCES} sentences." in page.texts
+    of_figure = next(plate for plate in plates(study) if plate.title == "Figure 1")
+    assert f"Points of fewer than {FEWEST_SENTENCES} sentences are hollow and not joined." in of_figure.legend
     assert page.tables["table-2"][0][1][1] == "0–4 n = 15"
     assert page.row("table-3", "Transformer") == [
         page.row("table-2", "Transformer")[place].removesuffix(f" published {figure}")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from posnmt.analyse.bins import FEWEST_SENTENCES
 from posnmt.report.charts import Chart, Curve, Interval
 from posnmt.report.figures import canvas
 from posnmt.report.figures.canvas import COLOURS, Drawing
@@ -28,29 +30,66 @@ def draw_lines(chart: Chart) -> Drawing:
     """Draw a line for each system in every panel, with bands for the intervals; unseen lengths are shaded."""
     curves = chart.panels[0].curves
     with canvas.settings(chart.name):
-        entries = [*map(canvas.entry, curves), *shaded(chart)]
+        entries = [*map(canvas.entry, curves), *few_shown(chart), *shaded(chart)]
         figure, all_axes = canvas.figure_of(chart, entries)
         places = list(chart.places or range(len(chart.labels)))
+        handles: list[Any] = []
         for number, (axes, panel) in enumerate(zip(all_axes, chart.panels, strict=True)):
             shades = shade(axes, chart)
             for curve in panel.curves:
-                _draw_curve(axes, places, curve, bridged=chart.places is not None)
+                joined, apart = _parted(curve, chart.few)
+                handles += _draw_curve(axes, places, joined, bridged=chart.places is not None)
+                _draw_apart(axes, places, apart)
                 if len(panel.curves) <= MOST_BANDS:
-                    _draw_band(axes, places, curve)
+                    _draw_band(axes, places, joined)
             label(axes, chart, number, places)
-        handles = [*all_axes[0].get_lines()[: len(curves)], *shades.values()]
-        canvas.add_legend(figure, chart, handles, entries)
+        hollow = [_hollow() for _ in few_shown(chart)]
+        canvas.add_legend(figure, chart, [*handles[: len(curves)], *hollow, *shades.values()], entries)
         return canvas.save(figure, canvas.points_of(chart, all_axes, places))
 
 
-def _draw_curve(axes: Axes, places: list[float], curve: Curve, bridged: bool) -> None:
+def _parted(curve: Curve, few: Sequence[int]) -> tuple[Curve, Curve]:
+    """A curve without its values of few sentences, and one with these alone."""
+    joined, apart = (
+        [value if (place in few) == chosen else None for place, value in enumerate(curve.values)]
+        for chosen in (False, True)
+    )
+    intervals = [None if place in few else interval for place, interval in enumerate(curve.intervals)]
+    return replace(curve, values=joined, intervals=intervals), replace(curve, values=apart)
+
+
+def few_shown(chart: Chart) -> list[str]:
+    """The legend's text for values of few sentences, if there are any."""
+    return [f"fewer than {FEWEST_SENTENCES} sentences"] if chart.few else []
+
+
+def _hollow() -> Any:
+    """The legend's handle for values of few sentences."""
+    from matplotlib.lines import Line2D
+
+    colour = COLOURS["muted"]
+    return Line2D(
+        [], [], linestyle="none", marker="o", markersize=4.2, color=colour, markerfacecolor=COLOURS["surface"]
+    )
+
+
+def _draw_apart(axes: Axes, places: list[float], curve: Curve) -> None:
+    """Draw the values of few sentences, which no line joins, as hollow markers."""
+    style = {**canvas.marker_style(curve.number), "markerfacecolor": COLOURS["surface"], "markeredgewidth": 1.0}
+    style["markeredgecolor"] = canvas.line_style(curve.number)["color"]
+    points = [(place, value) for place, value in zip(places, curve.values, strict=True) if value is not None]
+    if points:
+        axes.plot(*zip(*points, strict=True), linestyle="none", **style, clip_on=False, zorder=3)
+
+
+def _draw_curve(axes: Axes, places: list[float], curve: Curve, bridged: bool) -> list[Any]:
     """Draw the line of one system. Missing values break the line, unless they are `bridged`."""
     points = [
         (place, math.nan if value is None else value)
         for place, value in zip(places, curve.values, strict=True)
         if value is not None or not bridged
     ]
-    axes.plot(
+    return axes.plot(
         [place for place, _ in points], [value for _, value in points],
         **canvas.line_style(curve.number), **canvas.marker_style(curve.number),
         markevery=math.ceil(len(places) / MOST_MARKERS), clip_on=False, zorder=3,

@@ -61,6 +61,11 @@ class Differences {
     equip(this.panels.querySelector("table"));
   }
 
+  /** Whether n sentences say little of others. */
+  few(n) {
+    return n > 0 && n < Number(this.panels.dataset.fewest);
+  }
+
   /** A figure in words: the difference, and its interval. */
   words([value, low, high]) {
     return `${signed(value, this.decimals)} (${signed(low, this.decimals)} to ${signed(high, this.decimals)})`;
@@ -83,8 +88,8 @@ class Differences {
       role: "img",
       "aria-label": `${title} of ${isolated(name)}: differences by source length. Their figures are in a table below.`,
     });
-    const line = (x1, y1, x2, y2, stroke, width) =>
-      picture.append(svgElement("line", { x1, y1, x2, y2, stroke, "stroke-width": width }));
+    const line = (x1, y1, x2, y2, stroke, width, others = {}) =>
+      picture.append(svgElement("line", { x1, y1, x2, y2, stroke, "stroke-width": width, ...others }));
     const write = (text, at, height, anchor) =>
       picture.append(svgElement("text", { x: at, y: height, "text-anchor": anchor, class: "tick" }, text));
     this.places.forEach(({ training }, place) => {
@@ -112,9 +117,9 @@ class Differences {
       if (!figure) return;
       const [value, from, to] = figure;
       const cap = Math.min(4, step / 3);
-      line(x(place), y(from), x(place), y(to), colour, 1.6);
+      line(x(place), y(from), x(place), y(to), colour, 1.6, this.few(n) ? { "stroke-dasharray": "1.6 2.4" } : {});
       for (const end of [from, to]) line(x(place) - cap, y(end), x(place) + cap, y(end), colour, 1.6);
-      const fill = from <= 0 && 0 <= to ? "var(--surface)" : colour;
+      const fill = this.few(n) || (from <= 0 && 0 <= to) ? "var(--surface)" : colour;
       picture.append(svgElement("circle", { cx: x(place), cy: y(value), r: 3.5, fill, stroke: colour, "stroke-width": 1.6 }));
       const point = svgElement("circle", { cx: x(place), cy: y(value), r: 10, class: "point" });
       tell(point, `${isolated(name)}, ${label}: ${title} ${this.words(figure)}, n = ${n.toLocaleString("en")}`);
@@ -129,12 +134,13 @@ class Differences {
     const axis = this.panels.dataset.axis;
     const heading = [axis[0].toUpperCase() + axis.slice(1), "n", ...systems.map(({ name }) => name)];
     const rows = this.places.map(({ label, n }, place) => {
+      const shown = (text) => (this.few(n) ? `(${text})` : text);
       const cells = systems.map(({ figures }) => {
         const cell = element("td", {}, "–");
         if (figures[place]) {
           const [value, low, high] = figures[place];
           const interval = `${signed(low, this.decimals)} to ${signed(high, this.decimals)}`;
-          cell.replaceChildren(signed(value, this.decimals), element("br"), element("span", { className: "note" }, interval));
+          cell.replaceChildren(shown(signed(value, this.decimals)), element("br"), element("span", { className: "note" }, interval));
           Object.assign(cell.dataset, { value, low, high });
         }
         return cell;
