@@ -131,8 +131,8 @@ def few(sentences: int) -> bool:
 
 def mark_of(measured: Mapping[str, Any], trained: TrainedLengths) -> Mark | None:
     """The `mark` of a bin of results, by its sentences; an empty one is seen or unseen as a whole, or has none."""
-    found = mark(occupied(measured), trained)
-    return None if found == "partly unseen" and not measured["n"] else found
+    of_lengths = mark(occupied(measured), trained)
+    return None if of_lengths == "partly unseen" and not measured["n"] else of_lengths
 
 
 def mark(each: Bin, trained: TrainedLengths) -> Mark | None:

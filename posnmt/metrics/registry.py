@@ -217,8 +217,8 @@ def _metric(name: str, bleu_tokenizer: str = "13a", counts: Collection[int] = (1
     """sacreBLEU's metric with this name, for sentences with these numbers of references."""
     from sacrebleu.metrics import BLEU, CHRF, TER
 
-    # The signature contains the number of references.
-    references = [["" if text < count else None for count in counts] for text in range(max(counts))]
+    # The signature contains the number of references. sacreBLEU's types do not know of None, which it accepts.
+    references: Any = [["" if text < count else None for count in counts] for text in range(max(counts))]
     if name in ("chrf", "chrf++"):
         return CHRF(word_order=0 if name == "chrf" else CHRF_WORD_ORDER, references=references)
     if name == "ter":

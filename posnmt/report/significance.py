@@ -174,18 +174,18 @@ def _by_baseline(results: dict[str, Any], metric: str) -> Iterator[tuple[float, 
     test, names = results["significance"]["metrics"][metric]["tests"]["sign_test"], results["systems"]
     title = presentations(results)[metric].title
     for pair in combinations(range(len(names)), 2):
-        found = {}
+        by_baseline = {}
         for row, column in (pair, pair[::-1]):
             more, fewer = test["sentences"][row][column]
             p = test["baseline_p"][row][column]
-            found[row] = (p, (row if more > fewer else column) if p < CHANCE else None)
-        if found[pair[0]][1] != found[pair[1]][1]:
+            by_baseline[row] = (p, (row if more > fewer else column) if p < CHANCE else None)
+        if by_baseline[pair[0]][1] != by_baseline[pair[1]][1]:
             ends = [
                 f"{isolated(names[row]['name'])} as the baseline p {_equals(p)}"
                 + ("" if favoured is None else f", for {isolated(names[favoured]['name'])}")
-                for row, (p, favoured) in sorted(found.items(), key=lambda each: each[1][0])
+                for row, (p, favoured) in sorted(by_baseline.items(), key=lambda each: each[1][0])
             ]
-            yield min(p for p, _ in found.values()), f"{title}: with {ends[0]}; with {ends[1]}."
+            yield min(p for p, _ in by_baseline.values()), f"{title}: with {ends[0]}; with {ends[1]}."
 
 
 def _apart(shown: Measure, scores: Sequence[float]) -> list[str]:

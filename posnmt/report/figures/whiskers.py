@@ -34,7 +34,9 @@ def draw_whiskers(chart: Chart) -> Drawing:
                         continue
                     unsure = place in chart.few
                     stroke = DOTTED if unsure else "-"
-                    axes.vlines(place, *interval, color=colour, linewidth=1.1, linestyle=stroke, zorder=3)
+                    axes.vlines(
+                        place, interval[0], interval[1], color=colour, linewidth=1.1, linestyle=stroke, zorder=3
+                    )
                     axes.hlines(interval, place - CAP, place + CAP, color=colour, linewidth=1.1, zorder=3)
                     face = COLOURS["surface"] if unsure or interval[0] <= 0 <= interval[1] else colour
                     axes.plot(place, value, "o", markersize=4, color=colour, markerfacecolor=face, zorder=4)
