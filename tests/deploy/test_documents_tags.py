@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from posnmt.deploy.documents.segment import Segment, Tag, divide, join
 
-KINDS = {"<": "open", ">": "close", "|": "alone", "/": "alone"}
+KINDS = {"<": "open", ">": "close", "|": "alone", "/": "alone", "^": "alone"}
 
 
 def pieces(text):
-    """`<`, `>` and `|` are tags, `/` is a line break."""
-    parts = [each for each in re.split("([<>|/])", text) if each]
-    return [Tag(KINDS[each], each, each == "/") if each in KINDS else each for each in parts]
+    """`<`, `>` and `|` are tags, `/` is a line break, and at `^` a word may break."""
+    parts = [each for each in re.split("([<>|/^])", text) if each]
+    return [Tag(KINDS[each], each, each == "/", each == "^") if each in KINDS else each for each in parts]
 
 
 def translated(source, *translations, language="en"):
@@ -116,9 +116,42 @@ def test_tags_inside_a_word_that_stays(source, translation, expected):
     assert translated(source, translation) == expected
 
 
-WORDS = st.sampled_from(["cat", "Dog", "7", "H<2>O", "foo<2>", "<un>do", "字"])
+@pytest.mark.parametrize(
+    ("source", "words", "translation", "expected"),
+    [
+        ("the Donau^dampf^schiff", "the Donaudampfschiff", "das Donaudampfschiff", "das Donau^dampf^schiff"),
+        ("the steam^boat", "the steamboat", "das Dampfschiff", "das Dampfschiff^"),
+        ("<steam^>boat", "steamboat", "Dampfschiff", "<Dampfschiff^>"),
+        ("steam|^boat", "steam boat", "Dampf boot", "Dampf|^boot"),
+        ("a^ b", "a b", "a b", "a^ b"),
+    ],
+)
+def test_a_place_where_a_word_may_break_does_not_part_it(source, words, translation, expected):
+    [sentence] = divide(Segment(1, pieces(source)), "en")
+    assert sentence.text == words
+    assert translated(source, translation) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "expected"),
+    [
+        ("It is 10_km to B.", "Es sind 10 km nach B.", "Es sind 10_km nach B."),
+        ("Mr_Li, 5_%", "Herr Li, 5 %", "Herr Li, 5_%"),
+        ("10_km, 10_km", "10 km 10 km 10km 10  km", "10_km 10_km 10km 10  km"),
+        ("<10>_km 10 m", "10 km 10 m", "<10>_km 10 m"),
+        ("10 <km> a_b", "10 km b a", "10 <km> b a"),
+        ("_10 km_", "10 km", "_10 km_"),
+    ],
+)
+def test_a_space_that_is_more_than_a_blank_stays_between_the_same_words(source, translation, expected):
+    for space in "\u00a0\u202f\u3000":
+        assert translated(source.replace("_", space), translation) == expected.replace("_", space)
+
+
+WORDS = st.sampled_from(["cat", "Dog", "7", "H<2>O", "foo<2>", "<un>do", "字", "a^b", "c\u00a0d"])
 GAPS = st.sampled_from(
-    ["", " ", ", ", "-", ". ", "/", "|", " | ", " <> ", " <|> ", "| ", " |", " ||. ", " (| ", " | | ", "/| ", ".|/"]
+    ["", " ", ", ", "-", ". ", "/", "|", " | ", " <> ", " <|> ", "| ", " |", " ||. ", " (| ", " | | ", "/| ", ".|/",
+     "^"]
 )  # fmt: skip
 ELEMENTS = st.deferred(
     lambda: st.tuples(WORDS | ELEMENTS, st.lists(st.tuples(GAPS, WORDS | ELEMENTS), max_size=9)).map(

@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, Literal
 
 from posnmt.config.writing import SPACELESS
@@ -23,6 +23,8 @@ UNIT = re.compile(rf"[{SPACELESS}]|[^\W{SPACELESS}]+|[^\w\s]")
 """A word, a sign, or a character of a script without blanks between words."""
 WORD = re.compile(rf"[^\W{SPACELESS}]")
 """A character of a word that blanks separate from others."""
+FIXED = re.compile(r"[^\S \t\n\r\f\v]+")
+"""White space that is more than a blank, such as a no-break space."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +36,31 @@ class Tag:
         content: what the document's format needs to write it again; in a sentence, of one that stands alone, a list of
             tags that stand there as one.
         separates: whether words before and after it are two, without a blank: a line break.
+        joins: whether letters before and after it are one word: where a word may break.
     """
 
     kind: Literal["open", "close", "alone"]
     content: Any
     separates: bool = False
+    joins: bool = False
 
 
 Piece = str | Tag
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A text with letters that a document's reader does not hand over to be translated.
+
+    Attributes:
+        line: of the document, from 1.
+        text: as people read it.
+        reason: why it stays as it is, in a few words.
+    """
+
+    line: int
+    text: str
+    reason: str
 
 
 @dataclass
@@ -114,18 +133,22 @@ class Sentence:
         text: without white space around it; inside, it is blanks.
         before, after: white space around it, and the tags there.
         tags: those inside it.
+        fixed: white space that is more than a blank, by the units beside it.
     """
 
     text: str
     before: list[Piece] = field(default_factory=list)
     after: list[Piece] = field(default_factory=list)
     tags: list[Place] = field(default_factory=list)
+    fixed: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def place(self, translation: str) -> list[Piece]:
         """The translation with the tags of the sentence in it.
 
-        Tags at a word that has some inside go to the nearest word of the translation that is the same.
+        Tags at a word that has some inside go to the nearest word of the translation that is the same. A no-break space
+        stays one where the translation has the same words beside it.
         """
+        translation = self._spaced(translation)
         spans = [match.span() for match in UNIT.finditer(translation)]
         units = UNIT.findall(self.text)
         ratio = Fraction(len(spans), max(1, len(units)))
@@ -154,6 +177,18 @@ class Sentence:
             last = at
         return _tidy([each for each in [*pieces, translation[last:]] if each != ""])
 
+    def _spaced(self, translation: str) -> str:
+        """A translation with the source's white space between units that stand side by side in both."""
+        if not self.fixed:
+            return translation
+        done, last = [], 0
+        for one, other in pairwise(UNIT.finditer(translation)):
+            space = self.fixed.get((one.group(), other.group()))
+            if space and translation[one.end() : other.start()] == " ":
+                done += [translation[last : one.end()], space]
+                last = other.start()
+        return "".join([*done, translation[last:]])
+
 
 def _tidy(pieces: Sequence[Piece]) -> list[Piece]:
     """Pieces with blanks before opening tags and behind closing ones, and none beside tags that separate words."""
@@ -181,7 +216,7 @@ def divide(segment: Segment, language: str) -> list[Sentence]:
     starts = [0, *accumulate(map(len, wholes))][:-1]
     cores = [whole.strip() for whole in wholes]
     begins = [start + whole.find(core) for start, whole, core in zip(starts, wholes, cores, strict=True)]
-    parts = [Sentence(re.sub(r"\s+", " ", core)) for core in cores]
+    parts = [Sentence(re.sub(r"\s+", " ", core), fixed=_fixed(core)) for core in cores]
     spans = [match.span() for match in UNIT.finditer(text)]
     outside: list[tuple[list[tuple[Tag, int]], list[tuple[Tag, int]]]] = [([], []) for _ in parts]
     number = 0
@@ -201,6 +236,15 @@ def divide(segment: Segment, language: str) -> list[Sentence]:
         part.before = _apart(text, start, begin, early)
         part.after = _apart(text, end, start + len(whole), late)
     return parts
+
+
+def _fixed(text: str) -> dict[tuple[str, str], str]:
+    """The white space of a text that is more than a blank, by the units beside it."""
+    if not FIXED.search(text):
+        return {}
+    units = pairwise(UNIT.finditer(text))
+    gaps = (((one.group(), other.group()), text[one.end() : other.start()]) for one, other in units)
+    return {beside: gap for beside, gap in gaps if FIXED.fullmatch(gap)}
 
 
 def _apart(text: str, start: int, end: int, tags: Sequence[tuple[Tag, int]]) -> list[Piece]:
@@ -230,7 +274,7 @@ def _flat(pieces: Sequence[Piece]) -> tuple[str, list[tuple[Tag, int, bool, tupl
         left = text[-1:] or left
         if isinstance(piece, Tag):
             if piece.kind == "alone":
-                separates = piece.separates or bool(WORD.match(left) and WORD.match(right))
+                separates = piece.separates or bool(not piece.joins and WORD.match(left) and WORD.match(right))
             else:
                 begins = isinstance(follower, Tag) and follower.kind == "open"
                 separates = piece.kind == "close" and begins and left.isalnum() and right.isalnum()
@@ -253,12 +297,11 @@ def _together(pieces: Sequence[Piece]) -> list[Piece]:
         match done[-3:]:
             case [*_, Tag("open") as first, Tag("close") as last]:
                 done[-2:] = [Tag("alone", [first, last])]
-            case [Tag("open") as first, Tag("alone", inner, False), Tag("close") as last]:
-                done[-3:] = [Tag("alone", [first, *inner, last])]
+            case [Tag("open") as first, Tag("alone", inner, False, joins), Tag("close") as last]:
+                done[-3:] = [Tag("alone", [first, *inner, last], joins=joins)]
         match done[-2:]:
-            case [Tag("alone", one, before), Tag("alone", other, behind)] if before == behind:
-                one += other
-                del done[-1]
+            case [Tag("alone", one, before, left), Tag("alone", other, behind, right)] if before == behind:
+                done[-2:] = [Tag("alone", [*one, *other], before, left and right)]
     return done
 
 
