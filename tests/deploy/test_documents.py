@@ -36,6 +36,43 @@ def test_a_page_is_translated_sentence_by_sentence(page, tmp_path):
     assert run("translate", LEARNED, "--document", "html", stdin=page.read_text())[0] == text
 
 
+def test_the_ledger_of_a_page(page, tmp_path):
+    """Each text with letters is translated, kept or refused; a text with one refused sentence is refused."""
+    folder = untrained(tmp_path / "run", "learned", max_length=6)
+    page.write_text(
+        "<p title=mebu>uns <code>zabi</code>\n<p>zabi. " + "uns mebu zabi " * 5 + "\n<p>42\n<pre>uns\n</pre>"
+        "<p translate=no>mebu<p>mebu<code>zabi</code>"
+    )
+    _, err = run("translate", folder, "--input", page, "--split", "off")
+    assert "note: 4 of 5 sentences in 4 segments are translated\n" in err
+    assert "note: 8 texts with letters: 3 translated, 4 kept, 1 refused\n" in err
+    assert (
+        'note: kept: 2 <code> (first in line 1), 1 <pre> (first in line 4), 1 translate="no" (first in line 5)\n' in err
+    )
+    page.write_text("<p>42<p>mebu")
+    _, err = run("translate", folder, "--input", page)
+    assert "note: 1 texts with letters: 1 translated, 0 kept, 0 refused\n" in err
+    assert "kept:" not in err
+    page.write_text("<pre>mebu</pre>")
+    out, err = run("translate", folder, "--input", page)
+    assert out == page.read_text()
+    assert "note: 1 texts with letters: 0 translated, 1 kept, 0 refused\n" in err
+
+
+def test_a_segment_whose_unit_is_not_written_is_refused(page, tmp_path):
+    folder = untrained(tmp_path / "run", "learned", max_length=6)
+    path = tmp_path / "unit.xlf"
+    marks = "".join(f'<mrk mtype="seg" mid="{each}">{each}</mrk>' for each in ("uns", "mebu", "uns mebu zabi " * 5))
+    unit = f"<trans-unit><source>a</source><seg-source>{marks}</seg-source></trans-unit>"
+    path.write_text(
+        f'<xliff version="1.2"><file><body>{unit}<trans-unit><source>uns</source></trans-unit></body></file></xliff>'
+    )
+    out, err = run("translate", folder, "--input", path, "--split", "off")
+    assert out.count("<target") == 1
+    assert "note: 5 texts with letters: 1 translated, 1 kept, 3 refused\n" in err
+    assert "note: 1 units are left as they are, since not all their segments are translated\n" in err
+
+
 def test_other_engines(page):
     pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed (extra ctranslate2)")
     ours, _ = run("translate", LEARNED, "--input", page)
@@ -101,7 +138,7 @@ def test_the_language_of_to_is_that_of_the_document(tmp_path):
     def written(name, *options):
         return run("translate", folder, "--input", tmp_path / name, "--to", "fr", *options)
 
-    assert '<tuv xml:lang="fr">' in written("a.tmx")[0]
+    assert '<tuv xml:lang="fr" creationid="MT!"' in written("a.tmx")[0]
     out, err = written("a.xliff")
     assert 'trgLang="fr"' in out
     assert "its languages are" not in err

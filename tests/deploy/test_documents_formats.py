@@ -26,6 +26,11 @@ def texts(document):
     ]
 
 
+def ledger(document):
+    """Line, text and reason of what is not translated."""
+    return [(each.line, each.text, each.reason) for each in document.kept]
+
+
 def shouted(form, text, encoding="utf-8"):
     """The document with its text in capitals, an ampersand after each piece of text."""
     document = opened(form, text, encoding)
@@ -68,9 +73,17 @@ def test_html_is_written_as_it_was_read():
         (5, "item"),
         (5, "* means less"),
         (7, "next * here"),
+        (7, "a picture"),
     ]
-    assert "1 attributes with text" in document.notes[0]
-    assert "5 elements that are not to be translated" in document.notes[1]
+    assert ledger(document) == [
+        (2, "p > b { color: red }", "<style>"),
+        (5, "x < y", "<code>"),
+        (6, 'if (a < b && c) { write("<p>not text</p>") }', "<script>"),
+        (7, "kept", 'translate="no"'),
+        (8, "also kept", "<pre>"),
+        (8, "kept", "<svg>"),
+        (9, "kept too", 'class="notranslate"'),
+    ]
     changed = shouted("html", PAGE)
     assert 'FIRST &amp;<b>BOLD&amp;</b> &amp;<a href="x?a=1&b=2">LINK&amp;</A>, CAF' in changed
     assert "<br/>SECOND LINE\n&amp;<ul><li>ITEM&amp;<li><code>x &lt; y</code> MEANS LESS&amp;</ul>" in changed
@@ -111,6 +124,8 @@ def test_pages_keep_their_encoding(page, encoding):
         "<nav><a>Cat</a><a>Dog</a><a><i class=icon></i>House</a></nav>",
         "<p><span>1</span><span>The house</span></p>",
         "<p>H<sub>2</sub>O is <b>un</b>able, foo<sup>2</sup> bar.</p>",
+        "<p>Super<wbr>cali<b><wbr>fragi</b>listic, 10\u00a0km and\u00a0so on.",
+        "<p><ruby>漢<rt>kan</rt>字<rt>ji</rt></ruby> or <ruby>漢字<rp>(</rp><rt>kanji</rt><rp>)</rp></ruby>.",
         "<p>A cat.<sup><a>[1]</a></sup> A dog<sup>a</sup>, 10<sup>6</sup> cats; <sup>*</sup> note 1<sup>st</sup></p>",
     ],
 )
@@ -210,10 +225,15 @@ TMX = """<?xml version="1.0" encoding="utf-16"?>
 def test_tmx_gets_the_tuvsthat_it_lacks():
     document = opened("tmx", TMX, "utf-16")
     assert texts(document) == [(6, "one *two* *three*"), (9, "five")]
-    assert document.notes == [
-        "1 units have a text in de and are left as they are",
-        "1 units have no text in en, in lines 10",
+    assert ledger(document) == [
+        (6, "<b>", "<bpt>"),
+        (6, "</b>", "<ept>"),
+        (8, "four", "already translated"),
+        (8, "vier", "translations"),
+        (10, "six", "in units without en"),
+        (5, "b", "<prop>"),
     ]
+    assert document.notes == []
     written = shouted("tmx", TMX, "utf-16")
     assert '<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<!-- a memory -->' in written
     tree = etree.fromstring(written.encode("utf-16"))
@@ -222,6 +242,8 @@ def test_tmx_gets_the_tuvsthat_it_lacks():
         '<seg>ONE &amp;<bpt i="1">&lt;b&gt;</bpt>TWO&amp;<ept i="1">&lt;/b&gt;</ept> &amp;<hi>THREE&amp;</hi></seg>',
         "<seg>FIVE&amp;</seg>",
     ]
+    for each in targets:
+        assert (each.attrib.pop("creationid"), each.attrib.pop("creationtool")) == ("MT!", "posnmt")
     targets[0].getparent().remove(targets[0])
     targets[1].find("seg").text = None
     before = etree.fromstring(TMX.encode("utf-16"))
@@ -243,28 +265,29 @@ def test_a_memory_of_other_languages():
 
 
 @pytest.mark.parametrize(
-    ("languages", "codes", "sources", "notes"),
+    ("languages", "codes", "sources", "done"),
     [
-        ("en-zh_TW", "en zh-CN", "1", []),
-        ("en-zh_TW", "en zh-CN zh-tw", "", ["1 units have a text in zh_TW and are left as they are"]),
-        ("en-zh_TW", "en zh", "", ["1 units have a text in zh_TW and are left as they are"]),
-        ("en-zh", "en zh-CN", "", ["1 units have a text in zh and are left as they are"]),
-        ("sr_Latn-sr_Cyrl", "sr-Latn", "1", []),
-        ("sr_Latn-sr_Cyrl", "sr", "1", []),
-        ("sr_Latn-sr_Cyrl", "sr-Cyrl sr", "", ["1 units have a text in sr_Cyrl and are left as they are"]),
-        ("sr-sr_Cyrl", "sr-Cyrl sr-Latn", "", ["1 units have a text in sr_Cyrl and are left as they are"]),
-        ("en-de", "en-US en", "2", []),
-        ("en_GB-de", "en-US en-gb", "2", []),
-        ("deu_Latn-en", "de", "1", []),
+        ("en-zh_TW", "en zh-CN", "1", 0),
+        ("en-zh_TW", "en zh-CN zh-tw", "", 1),
+        ("en-zh_TW", "en zh", "", 1),
+        ("en-zh", "en zh-CN", "", 1),
+        ("sr_Latn-sr_Cyrl", "sr-Latn", "1", 0),
+        ("sr_Latn-sr_Cyrl", "sr", "1", 0),
+        ("sr_Latn-sr_Cyrl", "sr-Cyrl sr", "", 1),
+        ("sr-sr_Cyrl", "sr-Cyrl sr-Latn", "", 1),
+        ("en-de", "en-US en", "2", 0),
+        ("en_GB-de", "en-US en-gb", "2", 0),
+        ("deu_Latn-en", "de", "1", 0),
     ],
 )
-def test_tmx_tuvsby_code(languages, codes, sources, notes):
-    """Numbers of the texts that are translated."""
+def test_tmx_tuvsby_code(languages, codes, sources, done):
+    """Numbers of the texts that are translated, and how many are already."""
     tuvs = [f'<tuv xml:lang="{code}"><seg>text {at}</seg></tuv>' for at, code in enumerate(codes.split(), 1)]
     text = f"<tmx><body><tu>{''.join(tuvs)}</tu></body></tmx>"
     document = opened("tmx", text, languages=tuple(languages.split("-")))
     assert [each.pieces for each in document.segments] == [[f"text {each}"] for each in sources]
-    assert document.notes == notes
+    assert [each.reason for each in document.kept].count("already translated") == done
+    assert len(document.segments) + len(document.kept) == len(tuvs)
     for segment in document.segments:
         segment.translated = ["new"]
     assert document.content().decode().count("<seg>new</seg>") == len(sources)
@@ -294,10 +317,17 @@ three <ph id="2">code</ph> <mrk mtype="protected">name</mrk></source><note>n</no
 def test_xliff():
     document = opened("xliff", XLIFF)
     assert texts(document) == [(4, "one *two**three * *"), (9, "A."), (9, "B.")]
-    assert document.notes == [
-        "1 segments have a translation and are left as they are",
-        "1 segments are marked as not to be translated",
+    assert ledger(document) == [
+        (5, "code", "<ph>"),
+        (5, "name", 'translate="no"'),
+        (6, "four", "already translated (state final)"),
+        (6, "vier", "translations"),
+        (7, "five", 'translate="no"'),
+        (8, "A. B.", "repeated in <seg-source>"),
+        (3, "n", "<note>"),
+        (5, "n", "<note>"),
     ]
+    assert document.notes == []
     written = shouted("xliff", XLIFF)
     state = 'state="needs-review-translation" state-qualifier="mt-suggestion"'
     assert (

@@ -12,7 +12,7 @@ from posnmt.config.schema import Decode
 from posnmt.data.portions import portions
 from posnmt.deploy.command import elsewhere, refuse_ensemble
 from posnmt.deploy.documents.formats import read
-from posnmt.deploy.documents.segment import Sentence, divide, has_letters, join
+from posnmt.deploy.documents.segment import Kept, Sentence, divide, has_letters, join
 from posnmt.errors import UserError, existing_file
 from posnmt.extras import requires
 from posnmt.progress import Display
@@ -80,10 +80,14 @@ def translate_document(
         content = document.content()
         write_whole(output, content)
         blank = len(document.segments) - len(wanted)
+        whole = [
+            segment.translated is not None and all(id(each) in translated for each in parts if has_letters(each.text))
+            for segment, parts in zip(wanted, divided, strict=True)
+        ]
         display.say(f"note: {len(translated):,} of {len(texts):,} sentences in {len(wanted):,} segments are translated")
         if blank:
             display.say(f"note: {blank:,} segments without letters are left as they are")
-        for note in [*document.notes, *engine.notes]:
+        for note in [*ledger(sum(whole), document.kept, len(whole) - sum(whole)), *document.notes, *engine.notes]:
             display.say(f"note: {note}")
         for warning in report.warnings():
             display.say(f"warning: {warning}")
@@ -111,6 +115,23 @@ def refuse_options(given: dict[str, Any]) -> None:
     """
     if options := [name for name, value in given.items() if value]:
         raise UserError("a document is translated as a whole", ", ".join(options), "leave it out, or --document lines")
+
+
+def ledger(translated: int, kept: Sequence[Kept], refused: int) -> list[str]:
+    """What became of a document's texts with letters, as lines for people.
+
+    Args:
+        translated: the number of texts that are translated.
+        kept: those that the document's reader did not hand over.
+        refused: the number of texts that the engine refused, or a sentence of them.
+    """
+    total = translated + len(kept) + refused
+    sums = [f"{total:,} texts with letters: {translated:,} translated, {len(kept):,} kept, {refused:,} refused"]
+    lines: dict[str, list[int]] = {}
+    for each in kept:
+        lines.setdefault(each.reason, []).append(each.line)
+    places = (f"{len(at):,} {reason} (first in line {min(at):,})" for reason, at in lines.items())
+    return [*sums, f"kept: {', '.join(places)}"] if kept else sums
 
 
 class _Report:

@@ -1,22 +1,27 @@
-"""HTML: text between tags; everything else, down to the white space inside tags, is written as it was read."""
+"""HTML: text between tags and in some attributes; everything else, down to the white space inside tags, stays.
+
+What is translated and what is not nests: `translate="yes"` may stand in an element with `translate="no"`. A page is a
+stack of regions, each of which is translated or kept.
+"""
 
 from __future__ import annotations
 
 import html
 import re
+from dataclasses import dataclass, field
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from posnmt.deploy.documents.raw import RawDocument, RawSegment, Text
+from posnmt.deploy.documents.raw import Part, RawDocument, RawSegment, Text
 from posnmt.deploy.documents.segment import Piece, Segment, Tag, has_letters
 
 INLINE = frozenset(
     re.findall(
         r"\w+",
-        "a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark q rp rt ruby s small span strike"
-        " strong sub sup time tt u",
+        "a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark q rb ruby s small span strike strong"
+        " sub sup time tt u",
     )
 )
 """Elements inside a sentence."""
@@ -24,25 +29,80 @@ INLINE = frozenset(
 ALONE = frozenset(["img", "input", "wbr"])
 """Elements without content inside a sentence."""
 
-KEPT_INLINE = frozenset(["code", "kbd", "samp", "var", "math", "svg"])
+READINGS = frozenset(["rt", "rp", "rtc"])
+"""Elements of `ruby` that say how the text before them is read: they would be in the middle of its words."""
+
+KEPT_INLINE = READINGS | frozenset(["code", "kbd", "samp", "var", "math", "svg"])
 KEPT = KEPT_INLINE | frozenset(["script", "style", "pre", "textarea", "template", "object"])
 """Elements whose content is not translated, those inside a sentence first."""
 
 VOID = frozenset(["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"])
 """Elements without an end tag."""
 
-UNNESTED = frozenset(["p", "option"])
-"""Elements that end where another one begins."""
-
 CODE = frozenset(["script", "style"])
+PLAIN = CODE | frozenset(["textarea"])
+"""Elements whose content has no tags."""
+
+ENDED: dict[str, frozenset[str]] = {
+    "p": frozenset(
+        re.findall(
+            r"\w+",
+            "address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer form"
+            " h1 h2 h3 h4 h5 h6 header hgroup hr main menu nav ol p pre search section table ul li dt dd",
+        )
+    ),
+    "li": frozenset(["li"]),
+    "option": frozenset(["option", "optgroup"]),
+    "optgroup": frozenset(["optgroup"]),
+    **dict.fromkeys(["dt", "dd"], frozenset(["dt", "dd"])),
+    **dict.fromkeys(["rb", "rt", "rp"], frozenset(["rb", "rt", "rp", "rtc"])),
+    **dict.fromkeys(["td", "th"], frozenset(["td", "th", "tr", "tbody", "thead", "tfoot"])),
+    "tr": frozenset(["tr", "tbody", "thead", "tfoot"]),
+    **dict.fromkeys(["tbody", "thead", "tfoot", "caption", "colgroup"], frozenset(["tbody", "thead", "tfoot"])),
+    "head": frozenset(["body"]),
+}
+"""Elements that need no end tag, and those whose begin ends them."""
+
+TABLE = frozenset(["table", "caption", "colgroup", "tbody", "thead", "tfoot", "tr", "td", "th"])
+LISTS = frozenset(["ul", "ol", "menu", "dl", "select", "datalist", "ruby"])
+CLOSED = frozenset(["table", "template", "object", "svg", "math", "button"])
+"""Elements that no tag in them ends, but their own end tag and those of elements around them."""
 
 NOTE = re.compile(r"<sup\b[^<>]*>((?:<(?!/?sup\b)[^<>]*>|[^\s<]){1,50})</sup\s*>(?![\w/⁄])", re.IGNORECASE)
 """What may be the mark of a note or a power: what is raised, without blanks and at the end of a word."""
 
-SHOWN = ("alt", "title", "placeholder", "aria-label")
-"""Attributes that people read."""
+SHOWN = frozenset(
+    ["alt", "title", "placeholder", "aria-label", "aria-description", "aria-placeholder", "aria-roledescription",
+     "aria-valuetext"]
+)  # fmt: skip
+"""Attributes that people read, of any element."""
+
+SHOWN_OF = {
+    "label": frozenset(["option", "optgroup", "track"]),
+    "abbr": frozenset(["th"]),
+    "summary": frozenset(["table"]),
+    "value": frozenset(["input"]),
+    "content": frozenset(["meta"]),
+}
+"""Attributes that people read, of some elements; `SHOWN_IF` says of which `input` and `meta`."""
+
+SHOWN_IF = {
+    "input": ("type", frozenset(["button", "reset", "submit"])),
+    "meta": (
+        "name",
+        frozenset(
+            ["description", "keywords", "og:title", "og:description", "og:image:alt", "twitter:title",
+             "twitter:description", "twitter:image:alt"]
+        ),
+    ),
+}  # fmt: skip
+
+ATTRIBUTE = re.compile(r"""([^\s/>"'=]+)\s*=\s*("[^"]*"|'[^']*'|(?!["'])[^\s>]+)""")
+QUOTES = {'"': "&quot;", "'": "&#39;"}
 
 CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?([\w-]+)", re.IGNORECASE)
+
+Kind = Literal["text", "start", "empty", "end", "other"]
 
 
 class Token(NamedTuple):
@@ -52,45 +112,51 @@ class Token(NamedTuple):
         at: where it begins.
         kind: what it is; `empty` is a tag that closes itself, `other` a comment or a declaration.
         name: of the element.
-        kept: whether the element says that it is not translated.
+        attributes: of the element.
     """
 
     at: int
-    kind: Literal["text", "start", "empty", "end", "other"]
+    kind: Kind
     name: str = ""
-    kept: bool = False
+    attributes: dict[str, str] = {}  # noqa: RUF012 (never changed)
+
+    @property
+    def said(self) -> str | None:
+        """What the element says: why it is not translated, nothing if it is translated; None: it does not say."""
+        value = self.attributes.get("translate", "?").lower()
+        if value == "no" or "notranslate" in self.attributes.get("class", "").split():
+            return 'translate="no"' if value == "no" else 'class="notranslate"'
+        return "" if value in ("", "yes") else None
+
+    def shows(self, attribute: str) -> bool:
+        """Whether people read an attribute of the element."""
+        if attribute in SHOWN:
+            return True
+        if self.name not in SHOWN_OF.get(attribute, ()):
+            return False
+        by, values = SHOWN_IF.get(self.name, ("", frozenset([""])))
+        given = self.attributes.get(by, "") or self.attributes.get("property", "")
+        return given.lower() in values
 
 
 class Tokens(HTMLParser):
-    """The tokens of a page, in order.
-
-    Attributes:
-        attributes: how many that people read have letters.
-    """
+    """The tokens of a page, in order."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=False)
         self.tokens: list[Token] = []
-        self.attributes = 0
-        self._text = text
         self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self.feed(text)
         self.close()
 
-    def _at(self) -> int:
+    def _add(self, kind: Kind, name: str = "", attributes: dict[str, str] | None = None) -> None:
         line, column = self.getpos()
-        return self._starts[line - 1] + column
+        self.tokens.append(Token(self._starts[line - 1] + column, kind, name, attributes or {}))
 
-    def _add(self, kind: Literal["text", "start", "empty", "end", "other"], name: str = "", kept: bool = False) -> None:
-        self.tokens.append(Token(self._at(), kind, name, kept))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]], kind: str = "start") -> None:
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]], kind: Kind = "start") -> None:
         """An element begins."""
-        given = {name: value or "" for name, value in attrs}
-        self.attributes += sum(has_letters(given.get(name, "")) for name in SHOWN)
-        kept = given.get("translate", "").lower() == "no" or "notranslate" in given.get("class", "").split()
-        kept = kept or tag in KEPT or (tag == "sup" and is_mark(self._text, self._at()))
-        self._add("empty" if kind == "empty" or tag in VOID else "start", tag, kept)
+        given = {name: value or "" for name, value in reversed(attrs)}  # the first of a name holds
+        self._add("empty" if tag in VOID else kind, tag, given)
 
     def parse_marked_section(self, i: int, report: bool = True) -> int:
         """Where a section `<![` ends; one that HTML does not know is a comment up to `>`, as browsers read it."""
@@ -147,87 +213,192 @@ def read_html(data: bytes, path: Path) -> RawDocument:
     """A page: segments end where an element does that is not inside sentences."""
     charset = CHARSET.search(data[:1024])
     text = Text.decode(data, path, charset[1].decode() if charset else "utf-8")
-    parser = Tokens(text.content)
+    tokens = Tokens(text.content).tokens
     document = RawDocument(text.encoding, partial(html.escape, quote=False), "xmlcharrefreplace", [text.mark])
-    if parser.attributes:
-        document.notes.append(f"{parser.attributes:,} attributes with text ({', '.join(SHOWN)}) are left as they are")
     page = _Page(text, document)
-    ends = [*(token.at for token in parser.tokens[1:]), len(text.content)]
-    page.block(text.content[: parser.tokens[0].at if parser.tokens else None])
-    kept: list[str] = []
-    first, depth = Token(0, "other"), 0
-    for token, end in zip(parser.tokens, ends, strict=False):
-        raw = text.content[token.at : end]
-        if kept and token.kind == "start" and token.name == first.name in UNNESTED:
-            page.keep("".join(kept), first)
-            kept = []
-        if kept or (token.kept and token.kind == "start"):
-            if not kept:
-                first, depth = token, 0
-            depth += (token.name == first.name) * ((token.kind == "start") - (token.kind == "end"))
-            kept.append(raw)
-            if not depth:
-                page.keep("".join(kept), first)
-                kept = []
-        elif token.kind == "text":
-            page.text(raw, token.at)
-        elif token.kind == "other" or token.name in ALONE or (token.kind == "empty" and token.name in INLINE):
-            page.inline(raw, token.at)
-        elif token.name in INLINE:
-            page.inline(raw, token.at, "close" if token.kind == "end" else "open")
-        else:
-            page.block(raw)
-    page.keep("".join(kept), first)
-    page.block("")
-    if page.kept:
-        document.notes.append(
-            f"{page.kept:,} elements that are not to be translated (code, pre, …) are left as they are"
-        )
+    ends = [*(token.at for token in tokens[1:]), len(text.content)]
+    document.parts.append(text.content[: tokens[0].at if tokens else None])
+    for token, end in zip(tokens, ends, strict=False):
+        page.add(token, text.content[token.at : end])
+    page.close()
     return document
 
 
+@dataclass
+class _Region:
+    """A part of a page that is translated, or for one reason not.
+
+    Attributes:
+        name, at: of the element that begins it, and where.
+        depth: the number of open elements, with that one.
+        reason: why it is not translated; nothing: it is.
+        parts: those that are done.
+        raw, pieces: of the text that is not done.
+        start, has_words: where it begins, and whether there is more than white space in it.
+    """
+
+    name: str
+    at: int
+    depth: int
+    reason: str
+    parts: list[Part]
+    raw: list[Part] = field(default_factory=list)
+    pieces: list[Piece] = field(default_factory=list)
+    start: int = 0
+    has_words: bool = False
+
+    def add(self, raw: list[Part], at: int, piece: Piece) -> None:
+        """A piece of the text."""
+        words = piece.lstrip() if isinstance(piece, str) else ""
+        if not self.has_words:
+            self.start = at + (len(piece) - len(words) if isinstance(piece, str) else 0)
+        self.has_words = self.has_words or bool(words)
+        self.raw += raw
+        self.pieces.append(piece)
+
+
 class _Page:
-    """Collects the raw parts and the segments of a page."""
+    """Collects the parts of a page."""
 
     def __init__(self, text: Text, document: RawDocument) -> None:
         self._text, self._document = text, document
-        self._raw: list[str] = []
-        self._pieces: list[Piece] = []
-        self._start = 0
-        self._has_words = False
-        self.kept = 0
+        self._open: list[str] = []
+        self._regions = [_Region("", 0, 0, "", document.parts)]
 
-    def text(self, raw: str, at: int) -> None:
-        """Text of a segment."""
-        self._begin(at)
-        self._raw.append(raw)
-        text = html.unescape(raw)
-        self._pieces.append(text)
-        self._has_words = self._has_words or bool(text.strip())
-
-    def inline(self, raw: str, at: int, kind: Literal["open", "close", "alone"] = "alone") -> None:
-        """A tag inside a segment."""
-        self._begin(at)
-        self._raw.append(raw)
-        self._pieces.append(Tag(kind, raw))
-
-    def block(self, raw: str) -> None:
-        """What is between segments."""
-        if self._pieces:
-            whole = "".join(self._raw)
-            segment = Segment(self._text.line(self._start), self._pieces)
-            self._document.parts.append(RawSegment(whole, segment) if segment.has_letters else whole)
-            self._raw, self._pieces, self._has_words = [], [], False
-        self._document.parts.append(raw)
-
-    def keep(self, raw: str, token: Token) -> None:
-        """An element that is not translated."""
-        self.kept += token.name not in CODE and has_letters(re.sub("<[^>]*>", "", raw))
-        if token.name in INLINE | KEPT_INLINE:
-            self.inline(raw, token.at)
+    def add(self, token: Token, raw: str) -> None:
+        """The next token and its characters."""
+        is_plain = bool(self._open) and self._open[-1] in PLAIN
+        if token.kind == "text" or (is_plain and (token.kind, token.name) != ("end", self._open[-1])):
+            text = raw if self._open[-1:] and self._open[-1] in CODE else html.unescape(raw)
+            self._regions[-1].add([raw], token.at, text)
+        elif token.kind == "other":
+            self._regions[-1].add([raw], token.at, Tag("alone", raw))
+        elif token.kind == "end":
+            self._end(token, raw)
         else:
-            self.block(raw)
+            self._begin(token, raw)
 
-    def _begin(self, at: int) -> None:
-        if not self._has_words:
-            self._start = at
+    def close(self) -> None:
+        """The page ends."""
+        while self._open:
+            self._pop()
+        self._finish(self._regions[-1])
+
+    def _begin(self, token: Token, raw: str) -> None:
+        for at in range(len(self._open) - 1, -1, -1):
+            name = self._open[at]
+            if token.name in ENDED.get(name, ()):
+                self._pop_to(at)
+            elif name in CLOSED | LISTS or (name in TABLE and token.name not in TABLE):
+                break
+        region, said = self._regions[-1], token.said
+        around = region.reason if said is None else said
+        parts = self._tag(token, raw, around)
+        if token.kind == "empty":
+            self._add_tag(token, parts)
+            return
+        self._open.append(token.name)
+        reason = around
+        if token.name in KEPT and (said is None or token.name in PLAIN):
+            reason = around or f"<{token.name}>"
+        elif token.name == "sup" and is_mark(self._text.content, token.at):
+            reason = around or "marks of notes"
+        if reason and not region.reason:
+            self._regions.append(_Region(token.name, token.at, len(self._open), reason, parts))
+            return
+        self._add_tag(token, parts)
+        if region.reason and not reason:
+            self._finish(region)
+            self._regions.append(_Region(token.name, token.at, len(self._open), "", region.parts))
+
+    def _end(self, token: Token, raw: str) -> None:
+        for at in range(len(self._open) - 1, -1, -1):
+            name = self._open[at]
+            if name == token.name:
+                self._pop_to(at + 1)
+                if not self._pop(raw):
+                    self._add_tag(token, [raw])
+                return
+            if (name in CLOSED and token.name not in TABLE) or (
+                token.name in INLINE and name not in INLINE | KEPT_INLINE
+            ):
+                break
+        self._add_tag(token, [raw])
+
+    def _pop_to(self, depth: int) -> None:
+        while len(self._open) > depth:
+            self._pop()
+
+    def _pop(self, end: str = "") -> bool:
+        """Close the innermost element; returns whether its end tag is written, as that of a kept region is."""
+        region = self._regions[-1]
+        is_region = region.depth == len(self._open)
+        self._open.pop()
+        if not is_region:
+            return False
+        self._finish(region)
+        self._regions.pop()
+        if not region.reason:
+            return False
+        region.parts.append(end)
+        outer = self._regions[-1]
+        if region.name in INLINE | KEPT_INLINE:
+            outer.add(region.parts, region.at, Tag("alone", region.parts))
+        else:
+            self._finish(outer)
+            outer.parts += region.parts
+        return True
+
+    def _add_tag(self, token: Token, parts: list[Part]) -> None:
+        """A tag in the innermost region."""
+        region, is_inside = self._regions[-1], token.name in INLINE | KEPT_INLINE
+        if token.name in ALONE or (is_inside and token.kind == "empty"):
+            region.add(parts, token.at, Tag("alone", parts, joins=token.name == "wbr"))
+        elif is_inside:
+            region.add(parts, token.at, Tag("close" if token.kind == "end" else "open", parts))
+        else:
+            self._finish(region)
+            region.parts += parts
+
+    def _finish(self, region: _Region) -> None:
+        """Write the text of a region that is not done: what stands next is no part of its sentence."""
+        segment = Segment(self._text.line(region.start), region.pieces)
+        if region.reason:
+            text = "".join(each for each in region.pieces if isinstance(each, str))
+            self._document.keep(segment.line, text, region.reason)
+            region.parts += region.raw
+        elif segment.has_letters:
+            region.parts.append(RawSegment(region.raw, segment))
+        else:
+            region.parts += region.raw
+        region.raw, region.pieces, region.has_words = [], [], False
+
+    def _tag(self, token: Token, raw: str, reason: str) -> list[Part]:
+        """A tag with its attributes that are translated; those that are not for a reason are recorded."""
+        parts: list[Part] = []
+        last = 0
+        seen: set[str] = set()
+        for match in ATTRIBUTE.finditer(raw, len(token.name) + 1):
+            name, value = match[1].lower(), match[2]
+            quote = value[0] if value[0] in QUOTES else ""
+            text = html.unescape(value.strip(quote) if quote else value)
+            is_first = name not in seen
+            seen.add(name)
+            if not is_first or not has_letters(text):
+                continue
+            line = self._text.line(token.at + match.start(2))
+            if name == "srcdoc":
+                self._document.keep(line, text, reason or "srcdoc")
+            elif token.shows(name) and reason:
+                self._document.keep(line, text, reason)
+            elif token.shows(name):
+                start, end = match.start(2) + len(quote), match.end(2) - len(quote)
+                segment = RawSegment(raw[start:end], Segment(line, [text]), partial(_quoted, quote=quote))
+                parts += [raw[last:start], segment]
+                last = end
+        return [*parts, raw[last:]]
+
+
+def _quoted(text: str, quote: str) -> str:
+    """The value of an attribute inside a kind of quotes; those that it had not are added."""
+    return text.replace(quote, QUOTES[quote]) if quote else '"' + text.replace('"', QUOTES['"']) + '"'

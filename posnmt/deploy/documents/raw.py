@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from posnmt.deploy.documents.segment import Piece, Segment
+from posnmt.deploy.documents.segment import Kept, Piece, Segment, has_letters
 from posnmt.errors import UserError
 
 MARK = "\ufeff"
@@ -22,10 +22,13 @@ class Document(Protocol):
     """A document that was read.
 
     Attributes:
-        segments: what may be translated; `translated` of each is filled from outside.
-        notes: for the user, on what is not translated.
+        segments: what may be translated; `translated` of each is filled from outside, and `content` takes it away where
+            it does not write it.
+        kept: all other texts with letters that people read.
+        notes: what else the user is to know.
     """
 
+    kept: list[Kept]
     notes: list[str]
 
     @property
@@ -82,17 +85,22 @@ class RawSegment:
     """A segment with the characters that it was read from.
 
     Attributes:
+        raw: the characters; a list has the segments in its tags too, such as that of an attribute.
         finish: makes the characters of the document of the translated ones.
     """
 
-    raw: str
+    raw: str | list[Part]
     segment: Segment
     finish: Callable[[str], str] = str
 
 
+Part = str | RawSegment
+"""Characters, or a segment."""
+
+
 @dataclass
 class RawDocument:
-    """Characters, and segments.
+    """Characters, and segments. The content of a tag may have segments too.
 
     Args:
         encoding, errors: as of `str.encode`.
@@ -102,24 +110,39 @@ class RawDocument:
     encoding: str
     escape: Callable[[str], str] = str
     errors: str = "strict"
-    parts: list[str | RawSegment] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
     def segments(self) -> list[Segment]:
         """See `Document`."""
-        return [each.segment for each in self.parts if isinstance(each, RawSegment)]
+        return list(_segments(self.parts))
+
+    def keep(self, line: int, text: str, reason: str) -> None:
+        """Record a text that is not translated, if it has letters."""
+        if has_letters(text):
+            self.kept.append(Kept(line, text.strip(), reason))
 
     def content(self) -> bytes:
         """See `Document`."""
         return "".join(map(self._written, self.parts)).encode(self.encoding, self.errors)
 
-    def _written(self, part: str | RawSegment) -> str:
+    def _written(self, part: Part) -> str:
         if isinstance(part, str):
             return part
         if part.segment.translated is None:
-            return part.raw
+            return "".join(map(self._written, part.raw))
         return part.finish("".join(map(self._piece, part.segment.translated)))
 
     def _piece(self, piece: Piece) -> str:
-        return self.escape(piece) if isinstance(piece, str) else str(piece.content)
+        return self.escape(piece) if isinstance(piece, str) else "".join(map(self._written, piece.content))
+
+
+def _segments(parts: Iterable[Part]) -> Iterator[Segment]:
+    """The segments of parts, each before those in its tags."""
+    for part in parts:
+        if isinstance(part, RawSegment):
+            yield part.segment
+            if not isinstance(part.raw, str):
+                yield from _segments(part.raw)

@@ -13,11 +13,21 @@ from functools import partial
 from pathlib import Path
 
 from posnmt.deploy.documents.raw import RawDocument, RawSegment, Text
-from posnmt.deploy.documents.segment import Piece, Segment, Tag
+from posnmt.deploy.documents.segment import Piece, Segment, Tag, has_letters
 
-TIMES = "-->"
-TAG = re.compile(r"<[A-Za-z0-9/][^<>]*>|\{\\[^{}]*\}")
-DASH = re.compile(r"\s*(?:<[^<>]*>)*[-–—]\s*")
+ARROW = "-->"
+TIMES = re.compile(rf"\s*-?\d[\d\s]*[:.,][\d:.,\s]*{ARROW}\s*-?\d[\d\s]*[:.,]")
+READING = r"<rt(?:\.[^<>]*)?>[^<]*(?:</rt>)?"
+TAG = re.compile(rf"{READING}|<[A-Za-z0-9/][^<>]*>|\{{\\[^{{}}]*\}}")
+DASH = re.compile(r"\s*(?:<[^<>]*>|\{\\[^{}]*\})*[-–—]\s*")
+
+KNOWN = frozenset(["b", "i", "u", "s", "font", "c", "lang", "ruby"])
+"""Tags that have no text."""
+
+BLOCKS = {"WEBVTT": "the header", "NOTE": "comments", "STYLE": "styles and regions", "REGION": "styles and regions"}
+"""The first word of a WebVTT block that is no cue, and what its text is."""
+
+OUTSIDE = "text outside cues"
 
 
 def read_srt(data: bytes, path: Path) -> RawDocument:
@@ -33,11 +43,12 @@ def read_vtt(data: bytes, path: Path) -> RawDocument:
 def _read(text: Text, is_vtt: bool) -> RawDocument:
     document = RawDocument(text.encoding, partial(html.escape, quote=False) if is_vtt else str, parts=[text.mark])
     lines = re.findall(r"[^\n]*\n|[^\n]+", text.content)
-    inside, first = False, 0
+    inside, first, block = False, 0, ""
     cue: list[str] = []
 
     def end_cue() -> None:
         for raw, number in _speakers(cue, first):
+            _keep_tags(document, raw, number)
             dash = match.group() if (match := DASH.match(raw)) else ""
             body = raw[len(dash) :].rstrip("\r\n")
             pieces = list(_pieces(body, is_vtt))
@@ -46,19 +57,46 @@ def _read(text: Text, is_vtt: bool) -> RawDocument:
         cue.clear()
 
     for number, line in enumerate(lines, 1):
-        is_next = number < len(lines) and TIMES in lines[number]
-        if TIMES in line:
-            inside = True
-        elif line.strip() and inside and not (is_next and (is_vtt or line.strip().isdigit())):
+        is_next = number < len(lines) and _is_times(lines[number])
+        if _is_times(line):
+            inside, block = True, ""
+        elif not line.strip():
+            inside, block = inside and not is_vtt, ""
+        elif inside and not (ARROW in line if is_vtt else is_next and line.strip().isdigit()):
             first = first if cue else number
             cue.append(line)
             continue
-        elif not line.strip() and is_vtt:
+        elif is_vtt or not inside:
             inside = False
+            word = line.split(maxsplit=1)[0]
+            is_begin = not block and word in BLOCKS
+            block = block or BLOCKS.get(word, "names of cues" if is_next and ARROW not in line else OUTSIDE)
+            document.keep(number, line.replace(word, "", 1) if is_begin else line, block)
         end_cue()
         document.parts.append(line)
     end_cue()
     return document
+
+
+def _is_times(line: str) -> bool:
+    """Whether a line has the times of a cue; a text may have an arrow too."""
+    return bool(TIMES.match(line)) or (ARROW in line and not has_letters(line))
+
+
+def _keep_tags(document: RawDocument, text: str, line: int) -> None:
+    """Record the text in the tags of a cue that begins in a line."""
+    for match in TAG.finditer(text):
+        tag, at = match.group(), line + text.count("\n", 0, match.start())
+        content = tag.strip("<>/")
+        name = re.match(r"\w*", content)[0].lower()  # type: ignore[index] (it matches any text)
+        if tag[0] == "{" or name in KNOWN:
+            continue
+        if name == "rt":
+            document.keep(at, re.sub("<[^<>]*>", "", tag), "readings of <ruby>")
+        elif name == "v":
+            document.keep(at, re.sub(r"\S+", "", content, count=1), "names of speakers")
+        else:
+            document.keep(at, content, "unknown tags")
 
 
 def _speakers(lines: list[str], first: int) -> Iterator[tuple[str, int]]:

@@ -9,13 +9,30 @@ from typing import Any
 from lxml import etree
 
 from posnmt.config.writing import is_alike, is_same
-from posnmt.deploy.documents.segment import Segment
-from posnmt.deploy.documents.xml import Inline, Tree, beside, children, fill, insert_after
+from posnmt.deploy.documents.segment import Kept, Segment
+from posnmt.deploy.documents.xml import (
+    Inline,
+    Tree,
+    beside,
+    children,
+    fill,
+    insert_after,
+    kept,
+    kept_elsewhere,
+    kept_in,
+    text_of,
+)
 from posnmt.errors import UserError
 
 LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 INLINE = Inline(["hi"])
+
+OUTER = frozenset(["tmx", "header", "body", "tu", "tuv"])
+"""Elements that hold others."""
+
+MACHINE = {"creationid": "MT!", "creationtool": "posnmt"}
+"""Attributes of a translation that a machine made; Okapi's tools write and read this `creationid`."""
 
 
 class TmxDocument:
@@ -28,30 +45,36 @@ class TmxDocument:
     def __init__(self, data: bytes, path: Path, languages: tuple[str, str]) -> None:
         self._tree, self._target = Tree(data, path, "tmx"), languages[1]
         self.notes: list[str] = []
+        self.kept: list[Kept] = []
         self._segments: list[tuple[Any, Any, Segment]] = []
         units = list(self._tree.root.iter("{*}tu"))
-        without, kept = [], 0
+        without, done = 0, set()
         seen: set[str] = set()
         for unit in units:
-            seen |= set(map(language_of, children(unit, "tuv")))
+            tuvs = children(unit, "tuv")
+            seen |= set(map(language_of, tuvs))
             before, after = _texts(unit, languages)
             source, target = _segment(before), _segment(after)
+            is_done = target is not None and bool(text_of(target).strip())
             if source is None:
-                without.append(unit.sourceline)
-            elif target is not None and "".join(target.itertext()).strip():
-                kept += 1
-            else:
-                self._segments.append((unit, after, Segment(source.sourceline, INLINE.pieces(source))))
-        if len(without) == len(units):
+                without += 1
+            elif not is_done:
+                segment = Segment(source.sourceline, INLINE.pieces(source))
+                self._segments.append((unit, after, segment))
+                self.kept += kept_in(segment.pieces, segment.line)
+            for each in filter(lambda each: each is not None, map(_segment, tuvs)):
+                done.add(each)
+                if each is not source or is_done:
+                    is_part = {source: "already translated", target: "translations"}
+                    reason = is_part.get(each, "in other languages")
+                    reason = f"in units without {languages[0]}" if source is None else reason
+                    self.kept += kept(each.sourceline, text_of(each), reason)
+        self.kept += kept_elsewhere(self._tree.root, OUTER, done)
+        if without == len(units):
             what = (
                 f"none of {len(units):,} units has a text in {languages[0]}; its languages: {', '.join(sorted(seen))}"
             )
             raise UserError(what, path, "name those of the model and the document with --languages, such as en-de")
-        if kept:
-            self.notes.append(f"{kept:,} units have a text in {languages[1]} and are left as they are")
-        if without:
-            lines = ", ".join(map(str, without[:10])) + " …" * (len(without) > 10)
-            self.notes.append(f"{len(without):,} units have no text in {languages[0]}, in lines {lines}")
 
     @property
     def segments(self) -> list[Segment]:
@@ -62,7 +85,9 @@ class TmxDocument:
         """See `Document`."""
         for unit, tuv, segment in self._segments:
             if segment.translated is not None:
-                fill(self._place(unit, tuv), segment.translated)
+                element = self._place(unit, tuv)
+                element.getparent().attrib.update(MACHINE)
+                fill(element, segment.translated)
         return self._tree.content()
 
     def _place(self, unit: Any, tuv: Any) -> Any:

@@ -2,27 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from lxml import etree
 
 from posnmt.config.writing import is_alike, is_same
-from posnmt.deploy.documents.segment import Segment
-from posnmt.deploy.documents.xml import PRESERVED, Inline, Tree, beside, children, fill, insert_after
+from posnmt.deploy.documents.segment import Kept, Segment, has_letters
+from posnmt.deploy.documents.xml import (
+    NOT_TRANSLATED,
+    PRESERVED,
+    Inline,
+    Says,
+    Tree,
+    beside,
+    children,
+    fill,
+    insert_after,
+    kept,
+    kept_elsewhere,
+    kept_in,
+    name,
+    text_of,
+)
 
 INLINE = Inline(["g", "mrk", "pc"])
 
 NEW = frozenset(["new", "needs-translation", "initial"])
 """States of a target that is still to be translated; the last one is of XLIFF 2."""
 
+OUTER = frozenset(["xliff", "file", "header", "body", "group", "trans-unit", "bin-unit", "unit", "segment"])
+"""Elements that hold others."""
 
-class Unit(NamedTuple):
-    """A text and the element that has it, a `trans-unit` of XLIFF 1 or a `segment` of XLIFF 2."""
+
+@dataclass
+class Unit:
+    """A text and the element that has it, a `trans-unit` of XLIFF 1 or a `segment` of XLIFF 2.
+
+    Attributes:
+        target: the element for the translation; None: there is none.
+        is_new: whether what is in the target is not a translation.
+        segments: of the parts of the source; None: a part that is not translated.
+    """
 
     whole: Any
     source: Any
+    target: Any
+    is_new: bool
+    segments: dict[str, Segment | None] = field(default_factory=dict)
 
 
 class XliffDocument:
@@ -35,70 +65,118 @@ class XliffDocument:
     def __init__(self, data: bytes, path: Path, languages: tuple[str, str]) -> None:
         self._tree, self._target = Tree(data, path, "xliff"), languages[1]
         self.notes: list[str] = []
+        self.kept: list[Kept] = []
         self._is_second = str(self._tree.root.get("version", "")).startswith("2")
-        self._units: list[tuple[Unit, list[Segment]]] = []
-        kept = closed = 0
-        for unit in self._all_units():
-            if _is_closed(unit.whole):
-                closed += 1
-            elif self._is_translated(unit):
-                kept += 1
-            else:
-                parts = [Segment(each.sourceline, INLINE.pieces(each)) for each in _parts(unit.source)]
-                self._units.append((unit, parts))
-        if kept:
-            self.notes.append(f"{kept:,} segments have a translation and are left as they are")
-        if closed:
-            self.notes.append(f"{closed:,} segments are marked as not to be translated")
+        self._units: list[Unit] = []
+        done: set[Any] = set()
+        holder, says = None, []
+        for whole in self._tree.root.iter("{*}segment" if self._is_second else "{*}trans-unit"):
+            outer = whole.getparent() if self._is_second else whole
+            if outer is not holder:
+                holder, says = outer, []
+            if sources := children(whole, "seg-source") or children(whole, "source"):
+                target = next(iter(children(whole, "target")), None)
+                done |= {sources[0], target}
+                self._units.append(self._read(whole, sources[0], target, says))
+                if name(sources[0]) == "seg-source":
+                    for each in children(whole, "source"):
+                        done.add(each)
+                        self.kept += kept(each.sourceline, text_of(each), "repeated in <seg-source>")
+        self.kept += kept_elsewhere(self._tree.root, OUTER, done)
         self._compare(languages)
 
     @property
     def segments(self) -> list[Segment]:
         """See `Document`."""
-        return [segment for _, segments in self._units for segment in segments]
+        return [each for unit in self._units for each in unit.segments.values() if each is not None]
 
     def content(self) -> bytes:
-        """See `Document`; notes how many units lose translations, since one of their segments has none."""
-        unwritten = 0
-        for unit, segments in self._units:
-            done = [each.translated is not None for each in segments]
-            if any(done) and all(is_done or not each.has_letters for is_done, each in zip(done, segments, strict=True)):
-                self._fill(unit, segments)
-            else:
-                unwritten += any(done)
+        """See `Document`; a unit stays as it is if one of its segments could not be translated."""
+        unwritten, replaced = 0, []
+        for unit in self._units:
+            wanted = [each for each in unit.segments.values() if each is not None and each.has_letters]
+            is_done = all(each.translated is not None for each in wanted)
+            old = "" if unit.target is None or not unit.is_new else text_of(unit.target)
+            if wanted and is_done:
+                if old.split() != text_of(unit.source).split() and has_letters(old):
+                    replaced.append(unit.target.sourceline)
+                self._fill(unit)
+                continue
+            unwritten += any(each.translated is not None for each in wanted)
+            for each in wanted:
+                each.translated = None
+            if old:
+                self.kept += kept(unit.target.sourceline, old, "targets of texts that are not translated")
         if unwritten:
             self.notes.append(f"{unwritten:,} units are left as they are, since not all their segments are translated")
+        if replaced:
+            what = f"{len(replaced):,} targets that were marked as not yet translated are replaced"
+            self.notes.append(f"{what}, the first in line {replaced[0]}")
         return self._tree.content()
 
-    def _all_units(self) -> Iterator[Unit]:
-        """The units in order."""
-        for whole in self._tree.root.iter("{*}segment" if self._is_second else "{*}trans-unit"):
-            source = children(whole, "seg-source") or children(whole, "source")
-            if source:
-                yield Unit(whole, source[0])
+    def _read(self, whole: Any, source: Any, target: Any, says: Says) -> Unit:
+        """A unit; its texts that are not translated are recorded."""
+        state = None if target is None else (whole if self._is_second else target).get("state")
+        unit = Unit(whole, source, target, target is None or state in NEW)
+        marks = {} if unit.is_new else _parts(target)
+        parts = _parts(source)
+        are_marked = target not in marks.values() and source not in parts.values()
+        is_closed = _is_closed(whole)
+        if is_closed:
+            says.insert(0, (whole, False))
+        for key, part in parts.items():
+            pieces = INLINE.pieces(part, says)
+            own = marks.get(key) if are_marked else None if unit.is_new else target
+            if own is not None and text_of(own).strip():
+                reason = f"already translated (state {state})" if state else "already translated"
+                self.kept += kept(part.sourceline, text_of(part), NOT_TRANSLATED if is_closed else reason)
+                continue
+            inside = kept_in(pieces, part.sourceline)
+            self.kept += inside
+            segment = Segment(part.sourceline, pieces)
+            unit.segments[key] = segment if segment.has_letters or not (inside or is_closed) else None
+        if is_closed:
+            says.remove((whole, False))
+        if source not in parts.values():
+            self.kept += kept(source.sourceline, text_of(source, parts.values()), "text outside segments")
+        if target is not None and not unit.is_new:
+            self.kept += kept(target.sourceline, text_of(target), NOT_TRANSLATED if is_closed else "translations")
+        return unit
 
-    def _is_translated(self, unit: Unit) -> bool:
-        [target, *_] = children(unit.whole, "target") or [None]
-        state = (unit.whole if self._is_second else target).get("state") if target is not None else None
-        return target is not None and bool("".join(target.itertext()).strip()) and state not in NEW
-
-    def _fill(self, unit: Unit, segments: list[Segment]) -> None:
+    def _fill(self, unit: Unit) -> None:
         """Write the translations of a unit into its target, with the source's structure and what has no translation."""
-        old = children(unit.whole, "target")
-        target = old[0] if old else beside(unit.source, "target")
-        if unit.source.get(PRESERVED):
-            target.set(PRESERVED, unit.source.get(PRESERVED))
-        fill(target, INLINE.pieces(unit.source))
-        for element, segment in zip(_parts(target), segments, strict=True):
-            if segment.translated is not None:
-                fill(element, segment.translated)
-        if not old:
+        target = unit.target
+        if target is None:
+            target = beside(unit.source, "target")
             insert_after(unit.source, target, unit.whole.text)
+        marks = {} if unit.is_new else _parts(target)
+        parts = _parts(unit.source)
+        if not marks or target in marks.values():
+            if unit.source.get(PRESERVED):
+                target.set(PRESERVED, unit.source.get(PRESERVED))
+            fill(target, INLINE.pieces(unit.source))
+            marks = _parts(target)
+        last = None
+        for key, part in parts.items():
+            element, segment = marks.get(key), unit.segments.get(key)
+            if element is None:
+                element = copy.deepcopy(part)
+                if last is None:
+                    target.insert(0, element)
+                else:
+                    insert_after(marks[last], element, parts[last].tail)
+                marks[key] = element
+            if segment is not None and segment.translated is not None:
+                fill(element, segment.translated)
+            last = key
         if self._is_second:
             unit.whole.set("state", "translated")
+            unit.whole.attrib.pop("subState", None)  # it is of the old state
         else:
             target.set("state", "needs-review-translation")
             target.set("state-qualifier", "mt-suggestion")
+            if unit.whole.get("approved") == "yes":
+                unit.whole.set("approved", "no")
 
     def _compare(self, languages: tuple[str, str]) -> None:
         """State the target language where the document does not; note where its languages are others."""
@@ -116,10 +194,16 @@ class XliffDocument:
                     self.notes.append(line)
 
 
-def _parts(element: Any) -> list[Any]:
-    """The elements of a source whose content is a segment: those marked as such, or the whole."""
-    marked = [each for each in element.iter(etree.Element) if each.get("mtype") == "seg"]
-    return marked or [element]
+def _parts(element: Any) -> dict[str, Any]:
+    """The elements in a source or target whose content is a segment, by `mid`: those marked as such, or the whole."""
+    marked = [each for each in element.iter(etree.Element) if each.get("mtype") == "seg"] or [element]
+    seen: Counter[str] = Counter()
+    parts = {}
+    for each in marked:
+        mark = each.get("mid", "")
+        parts[f"{mark} {seen[mark]}"] = each
+        seen[mark] += 1
+    return parts
 
 
 def _is_closed(element: Any) -> bool:

@@ -14,10 +14,13 @@ from typing import Any, Literal
 from lxml import etree
 
 from posnmt.corpora.tmx import refuse_entities
-from posnmt.deploy.documents.segment import Piece, Tag
+from posnmt.deploy.documents.segment import Kept, Piece, Tag, has_letters
 from posnmt.errors import UserError
 
 PRESERVED = "{http://www.w3.org/XML/1998/namespace}space"
+
+NOT_TRANSLATED = 'translate="no"'
+"""Why the text of an element stays that says so."""
 
 OPENING = frozenset(["bpt", "bx", "sc", "sm"])
 CLOSING = frozenset(["ept", "ex", "ec", "em"])
@@ -83,6 +86,10 @@ def insert_after(element: Any, new: Any, indent: str | None) -> None:
     parent.insert(parent.index(element) + 1, new)
 
 
+Says = list[tuple[Any, bool]]
+"""What is begun in a text and says whether it is translated, the innermost last: an element or the id of a marker."""
+
+
 class Inline:
     """Which elements are in a text.
 
@@ -93,31 +100,89 @@ class Inline:
     def __init__(self, pairs: Collection[str]) -> None:
         self.pairs = frozenset(pairs)
 
-    def pieces(self, element: Any) -> list[Piece]:
-        """The text and the tags in an element; line breaks are tags where white space is preserved."""
-        lines = next((each.get(PRESERVED) for each in (element, *element.iterancestors()) if each.get(PRESERVED)), "")
-        return [each for each in self._pieces(element, lines == "preserve") if each != ""]
+    def pieces(self, element: Any, says: Says | None = None) -> list[Piece]:
+        """The text and the tags in an element; line breaks are tags where white space is preserved.
 
-    def _pieces(self, element: Any, lines: bool) -> Iterator[Piece]:
-        yield from _text(element.text, lines)
+        Text that is not to be translated is a tag too, whose content is the text.
+
+        Args:
+            says: what holds where the element begins; changed to what holds where it ends.
+        """
+        lines = next((each.get(PRESERVED) for each in (element, *element.iterancestors()) if each.get(PRESERVED)), "")
+        return list(self._pieces(element, lines == "preserve", [] if says is None else says))
+
+    def _pieces(self, element: Any, lines: bool, says: Says) -> Iterator[Piece]:
+        yield from _text(element.text, lines, says)
         for child in element:
-            if name(child) in self.pairs and not is_kept(child):
+            said = _said(child)
+            if name(child) in self.pairs and (said is not False or any(map(_said, child.iter()))):
+                inside = [*says] if said is None else [*says, (child, said)]
                 yield Tag("open", Pair(child))
-                yield from self._pieces(child, lines)
+                yield from self._pieces(child, lines, inside)
                 yield Tag("close", Pair(child))
+                says[:] = [each for each in inside if each[0] is not child]
             else:
                 yield Tag(_kind(child), child)
-            yield from _text(child.tail, lines)
+                if name(child) == "sm" and said is not None:
+                    says.append((child.get("id"), said))
+                elif name(child) == "em":
+                    says[:] = [each for each in says if each[0] != child.get("startRef")]
+            yield from _text(child.tail, lines, says)
 
 
-def is_kept(element: Any) -> bool:
-    """Whether an element says that it is not translated."""
-    return element.get("translate") == "no" or element.get("mtype") == "protected"
+def _said(element: Any) -> bool | None:
+    """Whether an element says that it is translated; None: it does not say."""
+    if element.get("translate") in ("no", "yes"):
+        return bool(element.get("translate") == "yes")
+    return False if element.get("mtype") == "protected" else None
 
 
-def _text(text: str | None, lines: bool) -> Iterator[Piece]:
-    parts = re.split(r"(\n)", text or "") if lines else [text or ""]
-    yield from (Tag("alone", each, separates=True) if each == "\n" and lines else each for each in parts)
+def _text(text: str | None, lines: bool, says: Says) -> Iterator[Piece]:
+    if not text:
+        return
+    if says and not says[-1][1]:
+        yield Tag("alone", text)
+        return
+    for each in re.split(r"(\n)", text) if lines else [text]:
+        if each:
+            yield Tag("alone", each, separates=True) if each == "\n" and lines else each
+
+
+def text_of(element: Any, without: Collection[Any] = ()) -> str:
+    """The text in an element, without that of some elements in it, and without comments."""
+    inside = (text_of(each, without) if name(each) and each not in without else "" for each in element)
+    rest = (text + (each.tail or "") for text, each in zip(inside, element, strict=True))
+    return "".join([element.text or "", *rest])
+
+
+def kept(line: int, text: str, reason: str) -> list[Kept]:
+    """A text that is not translated, if it has letters."""
+    return [Kept(line, text.strip(), reason)] if has_letters(text) else []
+
+
+def kept_in(pieces: Sequence[Piece], line: int) -> list[Kept]:
+    """The text in the tags of a segment."""
+    found: list[Kept] = []
+    for content in (each.content for each in pieces if isinstance(each, Tag)):
+        if isinstance(content, str):
+            found += kept(line, content, NOT_TRANSLATED)
+        elif not isinstance(content, Pair) and _said(content) is False:
+            found += kept(content.sourceline, text_of(content), NOT_TRANSLATED)
+        elif not isinstance(content, Pair) and name(content):
+            for each in filter(name, content.iter()):
+                found += kept(each.sourceline, text_of(each, [*each]), f"<{name(each)}>")
+    return found
+
+
+def kept_elsewhere(element: Any, outer: Collection[str], done: Collection[Any]) -> Iterator[Kept]:
+    """The texts in an element that are not those of `done`; `outer` are the names of elements that hold others."""
+    yield from kept(element.sourceline, text_of(element, [*element]), f"<{name(element)}>")
+    for child in filter(name, element):
+        if child not in done:
+            if name(child) in outer:
+                yield from kept_elsewhere(child, outer, done)
+            else:
+                yield from kept(child.sourceline, text_of(child), f"<{name(child)}>")
 
 
 def _kind(element: Any) -> Literal["open", "close", "alone"]:
