@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import html
 import re
+import sysconfig
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from document_files import FILES
+from hypothesis import given
+from hypothesis import strategies as st
 from lxml import etree
 
-from posnmt.deploy.documents.formats import read
+from posnmt.deploy.documents.formats import format_of, read
 from posnmt.deploy.documents.segment import Tag, divide, join
+from posnmt.errors import UserError
 
 PAIR = ("en", "de")
+ROOT = Path(__file__).parents[2]
 DONE = "ꙮ"
 """What each letter is translated into."""
 
@@ -73,10 +79,12 @@ def subtitle_texts(data):
     texts = []
     content = decoded(data)
     is_vtt = bool(re.match(r"\s*WEBVTT", content))
-    for line in re.split(r"\n", content):
+    before = ""
+    for line in content.split("\n"):
+        is_first, before = not before.strip(), line
         if re.match(r"\s*[\d:.,]+[:.,]\d+\s*-->", line):
             continue
-        if is_vtt:
+        if is_vtt and is_first:
             line = re.sub(r"^\s*(WEBVTT|NOTE|STYLE|REGION)\b", "", line)
         for number, part in enumerate(re.split(r"(<[A-Za-z0-9/][^<>]*>|\{\\[^{}]*\})", line)):
             if number % 2 and re.match(r"</?([biucs]|font|lang|ruby|rt|v|[\d:.]+)(?=[ .\t>])|\{\\", part):
@@ -390,3 +398,82 @@ def test_texts_of_subtitles():
 def test_texts_of_plain_files():
     for form in ("text", "wrapped"):
         assert sums(form, "One two\nthree.\r\n\n 4\n\n\u2028five".encode())[:2] == ({"text": 3, "wrapped": 2}[form], {})
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_documents_of_every_format(name):
+    form = format_of(None, Path(name)) or name.rsplit(".", 1)[1]
+    number, kept, _ = sums(form, FILES[name].encode())
+    assert number
+    assert bool(kept) == (form not in ("srt", "text", "wrapped"))
+
+
+def test_real_pages():
+    """Reports of studies, and the pages of installed packages and of the system."""
+    folders = [Path(sysconfig.get_path("purelib")), Path("/usr/share/doc")]
+    reports = sorted((ROOT / "docs" / "results").rglob("report.html"), key=lambda path: path.stat().st_size)
+    others = [path for folder in folders for path in sorted(folder.rglob("*.html")) if path.is_file()]
+    read = 0
+    for path in [*reports[:2], *[each for each in others if each.stat().st_size < 50_000][:100]]:
+        try:
+            number, kept, _ = sums("html", path.read_bytes())
+        except UserError:
+            continue  # an encoding that is not stated
+        except AssertionError as error:
+            raise AssertionError(str(path)) from error
+        read += number
+        assert (number and kept) or path not in reports
+    assert read > 100
+
+
+FLAGS = st.sampled_from(["", "", "", " translate=no", " translate=yes", " class=notranslate", ' title="t"'])
+NAMES = st.sampled_from(
+    re.findall(r"\w+", "b i span a code kbd ruby sup p div ul li table tr td dl dt dd pre button h1 select svg")
+)
+HTML = st.recursive(
+    st.sampled_from(["one ", "two", " three.", "<br>", "<wbr>", '<img alt="x">', "&nbsp;", "<!-- c -->", "4"]),
+    lambda inner: st.tuples(NAMES, FLAGS, st.lists(inner, max_size=4)).map(
+        lambda parts: f"<{parts[0]}{parts[1]}>{''.join(parts[2])}</{parts[0]}>"
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.lists(HTML, max_size=4).map("".join))
+def test_any_page_has_each_text_once(page):
+    sums("html", f"<body>{page}</body>".encode())
+
+
+INSIDE = st.recursive(
+    st.sampled_from(
+        ["one ", "two", " three.", '<ph id="1">code</ph>', '<ph id="2"/>', "<!-- c -->", "4"]
+        + [f'<sm id="{each}" translate="{says}"/>' for each in "ab" for says in ("no", "yes")]
+        + [f'<em startRef="{each}"/>' for each in "ab"]
+    ),
+    lambda inner: st.tuples(
+        st.sampled_from(['pc id="1"', 'mrk translate="no"', 'mrk translate="yes"', 'mrk mtype="protected"']),
+        st.lists(inner, max_size=4),
+    ).map(lambda parts: f"<{parts[0]}>{''.join(parts[1])}</{parts[0].split()[0]}>"),
+    max_leaves=12,
+)
+STATES = st.sampled_from(["", "", ' translate="no"', ' state="initial"', ' state="final" translate="yes"'])
+
+
+@given(st.lists(st.tuples(STATES, INSIDE, st.sampled_from(["", "<target/>", "<target>alt</target>"])), max_size=3))
+def test_any_xliff_has_each_text_once(units):
+    """Markers reach over segments."""
+    second = xliff2("".join(f"<segment{said}><source>{x}</source>{target}</segment>" for said, x, target in units))
+    sums("xliff", second.encode())
+    sums("xliff", second.replace("segment", "trans-unit").replace("2.0", "1.2").encode())
+
+
+LINES = st.sampled_from(
+    ["", "", "one", "- two <i>three</i>", "a --> b", "00:01.000 --> 00:02.000", "00:00:01,000 --> 00:00:02,000", "7",
+     "NOTE four", "STYLE", "<v Ann>five", "<what>six", "<ruby>x<rt>y</rt></ruby>", "{\\an8}- seven", "&lt;", " "]
+)  # fmt: skip
+
+
+@given(st.lists(LINES, max_size=12), st.sampled_from(["\n", "\r\n"]))
+def test_any_subtitles_have_each_text_once(lines, end):
+    sums("srt", end.join(lines).encode())
+    sums("vtt", end.join(["WEBVTT", "", *lines]).encode())

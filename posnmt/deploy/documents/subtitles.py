@@ -68,10 +68,12 @@ def _read(text: Text, is_vtt: bool) -> RawDocument:
             continue
         elif is_vtt or not inside:
             inside = False
-            word = line.split(maxsplit=1)[0]
-            is_begin = not block and word in BLOCKS
-            block = block or BLOCKS.get(word, "names of cues" if is_next and ARROW not in line else OUTSIDE)
-            document.keep(number, line.replace(word, "", 1) if is_begin else line, block)
+            word = line.split(maxsplit=1)[0] if is_vtt and not block else ""
+            is_name = is_vtt and is_next and ARROW not in line
+            block = block or BLOCKS.get(word, "names of cues" if is_name else OUTSIDE)
+            words = TAG.sub("", line.replace(word, "", 1) if word in BLOCKS else line)
+            document.keep(number, html.unescape(words) if is_vtt else words, block)
+            _keep_tags(document, line, number)
         end_cue()
         document.parts.append(line)
     end_cue()
