@@ -51,7 +51,7 @@ ENDED: dict[str, frozenset[str]] = {
             " h1 h2 h3 h4 h5 h6 header hgroup hr main menu nav ol p pre search section table ul li dt dd",
         )
     ),
-    "li": frozenset(["li"]),
+    **{each: frozenset([each]) for each in ("a", "button", "li")},
     "option": frozenset(["option", "optgroup"]),
     "optgroup": frozenset(["optgroup"]),
     **dict.fromkeys(["dt", "dd"], frozenset(["dt", "dd"])),
@@ -62,6 +62,10 @@ ENDED: dict[str, frozenset[str]] = {
     "head": frozenset(["body"]),
 }
 """Elements that need no end tag, and those whose begin ends them."""
+
+ITEMS = frozenset(["li", "dt", "dd"])
+LOOSE = INLINE | frozenset(["address", "div", "p"])
+"""Elements of lists, and those through which one ends another."""
 
 TABLE = frozenset(["table", "caption", "colgroup", "tbody", "thead", "tfoot", "tr", "td", "th"])
 LISTS = frozenset(["ul", "ol", "menu", "dl", "select", "datalist", "ruby"])
@@ -206,7 +210,7 @@ def is_mark(text: str, at: int) -> bool:
     """Whether the mark of a note, or a power, begins at a place: `NOTE` with one letter at most."""
     match = NOTE.match(text, at)
     content = html.unescape(re.sub("<[^>]*>", "", match[1])) if match else ""
-    return match is not None and sum(map(str.isalpha, content)) < 2 and not re.search(r"\s", content)
+    return bool(content) and sum(map(str.isalpha, content)) < 2 and not re.search(r"\s", content)
 
 
 def read_html(data: bytes, path: Path) -> RawDocument:
@@ -287,9 +291,10 @@ class _Page:
     def _begin(self, token: Token, raw: str) -> None:
         for at in range(len(self._open) - 1, -1, -1):
             name = self._open[at]
+            is_bound = name in CLOSED | LISTS or (name in TABLE and token.name not in TABLE)
             if token.name in ENDED.get(name, ()):
                 self._pop_to(at)
-            elif name in CLOSED | LISTS or (name in TABLE and token.name not in TABLE):
+            elif is_bound or (token.name in ITEMS and name not in LOOSE):
                 break
         region, said = self._regions[-1], token.said
         around = region.reason if said is None else said
