@@ -200,6 +200,11 @@ PAGES = {
          "<svg>": "h|i", "<math>": "j", "<kbd>": "k", "<samp>": "l", "<var>": "m", "<object>": "n",
          "marks of notes": "r"},
     ),
+    "ends": (
+        "<ul><li translate=no>a<section><li>b</section>c<ul><li>d</ul>e<li>f</ul><a translate=no>g<a>h</a><div><b><p "
+        'translate=no>i</b>j</p>k</b></div><img alt="l" alt="m"><sup><img alt="n"></sup>',
+        "f|**h*|k*|l|n", {'translate="no"': "a|b|c|d|e|g|ij"},
+    ),
     "ruby": (
         "<p><ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp>字<rt>ji</ruby>です。",
         "*漢***字**です。", {"<rt>": "kan|ji"},
@@ -210,6 +215,25 @@ PAGES = {
 
 def text(segment):
     return "".join("*" if isinstance(each, Tag) else each for each in segment.pieces).strip()
+
+
+def test_attributes_are_written_in_quotes_that_hold():
+    page = "<p title=one alt='two' placeholder=\"three\" aria-label = four>"
+    document = read("html", page.encode(), Path("page"), PAIR)
+    for each in document.segments:
+        each.translated = ["<&\"'"]
+    assert document.content().decode() == (
+        '<p title="&lt;&amp;&quot;\'" alt=\'&lt;&amp;"&#39;\' placeholder="&lt;&amp;&quot;\'"'
+        ' aria-label = "&lt;&amp;&quot;\'">'
+    )
+
+
+def test_a_word_of_a_page_that_may_break_is_one_word():
+    document = read("html", b"<p>super<wbr>cali<b><wbr>fragi</b>listic<br>cat<img>dog", Path("page"), PAIR)
+    assert [part.text for each in document.segments for part in divide(each, "en")] == [
+        "supercalifragilistic",
+        "cat dog",
+    ]
 
 
 def by_reason(document):
