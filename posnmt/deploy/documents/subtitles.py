@@ -90,7 +90,7 @@ def _keep_tags(document: RawDocument, text: str, line: int) -> None:
     for match in TAG.finditer(text):
         tag, at = match.group(), line + text.count("\n", 0, match.start())
         content = tag.strip("<>/")
-        name = re.match(r"\w*", content)[0].lower()  # type: ignore[index] (it matches any text)
+        name = re.split(r"\W", content, maxsplit=1)[0].lower()
         if tag[0] == "{" or name in KNOWN:
             continue
         if name == "rt":

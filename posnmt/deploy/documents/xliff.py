@@ -69,7 +69,8 @@ class XliffDocument:
         self._is_second = str(self._tree.root.get("version", "")).startswith("2")
         self._units: list[Unit] = []
         done: set[Any] = set()
-        holder, says = None, []
+        holder: Any = None
+        says: Says = []
         for whole in self._tree.root.iter("{*}segment" if self._is_second else "{*}trans-unit"):
             outer = whole.getparent() if self._is_second else whole
             if outer is not holder:
