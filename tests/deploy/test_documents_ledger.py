@@ -202,8 +202,9 @@ PAGES = {
     ),
     "ends": (
         "<ul><li translate=no>a<section><li>b</section>c<ul><li>d</ul>e<li>f</ul><a translate=no>g<a>h</a><div><b><p "
-        'translate=no>i</b>j</p>k</b></div><img alt="l" alt="m"><sup><img alt="n"></sup>',
-        "f|**h*|k*|l|n", {'translate="no"': "a|b|c|d|e|g|ij"},
+        'translate=no>i</b>j</p>k</b></div><img alt="l" alt="m"><sup><img alt="n"></sup>'
+        "<table><tr translate=no><td>o<table><tr><td>p</table>q</table>",
+        "f|**h*|k*|l|n", {'translate="no"': "a|b|c|d|e|g|ij|o|p|q"},
     ),
     "ruby": (
         "<p><ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp>字<rt>ji</ruby>です。",

@@ -125,7 +125,7 @@ class Token(NamedTuple):
     attributes: dict[str, str] = {}  # noqa: RUF012 (never changed)
 
     @property
-    def said(self) -> str | None:
+    def own_reason(self) -> str | None:
         """What the element says: why it is not translated, nothing if it is translated; None: it does not say."""
         value = self.attributes.get("translate", "?").lower()
         if value == "no" or "notranslate" in self.attributes.get("class", "").split():
@@ -296,15 +296,15 @@ class _Page:
                 self._pop_to(at)
             elif is_bound or (token.name in ITEMS and name not in LOOSE):
                 break
-        region, said = self._regions[-1], token.said
-        around = region.reason if said is None else said
+        region, own = self._regions[-1], token.own_reason
+        around = region.reason if own is None else own
         parts = self._tag(token, raw, around)
         if token.kind == "empty":
             self._add_tag(token, parts)
             return
         self._open.append(token.name)
         reason = around
-        if token.name in KEPT and (said is None or token.name in PLAIN):
+        if token.name in KEPT and (own is None or token.name in PLAIN):
             reason = around or f"<{token.name}>"
         elif token.name == "sup" and is_mark(self._text.content, token.at):
             reason = around or "marks of notes"

@@ -15,8 +15,8 @@ from posnmt.deploy.documents.segment import Kept, Segment, has_letters
 from posnmt.deploy.documents.xml import (
     NOT_TRANSLATED,
     PRESERVED,
+    Active,
     Inline,
-    Says,
     Tree,
     beside,
     children,
@@ -70,15 +70,15 @@ class XliffDocument:
         self._units: list[Unit] = []
         done: set[Any] = set()
         holder: Any = None
-        says: Says = []
+        active: Active = []
         for whole in self._tree.root.iter("{*}segment" if self._is_second else "{*}trans-unit"):
             outer = whole.getparent() if self._is_second else whole
             if outer is not holder:
-                holder, says = outer, []
+                holder, active = outer, []
             if sources := children(whole, "seg-source") or children(whole, "source"):
                 target = next(iter(children(whole, "target")), None)
                 done |= {sources[0], target}
-                self._units.append(self._read(whole, sources[0], target, says))
+                self._units.append(self._read(whole, sources[0], target, active))
                 if name(sources[0]) == "seg-source":
                     for each in children(whole, "source"):
                         done.add(each)
@@ -115,7 +115,7 @@ class XliffDocument:
             self.notes.append(f"{what}, the first in line {replaced[0]}")
         return self._tree.content()
 
-    def _read(self, whole: Any, source: Any, target: Any, says: Says) -> Unit:
+    def _read(self, whole: Any, source: Any, target: Any, active: Active) -> Unit:
         """A unit; its texts that are not translated are recorded."""
         state = None if target is None else (whole if self._is_second else target).get("state")
         unit = Unit(whole, source, target, target is None or state in NEW)
@@ -124,9 +124,9 @@ class XliffDocument:
         are_marked = target not in marks.values() and source not in parts.values()
         is_closed = _is_closed(whole)
         if is_closed:
-            says.insert(0, (whole, False))
+            active.insert(0, (whole, False))
         for key, part in parts.items():
-            pieces = INLINE.pieces(part, says)
+            pieces = INLINE.pieces(part, active)
             own = marks.get(key) if are_marked else None if unit.is_new else target
             if own is not None and text_of(own).strip():
                 reason = f"already translated (state {state})" if state else "already translated"
@@ -137,7 +137,7 @@ class XliffDocument:
             segment = Segment(part.sourceline, pieces)
             unit.segments[key] = segment if segment.has_letters or not (inside or is_closed) else None
         if is_closed:
-            says.remove((whole, False))
+            active.remove((whole, False))
         if source not in parts.values():
             self.kept += kept(source.sourceline, text_of(source, parts.values()), "text outside segments")
         if target is not None and not unit.is_new:

@@ -86,7 +86,7 @@ def insert_after(element: Any, new: Any, indent: str | None) -> None:
     parent.insert(parent.index(element) + 1, new)
 
 
-Says = list[tuple[Any, bool]]
+Active = list[tuple[Any, bool]]
 """What is begun in a text and says whether it is translated, the innermost last: an element or the id of a marker."""
 
 
@@ -100,47 +100,47 @@ class Inline:
     def __init__(self, pairs: Collection[str]) -> None:
         self.pairs = frozenset(pairs)
 
-    def pieces(self, element: Any, says: Says | None = None) -> list[Piece]:
+    def pieces(self, element: Any, active: Active | None = None) -> list[Piece]:
         """The text and the tags in an element; line breaks are tags where white space is preserved.
 
         Text that is not to be translated is a tag too, whose content is the text.
 
         Args:
-            says: what holds where the element begins; changed to what holds where it ends.
+            active: what holds where the element begins; changed to what holds where it ends.
         """
         lines = next((each.get(PRESERVED) for each in (element, *element.iterancestors()) if each.get(PRESERVED)), "")
-        return list(self._pieces(element, lines == "preserve", [] if says is None else says))
+        return list(self._pieces(element, lines == "preserve", [] if active is None else active))
 
-    def _pieces(self, element: Any, lines: bool, says: Says) -> Iterator[Piece]:
-        yield from _text(element.text, lines, says)
+    def _pieces(self, element: Any, lines: bool, active: Active) -> Iterator[Piece]:
+        yield from _text(element.text, lines, active)
         for child in element:
-            said = _said(child)
-            if name(child) in self.pairs and (said is not False or any(map(_said, child.iter()))):
-                inside = [*says] if said is None else [*says, (child, said)]
+            own = _own_choice(child)
+            if name(child) in self.pairs and (own is not False or any(map(_own_choice, child.iter()))):
+                inside = [*active] if own is None else [*active, (child, own)]
                 yield Tag("open", Pair(child))
                 yield from self._pieces(child, lines, inside)
                 yield Tag("close", Pair(child))
-                says[:] = [each for each in inside if each[0] is not child]
+                active[:] = [each for each in inside if each[0] is not child]
             else:
                 yield Tag(_kind(child), child)
-                if name(child) == "sm" and said is not None:
-                    says.append((child.get("id"), said))
+                if name(child) == "sm" and own is not None:
+                    active.append((child.get("id"), own))
                 elif name(child) == "em":
-                    says[:] = [each for each in says if each[0] != child.get("startRef")]
-            yield from _text(child.tail, lines, says)
+                    active[:] = [each for each in active if each[0] != child.get("startRef")]
+            yield from _text(child.tail, lines, active)
 
 
-def _said(element: Any) -> bool | None:
+def _own_choice(element: Any) -> bool | None:
     """Whether an element says that it is translated; None: it does not say."""
     if element.get("translate") in ("no", "yes"):
         return bool(element.get("translate") == "yes")
     return False if element.get("mtype") == "protected" else None
 
 
-def _text(text: str | None, lines: bool, says: Says) -> Iterator[Piece]:
+def _text(text: str | None, lines: bool, active: Active) -> Iterator[Piece]:
     if not text:
         return
-    if says and not says[-1][1]:
+    if active and not active[-1][1]:
         yield Tag("alone", text)
         return
     for each in re.split(r"(\n)", text) if lines else [text]:
@@ -162,16 +162,16 @@ def kept(line: int, text: str, reason: str) -> list[Kept]:
 
 def kept_in(pieces: Sequence[Piece], line: int) -> list[Kept]:
     """The text in the tags of a segment."""
-    found: list[Kept] = []
+    texts: list[Kept] = []
     for content in (each.content for each in pieces if isinstance(each, Tag)):
         if isinstance(content, str):
-            found += kept(line, content, NOT_TRANSLATED)
-        elif not isinstance(content, Pair) and _said(content) is False:
-            found += kept(content.sourceline, text_of(content), NOT_TRANSLATED)
+            texts += kept(line, content, NOT_TRANSLATED)
+        elif not isinstance(content, Pair) and _own_choice(content) is False:
+            texts += kept(content.sourceline, text_of(content), NOT_TRANSLATED)
         elif not isinstance(content, Pair) and name(content):
             for each in filter(name, content.iter()):
-                found += kept(each.sourceline, text_of(each, [*each]), f"<{name(each)}>")
-    return found
+                texts += kept(each.sourceline, text_of(each, [*each]), f"<{name(each)}>")
+    return texts
 
 
 def kept_elsewhere(element: Any, outer: Collection[str], done: Collection[Any]) -> Iterator[Kept]:
