@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from posnmt.data.prepare import prepare
 from posnmt.data.store import Split, Store
 from posnmt.data.suspicions import exchanged, fingerprints, overlap, warnings
 from posnmt.errors import UserError
+from shared import SHARED, missing
 
 
 def corpus(folder, train=(SOURCE, TARGET), dev=(SOURCE[:20], TARGET[:20]), **data):
@@ -74,6 +76,20 @@ def test_exchanged_files_of_dev(tmp_path):
     assert not exchanged((SOURCE, TARGET), FRESH)
     assert not exchanged((SOURCE, SOURCE), (SOURCE[:20], SOURCE[20:40])), "one language on both sides"
     assert not exchanged((SOURCE, TARGET), (TARGET[:20], TARGET[:20])), "one side alone"
+
+
+def test_exchanged_files_of_real_corpora():
+    """Texts of several kinds: Chinese documentation has so much English that its side alone misleads."""
+    corpora = [path for name in ("zhen_wmt_news", "enzh_pydocs") if (path := SHARED / name).is_dir()]
+    if len(corpora) < 2:
+        pytest.skip(missing("zhen_wmt_news and enzh_pydocs"))
+    texts = [
+        [(path / f"test.{language}").read_bytes().decode().split("\n")[:300] for language in ("en", "zh")]
+        for path in corpora
+    ]
+    for train, dev in product(texts, repeat=2):
+        assert not exchanged(train, dev)
+        assert exchanged(train, dev[::-1])
 
 
 def test_names_that_contradict_the_languages(tmp_path):
