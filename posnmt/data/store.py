@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from typing_extensions import TypedDict
 
+from posnmt.data.offsets import Shift
 from posnmt.data.text import TextPipeline
 from posnmt.errors import UserError
 from posnmt.files import load_json, sha256_of
@@ -196,6 +197,7 @@ class _Signs(TypedDict):
 
     dev_pairs_in_train: NotRequired[int]
     exchanged: NotRequired[bool]
+    shifts: NotRequired[dict[str, list[Shift]]]
 
 
 class _SampledSide(TypedDict):

@@ -1,4 +1,4 @@
-"""Signs that the files of a corpus are not what they should be: dev pairs in train, copied sources, exchanged sides.
+"""Signs that the files of a corpus are not what they should be: dev pairs in train, copies, exchanged or shifted sides.
 
 They are counted once, when a corpus is prepared, and stand in the manifest as `signs`; every training prints them.
 """
@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from posnmt.config.schema import Config
 from posnmt.config.writing import EXAMPLES
 from posnmt.data.corpus import Findings, read_chunks
+from posnmt.data.offsets import sentences as sentences_of_shifts
+from posnmt.data.offsets import shifts_of
 from posnmt.data.survey import language_of
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ def signs(splits: dict[str, Split], files: dict[str, dict[str, TextFile]]) -> di
         counted["dev_pairs_in_train"] = overlap(splits["dev"], splits["train"])
     if "dev" in files:
         counted["exchanged"] = exchanged(_first_lines(files["train"]), _first_lines(files["dev"]))
+    counted["shifts"] = {name: shifts_of(parts, int(splits[name].lines[-1])) for name, parts in files.items()}
     return counted
 
 
@@ -63,6 +66,8 @@ def warnings(store: Store, config: Config) -> list[str]:
         sentences.append(
             "dev's source looks like the target of the training text, and the reverse: are the files of dev exchanged?"
         )
+    for name, found in counted.get("shifts", {}).items():
+        sentences += [f"{name}: {sentence}" for sentence in sentences_of_shifts(found, "target", "source")]
     named = tuple(language_of((name,)) for name in (data.train.source, data.train.target))
     written = (data.source_language, data.target_language)
     if None not in written and named == written[::-1] and named[0] != named[1]:

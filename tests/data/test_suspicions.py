@@ -29,7 +29,7 @@ FRESH = [f"{line} again" for line in SOURCE[:20]], [f"wieder {line}" for line in
 def test_a_sound_corpus_has_no_signs(tmp_path):
     config = corpus(tmp_path, dev=FRESH)
     store = prepare(config)
-    assert store.manifest["signs"] == {"dev_pairs_in_train": 0, "exchanged": False}
+    assert store.manifest["signs"] == {"dev_pairs_in_train": 0, "exchanged": False, "shifts": {"train": [], "dev": []}}
     assert warnings(store, config) == []
 
 
@@ -90,6 +90,27 @@ def test_exchanged_files_of_real_corpora():
     for train, dev in product(texts, repeat=2):
         assert not exchanged(train, dev)
         assert exchanged(train, dev[::-1])
+
+
+def test_a_shift_is_in_the_manifest_and_a_warning(tmp_path):
+    """Of each split; the target lacks a line of the training text, and the source of dev lacks its first one."""
+    dev = [f"{line} a" for line in SOURCE[1:201]], [f"{line} b" for line in TARGET[:200]]
+    config = corpus(tmp_path, (SOURCE, [*TARGET[:150], *TARGET[151:], TARGET[0]]), dev)
+    store = prepare(config)
+    [train], [of_dev] = (store.manifest["signs"]["shifts"][name] for name in ("train", "dev"))
+    assert train == {"offset": -1, "first": pytest.approx(151, abs=2), "last": None}
+    assert of_dev == {"offset": 1, "first": 1, "last": None}
+    warned = warnings(store, config)
+    assert [sentence.partition(":")[0] for sentence in warned] == ["train", "dev"]
+    assert ["(offset -1)" in warned[0], "(offset +1)" in warned[1]] == [True, True]
+    assert warnings(prepare(config), config) == warned, "once more, from the same store"
+
+
+def test_a_shift_is_seen_where_dev_is_held_out(tmp_path):
+    config = corpus(tmp_path, (SOURCE, TARGET[1:] + TARGET[:1]), dev=FRESH)
+    data = config.data.model_copy(update={"dev": None, "held_out": 30})
+    store = prepare(config.model_copy(update={"data": data}))
+    assert store.manifest["signs"]["shifts"] == {"train": [{"offset": -1, "first": 1, "last": None}]}
 
 
 def test_names_that_contradict_the_languages(tmp_path):

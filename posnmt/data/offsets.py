@@ -1,0 +1,241 @@
+"""Offsets between texts that should be aligned: source line i belongs to target line i + k, not to target line i.
+
+One line that is missing or doubled in one file shifts all lines after it. Two things of a line are found again in its
+translation, in any pair of languages: its length (Gale and Church 1993), and the numerals and words that both languages
+write alike, such as names. The fit of two lines is
+
+    -log(1 + (r / s)²) + w · min(Σ idf(t), c)
+
+where r is the log of the ratio of their lengths in characters, less its median, s is the usual size of r, and t are the
+tokens that both lines have. A stretch of lines is at offset k if its source lines fit the target lines at k better than
+their own. Let d be the difference of a line's two fits. If lines fit both alike, so that d and -d are equally likely,
+then Σd / √Σd² exceeds z with a probability of at most exp(-z²/2) (Hoeffding 1963). z is so large that this happens in
+none of the stretches that could be chosen, but for a probability of `ALARM`. The lines of an aligned text fit their own
+translations better, so that its rate of false warnings is far lower.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain, islice, product
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import TypedDict
+
+from posnmt.data.corpus import open_text
+
+if TYPE_CHECKING:
+    from posnmt.data.corpus import TextFile
+
+OFFSETS = (-2, -1, 1, 2)
+"""Offsets that are compared with none."""
+
+ALARM = 0.001
+"""The largest probability of a false warning, where lines fit their neighbours' translations as well as their own."""
+
+SAMPLE, BLOCK = 5_000, 100
+"""Lines of a longer text that are compared, in blocks of consecutive lines at equal distances."""
+
+WEIGHT, MOST = 0.5, 6.0
+"""w and c of the fit."""
+
+LEAST = 0.05
+"""The smallest s."""
+
+NAMED = 3
+"""Stretches that warnings name; others are counted."""
+
+_TOKEN = re.compile(r"\d+|[a-z\u00df-\u024f]+|[^\W\d_a-z\u00df-\u024f]+")
+"""A numeral, a word in Latin letters (also inside Japanese or Chinese), or a word of other letters."""
+
+_OTHER_DIGIT = re.compile(r"[^\D0-9]")
+
+Read = Callable[[Sequence[range]], tuple[list[str], list[str]]]
+"""Reads some lines of both texts, numbered from 0."""
+
+
+class Shift(TypedDict):
+    """A stretch of lines, numbered from 1, whose source line i belongs to target line i + `offset`.
+
+    `last` is None where the stretch lasts to the end.
+    """
+
+    offset: int
+    first: int
+    last: int | None
+
+
+def shifts(sources: Sequence[str], targets: Sequence[str]) -> list[Shift]:
+    """The stretches of two texts that are misaligned, in their order; see `shifts_of`."""
+
+    def read(blocks: Sequence[range]) -> tuple[list[str], list[str]]:
+        rows = list(chain.from_iterable(blocks))
+        return [sources[row] for row in rows], [targets[row] for row in rows]
+
+    return _shifts(read, len(sources))
+
+
+def shifts_of(files: Mapping[str, TextFile], count: int) -> list[Shift]:
+    """The stretches of a corpus that are misaligned, in their order.
+
+    Of more than `SAMPLE` lines a sample is compared; where it shows a shift, the ends are then searched in all lines.
+
+    Args:
+        files: of the corpus, as `corpus_files` gives them; `prepare` has checked them.
+        count: the number of their lines.
+
+    Raises:
+        UserError: a file cannot be opened.
+    """
+    return _shifts(partial(_read, files), count)
+
+
+def sentences(found: Sequence[Shift], text: str, other: str) -> list[str]:
+    """What a person should know of the shifts of a text against another one, such as a target against a source."""
+    result = []
+    for shift in found[:NAMED]:
+        offset, first, last = shift["offset"], shift["first"], shift["last"]
+        if last is not None:
+            where, todo = f"from about line {first:,} to {last:,}", "around these two lines"
+        elif first > 1:
+            where, todo = f"from about line {first:,} on", "around that line"
+        else:
+            where, todo = "in the whole text", "among the first lines"
+        far = "one line" if abs(offset) == 1 else f"{abs(offset)} lines"
+        result.append(
+            f"{where}, the {text} seems to be {far} {'late' if offset > 0 else 'early'} (offset {offset:+}): line n of"
+            f" the {other} fits line n {'+' if offset > 0 else '-'} {abs(offset)} of the {text}; look in both files for"
+            f" a line that is missing or doubled {todo}"
+        )
+    if len(found) > NAMED:
+        result.append(f"{len(found) - NAMED:,} more stretches of the {text} seem to be shifted against the {other}")
+    return result
+
+
+def _shifts(read: Read, count: int) -> list[Shift]:
+    """The stretches that are misaligned of a number of lines."""
+    numbers, gains = _gains(read, range(count))
+    found = []
+    for offset, first, last in _stretches(gains, 0, len(numbers)):
+        begin, end = numbers[first], count if last == len(numbers) else numbers[last]
+        if len(numbers) < count:  # the sample has gaps
+            around = [
+                range(numbers[max(0, row - BLOCK)], numbers[min(len(numbers) - 1, row + BLOCK)] + 1)
+                for row in (first, last)
+            ]
+            begin = _edge(read, around[0], offset, 1) if first > 0 else 0
+            end = _edge(read, around[1], offset, -1) if last < len(numbers) else count
+        found.append(Shift(offset=offset, first=int(begin) + 1, last=None if end == count else int(end)))
+    return found
+
+
+def _edge(read: Read, lines: range, offset: int, sign: int) -> int:
+    """The line at which a stretch begins (sign 1), or the line after its end (sign -1)."""
+    numbers, gains = _gains(read, lines)
+    row = int(np.argmin(np.concatenate([[0.0], np.cumsum(sign * gains[offset])])))
+    if len(numbers) == len(lines):
+        return lines.start + row
+    around = range(numbers[max(0, row - BLOCK)], numbers[min(len(numbers) - 1, row + BLOCK)] + 1)
+    return _edge(read, around, offset, sign)
+
+
+def _gains(read: Read, lines: range) -> tuple[NDArray[np.int64], dict[int, NDArray[np.float64]]]:
+    """By how much source lines fit the target lines at each offset better than their own.
+
+    Returns:
+        The numbers of a sample of the lines [N]; offset -> d [N]. d is 0 where it is not known: one of the lines is
+        blank, or the target line is not in the sample.
+    """
+    blocks = [lines]
+    if len(lines) > SAMPLE:
+        starts = np.linspace(lines.start, lines.stop - BLOCK, SAMPLE // BLOCK).astype(int).tolist()
+        blocks = [range(start, start + BLOCK) for start in starts]
+    numbers = np.concatenate([np.arange(block.start, block.stop) for block in blocks])
+    sides = [[line.strip() for line in side] for side in read(blocks)]
+    blank = np.array([not source or not target for source, target in zip(*sides, strict=True)])
+    source, target = (np.log1p([len(line) for line in side]) for side in sides)
+    middle = np.median(target - source)
+    tokens = [[_tokens(line) for line in side] for side in sides]
+    counts = [Counter(token for each in side for token in each) for side in tokens]
+    idf = {
+        token: math.log(len(numbers) / max(counts[0][token], counts[1][token]))
+        for token in counts[0].keys() & counts[1].keys()
+    }
+    tokens = [[each & idf.keys() for each in side] for side in tokens]
+    rows, residuals, copies = {}, {}, {}
+    for offset in (0, *OFFSETS):
+        here = np.arange(max(0, -offset), len(numbers) - max(0, offset))
+        rows[offset] = here = here[numbers[here + offset] == numbers[here] + offset]
+        residuals[offset] = target[here + offset] - source[here] - middle
+        shared = (tokens[0][row] & tokens[1][row + offset] for row in here.tolist())
+        copies[offset] = np.array([min(MOST, sum(idf[token] for token in each)) if each else 0.0 for each in shared])
+    scale = max(LEAST, min(float(np.median(abs(each))) for each in residuals.values() if len(each)))
+    fits = {offset: WEIGHT * copies[offset] - np.log1p((residuals[offset] / scale) ** 2) for offset in rows}
+    gains = {}
+    for offset in OFFSETS:
+        here = rows[offset]
+        gains[offset] = np.zeros(len(numbers))
+        gains[offset][here] = np.where(blank[here] | blank[here + offset], 0, fits[offset] - fits[0][here])
+    return numbers, gains
+
+
+def _stretches(gains: Mapping[int, NDArray[np.float64]], first: int, last: int) -> list[tuple[int, int, int]]:
+    """The offset, the first row and the row after the last one of each misaligned stretch between two rows, in order.
+
+    The most certain one is chosen first, then those before it and after it.
+    """
+    best = max(filter(None, (_best(offset, each[first:last]) for offset, each in gains.items())), default=None)
+    if best is None:
+        return []
+    _, offset, begin, end = best
+    stretch = offset, first + begin, first + end
+    return [*_stretches(gains, first, stretch[1]), stretch, *_stretches(gains, stretch[2], last)]
+
+
+def _best(offset: int, gains: NDArray[np.float64]) -> tuple[float, int, int, int] | None:
+    """The stretch with the largest sum of d, or the same lengthened to an end of the text: its certainty and place."""
+    sums, squares = (np.concatenate([[0.0], np.cumsum(each)]) for each in (gains, gains**2))
+    last = int(np.argmax(sums - np.minimum.accumulate(sums)))
+    first = int(np.argmin(sums[: last + 1]))
+    stretches = []
+    for begin, end in product({0, first}, {last, len(gains)}):
+        if sums[end] > sums[begin]:
+            inner = (begin > 0) + (end < len(gains))  # there are 1, 2 N or N² / 2 stretches with so many inner ends
+            choices = (1, 2 * len(gains), len(gains) ** 2 / 2)[inner]
+            least = math.log(3 * len(OFFSETS) * choices / ALARM)
+            certain = (sums[end] - sums[begin]) ** 2 / (squares[end] - squares[begin]) / 2
+            stretches.append((certain - least, offset, begin, end))
+    return max((each for each in stretches if each[0] > 0), default=None)
+
+
+def _tokens(line: str) -> set[str]:
+    """The numerals and words of a line in any script: in lower case, and with ASCII digits."""
+    line = unicodedata.normalize("NFKC", line).casefold()
+    if not line.isascii():
+        line = _OTHER_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), line)
+    return set(_TOKEN.findall(line))
+
+
+def _read(files: Mapping[str, TextFile], blocks: Sequence[range]) -> tuple[list[str], list[str]]:
+    """Some lines of a corpus."""
+    if "tsv" in files:
+        rows = [(*line.split("\t"), "")[:2] for line in _picked(files["tsv"], blocks)]  # a blank line has one column
+        return [row[0] for row in rows], [row[1] for row in rows]
+    return list(_picked(files["source"], blocks)), list(_picked(files["target"], blocks))
+
+
+def _picked(file: TextFile, blocks: Sequence[range]) -> Iterator[str]:
+    """Some lines of a file; the others are passed over as bytes, which is fast."""
+    place = 0
+    with open_text(file) as stream:
+        for block in blocks:
+            for raw in islice(stream, block.start - place, block.stop - place):
+                yield raw.decode(errors="replace")
+            place = block.stop
