@@ -6,6 +6,7 @@ They are counted once, when a corpus is prepared, and stand in the manifest as `
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice, pairwise
@@ -33,6 +34,8 @@ COPIES = 0.1
 
 MARGIN = 0.2
 """Nats of a pair of characters by which another language must fit better; English and German differ by 0.5 to 1."""
+
+_BETWEEN_WORDS = re.compile(r"[\W\d_]+")
 
 Sides = tuple[Sequence[str], Sequence[str]]
 
@@ -150,7 +153,10 @@ def likeness(text: Iterable[str], one: Iterable[str], other: Iterable[str]) -> f
 
 
 def _bigrams(lines: Iterable[str]) -> Counter[str]:
-    return Counter(first + second for line in lines for first, second in pairwise(line))
+    """Pairs of letters in lower case, with a blank for all that is between words: tokenised text counts alike."""
+    return Counter(
+        first + second for line in lines for first, second in pairwise(_BETWEEN_WORDS.sub(" ", line.lower()))
+    )
 
 
 def _likelihood(counts: Counter[str], learned: Counter[str]) -> float:
