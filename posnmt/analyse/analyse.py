@@ -34,6 +34,7 @@ from posnmt.analyse.positions import places, position_curves
 from posnmt.analyse.seeds import seed_groups, seed_results, systems_of
 from posnmt.analyse.seen import Watch, seen_in_store
 from posnmt.analyse.sentence_scores import Scores, faults_of, read_scores
+from posnmt.analyse.suspicions import warnings as suspicions
 from posnmt.analyse.swap import Swapped
 from posnmt.analyse.swap import faults_of as swap_faults
 from posnmt.analyse.units import choose_units, language_faults
@@ -238,6 +239,7 @@ def analyse(
     rows = [np.flatnonzero(numbers == number) for number in range(len(bins))]
     warnings = [
         *([] if seen is None else seen.warnings),
+        *suspicions(every),
         *units.warnings,
         *resampling.warnings(len(outputs)),
         *warnings_of(every, findings, None if ter_search is None else ter_search["band"], units.ter_characters),
