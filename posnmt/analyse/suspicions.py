@@ -9,7 +9,7 @@ from posnmt.config.writing import EXAMPLES
 from posnmt.data.offsets import sentences, shifts
 from posnmt.data.suspicions import MARGIN, likeness
 
-FEW = 10
+FEW = 20
 """Lines of a text that is too short to tell its language from another one."""
 
 

@@ -150,8 +150,8 @@ def _gains(read: Read, lines: range) -> tuple[NDArray[np.int64], dict[int, NDArr
     """By how much source lines fit the target lines at each offset better than their own.
 
     Returns:
-        The numbers of a sample of the lines [N]; offset -> d [N]. d is 0 where it is not known: one of the lines is
-        blank, or the target line is not in the sample.
+        The numbers of a sample of the lines [N]; offset -> d [N], 0 where it is not known, as at a blank line. At the end
+        of a block, one or two lines are compared with the first ones of the next block: they fit no line, and are few.
     """
     blocks = [lines]
     if len(lines) > SAMPLE:
@@ -160,8 +160,10 @@ def _gains(read: Read, lines: range) -> tuple[NDArray[np.int64], dict[int, NDArr
     numbers = np.concatenate([np.arange(block.start, block.stop) for block in blocks])
     sides = [[line.strip() for line in side] for side in read(blocks)]
     blank = np.array([not source or not target for source, target in zip(*sides, strict=True)])
+    if blank.all():
+        return numbers, {offset: np.zeros(len(numbers)) for offset in OFFSETS}
     source, target = (np.log1p([len(line) for line in side]) for side in sides)
-    middle = np.median(target - source)
+    middle = np.median((target - source)[~blank])
     tokens = [[_tokens(line) for line in side] for side in sides]
     counts = [Counter(token for each in side for token in each) for side in tokens]
     idf = {
@@ -169,20 +171,21 @@ def _gains(read: Read, lines: range) -> tuple[NDArray[np.int64], dict[int, NDArr
         for token in counts[0].keys() & counts[1].keys()
     }
     tokens = [[each & idf.keys() for each in side] for side in tokens]
-    rows, residuals, copies = {}, {}, {}
+    known, residuals, copies = {}, {}, {}
     for offset in (0, *OFFSETS):
-        here = np.arange(max(0, -offset), len(numbers) - max(0, offset))
-        rows[offset] = here = here[numbers[here + offset] == numbers[here] + offset]
-        residuals[offset] = target[here + offset] - source[here] - middle
-        shared = (tokens[0][row] & tokens[1][row + offset] for row in here.tolist())
+        rows = np.arange(max(0, -offset), len(numbers) - max(0, offset))
+        known[offset] = rows = rows[~blank[rows] & ~blank[rows + offset]]
+        residuals[offset] = target[rows + offset] - source[rows] - middle
+        shared = (tokens[0][row] & tokens[1][row + offset] for row in rows.tolist())
         copies[offset] = np.array([min(MOST, sum(idf[token] for token in each)) if each else 0.0 for each in shared])
     scale = max(LEAST, min(float(np.median(abs(each))) for each in residuals.values() if len(each)))
-    fits = {offset: WEIGHT * copies[offset] - np.log1p((residuals[offset] / scale) ** 2) for offset in rows}
-    gains = {}
+    fits = {offset: np.zeros(len(numbers)) for offset in known}
+    for offset, rows in known.items():
+        fits[offset][rows] = WEIGHT * copies[offset] - np.log1p((residuals[offset] / scale) ** 2)
+    gains = {offset: np.zeros(len(numbers)) for offset in OFFSETS}
     for offset in OFFSETS:
-        here = rows[offset]
-        gains[offset] = np.zeros(len(numbers))
-        gains[offset][here] = np.where(blank[here] | blank[here + offset], 0, fits[offset] - fits[0][here])
+        rows = known[offset]
+        gains[offset][rows] = fits[offset][rows] - fits[0][rows]
     return numbers, gains
 
 

@@ -40,7 +40,8 @@ def of(source=SOURCE, references=(REFERENCE,), **outputs):
 def test_sound_texts_have_no_warning():
     assert of(good=REFERENCE, poor=worse(REFERENCE), empty=[""] * 300, one=["the"] * 300) == []
     assert of(source=REFERENCE, same=worse(REFERENCE)) == [], "one language"
-    assert of(source=[f"{line} ." for line in REFERENCE], kept=[f"{line} ." for line in REFERENCE]) == []
+    written_otherwise = [f" . {line} . ".upper() for line in REFERENCE]
+    assert of(source=written_otherwise, kept=worse(written_otherwise)) == []
     assert of(SOURCE[:1], [REFERENCE[:1]], short=SOURCE[:1]) == []
 
 
