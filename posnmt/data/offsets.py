@@ -150,8 +150,8 @@ def _gains(read: Read, lines: range) -> tuple[NDArray[np.int64], dict[int, NDArr
     """By how much source lines fit the target lines at each offset better than their own.
 
     Returns:
-        The numbers of a sample of the lines [N]; offset -> d [N], 0 where it is not known, as at a blank line. At the end
-        of a block, one or two lines are compared with the first ones of the next block: they fit no line, and are few.
+        The numbers of a sample of the lines [N]; offset -> d [N], 0 where it is not known, as at a blank line. One or
+        two lines at the end of a block are compared with the first ones of the next block; they fit no line there.
     """
     blocks = [lines]
     if len(lines) > SAMPLE:
