@@ -28,15 +28,15 @@ def warnings(texts: Sequence[Text]) -> list[str]:
 def _warnings(texts: Sequence[Text]) -> Iterator[tuple[str, int, str]]:
     """Warnings for `once`."""
     source, reference, *_ = texts
-    sound = []
+    sound: list[Text] = []
     for text in texts[1:]:
         compared = source if text.system is None or not sound else sound[0]
-        found = shifts(compared.lines, text.lines)
+        shifted = shifts(compared.lines, text.lines)
         kind = "reference" if text.system is None else "output"
-        for sentence in sentences(found, kind, "source" if compared is source else "reference"):
+        for sentence in sentences(shifted, kind, "source" if compared is source else "reference"):
             yield text.file.role, 0, f": {sentence}."
         if text.system is None:
-            sound += [] if found else [text]
+            sound += [] if shifted else [text]
         elif len(text.lines) >= FEW:
             like_source = likeness(*(each.lines[:EXAMPLES] for each in (text, source, reference)))
             if like_source > MARGIN:

@@ -97,10 +97,10 @@ def shifts_of(files: Mapping[str, TextFile], count: int) -> list[Shift]:
     return _shifts(partial(_read, files), count)
 
 
-def sentences(found: Sequence[Shift], text: str, other: str) -> list[str]:
+def sentences(stretches: Sequence[Shift], text: str, other: str) -> list[str]:
     """What a person should know of the shifts of a text against another one, such as a target against a source."""
     result = []
-    for shift in found[:NAMED]:
+    for shift in stretches[:NAMED]:
         offset, first, last = shift["offset"], shift["first"], shift["last"]
         if last is not None:
             where, todo = f"from about line {first:,} to {last:,}", "around these two lines"
@@ -114,15 +114,15 @@ def sentences(found: Sequence[Shift], text: str, other: str) -> list[str]:
             f" the {other} fits line n {'+' if offset > 0 else '-'} {abs(offset)} of the {text}; look in both files for"
             f" a line that is missing or doubled {todo}"
         )
-    if len(found) > NAMED:
-        result.append(f"{len(found) - NAMED:,} more stretches of the {text} seem to be shifted against the {other}")
+    if len(stretches) > NAMED:
+        result.append(f"{len(stretches) - NAMED:,} more stretches of the {text} seem to be shifted against the {other}")
     return result
 
 
 def _shifts(read: Read, count: int) -> list[Shift]:
-    """The stretches that are misaligned of a number of lines."""
+    """The misaligned stretches of a text with a number of lines."""
     numbers, gains = _gains(read, range(count))
-    found = []
+    stretches = []
     for offset, first, last in _stretches(gains, 0, len(numbers)):
         begin, end = numbers[first], count if last == len(numbers) else numbers[last]
         if len(numbers) < count:  # the sample has gaps
@@ -132,8 +132,8 @@ def _shifts(read: Read, count: int) -> list[Shift]:
             ]
             begin = _edge(read, around[0], offset, 1) if first > 0 else 0
             end = _edge(read, around[1], offset, -1) if last < len(numbers) else count
-        found.append(Shift(offset=offset, first=int(begin) + 1, last=None if end == count else int(end)))
-    return found
+        stretches.append(Shift(offset=offset, first=int(begin) + 1, last=None if end == count else int(end)))
+    return stretches
 
 
 def _edge(read: Read, lines: range, offset: int, sign: int) -> int:

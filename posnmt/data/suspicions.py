@@ -69,8 +69,8 @@ def warnings(store: Store, config: Config) -> list[str]:
         sentences.append(
             "dev's source looks like the target of the training text, and the reverse: are the files of dev exchanged?"
         )
-    for name, found in counted.get("shifts", {}).items():
-        sentences += [f"{name}: {sentence}" for sentence in sentences_of_shifts(found, "target", "source")]
+    for name, stretches in counted.get("shifts", {}).items():
+        sentences += [f"{name}: {sentence}" for sentence in sentences_of_shifts(stretches, "target", "source")]
     named = tuple(language_of((name,)) for name in (data.train.source, data.train.target))
     written = (data.source_language, data.target_language)
     if None not in written and named == written[::-1] and named[0] != named[1]:
