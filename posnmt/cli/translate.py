@@ -199,7 +199,7 @@ def translate(
     Example: posnmt translate runs/multi30k --input test.en --output test.de --beam 4
     """
     with loading():
-        from posnmt.deploy.documents.formats import format_of
+        from posnmt.deploy.documents.formats import format_of, refuse_output_format
         from posnmt.deploy.folder import choose_engine
         from posnmt.translate.command import translate_file
         from posnmt.translate.options import named_as_options
@@ -213,8 +213,10 @@ def translate(
     if search["protect"] not in (None, "auto", "off"):
         chosen["protect"] = read_patterns(Path(search["protect"]))
     engine = choose_engine(engine, runs, chosen.get("precision"))
+    kind = format_of(document, source)
+    refuse_output_format(document, kind, output)
     with named_as_options(chosen):
-        if kind := format_of(document, source):
+        if kind:
             with loading():
                 from posnmt.deploy.documents.command import choose, refuse_options, translate_document
             refuse_options(

@@ -38,13 +38,18 @@ _SENTENCES = {
 BYTE_ORDER_MARK = "byte order mark"
 # How files begin that are no text in UTF-8 -> message, advice
 _OTHER = re.compile(
-    rb"(?P<gzip>\x1f\x8b)|(?P<xz>\xfd7zXZ)|(?P<archive>BZh[1-9]1AY|PK\x03\x04|\x28\xb5\x2f\xfd)|(?P<utf16>\xff\xfe|\xfe\xff)"
+    rb"(?P<gzip>\x1f\x8b)|(?P<xz>\xfd7zXZ)|(?P<archive>BZh[1-9]1AY|\x28\xb5\x2f\xfd)|(?P<utf16>\xff\xfe|\xfe\xff)"
+    rb"|(?P<zip>PK\x03\x04)|(?P<pdf>%PDF-)|(?P<rtf>\{\\rtf)|(?P<office>\xd0\xcf\x11\xe0)"
 )
 _OTHERS = {
     "gzip": ("is compressed by gzip", "let its name end in .gz"),
     "xz": ("is compressed by xz", "let its name end in .xz"),
     "archive": ("is compressed", "unpack it, or compress it by gzip or xz"),
     "utf16": ("is in UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"),
+    "zip": ("is a ZIP archive, or an office document, which is one", "unpack it, or save its text in a plain file"),
+    "pdf": ("is a PDF", "save its text in a plain file"),
+    "rtf": ("is an RTF document", "save its text in a plain file"),
+    "office": ("is an office document", "save its text in a plain file"),
 }
 # Number of lines that are read, encoded and written together.
 CHUNK = 10_000

@@ -80,8 +80,12 @@ def test_missing_folder_and_empty(tmp_path: Path) -> None:
         (lzma.compress(b"a\n"), "it is compressed by xz .* let its name end in .xz"),
         (bz2.compress(b"a\n"), "it is compressed .* unpack it, or compress it by gzip or xz"),
         ("a\n".encode("utf-16"), "it is in UTF-16 .* iconv -f UTF-16 -t UTF-8"),
+        (b"PK\x03\x04\n", "it is a ZIP archive, or an office document"),
+        (b"%PDF-1.7\na\n", "it is a PDF .* save its text in a plain file"),
+        (b"{\\rtf1 a}\n", "it is an RTF document .* save its text in a plain file"),
+        (b"\xd0\xcf\x11\xe0\n", "it is an office document .* save its text in a plain file"),
     ],
-    ids=["gzip", "xz", "bzip2", "UTF-16"],
+    ids=["gzip", "xz", "bzip2", "UTF-16", "zip", "PDF", "RTF", "office"],
 )
 def test_files_that_are_no_plain_text_are_named_as_what_they_are(tmp_path: Path, content: bytes, message: str) -> None:
     [line] = faults_of(write(tmp_path / "text", content))
