@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from commands import refused, run
+from posnmt.cli.translate import translate
 from posnmt.deploy.documents.formats import BINARY, ENDINGS, STRUCTURED, format_of, refuse_output_format
 from posnmt.errors import UserError
 from untrained import LEARNED
@@ -18,6 +19,11 @@ def endings(kinds):
 
 UNREAD = [*endings(BINARY), *endings(STRUCTURED)]
 READ = [ending for each in ENDINGS.values() for ending in each]
+
+
+def test_the_command_has_every_format():
+    [option] = [each for each in translate.params if each.name == "document"]
+    assert [*option.type.choices] == ["lines", *ENDINGS]
 
 
 def test_an_ending_means_one_thing():

@@ -14,6 +14,8 @@ ENDINGS = {
     "html": (".html", ".htm", ".xhtml"),
     "srt": (".srt",),
     "vtt": (".vtt",),
+    "po": (".po", ".pot"),
+    "json": (".json",),
     "text": (),
     "wrapped": (),
 }
@@ -148,6 +150,8 @@ def read(form: str, data: bytes, path: Path, languages: tuple[str, str]) -> Docu
         UserError: it is not of the format, or not safe to read.
     """
     from posnmt.deploy.documents import markup, plain, subtitles
+    from posnmt.deploy.documents.json import JsonDocument
+    from posnmt.deploy.documents.po import PoDocument
     from posnmt.deploy.documents.tmx import TmxDocument
     from posnmt.deploy.documents.xliff import XliffDocument
 
@@ -155,10 +159,13 @@ def read(form: str, data: bytes, path: Path, languages: tuple[str, str]) -> Docu
         return TmxDocument(data, path, languages)
     if form == "xliff":
         return XliffDocument(data, path, languages)
+    if form == "po":
+        return PoDocument(data, path, languages)
     readers: dict[str, Callable[[bytes, Path], Document]] = {
         "html": markup.read_html,
         "srt": subtitles.read_srt,
         "vtt": subtitles.read_vtt,
+        "json": JsonDocument,
         "text": plain.read_text,
         "wrapped": plain.read_wrapped,
     }

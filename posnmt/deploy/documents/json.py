@@ -1,0 +1,90 @@
+"""JSON: texts that are values of objects and lists; everything else is written as it was read."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from posnmt.deploy.documents.messages import Kept, counted, divided, joined
+from posnmt.deploy.documents.raw import Text
+from posnmt.deploy.documents.segment import Segment, has_letters
+from posnmt.errors import UserError
+
+STRING = re.compile(r'("(?:[^"\\]|\\.)*+")(\s*+:)?')
+"""A string, and the colon behind one that is a key."""
+
+ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]*://|mailto:|www\.)\S+|[^\s@]+@[^\s@]+", re.IGNORECASE)
+"""A text that is nothing but an address."""
+
+
+class JsonDocument:
+    """A JSON document.
+
+    Attributes:
+        kept: texts with letters that are left as they are.
+
+    Raises:
+        UserError: it is not JSON.
+    """
+
+    def __init__(self, data: bytes, path: Path) -> None:
+        self._text = Text.decode(data, path)
+        content = self._text.content
+        _check(content, path)
+        self._is_ascii = content.isascii() and re.search(r"\\u[0-9a-fA-F]{4}", content) is not None
+        self._has_slashes = r"\/" in content
+        self.kept: list[Kept] = []
+        self._values: list[tuple[int, int, list[str | Segment]]] = []
+        for match in STRING.finditer(content):
+            line, value = self._text.line(match.start()), str(json.loads(match[1]))
+            if reason := _reason(value, is_key=bool(match[2])):
+                self.kept += [Kept(line, value, reason)] * has_letters(value)
+            else:
+                self._values.append((*match.span(1), divided(value, line)))
+        self.notes = counted(self.kept)
+
+    @property
+    def segments(self) -> list[Segment]:
+        """See `Document`."""
+        return [part for _, _, parts in self._values for part in parts if isinstance(part, Segment)]
+
+    def content(self) -> bytes:
+        """See `Document`."""
+        text = self._text
+        written, last = [text.mark], 0
+        for start, end, parts in self._values:
+            if any(isinstance(each, Segment) and each.translated is not None for each in parts):
+                written += [text.content[last:start], self._quoted(joined(parts))]
+                last = end
+        return "".join([*written, text.content[last:]]).encode(text.encoding)
+
+    def _quoted(self, value: str) -> str:
+        """A string as the document writes others."""
+        quoted = json.dumps(value, ensure_ascii=self._is_ascii)
+        return quoted.replace("/", r"\/") if self._has_slashes else quoted
+
+
+def _check(content: str, path: Path) -> None:
+    """Check that a text is JSON.
+
+    Raises:
+        UserError: it is not.
+    """
+    try:
+        json.loads(content, parse_int=str, parse_float=str)
+    except json.JSONDecodeError as error:
+        what = f"not valid JSON: {error.msg} at column {error.colno}"
+        todo = "correct it" if content.strip() else "give a file with text"
+        raise UserError(what, f"{path}:{error.lineno}", todo) from None
+    except RecursionError:
+        raise UserError("objects or lists are nested too deeply", path, "save fewer levels") from None
+
+
+def _reason(value: str, is_key: bool) -> str | None:
+    """Why a string is not translated."""
+    if is_key:
+        return "keys"
+    if ADDRESS.fullmatch(value.strip()):
+        return "addresses"
+    return "texts with half of a surrogate pair" if re.search("[\ud800-\udfff]", value) else None
