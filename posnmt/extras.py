@@ -24,7 +24,7 @@ EXTRAS = {
         "python-multipart": "python_multipart",
         "uvicorn": "uvicorn",
     },
-    "documents": {"lxml": "lxml"},
+    "documents": {"lxml": "lxml", "markdown-it-py": "markdown_it"},
 }
 """Extra -> package, as in pyproject.toml -> the module that it has."""
 

@@ -149,7 +149,7 @@ _TO = click.option(
 @positions_options
 @click.option(
     "--document",
-    type=click.Choice(["lines", "tmx", "xliff", "html", "srt", "vtt", "po", "json", "text", "wrapped"]),
+    type=click.Choice(["lines", "tmx", "xliff", "html", "srt", "vtt", "markdown", "po", "json", "text", "wrapped"]),
     help="format of --input and --output; text: each line is a paragraph; wrapped: blank lines separate paragraphs;"
     " default: by the ending of --input, otherwise lines, one sentence each",
 )
@@ -192,8 +192,8 @@ def translate(
     text. Lines may have any length; outputs that reach the output limit or repeat themselves are reported.
     A translation into a file that was interrupted or killed goes on with --resume.
 
-    A document (TMX, XLIFF, PO, JSON, HTML, subtitles, paragraphs) becomes another one with the same structure; what stays
-    untranslated is counted and named.
+    A document (TMX, XLIFF, HTML, Markdown, PO, JSON, subtitles, paragraphs) becomes another one with the same
+    structure; what stays untranslated is counted and named.
 
     \b
     Example: posnmt translate runs/multi30k --input test.en --output test.de --beam 4

@@ -14,6 +14,7 @@ ENDINGS = {
     "html": (".html", ".htm", ".xhtml"),
     "srt": (".srt",),
     "vtt": (".vtt",),
+    "markdown": (".md", ".markdown"),
     "po": (".po", ".pot"),
     "json": (".json",),
     "text": (),
@@ -151,6 +152,7 @@ def read(form: str, data: bytes, path: Path, languages: tuple[str, str]) -> Docu
     """
     from posnmt.deploy.documents import markup, plain, subtitles
     from posnmt.deploy.documents.json import JsonDocument
+    from posnmt.deploy.documents.markdown import MarkdownDocument
     from posnmt.deploy.documents.po import PoDocument
     from posnmt.deploy.documents.tmx import TmxDocument
     from posnmt.deploy.documents.xliff import XliffDocument
@@ -166,6 +168,7 @@ def read(form: str, data: bytes, path: Path, languages: tuple[str, str]) -> Docu
         "srt": subtitles.read_srt,
         "vtt": subtitles.read_vtt,
         "json": JsonDocument,
+        "markdown": MarkdownDocument,
         "text": plain.read_text,
         "wrapped": plain.read_wrapped,
     }
