@@ -73,6 +73,25 @@ def test_a_segment_whose_unit_is_not_written_is_refused(page, tmp_path):
     assert "note: 1 units are left as they are, since not all their segments are translated\n" in err
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("page.md", "# {}\n\n```\nuns\n```\n"),
+        ("app.po", 'msgid "a"\nmsgstr "b"\n\n#, fuzzy\nmsgid "uns mebu zabi"\nmsgstr "{}"\n'),
+        ("app.json", '{{"uns": "{}"}}\n'),
+    ],
+)
+def test_the_formats_of_programs(tmp_path, name, text):
+    """Markdown, PO and JSON; what stays is counted."""
+    [translation] = lines_of(["uns mebu zabi"])
+    source = text.format("" if name == "app.po" else "uns mebu zabi")
+    (tmp_path / name).write_text(source)
+    out, err = run("translate", LEARNED, "--input", tmp_path / name, "--languages", "en-de")
+    assert out == text.format(translation)
+    assert "note: 1 of 1 sentences in 1 segments are translated" in err
+    assert err.count("note: left as they are: 1 ") == 1
+
+
 def test_other_engines(page):
     pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed (extra ctranslate2)")
     ours, _ = run("translate", LEARNED, "--input", page)

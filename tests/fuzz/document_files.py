@@ -57,9 +57,60 @@ id
 """
 PLAIN = "A paragraph. It has\ntwo lines.\n\n  Another one, with 日本語。そして。\r\n\r\n12\n"
 
+MARKDOWN = """---
+title: x
+---
+# A *title* #
+
+One [two](x "y") `three` <b>four</b>
+![five](x) \\* six &amp; seven [^1]
+
+> - **eight** [nine] https://x.y/z
+>   1. ten
+
+| a | b \\| c |
+|---|--------|
+| `d` | ~~e~~ |
+
+```
+f
+```
+<p>g</p>
+
+[nine]: x 'z'
+[^1]: ten
+"""
+PO = r"""msgid ""
+msgstr ""
+"Content-Type: text/plain; charset=UTF-8\n"
+"Plural-Forms: nplurals=3; plural=(n==1 ? 0 : n<5 ? 1 : 2);\n"
+
+#. a comment
+#, c-format
+#| msgid "before"
+msgctxt "menu"
+msgid "One \"two\"\n"
+"- three\tfour"
+msgstr ""
+
+msgid "%d cat"
+msgid_plural "%d cats"
+msgstr[0] ""
+msgstr[1] ""
+
+#, fuzzy
+msgid "done"
+msgstr "fertig"
+
+#~ msgid "gone"
+#~ msgstr "weg"
+"""
+JSON = r"""{"a": "One\n\u00e9 two", "b": ["- three", 1, null, true, {"c": "\ud83d\ude00 https:\/\/x.y"}], "d": -1.5e3}
+"""
+
 FILES = {
     "page.html": HTML, "one.xlf": XLIFF_1, "two.xlf": XLIFF_2, "memory.tmx": TMX, "film.srt": SRT, "film.vtt": VTT,
-    "plain.text": PLAIN, "plain.wrapped": PLAIN,
+    "page.md": MARKDOWN, "app.po": PO, "app.json": JSON, "plain.text": PLAIN, "plain.wrapped": PLAIN,
 }  # fmt: skip
 
 
