@@ -127,7 +127,7 @@ def _refuse_unread(path: Path) -> None:
     """
     if what := _what(path, BINARY):
         raise UserError(f"{what} is not read", path, "save it as .html or .txt")
-    if what := _what(path, STRUCTURED) or (_is_markup(path) and "a file with markup"):
+    if what := _what(path, STRUCTURED) or ("a file with markup" if _is_markup(path) else None):
         todo = "add --document lines to translate each line as a sentence, or --document text as a paragraph"
         raise UserError(f"{what} is not read", path, todo)
 

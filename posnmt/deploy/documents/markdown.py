@@ -218,8 +218,8 @@ class MarkdownDocument:
 
     def _keep_attributes(self, at: int, tags: str) -> None:
         """Count the attributes of HTML that people read."""
-        for found in ATTRIBUTE.finditer(tags):
-            self._keep(at, found[1] or found[2] or "", "attributes of HTML")
+        for match in ATTRIBUTE.finditer(tags):
+            self._keep(at, match[1] or match[2] or "", "attributes of HTML")
 
     def _keep_unread(self, start: int, end: int) -> None:
         """Count what is between blocks and neither their markup nor of a known kind."""
@@ -398,13 +398,15 @@ class _Source:
 @cache
 def parser() -> MarkdownIt:
     """The parser; each inline token has its `span` in the content of its block."""
-    made = MarkdownIt("commonmark", {"maxNesting": 100}).enable(["table", "strikethrough"])
-    rules = made.inline.ruler
+    markdown = MarkdownIt("commonmark", {"maxNesting": 100}).enable(["table", "strikethrough"])
+    rules = markdown.inline.ruler
     for name, rule in zip(rules.get_active_rules(), rules.getRules(""), strict=True):
         rules.at(name, _watched(rule))
-    made.block.ruler.at("reference", _reference)
-    made.block.ruler.before("fence", "directive", _directive, {"alt": ["paragraph", "reference", "blockquote", "list"]})
-    return made
+    markdown.block.ruler.at("reference", _reference)
+    markdown.block.ruler.before(
+        "fence", "directive", _directive, {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    )
+    return markdown
 
 
 def _watched(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
