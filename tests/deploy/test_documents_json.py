@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from document_case import installed, opened, shouted, texts, translate
-from posnmt.deploy.documents.segment import has_letters
+from posnmt.deploy.documents.segment import Kept, has_letters
 from posnmt.errors import UserError
 
 PAGE = """{
@@ -40,8 +41,8 @@ def test_values_are_translated_and_all_else_stays():
     assert [(each.line, each.text) for each in document.kept if each.reason == "keys"] == [
         (2, "title"), (2, "count"), (3, "menu"), (3, "open"), (3, "home"), (3, 'key : "x"'), (4, "empty"), (4, "café"),
     ]  # fmt: skip
-    assert [each for each in document.kept if each.reason != "keys"] == [(3, "https://a.example/b", "addresses")]
-    assert document.notes == ["left as they are: 8 keys", "left as they are: 1 addresses"]
+    assert [each for each in document.kept if each.reason != "keys"] == [Kept(3, "https://a.example/b", "addresses")]
+    assert Counter(each.reason for each in document.kept) == {"keys": 8, "addresses": 1}
     translate(document)
     expected = PAGE
     for old, new in (("The cat", "THE CAT"), ("Open\\nthe file", "OPEN\\nTHE FILE"), ("One", "ONE")):

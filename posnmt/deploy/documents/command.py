@@ -75,19 +75,26 @@ def translate_document(
         translated = _translate(engine, alone, texts, report, display, glossary)
         for segment, parts in zip(wanted, divided, strict=True):
             if any(id(each) in translated for each in parts):
-                placed = [each.place(translated.get(id(each), each.text)) for each in parts]
+                placed = [
+                    each.place(translated[id(each)].text if id(each) in translated else each.text) for each in parts
+                ]
                 segment.translated = join(parts, placed)
         content = document.content()
         write_whole(output, content)
         blank = len(document.segments) - len(wanted)
-        whole = [
-            segment.translated is not None and all(id(each) in translated for each in parts if has_letters(each.text))
-            for segment, parts in zip(wanted, divided, strict=True)
-        ]
+        refused = 0
+        kept = list(document.kept)
+        for segment, parts in zip(wanted, divided, strict=True):
+            results = [translated.get(id(each)) for each in parts if has_letters(each.text)]
+            if segment.translated is None or not all(results):
+                refused += 1
+            elif all(each is not None and each.passed for each in results):
+                kept.append(Kept(segment.line, " ".join(each.text for each in parts), "text without words"))
+        done = len(document.kept) + len(wanted) - len(kept) - refused
         display.say(f"note: {len(translated):,} of {len(texts):,} sentences in {len(wanted):,} segments are translated")
         if blank:
             display.say(f"note: {blank:,} segments without letters are left as they are")
-        for note in [*ledger(sum(whole), document.kept, len(whole) - sum(whole)), *document.notes, *engine.notes]:
+        for note in [*ledger(done, kept, refused), *document.notes, *engine.notes]:
             display.say(f"note: {note}")
         for warning in report.warnings():
             display.say(f"warning: {warning}")
@@ -122,7 +129,7 @@ def ledger(translated: int, kept: Sequence[Kept], refused: int) -> list[str]:
 
     Args:
         translated: the number of texts that are translated.
-        kept: those that the document's reader did not hand over.
+        kept: those that the document's reader did not hand over, and those that are addresses or placeholders alone.
         refused: the number of texts that the engine refused, or a sentence of them.
     """
     total = translated + len(kept) + refused
@@ -166,6 +173,8 @@ class _Report:
             "reached the output limit; see --max-ratio and --max-extra": translation.at_limit,
             "repeat themselves, as the source does not": any(translation.repetitive[:1]),
             "are empty": not translation.text.strip(),
+            "are of texts with characters that the vocabulary lacks": bool(translation.unknown),
+            "have other placeholders, mark-up, addresses or paths than their texts": bool(translation.differing),
             "were made in parts, since the sentences are too long for one piece; see --split": translation.parts > 1,
         }
         for sign, is_so in signs.items():
@@ -192,13 +201,13 @@ def _translate(
     report: _Report,
     display: Display,
     terms: Terms | None,
-) -> dict[int, str]:
+) -> dict[int, Translation]:
     """The translations by the identity of the sentence; `texts` are sentences with their lines.
 
     Raises:
         UserError: the engine refuses every sentence.
     """
-    translated: dict[int, str] = {}
+    translated: dict[int, Translation] = {}
     translate = partial(engine.translate, scored=False, terms=terms)
     done = 0
     for group in portions(iter(texts)):
@@ -215,7 +224,7 @@ def _translate(
                     results.append(None)
         for (sentence, line), result in zip(group, results, strict=True):
             if result is not None:
-                translated[id(sentence)] = result.text
+                translated[id(sentence)] = result
                 report.add(line, sentence.text, result)
         done += len(group)
         display.show("translating", done / len(texts), f"{done:,} of {len(texts):,} sentences")

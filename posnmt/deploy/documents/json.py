@@ -6,9 +6,9 @@ import json
 import re
 from pathlib import Path
 
-from posnmt.deploy.documents.messages import Kept, counted, divided, joined
+from posnmt.deploy.documents.messages import divided, joined
 from posnmt.deploy.documents.raw import Text
-from posnmt.deploy.documents.segment import Segment, has_letters
+from posnmt.deploy.documents.segment import Kept, Segment, has_letters
 from posnmt.errors import UserError
 
 STRING = re.compile(r'("(?:[^"\\]|\\.)*+")(\s*+:)?')
@@ -42,7 +42,7 @@ class JsonDocument:
                 self.kept += [Kept(line, value, reason)] * has_letters(value)
             else:
                 self._values.append((*match.span(1), divided(value, line)))
-        self.notes = counted(self.kept)
+        self.notes: list[str] = []
 
     @property
     def segments(self) -> list[Segment]:

@@ -23,9 +23,8 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
 from posnmt.deploy.documents.markup import KEPT_INLINE, SHOWN, VOID
-from posnmt.deploy.documents.messages import Kept, counted
 from posnmt.deploy.documents.raw import Text
-from posnmt.deploy.documents.segment import Piece, Segment, Tag, has_letters
+from posnmt.deploy.documents.segment import Kept, Piece, Segment, Tag, has_letters
 from posnmt.errors import UserError
 
 LINE_END = re.compile(r"\r\n|\r|\n")
@@ -191,7 +190,7 @@ class MarkdownDocument:
         self._keep_unread(last, len(content))
         self.parts.append(content[last:])
         self.kept.sort(key=lambda each: each.line)
-        self.notes = counted(self.kept)
+        self.notes: list[str] = []
 
     @property
     def segments(self) -> list[Segment]:

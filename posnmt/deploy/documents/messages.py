@@ -1,35 +1,14 @@
-"""Messages of programs, in catalogues (PO, JSON): texts with line breaks, and what of a catalogue is not translated."""
+"""Messages of programs, in catalogues (PO, JSON): texts with line breaks, divided into segments and joined again."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from posnmt.deploy.documents.segment import Piece, Segment, Tag
 
 ITEM = re.compile(r"[-*•+#] |\d+[.)] ")
 """How an item of a list begins."""
-
-
-class Kept(NamedTuple):
-    """A text of a document that is left as it is.
-
-    Attributes:
-        line: of the document, from 1.
-        reason: what it is, in the plural: "keys".
-    """
-
-    line: int
-    text: str
-    reason: str
-
-
-def counted(kept: Iterable[Kept]) -> list[str]:
-    """A note for each reason."""
-    counts = Counter(each.reason for each in kept)
-    return [f"left as they are: {count:,} {reason}" for reason, count in counts.items()]
 
 
 def divided(text: str, line: int) -> list[str | Segment]:

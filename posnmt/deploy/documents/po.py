@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from posnmt.config.writing import is_alike, is_same
-from posnmt.deploy.documents.messages import Kept, counted, divided, joined
+from posnmt.deploy.documents.messages import divided, joined
 from posnmt.deploy.documents.raw import Text
-from posnmt.deploy.documents.segment import Segment, has_letters
+from posnmt.deploy.documents.segment import Kept, Segment, has_letters
 from posnmt.errors import UserError
 
 TOKEN = re.compile(
@@ -128,7 +128,7 @@ class PoDocument:
         for old in OBSOLETE.finditer(self._text.content):
             text = "".join(re.findall('"(.*)"', old[1]))
             self.kept += [Kept(self._text.line(old.start()), text, "obsolete messages")] * has_letters(text)
-        self.notes = counted(self.kept)
+        self.notes: list[str] = []
         language = re.search(r"^Language:[^\S\n]*(\S+)", header, re.MULTILINE)
         if language and not (is_same(language[1], languages[1]) or is_alike(language[1], languages[1])):
             self.notes.append(f"its language is {language[1]}, that of the model {languages[1]}")
