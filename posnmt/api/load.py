@@ -29,7 +29,6 @@ from posnmt.translate.terms import Terms
 from posnmt.translate.together import in_blocks
 from posnmt.translate.translations import Translation, refuse_too_many
 from posnmt.translate.translator import Translator
-from posnmt.translate.words import words
 
 CHECKPOINTS = ("model", "best", "average", "last")
 """The names of a run's checkpoints."""
@@ -383,7 +382,7 @@ def _hypotheses(translation: Translation, target: SideText) -> list[Hypothesis]:
     for place, (text, each, again) in enumerate(
         zip(translation.texts, translation.hypotheses, translation.repetitive, strict=False)
     ):
-        in_order = words(target, text, each.tokens, each.log_probabilities)
+        in_order = translation.words(place, target)
         hypotheses.append(
             Hypothesis(
                 text,

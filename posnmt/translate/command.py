@@ -32,7 +32,6 @@ from posnmt.translate.terms import Terms
 from posnmt.translate.together import in_blocks
 from posnmt.translate.translations import Translation, refuse_too_many
 from posnmt.translate.translator import Translator
-from posnmt.translate.words import spans, words
 
 SPEED_ALONE = {"batch", "cuda_graphs"}
 """Settings of search that may change where a translation is resumed: they change scores by rounding alone."""
@@ -481,8 +480,7 @@ def _pharaoh(translation: Translation, place: int, target: SideText) -> list[str
         return []
     if not translation.hypotheses:
         return [""]
-    words = spans(target, translation.texts[place], translation.hypotheses[place].tokens)
-    return [pharaoh(translation.aligned.links(place, words))]
+    return [pharaoh(translation.aligned.links(place, translation.spans(place, target)))]
 
 
 def facts(translation: Translation) -> dict[str, list[str]]:
@@ -504,7 +502,7 @@ def hypothesis_records(translation: Translation, target: SideText) -> list[dict[
     for place, (text, hypothesis, repetitive) in enumerate(
         zip(translation.texts, translation.hypotheses, translation.repetitive, strict=False)
     ):
-        in_order = words(target, text, hypothesis.tokens, hypothesis.log_probabilities)
+        in_order = translation.words(place, target)
         record = {
             "text": text,
             "log_probability": hypothesis.log_probability,

@@ -18,9 +18,8 @@ from posnmt.data.text import SideText
 from posnmt.translate.alignments import Aligned
 from posnmt.translate.parts import Parts
 from posnmt.translate.search import Hypothesis
-from posnmt.translate.spans import Found, Link, Removed, differing, find, joined, put_back, remove
+from posnmt.translate.spans import Found, Link, Removed, blanked, differing, find, joined, put_back, remove
 from posnmt.translate.translations import Translation
-from posnmt.translate.words import spans
 
 Align = Callable[[Sequence[int], Sequence[Translation]], Sequence[Aligned]]
 """The links of some translations to the parts at these places."""
@@ -47,6 +46,14 @@ class Protected:
     removed: Mapping[int, Removed] = field(default_factory=dict)
     own: Sequence[re.Pattern[str]] = ()
     checked: bool = True
+
+    @property
+    def lines(self) -> list[str]:
+        """The text of each part, with blanks in place of what is taken out."""
+        texts = [text for texts in self.parts.texts for text in texts]
+        for place, each in self.removed.items():
+            texts[place] = blanked(texts[place], (each.whole[start:end] for start, end in each.spans))
+        return texts
 
     def restored(self, translations: Sequence[Translation], target: SideText, align: Align | None) -> list[Translation]:
         """The translations of all parts, with what did not go through the model.
@@ -90,13 +97,12 @@ def protect(parts: Parts, side: SideText, decode: Decode) -> Protected:
     """
     texts = [text for texts in parts.texts for text in texts]
     rows = parts.flat
-    lacking = {
-        place: side.subwords.unknown(side.split(text))
-        for place, (text, row) in enumerate(zip(texts, rows, strict=True))
-        if UNK in row
-    }
+    lacking: dict[int, list[str]] = {}
     if decode.protect == "off":
-        return Protected(parts, lacking, checked=False)
+        unknown = (
+            (place, side.subwords.unknown(side.split(texts[place]))) for place, row in enumerate(rows) if UNK in row
+        )
+        return Protected(parts, dict(unknown), checked=False)
     own = [] if decode.protect == "auto" else list(map(re.compile, decode.protect))
     passed: set[int] = set()
     removed: dict[int, Removed] = {}
@@ -104,8 +110,11 @@ def protect(parts: Parts, side: SideText, decode: Decode) -> Protected:
         if not rows[place]:
             continue
         found = find(text, own)
-        if place in lacking:
-            found = joined([*found, *_unknown(text, side)])
+        if UNK in rows[place]:
+            outside = blanked(text, (text[start:end] for start, end in found))
+            if unknown := side.subwords.unknown(side.split(outside)):
+                lacking[place] = unknown
+                found = joined([*found, *_words_with(unknown, outside)])
         without = remove(text, found)
         if not any(map(str.isalpha, without.text)):
             passed.add(place)
@@ -119,18 +128,18 @@ def protect(parts: Parts, side: SideText, decode: Decode) -> Protected:
     return Protected(inside, lacking, passed, removed, own)
 
 
-def _unknown(text: str, side: SideText) -> list[Found]:
+def _words_with(unknown: Sequence[str], text: str) -> list[Found]:
     """The words of a text with characters that the vocabulary lacks, and the other signs that it lacks.
 
     In scripts without blanks a run of such characters counts, where no letter stands beside it.
     """
-    signs = {sign for run in side.subwords.unknown(side.split(text)) for sign in run}
+    signs = "".join(sorted({sign for run in unknown for sign in run}))
     spaced = not writing([text]).counts_characters
     found = []
-    for match in re.finditer("[" + re.escape("".join(sorted(signs))) + "]+", text) if signs else ():
+    for match in re.finditer(f"[{re.escape(signs)}]+", text):
         start, end = match.span()
         if any(map(str.isalnum, match.group())):
-            word = next(each.span() for each in _WORD.finditer(text) if each.end() > start)
+            word = next((each.span() for each in _WORD.finditer(text) if each.end() > start), (start, end))
             if spaced:
                 start, end = min(start, word[0]), max(end, word[1])
             elif word != (start, end):
@@ -141,6 +150,6 @@ def _unknown(text: str, side: SideText) -> list[Found]:
 
 def _characters(aligned: Aligned, rank: int, translation: Translation, target: SideText) -> list[Link]:
     """The links of a hypothesis, between characters of the part and of its translation."""
-    in_text = spans(target, translation.texts[rank], translation.hypotheses[rank].tokens)
+    in_text = translation.spans(rank, target)
     pairs = ((aligned.words[source], in_text[written]) for source, written in aligned.links(rank, in_text))
     return [((source.start, source.end), (written.start, written.end)) for source, written in pairs]

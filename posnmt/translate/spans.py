@@ -18,26 +18,27 @@ _END = r"(?<![.,;:!?'\"»”’)\]}…])"
 _ROOTS = "bin|boot|dev|etc|home|lib|lib64|media|mnt|opt|proc|root|run|sbin|srv|sys|tmp|usr|var"
 
 KINDS = {
+    "percentage": r"\d%",
     "code": r"(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)",
     "comment": r"<!--.*?-->",
     "tag": r"</?[A-Za-z][\w.:-]*(?:\s[^<>]*)?/?>",
     "entity": r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});",
     "address": rf"(?:\b[A-Za-z][A-Za-z0-9+.-]*://|\bwww\.(?=[\w-]+\.)|\bmailto:)[^\s<>\"`{{}}|\\^]+{_END}",
-    "e-mail": r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
-    "Windows path": rf"(?<!\w)(?:[A-Za-z]:\\|\\\\[\w.-]+\\)[^\s\"<>|*?`]*{_END}",
+    "email": r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
+    "windows_path": rf"(?<!\w)(?:[A-Za-z]:\\|\\\\[\w.-]+\\)[^\s\"<>|*?`]*{_END}",
     "path": (
         rf"(?<![\w/.<])(?:(?:~|\.\.?)/[\w.+@%~-]*(?:/[\w.+@%~-]*)*|/(?:[\w.+@%~-]+/)+[\w.+@%~-]*"
         rf"|/(?:{_ROOTS})\b|(?:[\w.-]+/)+[\w-]+(?:\.[\w-]+)*\.[A-Za-z0-9]{{1,5}}\b){_END}"
     ),
     "printf": (
-        r"%%|(?<![\d%])%(?:\([\w.-]+\)[-+#0 ]*\d*(?:\.\d+)?[a-zA-Z]|\{[\w.-]+\}"
+        r"%%|%(?:\([\w.-]+\)[-+#0 ]*\d*(?:\.\d+)?[a-zA-Z]|\{[\w.-]+\}"
         r"|\d+\$[-+#0']*\d*(?:\.\d+)?(?:hh?|ll?|[qjzt])?[a-zA-Z@]|L?\d{1,2}(?!\d)"
         r"|[-+#0']*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh?|ll?|[qjzt])?[sdiufFeEgGxXocpaAn@](?![A-Za-z]))"
     ),
 }
-"""Kind of span → pattern. Braces are found by `_braces`, since they may be nested."""
+"""Kind of span → pattern; a percentage is none. Braces are found by `_braces`, since they may be nested."""
 
-_FIXED = re.compile("|".join(KINDS.values()))
+_FIXED = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in KINDS.items()))
 _OPENING = re.compile(r"[$#%]?\{")
 _FIELD = re.compile(r"\s*[\w.\-:#@$!\[\]'\"()|/]*\s*")
 _ICU = re.compile(
@@ -69,7 +70,8 @@ def differing(text: str, translation: str, own: Sequence[re.Pattern[str]] = ()) 
 
 def _places(text: str, own: Sequence[re.Pattern[str]]) -> list[tuple[int, int]]:
     """Where spans stand; they may touch and overlap."""
-    matches = [match.span() for pattern in (_FIXED, *own) for match in pattern.finditer(text)]
+    fixed = [match.span() for match in _FIXED.finditer(text) if match["percentage"] is None]
+    matches = [*fixed, *(match.span() for pattern in own for match in pattern.finditer(text))]
     return [*matches, *_braces(text)]
 
 
@@ -125,7 +127,6 @@ _WORD = re.compile(r"\w+(?:[-'’]\w+)*|[^\w\s]")
 """A word or a sign, by which places in a text are counted."""
 
 _OPENS = re.compile(r"<[A-Za-z][^<>]*[^/<>]>|<[A-Za-z]>")
-_CLOSES = re.compile(r"</")
 _JOINS_LEFT = frozenset(".,;:!?)]}»”’…%、。，！？）」』")
 """Signs that no blank stands before, in most languages."""
 
@@ -162,6 +163,16 @@ def remove(whole: str, spans: Sequence[Found]) -> Removed:
     return Removed((text + whole[last:]).strip(" "), list(spans), whole)
 
 
+def blanked(text: str, contents: Iterable[str]) -> str:
+    """A text with blanks in place of some spans that it has, of the same length."""
+    done = text
+    for content in contents:
+        at = done.find(content)
+        if at >= 0:
+            done = done[:at] + " " * len(content) + done[at + len(content) :]
+    return done
+
+
 def put_back(removed: Removed, translation: str, links: Sequence[Link] | None = None) -> str:
     """A translation of the text without spans, with the spans in it.
 
@@ -173,27 +184,32 @@ def put_back(removed: Removed, translation: str, links: Sequence[Link] | None = 
     """
     links = _by_share(removed, translation) if links is None else links
     places: list[int] = []
+    last_tag = 0
     for start, end in removed.spans:
         content = removed.whole[start:end]
-        before = [(source[1], target) for source, target in links if source[1] <= start]
-        behind = [(source[0], target) for source, target in links if source[0] >= end]
-        left = max(before)[1][1] if before else 0
-        right = min(behind)[1][0] if behind else len(translation)
-        if not before or (behind and _OPENS.fullmatch(content)):
-            place = right if before else 0
-        elif not behind:
-            place = _end_of(removed.whole[end:], translation)
-        else:
-            place = left
-        is_tag = content.startswith("<")
-        places.append(max(place, places[-1]) if is_tag and places else place)
+        place = _place(removed.whole, start, end, translation, links)
+        if content.startswith("<"):
+            place = last_tag = max(place, last_tag)
+        places.append(place)
     result = ""
-    last = 0
+    last = -1
     for place, (start, end) in sorted(zip(places, removed.spans, strict=True), key=lambda pair: pair[0]):
-        result = _beside(result + translation[last:place], removed.whole, start, end, translation[place:])
+        between = translation[max(0, last) : place] or " " * (place == last and not result.endswith(" "))
+        result = _beside(result + between, removed.whole, start, end, translation[place:])
         last = place
-    tail = translation[last:]
+    tail = translation[max(0, last) :]
     return result + (tail.lstrip(" ") if result.endswith(" ") else tail)
+
+
+def _place(whole: str, start: int, end: int, translation: str, links: Sequence[Link]) -> int:
+    """The place in a translation of the span `whole[start:end]`."""
+    before = [(source[1], target[1]) for source, target in links if source[1] <= start]
+    behind = [(source[0], target[0]) for source, target in links if source[0] >= end]
+    if not before:
+        return min(behind)[1] if behind and whole[:start].strip() else 0
+    if not behind and not whole.startswith("</", start):
+        return _end_of(whole[end:], translation)
+    return min(behind)[1] if _OPENS.fullmatch(whole[start:end]) else max(before)[1]
 
 
 def _beside(text: str, whole: str, start: int, end: int, following: str) -> str:

@@ -20,9 +20,11 @@ from posnmt.translate.alignments import Aligned
 from posnmt.translate.mbr import expected_similarities
 from posnmt.translate.repetition import is_repetitive
 from posnmt.translate.search import Hypothesis
+from posnmt.translate.spans import blanked
+from posnmt.translate.words import Span, Word, spans, words
 
 if TYPE_CHECKING:
-    from posnmt.data.text import TextPipeline
+    from posnmt.data.text import SideText, TextPipeline
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,15 @@ class Translation:
     def text(self) -> str:
         """The best translation."""
         return self.texts[0]
+
+    def spans(self, rank: int, target: SideText) -> list[Span]:
+        """The words of a hypothesis, but for those that did not go through the model; `target` is its text pipeline."""
+        return spans(target, blanked(self.texts[rank], self.protected), self.hypotheses[rank].tokens)
+
+    def words(self, rank: int, target: SideText) -> list[Word]:
+        """The same with their probabilities; none where no probabilities were asked for."""
+        each = self.hypotheses[rank]
+        return words(target, blanked(self.texts[rank], self.protected), each.tokens, each.log_probabilities)
 
     @property
     def passed(self) -> bool:

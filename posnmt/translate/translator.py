@@ -24,7 +24,7 @@ from posnmt.parallel.threads import Workers
 from posnmt.processor import multiplies_bf16
 from posnmt.translate.alignments import Aligned, align
 from posnmt.translate.parts import Parts, in_parts
-from posnmt.translate.protect import protect
+from posnmt.translate.protect import Protected, protect
 from posnmt.translate.search import Hypothesis
 from posnmt.translate.subwords import Wanted, score_subwords, translate_subwords
 from posnmt.translate.terms import Terms, contains, continuing, ends_with, subwords_of
@@ -206,8 +206,8 @@ class Translator:
                 hypotheses = self._search(parts.flat, decode, scored, wanted)
                 translations = as_text(self.text, parts.flat, hypotheses, decode, nbest)
             if aligned:
-                translations = self._aligned(parts, translations, decode.batch)
-            links = partial(self._links, parts, batch=decode.batch) if self.aligns else None
+                translations = self._aligned(protected, translations, decode.batch)
+            links = partial(self._links, protected, batch=decode.batch) if self.aligns else None
             translations = protected.restored(translations, self.text.target, links)
         return parts.joined(translations, decode)
 
@@ -256,16 +256,16 @@ class Translator:
             what = f"lines that are translated together cannot have {', '.join(given)}"
             raise UserError(what, "decode.join", "leave one of them out")
 
-    def _aligned(self, parts: Parts, translations: Sequence[Translation], batch: int) -> list[Translation]:
+    def _aligned(self, protected: Protected, translations: Sequence[Translation], batch: int) -> list[Translation]:
         """The translations of parts with the links of their hypotheses."""
-        links = self._links(parts, range(len(translations)), translations, batch)
+        links = self._links(protected, range(len(translations)), translations, batch)
         return [replace(each, aligned=linked) for each, linked in zip(translations, links, strict=True)]
 
     def _links(
-        self, parts: Parts, places: Sequence[int], translations: Sequence[Translation], batch: int
+        self, protected: Protected, places: Sequence[int], translations: Sequence[Translation], batch: int
     ) -> list[Aligned]:
         """The links of the hypotheses of some parts, given by their places."""
-        texts, rows = [text for texts in parts.texts for text in texts], parts.flat
+        texts, rows = protected.lines, protected.parts.flat
         tokens = [[each.tokens for each in translation.hypotheses] for translation in translations]
         lines, sources = [texts[place] for place in places], [rows[place] for place in places]
         return align(self.models, self.text.source, lines, sources, tokens, batch)

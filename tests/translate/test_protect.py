@@ -1,0 +1,123 @@
+"""What of a line does not go through the model, by the commands, Python and the server, with real models."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import posnmt
+from commands import run
+from posnmt.errors import UserError
+from posnmt.run import Run
+from serving import serving
+from untrained import LEARNED
+
+WORDS = "uns mebu zabi"
+PASSED = ["12/05/2024", "00:00:00,000 --> 00:00:01,000", "https://example.org/x", "%s: {name}", "1.5", "`ls`", "☃ 42"]
+SPANS = [
+    f"uns {span} mebu zabi" for span in ("{name}", "%1$s", "<x1>", "/usr/bin/x", "https://a.b/c", "`x y`", "a@b.de")
+]
+
+
+@pytest.fixture(scope="module")
+def engines(tmp_path_factory):
+    """The run, and its export to CTranslate2."""
+    pytest.importorskip("ctranslate2")
+    exported = tmp_path_factory.mktemp("protect") / "exported"
+    run("export", LEARNED, "--format", "ctranslate2", "--out", exported)
+    return [LEARNED, exported]
+
+
+def rows(folder, lines, *options):
+    out, err = run("translate", folder, "--format", "jsonl", *options, stdin="".join(f"{line}\n" for line in lines))
+    return [json.loads(row) for row in out.splitlines()], err
+
+
+def test_lines_without_words_pass_on(engines):
+    for folder in engines:
+        read, err = rows(folder, [*PASSED, WORDS])
+        assert [row["hypotheses"][0]["text"] for row in read[:-1]] == PASSED
+        assert all(row["hypotheses"][0]["subwords"] == [] for row in read[:-1])
+        assert read[-1]["hypotheses"][0]["subwords"] != []
+        assert f"note: {len(PASSED)} lines without words" in err
+
+
+@pytest.mark.parametrize("options", [(), ("--nbest", "3", "--beam", "3"), ("--beam", "1"), ("--split", "sentences"), ("--mbr", "2")])
+def test_every_translation_has_the_spans_of_its_line(engines, options):
+    for folder in engines:
+        read, err = rows(folder, SPANS, *options)
+        for line, row in zip(SPANS, read, strict=True):
+            [span] = row["protected"]
+            assert span in line
+            assert row["differing"] == row["unknown"] == []
+            assert row["hypotheses"]
+            assert all(each["text"].count(span) == 1 for each in row["hypotheses"])
+        assert "warning" not in err
+
+
+def test_samples_and_alignments_have_spans_too():
+    read, _ = rows(LEARNED, SPANS, "--sample", "--nbest", "2", "--alignments")
+    for line, row in zip(SPANS, read, strict=True):
+        assert all(row["protected"][0] in each["text"] for each in row["hypotheses"])
+        assert [line[word["start"] : word["end"]] for word in row["source_words"]] == WORDS.split()
+
+
+def test_unknown_words_are_carried_over_and_named(engines):
+    for folder in engines:
+        read, err = rows(folder, ["uns ☃ mebu 漢字 zabi", WORDS])
+        assert (read[0]["unknown"], read[0]["protected"]) == (["☃", "漢字"], ["☃", "漢字"])
+        assert {"☃", "漢字"} <= set(read[0]["hypotheses"][0]["text"].split())
+        assert read[1]["unknown"] == []
+        assert "1 of 2 lines have characters that the vocabulary lacks" in err
+        assert "(lines 1)" in err
+
+
+def test_a_number_with_an_unknown_sign_is_carried_over_whole():
+    assert "²" not in "".join(Run.open(LEARNED).text().source.subwords.pieces)
+    [text] = posnmt.load(LEARNED).translate(["uns mebu 10² zabi"])
+    assert "10²" in text.split()
+
+
+def test_off_protects_nothing_and_names_what_is_unknown():
+    read, err = rows(LEARNED, ["☃ uns {name}", "12"], "--protect", "off")
+    assert (read[0]["protected"], read[0]["unknown"][0]) == ([], "☃")
+    assert "{name}" not in read[0]["hypotheses"][0]["text"]
+    assert "carried over" not in err
+    assert "pass" not in err
+
+
+def test_own_patterns(tmp_path):
+    path = tmp_path / "patterns"
+    path.write_text("mebu \\w+\n")
+    read, _ = rows(LEARNED, [WORDS], "--protect", path)
+    assert read[0]["protected"] == ["mebu zabi"]
+    assert posnmt.load(LEARNED).hypotheses([WORDS], protect=["mebu \\w+"])[0][0].protected == ["mebu zabi"]
+    with pytest.raises(UserError, match="regular expression"):
+        posnmt.load(LEARNED).translate([WORDS], protect=["("])
+
+
+def test_unknown_is_never_written_unless_asked_for():
+    model = posnmt.load(LEARNED)
+    lines = ["uns mebu", "zabi uns mebu"]
+    settings = {"temperature": 50.0, "seed": 1}  # all subwords are about as probable
+    for allow, wanted in ((False, False), (True, True)):
+        drawn = model.hypotheses(lines * 10, 8, sampling=settings, allow_unk=allow, min_length=20)
+        assert any("⁇" in each.text for of_line in drawn for each in of_line) is wanted
+
+
+def test_an_empty_line_and_one_of_invisible_marks_stay_empty():
+    read, _ = rows(LEARNED, ["", "\u00ad\u200d", " "])
+    assert [row["hypotheses"] for row in read] == [[], [], []]
+
+
+def test_the_server_answers_with_the_same():
+    lines = ["uns ☃ {name} zabi", "12/05/2024", WORDS]
+    with serving(LEARNED) as server:
+        _, answer, _ = server.post("/v1/translate", {"text": "\n".join(lines)})
+    [text] = answer["translations"]
+    expected, _ = rows(LEARNED, lines)
+    for name in ("unknown", "protected", "differing"):
+        assert [line[name] for line in text["lines"]] == [row[name] for row in expected]
+    assert text["text"].split("\n") == [row["hypotheses"][0]["text"] for row in expected]
+    assert any("vocabulary lacks" in warning for warning in answer["warnings"])
