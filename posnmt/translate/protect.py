@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from posnmt.config.schema import Decode
@@ -18,7 +18,7 @@ from posnmt.data.text import SideText
 from posnmt.translate.alignments import Aligned
 from posnmt.translate.parts import Parts
 from posnmt.translate.search import Hypothesis
-from posnmt.translate.spans import Found, Link, Removed, blanked, differing, find, joined, put_back, remove
+from posnmt.translate.spans import Interval, Link, Removed, blanked, differing, find, joined, put_back, remove
 from posnmt.translate.translations import Translation
 
 Align = Callable[[Sequence[int], Sequence[Translation]], Sequence[Aligned]]
@@ -33,7 +33,7 @@ class Protected:
 
     Attributes:
         parts: without spans; the text of each is whole.
-        passed: places of the parts that pass on, among all parts.
+        passed: place → what passes on of a part; places are those among all parts.
         removed: place → the part without its spans.
         unknown: place → what the vocabulary lacks of the part.
         own: patterns of the user.
@@ -42,7 +42,7 @@ class Protected:
 
     parts: Parts
     unknown: Mapping[int, list[str]]
-    passed: Set[int] = frozenset()
+    passed: Mapping[int, str] = field(default_factory=dict)
     removed: Mapping[int, Removed] = field(default_factory=dict)
     own: Sequence[re.Pattern[str]] = ()
     checked: bool = True
@@ -75,10 +75,10 @@ class Protected:
             ]
             contents = [removed.whole[start:end] for start, end in removed.spans]
             done[place] = replace(each, texts=texts, protected=contents)
-        for place in self.passed:
+        for place, text in self.passed.items():
             aligned = None if done[place].aligned is None else Aligned([], [[]])
             hypotheses = [Hypothesis([], 0.0, 0.0, True)]
-            done[place] = Translation([whole[place].strip()], hypotheses, [], aligned=aligned)
+            done[place] = Translation([text], hypotheses, [], aligned=aligned)
         for place, lacking in self.unknown.items():
             done[place] = replace(done[place], unknown=lacking)
         if self.checked:
@@ -104,21 +104,21 @@ def protect(parts: Parts, side: SideText, decode: Decode) -> Protected:
         )
         return Protected(parts, dict(unknown), checked=False)
     own = [] if decode.protect == "auto" else list(map(re.compile, decode.protect))
-    passed: set[int] = set()
+    passed: dict[int, str] = {}
     removed: dict[int, Removed] = {}
     for place, text in enumerate(texts):
         if not rows[place]:
             continue
-        found = find(text, own)
+        spans = find(text, own)
         if UNK in rows[place]:
-            outside = blanked(text, (text[start:end] for start, end in found))
+            outside = blanked(text, (text[start:end] for start, end in spans))
             if unknown := side.subwords.unknown(side.split(outside)):
                 lacking[place] = unknown
-                found = joined([*found, *_words_with(unknown, outside)])
-        without = remove(text, found)
-        if not any(map(str.isalpha, without.text)):
-            passed.add(place)
-        elif found:
+                spans = joined([*spans, *_words_with(unknown, outside)])
+        without = remove(text, spans)
+        if not without.has_words:
+            passed[place] = text[without.begin :].strip()
+        elif spans:
             removed[place] = without
     encoded = dict(zip(removed, side.encode([each.text for each in removed.values()]), strict=True))
     if decode.join == 1:
@@ -128,14 +128,14 @@ def protect(parts: Parts, side: SideText, decode: Decode) -> Protected:
     return Protected(inside, lacking, passed, removed, own)
 
 
-def _words_with(unknown: Sequence[str], text: str) -> list[Found]:
+def _words_with(unknown: Sequence[str], text: str) -> list[Interval]:
     """The words of a text with characters that the vocabulary lacks, and the other signs that it lacks.
 
     In scripts without blanks a run of such characters counts, where no letter stands beside it.
     """
     signs = "".join(sorted({sign for run in unknown for sign in run}))
     spaced = not writing([text]).counts_characters
-    found = []
+    intervals = []
     for match in re.finditer(f"[{re.escape(signs)}]+", text):
         start, end = match.span()
         if any(map(str.isalnum, match.group())):
@@ -144,8 +144,8 @@ def _words_with(unknown: Sequence[str], text: str) -> list[Found]:
                 start, end = min(start, word[0]), max(end, word[1])
             elif word != (start, end):
                 continue
-        found.append(Found(start, end))
-    return found
+        intervals.append(Interval(start, end))
+    return intervals
 
 
 def _characters(aligned: Aligned, rank: int, translation: Translation, target: SideText) -> list[Link]:

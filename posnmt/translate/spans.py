@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from posnmt.config.schema import pattern_fault
 from posnmt.data.corpus import Findings, TextFile, read_lines
+from posnmt.data.marks import mark_of
 from posnmt.errors import UserError, raise_all
 
 _END = r"(?<![.,;:!?'\"»”’)\]}…])"
@@ -46,14 +47,14 @@ _ICU = re.compile(
 )
 
 
-class Found(NamedTuple):
+class Interval(NamedTuple):
     """A span of a text: `text[start:end]`."""
 
     start: int
     end: int
 
 
-def find(text: str, own: Sequence[re.Pattern[str]] = ()) -> list[Found]:
+def find(text: str, own: Sequence[re.Pattern[str]] = ()) -> list[Interval]:
     """The spans of a text, in order; those that touch or overlap are one.
 
     Args:
@@ -75,13 +76,13 @@ def _places(text: str, own: Sequence[re.Pattern[str]]) -> list[tuple[int, int]]:
     return [*matches, *_braces(text)]
 
 
-def joined(places: Iterable[tuple[int, int]]) -> list[Found]:
+def joined(places: Iterable[tuple[int, int]]) -> list[Interval]:
     """Places of a text in order; those that touch or overlap are one."""
-    done: list[Found] = []
+    done: list[Interval] = []
     for start, end in sorted(places):
         if done and start <= done[-1].end:
             start, end = done[-1].start, max(end, done.pop().end)
-        done.append(Found(start, end))
+        done.append(Interval(start, end))
     return done
 
 
@@ -141,15 +142,25 @@ class Removed(NamedTuple):
         text: what is translated.
         spans: in order, of the whole text.
         whole: the text with its spans.
+        begin: where the text begins, behind the mark of a target language.
     """
 
     text: str
-    spans: list[Found]
+    spans: list[Interval]
     whole: str
+    begin: int = 0
+
+    @property
+    def has_words(self) -> bool:
+        """Whether there is anything to translate."""
+        return any(map(str.isalpha, self.text[self.begin :]))
 
 
-def remove(whole: str, spans: Sequence[Found]) -> Removed:
+def remove(whole: str, spans: Sequence[Interval]) -> Removed:
     """Take spans out of a text, each with the blank that is then one too many."""
+    mark = mark_of(whole)
+    begin = 0 if mark is None else whole.index(mark) + len(mark)
+    spans = [each for each in spans if each.start >= begin]
     text = ""
     last = 0
     for start, end in spans:
@@ -160,7 +171,7 @@ def remove(whole: str, spans: Sequence[Found]) -> Removed:
                 last += 1
             elif whole[end : end + 1] in _JOINS_LEFT:
                 text = text.rstrip(" ")
-    return Removed((text + whole[last:]).strip(" "), list(spans), whole)
+    return Removed((text + whole[last:]).strip(" "), spans, whole, begin)
 
 
 def blanked(text: str, contents: Iterable[str]) -> str:
@@ -187,7 +198,7 @@ def put_back(removed: Removed, translation: str, links: Sequence[Link] | None = 
     last_tag = 0
     for start, end in removed.spans:
         content = removed.whole[start:end]
-        place = _place(removed.whole, start, end, translation, links)
+        place = _place(removed, start, end, translation, links)
         if content.startswith("<"):
             place = last_tag = max(place, last_tag)
         places.append(place)
@@ -201,12 +212,13 @@ def put_back(removed: Removed, translation: str, links: Sequence[Link] | None = 
     return result + (tail.lstrip(" ") if result.endswith(" ") else tail)
 
 
-def _place(whole: str, start: int, end: int, translation: str, links: Sequence[Link]) -> int:
-    """The place in a translation of the span `whole[start:end]`."""
-    before = [(source[1], target[1]) for source, target in links if source[1] <= start]
+def _place(removed: Removed, start: int, end: int, translation: str, links: Sequence[Link]) -> int:
+    """The place in a translation of the span of a text from `start` to `end`."""
+    whole = removed.whole
+    before = [(source[1], target[1]) for source, target in links if removed.begin <= source[0] and source[1] <= start]
     behind = [(source[0], target[0]) for source, target in links if source[0] >= end]
     if not before:
-        return min(behind)[1] if behind and whole[:start].strip() else 0
+        return min(behind)[1] if behind and whole[removed.begin : start].strip() else 0
     if not behind and not whole.startswith("</", start):
         return _end_of(whole[end:], translation)
     return min(behind)[1] if _OPENS.fullmatch(whole[start:end]) else max(before)[1]
@@ -232,7 +244,7 @@ def _end_of(rest: str, translation: str) -> int:
 
 def _by_share(removed: Removed, translation: str) -> list[Link]:
     """Links of words by their share of the texts."""
-    taken = {at for start, end in removed.spans for at in range(start, end)}
+    taken = {at for start, end in [(0, removed.begin), *removed.spans] for at in range(start, end)}
     sources = [match.span() for match in _WORD.finditer(removed.whole) if match.start() not in taken]
     targets = [match.span() for match in _WORD.finditer(translation)]
     if not targets:

@@ -6,6 +6,7 @@ import json
 import shutil
 
 import pytest
+import yaml
 
 import corpus
 import posnmt
@@ -100,7 +101,7 @@ def test_scores_of_search_are_scores_of_the_whole(trained, tmp_path, change):
     """Of greedy search, of a beam, and of `posnmt score`; and what is changed changes."""
     source, rope = trained / "corpus" / "test.source", trained / "rope"
     lines = source.read_text(encoding="utf-8").splitlines()
-    settings = dict(part.split("=") for part in change.split(","))
+    settings = yaml.safe_load("{" + change.replace("=", ": ") + "}")
     model = posnmt.load(rope, positions=settings)
     plain = {}
     for beam in (1, 3):

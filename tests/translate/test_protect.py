@@ -43,7 +43,9 @@ def test_lines_without_words_pass_on(engines):
         assert f"note: {len(PASSED)} lines without words" in err
 
 
-@pytest.mark.parametrize("options", [(), ("--nbest", "3", "--beam", "3"), ("--beam", "1"), ("--split", "sentences"), ("--mbr", "2")])
+@pytest.mark.parametrize(
+    "options", [(), ("--nbest", "3", "--beam", "3"), ("--beam", "1"), ("--split", "sentences"), ("--mbr", "2")]
+)
 def test_every_translation_has_the_spans_of_its_line(engines, options):
     for folder in engines:
         read, err = rows(folder, SPANS, *options)

@@ -16,7 +16,7 @@ from posnmt.data.subword import BOS, EOS, Subwords
 from posnmt.data.text import SideText
 from posnmt.data.tokenise import TruecaseLearner, Words
 from posnmt.run import Run
-from posnmt.translate.words import words
+from posnmt.translate.words import spans, words
 
 LEARNED = Path(__file__).parents[1] / "frozen" / "learned"
 DEV = LEARNED.parent / "dev.source"
@@ -157,3 +157,14 @@ def test_what_detokenising_removes_belongs_to_its_word():
     found = words(side, text, tokens, [-1.0] * len(tokens))
     assert [(word.text, word.start) for word in found] == [("all", 0), ("-", 3), ("in", 4), ("one", 7)]
     assert sum(word.subwords for word in found) == len(tokens)
+
+
+def test_bytes_that_spell_a_character_are_one_word():
+    """In text without blanks each subword is a word; a character that is spelled in three bytes is one too."""
+    settings = Subword(vocabulary=290, byte_fallback=True)
+    side = SideText(Words("ja"), Subwords.learn(["東京大学に行きました。", "the cat sat"] * 20, settings, "shared"))
+    for text, wanted in (("東京鬱大鷲学に", [*"東京鬱大鷲学に"]), ("the ☃ c☃t sat", ["the", "☃", "c☃t", "sat"])):
+        [ids] = side.encode([text])
+        in_text = spans(side, text, ids)
+        assert [word.text for word in in_text] == wanted
+        assert sum(word.subwords for word in in_text) == len(ids)

@@ -101,13 +101,15 @@ def detect(text: str) -> dict[str, float]:
         for code, written in of_language.items()
     }
     least = max(shares.values()) - ALIKE * scripts.total()
-    found: Counter[str] = Counter()
+    probabilities: Counter[str] = Counter()
     for label, probability in _identifier().rank(text):
         code = ONE_LANGUAGE.get(label, label)
         if code == NO_LANGUAGE or shares.get(code, scripts["LATIN"]) >= least:
-            found[code] += probability
-    total = sum(found.values())
-    return {code: probability / total for code, probability in found.most_common() if code != NO_LANGUAGE and total}
+            probabilities[code] += probability
+    total = sum(probabilities.values())
+    return {
+        code: probability / total for code, probability in probabilities.most_common() if code != NO_LANGUAGE and total
+    }
 
 
 def detect_among(text: str, codes: Iterable[str]) -> tuple[str, float]:
@@ -117,19 +119,19 @@ def detect_among(text: str, codes: Iterable[str]) -> tuple[str, float]:
         Undecided: the text is clearly in another language, or it has no letters and there are several languages.
     """
     known = {code: ONE_LANGUAGE.get(base_code(code), base_code(code)) for code in codes}
-    found = detect(text)
-    best = max(known, key=lambda code: found.get(known[code], 0.0))
-    probability = found.get(known[best], 0.0)
+    detected = detect(text)
+    best = max(known, key=lambda code: detected.get(known[code], 0.0))
+    probability = detected.get(known[best], 0.0)
     if unknown := [code for code in known if known[code] not in _identifier().labels]:
         if len(known) == 1:
             return unknown[0], 0.0
         if probability < CLEAR:
             raise Undecided(f"the detector does not know {', '.join(unknown)}")
-    elif not found and len(known) > 1:
+    elif not detected and len(known) > 1:
         raise Undecided("a text without letters can be in any language")
-    elif found:
-        other = next(iter(found))
-        clear = probability == 0.0 or (found[other] >= CLEAR and other != known[best])
+    elif detected:
+        other = next(iter(detected))
+        clear = probability == 0.0 or (detected[other] >= CLEAR and other != known[best])
         if clear and (other, known[best]) != ("zh", "ja"):  # Japanese without kana looks like Chinese
             raise Undecided(f"the text is in {language_name(other)} ({other}), not in {' or '.join(known)}")
     return best, probability

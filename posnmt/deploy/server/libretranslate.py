@@ -87,9 +87,9 @@ def routes(service: Service) -> APIRouter:
         """
         query = await read(request, DetectQuery)
         service.client(request, query.api_key)
-        found = {match(code, service.models.sources) or code: share for code, share in detect(query.q).items()}
+        shares = {match(code, service.models.sources) or code: share for code, share in detect(query.q).items()}
         return [
-            {"confidence": round(100 * share, 1), "language": code} for code, share in found.items() if share >= LEAST
+            {"confidence": round(100 * share, 1), "language": code} for code, share in shares.items() if share >= LEAST
         ]
 
     @router.get("/health", responses={503: {"description": "a thread that translates has ended"}})
