@@ -18,6 +18,7 @@ from posnmt.deploy.server.app import application
 from posnmt.deploy.server.clients import VARIABLE, Keys
 from posnmt.deploy.server.connections import patient
 from posnmt.deploy.server.metrics import Metrics
+from posnmt.deploy.server.languages import identifier
 from posnmt.deploy.server.models import Model, Models, choices, load
 from posnmt.deploy.server.service import Service
 from posnmt.deploy.server.settings import Settings
@@ -74,6 +75,7 @@ def serve(
     chosen, known, metrics = choices(folders, languages), Keys.read(keys), Metrics()
     with listening(host, port) as listener:
         models = [load(choice, engine, checkpoint, search, settings, metrics) for choice in chosen]
+        identifier()  # loaded now, and not by the first request
         for line in described(models):
             _say(line)
         if not known and not is_loopback(listener):

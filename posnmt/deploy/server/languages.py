@@ -102,7 +102,7 @@ def detect(text: str) -> dict[str, float]:
     }
     least = max(shares.values()) - ALIKE * scripts.total()
     probabilities: Counter[str] = Counter()
-    for label, probability in _identifier().rank(text):
+    for label, probability in identifier().rank(text):
         code = ONE_LANGUAGE.get(label, label)
         if code == NO_LANGUAGE or shares.get(code, scripts["LATIN"]) >= least:
             probabilities[code] += probability
@@ -122,7 +122,7 @@ def detect_among(text: str, codes: Iterable[str]) -> tuple[str, float]:
     detected = detect(text)
     best = max(known, key=lambda code: detected.get(known[code], 0.0))
     probability = detected.get(known[best], 0.0)
-    if unknown := [code for code in known if known[code] not in _identifier().labels]:
+    if unknown := [code for code in known if known[code] not in identifier().labels]:
         if len(known) == 1:
             return unknown[0], 0.0
         if probability < CLEAR:
@@ -138,7 +138,7 @@ def detect_among(text: str, codes: Iterable[str]) -> tuple[str, float]:
 
 
 @cache
-def _identifier() -> LanguageIdentifier:
+def identifier() -> LanguageIdentifier:
     """py3langid with its own model, which takes a third of a second to load."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
