@@ -17,8 +17,8 @@ import uvicorn
 from posnmt.deploy.server.app import application
 from posnmt.deploy.server.clients import VARIABLE, Keys
 from posnmt.deploy.server.connections import patient
-from posnmt.deploy.server.metrics import Metrics
 from posnmt.deploy.server.languages import identifier
+from posnmt.deploy.server.metrics import Metrics
 from posnmt.deploy.server.models import Model, Models, choices, load
 from posnmt.deploy.server.service import Service
 from posnmt.deploy.server.settings import Settings
