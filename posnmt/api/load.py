@@ -393,7 +393,9 @@ def _hypotheses(translation: Translation, target: SideText) -> list[Hypothesis]:
                 [pieces[token] for token in each.tokens],
                 in_order,
                 translation.parts,
-                *(list(each) for each in (translation.unknown, translation.protected, translation.differing)),
+                list(translation.unknown),
+                list(translation.protected),
+                list(translation.differing),
                 aligned.words if aligned else [],
                 aligned.links(place, in_order) if aligned else [],
             )

@@ -315,7 +315,7 @@ class Subwords:
         return cls(message.SerializeToString())
 
 
-def _rule(normalisation: str, folder: Path) -> dict[str, str]:
+def _rule(normalisation: str, folder: Path) -> dict[str, Any]:
     """SentencePiece's options for a rule of normalisation; `folder` is for a file.
 
     SentencePiece's own `identity` keeps control characters, and with them tabs and ends of lines.

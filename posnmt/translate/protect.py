@@ -99,10 +99,10 @@ def protect(parts: Parts, side: SideText, decode: Decode) -> Protected:
     rows = parts.flat
     lacking: dict[int, list[str]] = {}
     if decode.protect == "off":
-        unknown = (
-            (place, side.subwords.unknown(side.split(texts[place]))) for place, row in enumerate(rows) if UNK in row
-        )
-        return Protected(parts, dict(unknown), checked=False)
+        lacking = {
+            place: side.subwords.unknown(side.split(texts[place])) for place, row in enumerate(rows) if UNK in row
+        }
+        return Protected(parts, lacking, checked=False)
     own = [] if decode.protect == "auto" else list(map(re.compile, decode.protect))
     passed: dict[int, str] = {}
     removed: dict[int, Removed] = {}

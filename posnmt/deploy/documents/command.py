@@ -91,7 +91,8 @@ def translate_document(
             elif all(each is not None and each.passed for each in results):
                 kept.append(Kept(segment.line, " ".join(each.text for each in parts), "text without words"))
         done = len(document.kept) + len(wanted) - len(kept) - refused
-        display.say(f"note: {len(translated):,} of {len(texts):,} sentences in {len(wanted):,} segments are translated")
+        through = sum(not each.passed for each in translated.values())
+        display.say(f"note: {through:,} of {len(texts):,} sentences in {len(wanted):,} segments are translated")
         if blank:
             display.say(f"note: {blank:,} segments without letters are left as they are")
         for note in [*ledger(done, kept, refused), *document.notes, *engine.notes]:
