@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from posnmt.config.schema import pattern_fault
+from posnmt.config.writing import SPACELESS
 from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.data.marks import mark_of
 from posnmt.errors import UserError, raise_all
@@ -16,20 +17,23 @@ from posnmt.errors import UserError, raise_all
 _END = r"(?<![.,;:!?'\"»”’)\]}…])"
 """Signs at the end of an address belong to the sentence."""
 
+_OTHER = rf"\u00a0\u2000-\u200b\u202f\u3000-\u303f\uff00-\uff65{SPACELESS}"
+"""What ends an address beside ASCII's blanks: blanks, and signs and letters of scripts without blanks."""
+
 _ROOTS = "bin|boot|dev|etc|home|lib|lib64|media|mnt|opt|proc|root|run|sbin|srv|sys|tmp|usr|var"
 
 KINDS = {
     "percentage": r"\d%",
-    "code": r"(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)",
+    "code": r"(?<![\w`])(?P<ticks>`+)(?![\s`]).+?(?<![\s`])(?P=ticks)(?![\w`])",
     "comment": r"<!--.*?-->",
     "tag": r"</?[A-Za-z][\w.:-]*(?:\s[^<>]*)?/?>",
     "entity": r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});",
-    "address": rf"(?:\b[A-Za-z][A-Za-z0-9+.-]*://|\bwww\.(?=[\w-]+\.)|\bmailto:)[^\s<>\"`{{}}|\\^]+{_END}",
+    "address": rf"(?:\b[A-Za-z][A-Za-z0-9+.-]*://|\bwww\.(?=[\w-]+\.)|\bmailto:)[^\s<>\"`{{}}|\\^{_OTHER}]+{_END}",
     "email": r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
     "windows_path": rf"(?<!\w)(?:[A-Za-z]:\\|\\\\[\w.-]+\\)[^\s\"<>|*?`]*{_END}",
     "path": (
         rf"(?<![\w/.<])(?:(?:~|\.\.?)/[\w.+@%~-]*(?:/[\w.+@%~-]*)*|/(?:[\w.+@%~-]+/)+[\w.+@%~-]*"
-        rf"|/(?:{_ROOTS})\b|(?:[\w.-]+/)+[\w-]+(?:\.[\w-]+)*\.[A-Za-z0-9]{{1,5}}\b){_END}"
+        rf"|/(?:{_ROOTS})\b|(?:[\w.-]+/)+[\w-]+(?:\.[\w-]+)*\.[A-Za-z][A-Za-z0-9]{{0,4}}\b){_END}"
     ),
     "printf": (
         r"%%|%(?:\([\w.-]+\)[-+#0 ]*\d*(?:\.\d+)?[a-zA-Z]|\{[\w.-]+\}"
@@ -37,9 +41,10 @@ KINDS = {
         r"|[-+#0']*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh?|ll?|[qjzt])?[sdiufFeEgGxXocpaAn@](?![A-Za-z]))"
     ),
 }
-"""Kind of span → pattern; a percentage is none. Braces are found by `_braces`, since they may be nested."""
+"""Kind of span → pattern; a percentage is none. Words and blanks are ASCII's, as text without blanks may stand beside a
+span. Braces are found by `_braces`, since they may be nested."""
 
-_FIXED = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in KINDS.items()))
+_FIXED = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in KINDS.items()), re.ASCII)
 _OPENING = re.compile(r"[$#%]?\{")
 _FIELD = re.compile(r"\s*[\w.\-:#@$!\[\]'\"()|/]*\s*")
 _ICU = re.compile(

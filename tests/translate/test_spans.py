@@ -29,11 +29,15 @@ SAMPLES = {
     ],
     "Use `ls -l` or ``a`b``.": ["`ls -l`", "``a`b``"],
     "%s%s<b>": ["%s%s<b>"],
+    "请看https://a.cn/b）或www.c.cn，写信到x@y.cn。在/usr/bin里，用`ls`。": [
+        "https://a.cn/b", "www.c.cn", "x@y.cn", "/usr/bin", "`ls`",
+    ],
 }  # fmt: skip
 
 PROSE = [
     "100 % der Leute, 50% discount and 3 %.", "a < b and b > c, 1<2", "either/or, he/she, km/h, TCP/IP, 24/7, 1/2",
-    "AT&T and R&D", "Er sagte {siehe unten} und {1, 2}.", "Don't `do that", "At 10:30 @home #1 $5", "C: drive; 5 // 3",
+    "AT&T and R&D", "`gorgeous,' with a long-stretched `o', he said", "互联网/电子商务行业分别以14.3", "424.10/27.60",
+    "Er sagte {siehe unten} und {1, 2}.", "Don't `do that", "At 10:30 @home #1 $5", "C: drive; 5 // 3",
 ]  # fmt: skip
 
 
