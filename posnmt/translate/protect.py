@@ -114,7 +114,7 @@ def protect(parts: Parts, side: SideText, decode: Decode) -> Protected:
             outside = blanked(text, (text[start:end] for start, end in spans))
             if unknown := side.subwords.unknown(side.split(outside)):
                 lacking[place] = unknown
-                spans = joined([*spans, *_words_with(unknown, outside)])
+                spans = joined([*spans, *words_with(unknown, outside)])
         without = remove(text, spans)
         if not without.has_words:
             passed[place] = text[without.begin :].strip()
@@ -128,7 +128,7 @@ def protect(parts: Parts, side: SideText, decode: Decode) -> Protected:
     return Protected(inside, lacking, passed, removed, own)
 
 
-def _words_with(unknown: Sequence[str], text: str) -> list[Interval]:
+def words_with(unknown: Sequence[str], text: str) -> list[Interval]:
     """The words of a text with characters that the vocabulary lacks, and the other signs that it lacks.
 
     In scripts without blanks a run of such characters counts, where no letter stands beside it.

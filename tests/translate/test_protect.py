@@ -9,7 +9,7 @@ import pytest
 import posnmt
 from commands import run
 from posnmt.errors import UserError
-from posnmt.run import Run
+from posnmt.translate.protect import words_with
 from serving import serving
 from untrained import LEARNED
 
@@ -75,10 +75,16 @@ def test_unknown_words_are_carried_over_and_named(engines):
         assert "(lines 1)" in err
 
 
-def test_a_number_with_an_unknown_sign_is_carried_over_whole():
-    assert "²" not in "".join(Run.open(LEARNED).text().source.subwords.pieces)
-    [text] = posnmt.load(LEARNED).translate(["uns mebu 10² zabi"])
-    assert "10²" in text.split()
+@pytest.mark.parametrize(
+    ("text", "unknown", "carried"),
+    [
+        ("uns 10² zabi", ["²"], ["10²"]), ("5 m², so", ["²"], ["m²"]), ("„uns“ zabi", ["„", "“"], ["„", "“"]),
+        ("naïve uns", ["ï"], ["naïve"]), ("a ☃☃ b☃", ["☃☃", "☃"], ["☃☃", "☃"]), ("東京☃大学鬱に", ["☃", "鬱"], ["☃"]),
+    ],
+)  # fmt: skip
+def test_what_is_carried_over_of_unknown_characters(text, unknown, carried):
+    """Whole words, so that `10²` is no 10; other signs alone; in scripts without blanks no part of a word."""
+    assert [text[start:end] for start, end in words_with(unknown, text)] == carried
 
 
 def test_off_protects_nothing_and_names_what_is_unknown():

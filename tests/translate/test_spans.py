@@ -118,3 +118,10 @@ def test_links_place_spans_and_tags_enclose_what_they_enclosed():
 def test_what_is_lost_or_invented_is_named():
     assert differing("see %s and <b>", "siehe <b> und <b>") == ["%s", "<b>"]
     assert differing("%s %s", "%s%s") == []
+
+
+def test_tags_keep_their_order_where_words_change_theirs():
+    source, translation = "<b>eins</b> <i>zwei</i>", "two one"
+    links = [((3, 7), (4, 7)), ((15, 19), (0, 3))]
+    written = put_back(remove(source, find(source)), translation, links)
+    assert re.findall("<[^>]+>", written) == ["<b>", "</b>", "<i>", "</i>"]
