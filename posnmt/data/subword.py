@@ -41,7 +41,7 @@ _RESERVED = "\u2585"
 # The names of special entries in a text: training does not count their characters.
 _MARK = re.compile("<(?=(?:/?s|unk|pad)>)")
 # What ends a line or a column, and a translation does not hold.
-_BREAK = re.compile("[\0\t-\r\x1c-\x1f\x85\u2028\u2029]")
+BREAKS = re.compile("[\0\t-\r\x1c-\x1f\x85\u2028\u2029]")
 # A subword of one byte, in models with `subword.byte_fallback`.
 BYTE = re.compile("<0x([0-9A-F]{2})>")
 # SentencePiece's symbol for a blank.
@@ -243,7 +243,7 @@ class Subwords:
                 .strip(" ")
                 for row in rows
             ]
-        return [_BREAK.sub(" ", text) for text in texts]
+        return [BREAKS.sub(" ", text) for text in texts]
 
     def save(self, path: Path) -> None:
         """Write the SentencePiece model file and, if there is one, the vocabulary beside it."""

@@ -267,7 +267,7 @@ def translate_lines(
             target = translator.text.target
             written: list[str] = []
             for number, (line, translation) in enumerate(zip(group, translations, strict=True), first):
-                missing = None if glossary is None else glossary.missing(line, translation.text)
+                missing = None if glossary is None else translation.missing(line, glossary)
                 written += _shown(number, line, translation, nbest, form, target, missing)
                 if missing:
                     record.missing_terms.add(number)

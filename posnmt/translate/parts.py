@@ -20,6 +20,7 @@ from posnmt.errors import UserError
 from posnmt.translate.alignments import joined
 from posnmt.translate.search import Hypothesis
 from posnmt.translate.sentences import ends_spaceless, sentences
+from posnmt.translate.spans import find, patterns
 from posnmt.translate.translations import Translation, is_ranked
 
 if TYPE_CHECKING:
@@ -121,11 +122,23 @@ def in_parts(
             texts = cut(line, side.words.language, lambda texts: list(map(len, side.encode(texts))), most)
         elif decode.split == "sentences":
             texts = sentences(line, side.words.language)
+        if len(texts) > 1 and decode.protect != "off":
+            texts = unbroken(texts, find(line, patterns(decode)))
         if len(texts) > 1:
             parts.texts[number], parts.encoded[number] = texts, side.encode(texts)
             if len(ids) > above:
                 parts.too_long.add(number)
     return parts
+
+
+def unbroken(parts: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[str]:
+    """Parts of a line, those that a span reaches over as one; `spans` are places in the line."""
+    done, end = list[str](), 0
+    for part in parts:
+        inside = any(start < end < stop for start, stop in spans)
+        done[-1:] = [done[-1] + part] if inside else [*done[-1:], part]
+        end += len(part)
+    return done
 
 
 def cut(line: str, language: str, lengths: Callable[[list[str]], list[int]], most: int) -> list[str]:

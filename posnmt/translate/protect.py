@@ -9,22 +9,44 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+
+import regex
 
 from posnmt.config.schema import Decode
 from posnmt.config.writing import writing
-from posnmt.data.subword import UNK
+from posnmt.data.subword import BLANK, BREAKS, UNK
 from posnmt.data.text import SideText
 from posnmt.translate.alignments import Aligned
 from posnmt.translate.parts import Parts
 from posnmt.translate.search import Hypothesis
-from posnmt.translate.spans import Interval, Link, Removed, blanked, differing, find, joined, put_back, remove
-from posnmt.translate.translations import Translation
+from posnmt.translate.spans import (
+    Interval,
+    Link,
+    Removed,
+    blanked_at,
+    differing,
+    enclosing,
+    find,
+    joined,
+    patterns,
+    put_back,
+    remove,
+)
+from posnmt.translate.terms import Terms
+from posnmt.translate.translations import Translation, is_ranked
+from posnmt.translate.words import Span
 
 Align = Callable[[Sequence[int], Sequence[Translation]], Sequence[Aligned]]
 """The links of some translations to the parts at these places."""
 
-_WORD = re.compile(r"\w+(?:[-'’]\w+)*")
+_MODIFIES = r"[\p{M}\p{Cf}\p{Emoji_Modifier}]"
+_UNIT = regex.compile(
+    rf"[\w\p{{N}}\p{{M}}\p{{Cf}}]+(?:[-'’][\w\p{{N}}\p{{M}}\p{{Cf}}]+)*"
+    rf"|[^\w\s\p{{N}}](?:{_MODIFIES}*\u200d[^\w\s])*{_MODIFIES}*"
+)
+"""A word, or a sign with what modifies it."""
+_LETTERS = re.compile(r"\w(?:.*\w)?")
 
 
 @dataclass(frozen=True)
@@ -32,28 +54,40 @@ class Protected:
     """Parts of lines as the model reads them.
 
     Attributes:
-        parts: without spans; the text of each is whole.
+        parts: with the subwords of what the model reads; their texts are whole.
+        texts: of the parts, without tabs and other breaks.
         passed: place → what passes on of a part; places are those among all parts.
         removed: place → the part without its spans.
         unknown: place → what the vocabulary lacks of the part.
         own: patterns of the user.
         checked: whether the spans of lines and translations are compared.
+        ranked: whether a list has each text once.
     """
 
     parts: Parts
+    texts: list[str]
     unknown: Mapping[int, list[str]]
-    passed: Mapping[int, str] = field(default_factory=dict)
-    removed: Mapping[int, Removed] = field(default_factory=dict)
-    own: Sequence[re.Pattern[str]] = ()
-    checked: bool = True
+    passed: Mapping[int, str]
+    removed: Mapping[int, Removed]
+    own: Sequence[re.Pattern[str]]
+    checked: bool
+    ranked: bool
 
     @property
     def lines(self) -> list[str]:
-        """The text of each part, with blanks in place of what is taken out."""
-        texts = [text for texts in self.parts.texts for text in texts]
+        """The text of each part, with blanks in place of what does not go through the model."""
+        texts = list(self.texts)
         for place, each in self.removed.items():
-            texts[place] = blanked(texts[place], (each.whole[start:end] for start, end in each.spans))
+            texts[place] = each.blanked
+        for place in self.passed:
+            texts[place] = ""
         return texts
+
+    @property
+    def in_lines(self) -> list[list[str]]:
+        """The same of the parts of each line."""
+        parts = iter(self.lines)
+        return [[next(parts) for _ in texts] for texts in self.parts.texts]
 
     def restored(self, translations: Sequence[Translation], target: SideText, align: Align | None) -> list[Translation]:
         """The translations of all parts, with what did not go through the model.
@@ -62,7 +96,6 @@ class Protected:
             target: the text pipeline of translations.
             align: None: spans are placed by their share of the words.
         """
-        whole = [text for texts in self.parts.texts for text in texts]
         done = list(translations)
         places = [place for place in self.removed if done[place].hypotheses]
         links = align(places, [done[place] for place in places]) if align and places else [None] * len(places)
@@ -73,51 +106,61 @@ class Protected:
                 put_back(removed, text, None if of_part is None else _characters(of_part, rank, each, target))
                 for rank, text in enumerate(each.texts)
             ]
-            contents = [removed.whole[start:end] for start, end in removed.spans]
-            done[place] = replace(each, texts=texts, protected=contents)
+            first = dict(zip(reversed(texts), reversed(range(len(texts))), strict=True))
+            kept = sorted(first.values()) if self.ranked else range(len(texts))
+            done[place] = replace(
+                each,
+                texts=[texts[rank] for rank in kept],
+                hypotheses=[each.hypotheses[rank] for rank in kept if each.hypotheses],
+                aligned=each.aligned and each.aligned.only(kept),
+                protected=removed.contents,
+            )
         for place, text in self.passed.items():
             aligned = None if done[place].aligned is None else Aligned([], [[]])
-            hypotheses = [Hypothesis([], 0.0, 0.0, True)]
-            done[place] = Translation([text], hypotheses, [], aligned=aligned)
+            done[place] = Translation([text], [Hypothesis([], 0.0, 0.0, True)], [], aligned=aligned)
         for place, lacking in self.unknown.items():
             done[place] = replace(done[place], unknown=lacking)
         if self.checked:
-            for place, (text, each) in enumerate(zip(whole, done, strict=True)):
+            for place, (text, each) in enumerate(zip(self.texts, done, strict=True)):
                 if each.hypotheses and (others := differing(text, each.text, self.own)):
                     done[place] = replace(each, differing=others)
         return done
 
 
-def protect(parts: Parts, side: SideText, decode: Decode) -> Protected:
+def protect(
+    parts: Parts, side: SideText, decode: Decode, prefixes: Sequence[str] = (), terms: Terms | None = None
+) -> Protected:
     """Take out of parts of lines what does not go through the model.
 
     Args:
         side: the text pipeline of the lines.
         decode: `protect` says what; with `join`, parts that pass on still are context for their neighbours.
+        prefixes: the beginning of the translation of each line; a line that has one goes through the model whole.
+        terms: of a glossary, which say better what becomes of a word than its characters.
     """
-    texts = [text for texts in parts.texts for text in texts]
     rows = parts.flat
+    free = [not prefix for prefix in prefixes] or [True] * len(parts.texts)
+    texts = [BREAKS.sub(" ", text) for of_line in parts.texts for text in of_line]
+    is_free = [each for each, of_line in zip(free, parts.texts, strict=True) for _ in of_line]
+    own = patterns(decode)
+    is_on = decode.protect != "off"
     lacking: dict[int, list[str]] = {}
-    if decode.protect == "off":
-        lacking = {
-            place: side.subwords.unknown(side.split(texts[place])) for place, row in enumerate(rows) if UNK in row
-        }
-        return Protected(parts, lacking, checked=False)
-    own = [] if decode.protect == "auto" else list(map(re.compile, decode.protect))
     passed: dict[int, str] = {}
     removed: dict[int, Removed] = {}
-    for place, text in enumerate(texts):
-        if not rows[place]:
-            continue
-        spans = find(text, own)
-        if UNK in rows[place]:
-            outside = blanked(text, (text[start:end] for start, end in spans))
+    for place, (text, row) in enumerate(zip(texts, rows, strict=True)):
+        spans = find(text, own) if is_on and is_free[place] else []
+        if UNK in row:
+            outside = blanked_at(text, spans)
             if unknown := side.subwords.unknown(side.split(outside)):
                 lacking[place] = unknown
-                spans = joined([*spans, *words_with(unknown, outside)])
-        without = remove(text, spans)
+                if is_on and is_free[place]:
+                    units = [each for each in unread(outside, side) if not _is_term(outside, each, terms)]
+                    spans = joined([*spans, *units])
+        if not is_on or not is_free[place] or not text.strip():
+            continue
+        without = remove(text, enclosing(text, spans))
         if not without.has_words:
-            passed[place] = text[without.begin :].strip()
+            passed[place] = text[without.begin :].strip(" ")
         elif spans:
             removed[place] = without
     encoded = dict(zip(removed, side.encode([each.text for each in removed.values()]), strict=True))
@@ -125,31 +168,41 @@ def protect(parts: Parts, side: SideText, decode: Decode) -> Protected:
         encoded |= {place: [] for place in passed}
     flat = iter([encoded.get(place, row) for place, row in enumerate(rows)])
     inside = replace(parts, encoded=[[next(flat) for _ in each] for each in parts.encoded])
-    return Protected(inside, lacking, passed, removed, own)
+    return Protected(inside, texts, lacking, passed, removed, own, is_on, is_ranked(decode))
 
 
-def words_with(unknown: Sequence[str], text: str) -> list[Interval]:
-    """The words of a text with characters that the vocabulary lacks, and the other signs that it lacks.
+def unread(text: str, side: SideText) -> list[Interval]:
+    """The words and signs of a text that the vocabulary cannot spell.
 
-    In scripts without blanks a run of such characters counts, where no letter stands beside it.
+    A whole word counts, so that `10²` is not read as 10; in scripts without blanks, a run of letters none of which is
+    known. A sign counts with what modifies it, as an emoji with its joiners.
     """
-    signs = "".join(sorted({sign for run in unknown for sign in run}))
+    units = [match.span() for match in _UNIT.finditer(text)]
+    rows = side.encode([text[start:end] for start, end in units])
+    mark = len(replace(side, mark="").encode([side.mark])[0]) if side.mark else 0
     spaced = not writing([text]).counts_characters
     intervals = []
-    for match in re.finditer(f"[{re.escape(signs)}]+", text):
-        start, end = match.span()
-        if any(map(str.isalnum, match.group())):
-            word = next((each.span() for each in _WORD.finditer(text) if each.end() > start), (start, end))
-            if spaced:
-                start, end = min(start, word[0]), max(end, word[1])
-            elif word != (start, end):
-                continue
-        intervals.append(Interval(start, end))
+    for (start, end), row in zip(units, rows, strict=True):
+        is_word = any(map(str.isalnum, text[start:end]))
+        own = [token for token in row[mark:] if side.subwords.pieces[token] != BLANK]
+        if UNK in own and (spaced or not is_word or set(own) == {UNK}):
+            intervals.append(Interval(start, end))
     return intervals
 
 
+def _is_term(text: str, word: Interval, terms: Terms | None) -> bool:
+    """Whether a word belongs to a source term."""
+    return terms is not None and terms.wanted(text) != terms.wanted(blanked_at(text, [word]))
+
+
 def _characters(aligned: Aligned, rank: int, translation: Translation, target: SideText) -> list[Link]:
-    """The links of a hypothesis, between characters of the part and of its translation."""
+    """The links of a hypothesis, between characters of the part and of its translation, without signs at words."""
     in_text = translation.spans(rank, target)
     pairs = ((aligned.words[source], in_text[written]) for source, written in aligned.links(rank, in_text))
-    return [((source.start, source.end), (written.start, written.end)) for source, written in pairs]
+    return [(_bare(source), _bare(written)) for source, written in pairs]
+
+
+def _bare(word: Span) -> tuple[int, int]:
+    """Where a word stands without the signs at its ends; a sign alone as it is."""
+    match = _LETTERS.search(word.text)
+    return (word.start + match.start(), word.start + match.end()) if match else (word.start, word.end)

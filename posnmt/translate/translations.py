@@ -21,10 +21,11 @@ from posnmt.translate.mbr import expected_similarities
 from posnmt.translate.repetition import is_repetitive
 from posnmt.translate.search import Hypothesis
 from posnmt.translate.spans import blanked
-from posnmt.translate.words import Span, Word, spans, words
+from posnmt.translate.words import GAP, Span, Word, spans, words
 
 if TYPE_CHECKING:
     from posnmt.data.text import SideText, TextPipeline
+    from posnmt.translate.terms import Terms
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,16 @@ class Translation:
 
     def spans(self, rank: int, target: SideText) -> list[Span]:
         """The words of a hypothesis, but for those that did not go through the model; `target` is its text pipeline."""
-        return spans(target, blanked(self.texts[rank], self.protected), self.hypotheses[rank].tokens)
+        return spans(target, blanked(self.texts[rank], self.protected, GAP), self.hypotheses[rank].tokens)
 
     def words(self, rank: int, target: SideText) -> list[Word]:
         """The same with their probabilities; none where no probabilities were asked for."""
         each = self.hypotheses[rank]
-        return words(target, blanked(self.texts[rank], self.protected), each.tokens, each.log_probabilities)
+        return words(target, blanked(self.texts[rank], self.protected, GAP), each.tokens, each.log_probabilities)
+
+    def missing(self, line: str, terms: Terms) -> list[str]:
+        """The target terms that the translation of a line must have, and does not have."""
+        return [] if self.passed else terms.missing(blanked(line, self.protected), self.text)
 
     @property
     def passed(self) -> bool:

@@ -188,7 +188,7 @@ class Translator:
         refuse_longer(encoded, decode.max_source, first_line, name)
         parts = in_parts(lines, encoded, self.text.source, decode, self.trained)
         self._refuse_too_long(parts.longest, first_line, name, todo=SPLIT)
-        protected = protect(parts, self.text.source, decode)
+        protected = protect(parts, self.text.source, decode, prefixes, terms)
         parts = protected.parts
         beginnings = self.text.target.encode(list(prefixes))
         self._refuse_unknown(prefixes, beginnings, first_line)
@@ -196,7 +196,7 @@ class Translator:
         beginnings = parts.prefixes(beginnings, first_line, name)
         wanted = Wanted(parts.numbers(first_line), max(nbest, decode.mbr), beginnings)
         if terms is not None:
-            wanted = self._with_terms(wanted, terms, parts.texts, prefixes)
+            wanted = self._with_terms(wanted, terms, protected.in_lines, prefixes)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.narrow):
             scored = scored or decode.mbr > 0
             if decode.join > 1:

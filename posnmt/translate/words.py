@@ -16,6 +16,9 @@ from posnmt.data.subword import BLANK, BYTE
 if TYPE_CHECKING:
     from posnmt.data.text import SideText
 
+GAP = "\x1f"
+"""What stands in a text in place of what is none of its subwords; a blank that no text has."""
+
 ALIKE, NEAR, FAR = 3, 16, 500
 """Where a text and the letters of its subwords differ: behind what detokenising removed, they go on with the next equal
 letter; behind unknown characters with so many equal letters, among the next ones of the subwords and of the text."""
@@ -89,7 +92,8 @@ def spans(side: SideText, text: str, tokens: Sequence[int]) -> list[Span]:
         if in_order and place[0] < in_order[-1].end:  # both are of one character, as `f` and `i` of the ligature `ﬁ`
             last = in_order.pop()
             place, first = (last.start, max(last.end, place[1])), first - last.subwords
-        in_order.append(Span(text[slice(*place)], *place, end - first))
+        word = text[slice(*place)].split(GAP)[0]  # the rest is behind what is none of the subwords
+        in_order.append(Span(word, place[0], place[0] + len(word), end - first))
         first = end
     if in_order and first < len(tokens):
         in_order[-1] = replace(in_order[-1], subwords=in_order[-1].subwords + len(tokens) - first)

@@ -8,8 +8,13 @@ import pytest
 
 import posnmt
 from commands import run
+from posnmt.config.schema import Subword
+from posnmt.data.subword import Subwords
+from posnmt.data.text import SideText
+from posnmt.data.tokenise import Words
 from posnmt.errors import UserError
-from posnmt.translate.protect import words_with
+from posnmt.translate.protect import unread
+from posnmt.translate.spans import joined
 from serving import serving
 from untrained import LEARNED
 
@@ -75,16 +80,78 @@ def test_unknown_words_are_carried_over_and_named(engines):
         assert "(lines 1)" in err
 
 
+@pytest.fixture(scope="module")
+def side():
+    """A text pipeline that knows Latin letters without marks, digits and some Japanese."""
+    lines = [f"the {letter} uns 0123456789 東京 大学 に ." for letter in "abcdefghijklmnopqrstuvwxyz"] * 3
+    return SideText(Words("en"), Subwords.learn(lines, Subword(vocabulary=60), "shared"), reads_forms=True)
+
+
 @pytest.mark.parametrize(
-    ("text", "unknown", "carried"),
+    ("text", "carried"),
     [
-        ("uns 10² zabi", ["²"], ["10²"]), ("5 m², so", ["²"], ["m²"]), ("„uns“ zabi", ["„", "“"], ["„", "“"]),
-        ("naïve uns", ["ï"], ["naïve"]), ("a ☃☃ b☃", ["☃☃", "☃"], ["☃☃", "☃"]), ("東京☃大学鬱に", ["☃", "鬱"], ["☃"]),
+        ("uns 10² zabi", ["10²"]), ("5 m², so", ["m²,"]), ("„uns“ zabi", ["„", "“"]), ("naïve uns", ["naïve"]),
+        ("a ☃☃ b☃", ["☃☃", "☃"]), ("東京☃大学鬱に", ["☃"]), ("東京 鬱 に", ["鬱"]), ("the k\u0301 uns", ["k\u0301"]),
+        ("a 👨\u200d👩\u200d👧 b ❤\ufe0f", ["👨\u200d👩\u200d👧", "❤\ufe0f"]), ("1\ufe0f\u20e3 a", ["1\ufe0f\u20e3"]),
+        ("👩🏽\u200d💻 a", ["👩🏽\u200d💻"]),
+        ("می\u200cخواهم the", ["می\u200cخواهم"]), ("क\u094d\u200dष the", ["क\u094d\u200dष"]),
     ],
 )  # fmt: skip
-def test_what_is_carried_over_of_unknown_characters(text, unknown, carried):
-    """Whole words, so that `10²` is no 10; other signs alone; in scripts without blanks no part of a word."""
-    assert [text[start:end] for start, end in words_with(unknown, text)] == carried
+def test_what_is_carried_over_of_unknown_characters(side, text, carried):
+    """Whole words, so that `10²` is no 10; signs with their joiners; in scripts without blanks no part of a word."""
+    assert [text[start:end] for start, end in joined(unread(text, side))] == carried
+
+
+def test_a_glossary_says_what_becomes_of_an_unknown_word(tmp_path):
+    path = tmp_path / "terms"
+    path.write_text("漢字\tmebu\n")
+    read, _ = rows(LEARNED, ["uns 漢字 zabi", "uns 漢字 ☃"], "--terms", path)
+    assert [row["protected"] for row in read] == [[], ["☃"]]
+    assert [row["missing_terms"] for row in read] == [[], []]
+    assert all("mebu" in row["hypotheses"][0]["text"] for row in read)
+
+
+def test_terms_do_not_stand_in_spans(tmp_path):
+    path = tmp_path / "terms"
+    path.write_text("login\tmebu\n")
+    read, err = rows(LEARNED, ["uns /usr/bin/login zabi", "/usr/bin/login"], "--terms", path)
+    assert [row["missing_terms"] for row in read] == [[], []]
+    assert "mebu" not in read[0]["hypotheses"][0]["text"]
+    assert "term" not in err
+
+
+def test_a_line_with_a_prefix_goes_through_the_model(tmp_path):
+    path = tmp_path / "prefix"
+    path.write_text("uns\n\n")
+    (tmp_path / "lines").write_text("12/05/2024\n12/05/2024\n")
+    out, _ = run("translate", LEARNED, "--input", tmp_path / "lines", "--prefix", path)
+    assert out.splitlines()[0].startswith("uns")
+    assert out.splitlines()[1] == "12/05/2024"
+
+
+def test_breaks_reach_no_output():
+    lines = ["12\t34", "uns `a\tb` zabi", "☃\u2028☃ uns", "<a\thref='x'> uns", "\u00a0 1"]
+    out, _ = run("translate", LEARNED, "--nbest", "2", stdin="".join(f"{line}\n" for line in lines))
+    assert {len(line.split("\t")) for line in out.split("\n")[:-1]} == {3}
+    assert len(out.splitlines()) == out.count("\n")
+    assert "\u00a0 1\n" in out
+
+
+def test_sentences_are_not_parted_in_a_span():
+    read, _ = rows(LEARNED, ["uns `a. B` zabi. mebu src/main.py and ./configure. zabi"], "--split", "sentences")
+    for span in ("`a. B`", "src/main.py", "./configure"):
+        assert any(each.startswith(span) for each in read[0]["protected"])  # full stops are unknown, and touch them
+    assert read[0]["differing"] == []
+
+
+def test_words_of_a_line_with_spans_have_their_places():
+    read, _ = rows(LEARNED, SPANS, "--alignments")
+    for row in read:
+        [best, *_] = row["hypotheses"]
+        for word in best["words"]:
+            assert best["text"][word["start"] : word["end"]] == word["text"]
+            assert row["protected"][0] not in word["text"]
+        assert [row["source"][word["start"] : word["end"]] for word in row["source_words"]] == WORDS.split()
 
 
 def test_off_protects_nothing_and_names_what_is_unknown():
@@ -114,9 +181,10 @@ def test_unknown_is_never_written_unless_asked_for():
         assert any("⁇" in each.text for of_line in drawn for each in of_line) is wanted
 
 
-def test_an_empty_line_and_one_of_invisible_marks_stay_empty():
-    read, _ = rows(LEARNED, ["", "\u00ad\u200d", " "])
-    assert [row["hypotheses"] for row in read] == [[], [], []]
+def test_an_empty_line_stays_empty_and_one_of_invisible_marks_passes_on():
+    out, err = run("translate", LEARNED, stdin="\n\u00ad\u200d\n \n")
+    assert out == "\n\u00ad\u200d\n\n"
+    assert "1 lines without words" in err
 
 
 def test_the_server_answers_with_the_same():
