@@ -159,7 +159,8 @@ def test_a_message_is_written_whole_or_not():
     document.segments[0].translated = ["Eins."]
     assert document.content().decode().endswith('Two."\nmsgstr ""\n')
     assert document.notes[0].startswith("1 messages are left as they are, since not all")
-    document.segments[1].translated = ["Zwei."]
+    assert document.segments[0].translated is None, "what is not written is not translated"
+    document.segments[0].translated, document.segments[1].translated = ["Eins."], ["Zwei."]
     assert document.content().decode().endswith('msgstr ""\n' + r'"Eins.\n"' + "\n" + r'"\n"' + '\n"Zwei."\n')
 
 
@@ -197,18 +198,21 @@ def test_long_translations_are_wrapped_and_mean_the_same():
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ('msgid "a"\nmsgstr "b\n', 2, "neither a keyword, nor a string in quotes, nor a comment: '\"b'"),
-        ('msgid "a"\nmsgstr "b"\nfoo\n', 3, "neither a keyword"),
-        ('msgid "a"\n\nmsgid "b"\nmsgstr "c"\n', 1, "the message lacks msgstr"),
-        ('msgctxt "a"\nmsgstr "c"\n', 2, "msgstr is not expected here"),
-        ('msgid "a"\n', 1, "the message lacks msgstr"),
-        ('msgid "a"\n# b\nmsgstr "c"\n', 1, "the message lacks msgstr"),
-        ('msgid "a"\nmsgid_plural "b"\nmsgstr "c"\n', 1, r"the message lacks msgstr\[0\]"),
-        ('msgstr "a"\n', 1, "msgstr is not expected here"),
-        ('msgid "a"\nmsgstr\n', 1, "the message lacks a string behind msgstr"),
-        ('msgid\nmsgstr "b"\n', 2, "msgstr is not expected here"),
-        ('msgid "a"\nmsgstr "b"\nmsgstr "c"\n', 3, "msgstr is not expected here"),
-        ('"a"\n', 1, "a string without a keyword before it"),
+        ('msgid "a"\nmsgstr "b\n', 2, "neither a comment nor a keyword with text in quotes: 'msgstr \"b'"),
+        ('msgid "a"\nmsgstr "b"\n"c\n', 3, "neither a comment nor a keyword with text in quotes: '\"c'"),
+        ('msgid "a"\nmsgstr "b"\n\nfoo\n', 4, "neither a comment"),
+        ('msgid "a"\nmsgstr\n', 2, "neither a comment nor a keyword with text in quotes: 'msgstr'"),
+        ('msgid\nmsgstr "b"\n', 1, "neither a comment nor a keyword with text in quotes: 'msgid'"),
+        ('"a"\n', 1, "neither a comment"),
+        ('msgid "a"\n\nmsgid "b"\nmsgstr "c"\n', 1, "a message of msgid; it needs msgid and msgstr"),
+        ('msgctxt "a"\nmsgstr "c"\n', 1, "a message of msgctxt, msgstr; it needs"),
+        ('msgctxt "a"\nmsgctxt "b"\nmsgid "c"\nmsgstr "c"\n', 1, "a message of msgctxt; it needs"),
+        ('msgid "a"\n', 1, "a message of msgid; it needs"),
+        ('msgid "a"\n# b\nmsgstr "c"\n', 1, "a message of msgid; it needs"),
+        ('msgid "a"\nmsgid_plural "b"\nmsgstr "c"\n', 1, "a message of msgid, msgid_plural, msgstr; it needs"),
+        ('msgid "a"\nmsgid_plural "b"\nmsgstr[1] "c"\n', 1, r"a message of msgid, msgid_plural, msgstr\[1\]; it needs"),
+        ('msgstr "a"\n', 1, "a message of msgstr; it needs"),
+        ('msgid "a"\nmsgstr "b"\nmsgstr "c"\n', 3, "a message of msgstr; it needs"),
         (b'\nmsgid "\xff"\nmsgstr ""\n', 2, "not valid utf-8: byte 0xFF"),
     ],
 )

@@ -1,6 +1,7 @@
 """PO, gettext's catalogues of messages: those without a translation get one; everything else is written as it was read.
 
-New translations are marked as fuzzy, which says that a person has not reviewed them.
+New translations are marked as fuzzy, which says that a person has not reviewed them. Libraries for PO wrap all lines
+anew; here, edits are made in the characters of the file.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import gettext
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,10 +21,13 @@ from posnmt.deploy.documents.raw import Text
 from posnmt.deploy.documents.segment import Kept, Segment, has_letters
 from posnmt.errors import UserError
 
-TOKEN = re.compile(
-    r'[^\S\n]*+(?:(?P<comment>#[^\n]*+)|(?P<word>msgctxt|msgid_plural|msgid|msgstr(?:\[\d{1,3}\])?|domain)(?=[\s"])'
-    r'|"(?P<string>(?:[^"\\\n]|\\[^\n])*+)"|(?P<end>\n|\Z))'
+STRING = r'"(?:[^"\\\n]|\\[^\n])*+"'
+ITEM = re.compile(
+    r"\s*+(?:(?P<comment>#[^\n]*+)|(?P<word>msgctxt|msgid_plural|msgid|msgstr(?:\[\d{1,3}\])?|domain)"
+    rf"\s*+(?P<strings>{STRING}(?:\s*+{STRING})*+)|\Z)"
 )
+WORDS = re.compile(r"(msgctxt )?msgid (msgstr|msgid_plural(?=.* msgstr\[0\])( msgstr\[\d+\])+)")
+"""The keywords of a message."""
 ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|(.))", re.DOTALL)
 NAMED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 PLAIN = {ord(sign): f"\\{name}" for name, sign in NAMED.items()} | {ord('"'): '\\"', ord("\\"): "\\\\"}
@@ -35,28 +40,13 @@ WIDTH = 77
 """Characters of a line of a new translation, without quotes, as gettext wraps them."""
 
 
-class Token(NamedTuple):
-    """A piece of a catalogue.
+class Value(NamedTuple):
+    """What a keyword has: where it stands, where its strings begin and end, and what they say."""
 
-    Attributes:
-        kind: `comment`, a keyword, or `string`.
-        text: of a comment, or what a string says.
-        start, end: where it stands.
-    """
-
-    kind: str
+    at: int
+    start: int
+    end: int
     text: str
-    start: int
-    end: int
-
-
-@dataclass
-class Value:
-    """Strings behind a keyword; together they are one text."""
-
-    start: int
-    end: int
-    text: str = ""
 
 
 @dataclass
@@ -64,16 +54,19 @@ class Message:
     """A message.
 
     Attributes:
-        start: where its keywords begin.
-        comments: those before it.
+        comments: those before it, and where they begin.
         values: by keyword.
         parts: of each new translation, by keyword.
     """
 
-    start: int
-    comments: list[Token]
+    comments: list[tuple[int, str]] = field(default_factory=list)
     values: dict[str, Value] = field(default_factory=dict)
     parts: dict[str, list[str | Segment]] = field(default_factory=dict)
+
+    @property
+    def start(self) -> int:
+        """Where its first keyword stands."""
+        return next(iter(self.values.values())).at
 
     @property
     def source(self) -> str:
@@ -83,7 +76,7 @@ class Message:
     @property
     def is_fuzzy(self) -> bool:
         """Whether a person is to review its translation."""
-        return any("fuzzy" in re.split(r"[\s,]+", each.text) for each in self.comments if each.text.startswith("#,"))
+        return any("fuzzy" in re.split(r"[\s,]+", text) for _, text in self.comments if text.startswith("#,"))
 
     @property
     def segments(self) -> list[Segment]:
@@ -121,7 +114,8 @@ class PoDocument:
         self._messages: list[Message] = []
         self.kept: list[Kept] = []
         messages = list(self._read())
-        header = next((_target(each) for each in messages if not each.source and "msgctxt" not in each.values), "")
+        headers = (each.values for each in messages if not each.source and "msgctxt" not in each.values)
+        header = next((each["msgstr"].text for each in headers if "msgstr" in each), "")
         for message in messages:
             if reason := self._choose(message, header):
                 self.kept.append(Kept(self._text.line(message.start), message.source, reason))
@@ -139,29 +133,26 @@ class PoDocument:
         return [segment for message in self._messages for segment in message.segments]
 
     def content(self) -> bytes:
-        """See `Document`; notes messages that are not written: parts are untranslated, or characters cannot be."""
-        text = self._text
+        """See `Document`; notes messages that are not written."""
+        text, last = self._text, 0
         edits: list[tuple[int, int, str]] = []
-        partly = foreign = 0
+        left: Counter[str] = Counter()
         for message in self._messages:
-            if message.is_done:
-                changes = list(self._changes(message))
-                try:
-                    "".join(new for _, _, new in changes).encode(text.encoding)
-                except UnicodeEncodeError:
-                    foreign += 1
-                else:
-                    edits += changes
-            else:
-                partly += any(each.translated is not None for each in message.segments)
-        if partly:
-            self.notes.append(f"{partly:,} messages are left as they are, since not all their sentences are translated")
-        if foreign:
-            self.notes.append(
-                f"{foreign:,} messages are left as they are, since {text.encoding} lacks characters of their"
-                " translations: convert the catalogue by msgconv --to-code=UTF-8"
-            )
-        written, last = [text.mark], 0
+            changes = [*self._changes(message)] if message.is_done else []
+            try:
+                "".join(new for _, _, new in changes).encode(text.encoding)
+                edits += changes
+                lacking = "" if changes else "not all their sentences are translated"
+            except UnicodeEncodeError:
+                lacking = (
+                    f"{text.encoding} lacks characters of their translations: convert it by msgconv --to-code=UTF-8"
+                )
+            if lacking and any(each.translated is not None for each in message.segments):
+                left[lacking] += 1
+                for each in message.segments:
+                    each.translated = None
+        self.notes += [f"{number:,} messages are left as they are, since {why}" for why, number in left.items()]
+        written = [text.mark]
         for start, end, new in sorted(edits, key=lambda each: each[0]):
             written += [text.content[last:start], new]
             last = end
@@ -192,10 +183,10 @@ class PoDocument:
     def _changes(self, message: Message) -> Iterator[tuple[int, int, str]]:
         """The changes that write the translations of a message: from where to where, and what."""
         if not message.is_fuzzy:
-            flags = [each for each in message.comments if each.text.startswith("#,")]
-            previous = [each for each in message.comments if each.text.startswith("#|")]
-            at = previous[0].start if previous else message.start
-            yield (flags[0].start + 2, flags[0].start + 2, " fuzzy,") if flags else (at, at, f"#, fuzzy{self._end}")
+            flags = [at for at, text in message.comments if text.startswith("#,")]
+            previous = [at for at, text in message.comments if text.startswith("#|")]
+            at = previous[0] if previous else message.start
+            yield (flags[0] + 2, flags[0] + 2, " fuzzy,") if flags else (at, at, f"#, fuzzy{self._end}")
         last = max(value.end for value in message.values.values())
         for word, parts in message.parts.items():
             written = self._quoted(joined(parts))
@@ -206,97 +197,55 @@ class PoDocument:
 
     def _quoted(self, text: str) -> str:
         """A text as strings, wrapped as gettext does."""
-        lines = [
-            part
-            for line in text.splitlines(keepends=True)
-            for part in textwrap.wrap(
-                line.translate(PLAIN),
-                WIDTH,
-                expand_tabs=False,
-                replace_whitespace=False,
-                drop_whitespace=False,
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
-        ]
+        wrapper = textwrap.TextWrapper(
+            WIDTH, expand_tabs=False, replace_whitespace=False, drop_whitespace=False,
+            break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
+        lines = [part for line in text.splitlines(keepends=True) for part in wrapper.wrap(line.translate(PLAIN))]
         return self._end.join(f'"{each}"' for each in (["", *lines] if len(lines) > 1 else lines or [""]))
 
-    def _tokens(self) -> Iterator[Token]:
-        """The pieces of the catalogue.
+    def _read(self) -> Iterator[Message]:
+        """The messages in order, without obsolete ones.
 
         Raises:
-            UserError: something else is in it.
+            UserError: something else is in the catalogue.
         """
         content, at = self._text.content, 0
+        message = Message()
         while at < len(content):
-            match = TOKEN.match(content, at)
-            if not match:
-                rest = content[at:].split("\n", 1)[0].strip()
-                raise self._fault(f"neither a keyword, nor a string in quotes, nor a comment: {rest[:60]!r}", at)
-            kind = str(match.lastgroup)
-            text, at = match[kind], match.end()
-            if kind == "string":
-                yield Token(kind, ESCAPE.sub(_unescaped, text), match.start(kind) - 1, at)
-            elif kind != "end":
-                yield Token(kind if kind == "comment" else text, text, match.start(kind), at)
-
-    def _read(self) -> Iterator[Message]:
-        """The messages in order; obsolete ones are kept.
-
-        Raises:
-            UserError: a keyword, or a string, is where none may be.
-        """
-        comments: list[Token] = []
-        message: Message | None = None
-        value: Value | None = None
-        for token in self._tokens():
-            words = set(message.values) if message else set()
-            is_new = token.kind == "msgctxt" or (token.kind == "msgid" and words != {"msgctxt"})
-            if message and (is_new or token.kind in ("comment", "domain")):
+            if not (match := ITEM.match(content, at)):
+                at += len(content[at:]) - len(content[at:].lstrip())
+                rest = content[at:].split("\n", 1)[0][:60]
+                raise self._fault(f"neither a comment nor a keyword with text in quotes: {rest!r}", at)
+            word, at = match["word"], match.end()
+            if message.values and (word in (None, "msgctxt", "domain") or word in message.values):
                 yield self._complete(message)
-                message, value, words = None, None, set()
-            if token.kind == "comment":
+                message = Message()
+            if match["comment"]:
                 # Those before an obsolete message belong to it.
-                comments = [] if token.text.startswith("#~") else [*comments, token]
-            elif token.kind == "string":
-                if value is None:
-                    raise self._fault("a string without a keyword before it", token.start)
-                value.start, value.end = (token.start if value.start < 0 else value.start), token.end
-                value.text += token.text
-            elif token.kind == "domain":
-                value = Value(-1, -1)
-            else:
-                message = message or Message(token.start, comments)
-                comments = []
-                wanted = {"msgid": not words - {"msgctxt"}, "msgctxt": not words}
-                is_expected = wanted.get(token.kind, "msgid" in words and token.kind not in words)
-                if not is_expected or (value is not None and value.start < 0):
-                    raise self._fault(f"{token.kind} is not expected here", token.start)
-                value = message.values[token.kind] = Value(-1, token.end)
-        if message:
+                is_obsolete = match["comment"].startswith("#~")
+                message.comments = (
+                    [] if is_obsolete else [*message.comments, (match.start("comment"), match["comment"])]
+                )
+            elif word and word != "domain":
+                text = "".join(ESCAPE.sub(_unescaped, each[1:-1]) for each in re.findall(STRING, match["strings"]))
+                message.values[word] = Value(match.start("word"), *match.span("strings"), text)
+        if message.values:
             yield self._complete(message)
 
     def _complete(self, message: Message) -> Message:
         """A message, checked.
 
         Raises:
-            UserError: it lacks a part.
+            UserError: it lacks a keyword, or has them in another order.
         """
-        words = set(message.values)
-        first = "msgstr[0]" if "msgid_plural" in words else "msgstr"
-        lacking = [each for each in ("msgid", first) if each not in words]
-        lacking += [f"a string behind {word}" for word, value in message.values.items() if value.start < 0]
-        if lacking:
-            raise self._fault(f"the message lacks {lacking[0]}", message.start)
+        if not WORDS.fullmatch(" ".join(message.values)):
+            what = f"a message of {', '.join(message.values)}"
+            raise self._fault(f"{what}; it needs msgid and msgstr, or msgid, msgid_plural and msgstr[0]", message.start)
         return message
 
     def _fault(self, what: str, at: int) -> UserError:
         return UserError(what, f"{self._path}:{self._text.line(at)}", "correct it; msgfmt --check lists what is wrong")
-
-
-def _target(message: Message) -> str:
-    """The translation of a message without plural forms."""
-    return message.values["msgstr"].text if "msgstr" in message.values else ""
 
 
 def _forms(header: str) -> tuple[int, int]:
