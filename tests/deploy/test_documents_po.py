@@ -153,6 +153,12 @@ def test_plural_forms_without_a_rule_are_kept(forms):
     assert texts(document)[0][1] == "one"
 
 
+def test_a_form_without_letters_is_not_written():
+    header = HEADER.replace("nplurals=2; plural=(n != 1);", "nplurals=1; plural=0;")
+    message = po('msgid "a"\nmsgid_plural "12"\nmsgstr[0] ""\n', header)
+    assert shouted("po", message) == message
+
+
 def test_a_message_is_written_whole_or_not():
     document = opened("po", po(r'msgid "One.\n\nTwo."' + '\nmsgstr ""\n'))
     assert [text for _, text in texts(document)] == ["One.", "Two."]
@@ -205,12 +211,12 @@ def test_long_translations_are_wrapped_and_mean_the_same():
         ('msgid\nmsgstr "b"\n', 1, "neither a comment nor a keyword with text in quotes: 'msgid'"),
         ('"a"\n', 1, "neither a comment"),
         ('msgid "a"\n\nmsgid "b"\nmsgstr "c"\n', 1, "a message of msgid; it needs msgid and msgstr"),
-        ('msgctxt "a"\nmsgstr "c"\n', 1, "a message of msgctxt, msgstr; it needs"),
+        ('msgctxt "a"\nmsgstr "c"\n', 1, "a message of msgctxt msgstr; it needs"),
         ('msgctxt "a"\nmsgctxt "b"\nmsgid "c"\nmsgstr "c"\n', 1, "a message of msgctxt; it needs"),
         ('msgid "a"\n', 1, "a message of msgid; it needs"),
         ('msgid "a"\n# b\nmsgstr "c"\n', 1, "a message of msgid; it needs"),
-        ('msgid "a"\nmsgid_plural "b"\nmsgstr "c"\n', 1, "a message of msgid, msgid_plural, msgstr; it needs"),
-        ('msgid "a"\nmsgid_plural "b"\nmsgstr[1] "c"\n', 1, r"a message of msgid, msgid_plural, msgstr\[1\]; it needs"),
+        ('msgid "a"\nmsgid_plural "b"\nmsgstr "c"\n', 1, "a message of msgid msgid_plural msgstr; it needs"),
+        ('msgid "a"\nmsgid_plural "b"\nmsgstr[1] "c"\n', 1, r"a message of msgid msgid_plural msgstr\[1\]; it needs"),
         ('msgstr "a"\n', 1, "a message of msgstr; it needs"),
         ('msgid "a"\nmsgstr "b"\nmsgstr "c"\n', 3, "a message of msgstr; it needs"),
         (b'\nmsgid "\xff"\nmsgstr ""\n', 2, "not valid utf-8: byte 0xFF"),

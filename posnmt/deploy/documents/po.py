@@ -11,6 +11,7 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -23,8 +24,8 @@ from posnmt.errors import UserError
 
 STRING = r'"(?:[^"\\\n]|\\[^\n])*+"'
 ITEM = re.compile(
-    r"\s*+(?:(?P<comment>#[^\n]*+)|(?P<word>msgctxt|msgid_plural|msgid|msgstr(?:\[\d{1,3}\])?|domain)"
-    rf"\s*+(?P<strings>{STRING}(?:\s*+{STRING})*+)|\Z)"
+    r"(?P<comment>#[^\n]*+)|(?P<word>msgctxt|msgid_plural|msgid|msgstr(?:\[\d{1,3}\])?|domain)"
+    rf"\s*+(?P<strings>{STRING}(?:\s*+{STRING})*+)|(?P<other>\S[^\n]{{0,59}})|\Z"
 )
 WORDS = re.compile(r"(msgctxt )?msgid (msgstr|msgid_plural(?=.* msgstr\[0\])( msgstr\[\d+\])+)")
 """The keywords of a message."""
@@ -41,9 +42,8 @@ WIDTH = 77
 
 
 class Value(NamedTuple):
-    """What a keyword has: where it stands, where its strings begin and end, and what they say."""
+    """What a keyword has: where its strings begin and end, and what they say."""
 
-    at: int
     start: int
     end: int
     text: str
@@ -54,24 +54,16 @@ class Message:
     """A message.
 
     Attributes:
+        start: where its keywords begin.
         comments: those before it, and where they begin.
         values: by keyword.
         parts: of each new translation, by keyword.
     """
 
+    start: int = 0
     comments: list[tuple[int, str]] = field(default_factory=list)
     values: dict[str, Value] = field(default_factory=dict)
     parts: dict[str, list[str | Segment]] = field(default_factory=dict)
-
-    @property
-    def start(self) -> int:
-        """Where its first keyword stands."""
-        return next(iter(self.values.values())).at
-
-    @property
-    def source(self) -> str:
-        """The text."""
-        return self.values["msgid"].text
 
     @property
     def is_fuzzy(self) -> bool:
@@ -82,12 +74,6 @@ class Message:
     def segments(self) -> list[Segment]:
         """Of the new translations."""
         return [part for parts in self.parts.values() for part in parts if isinstance(part, Segment)]
-
-    @property
-    def is_done(self) -> bool:
-        """Whether all that has letters is translated."""
-        wanted = [each for each in self.segments if each.has_letters]
-        return bool(wanted) and all(each.translated is not None for each in wanted)
 
 
 class PoDocument:
@@ -114,11 +100,11 @@ class PoDocument:
         self._messages: list[Message] = []
         self.kept: list[Kept] = []
         messages = list(self._read())
-        headers = (each.values for each in messages if not each.source and "msgctxt" not in each.values)
-        header = next((each["msgstr"].text for each in headers if "msgstr" in each), "")
+        values = (each.values for each in messages if not each.values["msgid"].text and "msgctxt" not in each.values)
+        header = next((each["msgstr"].text for each in values if "msgstr" in each), "")
         for message in messages:
             if reason := self._choose(message, header):
-                self.kept.append(Kept(self._text.line(message.start), message.source, reason))
+                self.kept.append(Kept(self._text.line(message.start), message.values["msgid"].text, reason))
         for old in OBSOLETE.finditer(self._text.content):
             text = "".join(re.findall('"(.*)"', old[1]))
             self.kept += [Kept(self._text.line(old.start()), text, "obsolete messages")] * has_letters(text)
@@ -138,17 +124,16 @@ class PoDocument:
         edits: list[tuple[int, int, str]] = []
         left: Counter[str] = Counter()
         for message in self._messages:
-            changes = [*self._changes(message)] if message.is_done else []
+            done = [each.translated is not None for each in message.segments if each.has_letters]
+            changes = [*self._changes(message)] if done and all(done) else []
             try:
                 "".join(new for _, _, new in changes).encode(text.encoding)
                 edits += changes
-                lacking = "" if changes else "not all their sentences are translated"
+                why = "" if changes else "not all their sentences are translated"
             except UnicodeEncodeError:
-                lacking = (
-                    f"{text.encoding} lacks characters of their translations: convert it by msgconv --to-code=UTF-8"
-                )
-            if lacking and any(each.translated is not None for each in message.segments):
-                left[lacking] += 1
+                why = f"{text.encoding} lacks characters of their translations: convert it by msgconv --to-code=UTF-8"
+            if why and any(done):
+                left[why] += 1
                 for each in message.segments:
                     each.translated = None
         self.notes += [f"{number:,} messages are left as they are, since {why}" for why, number in left.items()]
@@ -160,7 +145,7 @@ class PoDocument:
 
     def _choose(self, message: Message, header: str) -> str | None:
         """Prepare a message for translation, or say why it stays; the header, and what has no letters, is nothing."""
-        source, plural = message.source, message.values.get("msgid_plural")
+        source, plural = message.values["msgid"].text, message.values.get("msgid_plural")
         line = self._text.line(message.start)
         if not source or not (has_letters(source) or (plural and has_letters(plural.text))):
             return None
@@ -169,14 +154,12 @@ class PoDocument:
         if plural is None:
             message.parts["msgstr"] = divided(source, line)
         else:
-            try:
-                singular, number = _forms(header)
-            except ValueError:
+            if not (forms := _forms(header)):
                 return "messages with plural forms, since Plural-Forms in the header is missing or not valid"
-            for each in range(number):
-                word = f"msgstr[{each}]"
+            for number, is_one in enumerate(forms):
+                word = f"msgstr[{number}]"
                 if word not in message.values or not message.values[word].text:
-                    message.parts[word] = divided(source if each == singular else plural.text, line)
+                    message.parts[word] = divided(source if is_one else plural.text, line)
         self._messages.append(message)
         return None
 
@@ -210,65 +193,42 @@ class PoDocument:
         Raises:
             UserError: something else is in the catalogue.
         """
-        content, at = self._text.content, 0
         message = Message()
-        while at < len(content):
-            if not (match := ITEM.match(content, at)):
-                at += len(content[at:]) - len(content[at:].lstrip())
-                rest = content[at:].split("\n", 1)[0][:60]
-                raise self._fault(f"neither a comment nor a keyword with text in quotes: {rest!r}", at)
-            word, at = match["word"], match.end()
-            if message.values and (word in (None, "msgctxt", "domain") or word in message.values):
-                yield self._complete(message)
+        for match in ITEM.finditer(self._text.content):
+            word, comment, words = match["word"], match["comment"], " ".join(message.values)
+            if match["other"]:
+                what = f"neither a comment nor a keyword with text in quotes: {match['other']!r}"
+                raise self._fault(what, match.start())
+            if words and (word in (None, "msgctxt", "domain") or word in message.values):
+                if not WORDS.fullmatch(words):
+                    what = f"a message of {words}; it needs msgid and msgstr, or msgid, msgid_plural and msgstr[0]"
+                    raise self._fault(what, message.start)
+                yield message
                 message = Message()
-            if match["comment"]:
-                # Those before an obsolete message belong to it.
-                is_obsolete = match["comment"].startswith("#~")
-                message.comments = (
-                    [] if is_obsolete else [*message.comments, (match.start("comment"), match["comment"])]
-                )
+            if comment and comment.startswith("#~"):
+                message.comments.clear()  # those before an obsolete message belong to it
+            elif comment:
+                message.comments.append((match.start(), comment))
             elif word and word != "domain":
+                message.start = message.start if message.values else match.start()
                 text = "".join(ESCAPE.sub(_unescaped, each[1:-1]) for each in re.findall(STRING, match["strings"]))
-                message.values[word] = Value(match.start("word"), *match.span("strings"), text)
-        if message.values:
-            yield self._complete(message)
-
-    def _complete(self, message: Message) -> Message:
-        """A message, checked.
-
-        Raises:
-            UserError: it lacks a keyword, or has them in another order.
-        """
-        if not WORDS.fullmatch(" ".join(message.values)):
-            what = f"a message of {', '.join(message.values)}"
-            raise self._fault(f"{what}; it needs msgid and msgstr, or msgid, msgid_plural and msgstr[0]", message.start)
-        return message
+                message.values[word] = Value(*match.span("strings"), text)
 
     def _fault(self, what: str, at: int) -> UserError:
         return UserError(what, f"{self._path}:{self._text.line(at)}", "correct it; msgfmt --check lists what is wrong")
 
 
-def _forms(header: str) -> tuple[int, int]:
-    """The plural form of one thing, and the number of forms; of a language with one form, it is for many things.
-
-    Raises:
-        ValueError: the header does not have them.
-    """
-    if not (match := PLURAL.search(header)):
-        raise ValueError
-    number = int(match[1])
-    try:
-        singular = gettext.c2py(match[2].strip())(1)
-    except ZeroDivisionError as error:
-        raise ValueError from error
-    if not 0 <= singular < number:
-        raise ValueError
-    return (singular if number > 1 else -1), number
+def _forms(header: str) -> list[bool]:
+    """Whether each plural form is for one thing alone; nothing if the header does not say."""
+    match = PLURAL.search(header)
+    with suppress(ValueError, ZeroDivisionError):
+        number, one = (int(match[1]), gettext.c2py(match[2].strip())(1)) if match else (0, 0)
+        if one in range(number):
+            return [number > 1 and form == one for form in range(number)]
+    return []
 
 
 def _unescaped(match: re.Match[str]) -> str:
     """What an escape sequence says."""
     octal, hexadecimal, sign = match.groups()
-    if sign:
-        return NAMED.get(sign, sign)
-    return chr(int(octal, 8) if octal else int(hexadecimal, 16))
+    return NAMED.get(sign, sign) if sign else chr(int(octal, 8) if octal else int(hexadecimal, 16))
