@@ -245,6 +245,8 @@ def test_links_and_pictures_keep_their_targets(text, expected):
         ("> " * 120 + "a", [], ["lines that are not read as text"]),
         ('!!! note "A"\n    b', [], ["directives"]),
         ("::: a\n\nb\n\n:::", ["b"], ["directives"]),
+        ("|::: a|b|\n|-|-|", ["::: a", "b"], []),
+        ("<kbd>a <kbd>b</kbd> [^c][d]\n\n[d]: e", ["*a * *^c*"], [INSIDE]),
         ("a ``b ` c`` `` d", ["a * `` d"], [INSIDE]),
         ("[a](b\n'c')\nd `e`", ["*a**d *"], ["titles of links", INSIDE]),
         ("", [], []),

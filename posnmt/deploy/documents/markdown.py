@@ -34,10 +34,10 @@ FRONT_MATTER = re.compile(
 DIRECTIVE = re.compile(r"^[ \t]*(?::::|(?:!!!|\?\?\?\+?|===)\s+[\w\"])", re.MULTILINE)
 VERBATIM = re.compile(
     r"(?P<code>`+)(?!`).+?(?<!`)(?P=code)(?!`)"
-    rf"|(?i:<(?P<element>{'|'.join(sorted(KEPT_INLINE))})\b[^<>]*>.*?</(?P=element)\s*>)"
+    rf"|(?i:<(?P<element>{'|'.join(sorted(KEPT_INLINE))})\b[^<>]*>(?:(?!<(?P=element)\b).)*?</(?P=element)\s*>)"
     r"|<[\w.+-]+[:@][^\s<>]*>"  # an address
     r"|\A\[[ xX]\](?=\s)|\A\[![A-Za-z]+\]"  # a task, a note as GitHub has it
-    r"|\[\^[^\]\s]+\](?![\[(]):?"  # a footnote, or its place
+    r"|\[\^[^\[\]\s]+\](?![\[(]):?"  # a footnote, or its place
     r"|\{\{[^{}]*\}\}|\{%[^{}]*%\}|\{:?\s?[#.][^{}]*\}",  # what templates and attribute lists have
     re.DOTALL,
 )
@@ -114,7 +114,7 @@ class MarkdownDocument:
                 self._cover(token.map, token.content, "pieces of code")
             elif token.type == "html_block":
                 self._cover(token.map, _shown(token.content), "HTML")
-            elif token.type == "inline" and DIRECTIVE.search(token.content):
+            elif before.type == "paragraph_open" and DIRECTIVE.search(token.content):
                 self._cover(token.map, token.content, "directives")
             elif token.type == "inline" and token.content:
                 self._add(before, token)
