@@ -199,13 +199,13 @@ def test_a_translation_is_never_markup(text, translation, expected):
 
 
 def test_a_translation_that_cannot_be_written_is_left_and_counted():
-    document = opened("markdown", "See `a` b `c`.\n\nMore.")
-    first, second = document.segments
+    document = opened("markdown", "See **a** b [c](d).\n\nMore.\n\nNo.")
+    first, second, third = document.segments
     tags = [each for each in first.pieces if not isinstance(each, str)]
-    first.translated, second.translated = [*tags, " x"], ["Y."]
-    assert document.content().decode() == "See `a` b `c`.\n\nY."
-    assert document.notes[-1].startswith("1 texts are left as they are")
-    assert (first.translated, second.translated) == (None, ["Y."])
+    first.translated, second.translated, third.translated = [*reversed(tags), " x"], ["Y."], []
+    assert document.content().decode() == "See **a** b [c](d).\n\nY.\n\nNo."
+    assert document.notes[-1].startswith("2 texts are left as they are")
+    assert [each.translated for each in document.segments] == [None, ["Y."], None]
 
 
 @pytest.mark.parametrize(
@@ -216,6 +216,7 @@ def test_a_translation_that_cannot_be_written_is_left_and_counted():
         ("![a]\n\n[a]: b", "![A][a]\n\n[a]: b"),
         ("> ![a](b 'c')\\\n> [![d][e]](f)  \n> g\n\n[e]: h", "> ![A](b 'c')\\\n> [![D][e]](f)  \n> G\n\n[e]: h"),
         ("|![a|\n|-|\n|![b](c)|", "|![A|\n|-|\n|![B](c)|"),
+        ("|a|![a](a)|a|\n|-|-|-|", "|A|![A](a)|A|\n|-|-|-|"),
         ("![](a) ![1](b)", "![](a) ![1](b)"),
     ],
 )  # fmt: skip
