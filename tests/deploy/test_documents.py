@@ -73,6 +73,75 @@ def test_a_segment_whose_unit_is_not_written_is_refused(page, tmp_path):
     assert "note: 1 units are left as they are, since not all their segments are translated\n" in err
 
 
+def xliff(*sources):
+    units = "".join(f"<trans-unit><source>{each}</source></trans-unit>\n" for each in sources)
+    return f'<xliff version="1.2"><file target-language="de"><body>{units}</body></file></xliff>'
+
+
+def tmx(*sources):
+    units = "".join(f'<tu><tuv xml:lang="en"><seg>{each}</seg></tuv></tu>\n' for each in sources)
+    return f'<tmx version="1.4"><body>{units}</body></tmx>'
+
+
+WRITERS = {
+    "po": lambda *texts: "".join(f'msgid "{each}"\nmsgstr ""\n\n' for each in texts),
+    "json": lambda *texts: json.dumps(texts, indent=1),
+    "xliff": xliff,
+    "tmx": tmx,
+    "html": lambda *texts: "".join(f"<p>{each}</p>\n" for each in texts),
+    "markdown": lambda *texts: "\n\n".join(texts),
+    "text": lambda *texts: "\n".join(texts),
+    "srt": lambda *texts: "\n\n".join(f"{at}\n00:00:0{at},000 --> 00:00:0{at},500\n{x}" for at, x in enumerate(texts)),
+}
+"""Formats, and how some texts look in a document of each."""
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_a_segment_of_which_a_sentence_is_refused(tmp_path, form):
+    """Memories and messages have it whole or not at all, pages and texts have the sentences that are translated."""
+    folder = untrained(tmp_path / "run", "learned", max_length=6)
+    long = "uns mebu zabi " * 5 + "uns."
+    both, path = f"zabi. {long}", tmp_path / "document"
+    [first, other] = lines_of(["zabi.", "mebu"], folder=folder)
+    path.write_text(WRITERS[form](both, "mebu"))
+    options = ("--document", form, "--languages", "en-de", "--split", "off")
+    out, err = run("translate", folder, "--input", path, *options)
+    is_whole = form in ("po", "json", "xliff", "tmx")
+    assert (both in out) == (is_whole or first == "zabi.")
+    assert (f"{first} {long}" in out) == (not is_whole)
+    assert other in out
+    assert f"note: {1 if is_whole else 2} of 3 sentences in 2 segments are translated\n" in err
+    assert "note: 2 texts with letters: 1 translated, 0 kept, 1 refused\n" in err
+    marks = {"po": "#, fuzzy", "xliff": "<target", "tmx": "MT!"}
+    assert form not in marks or out.count(marks[form]) == 1
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_a_text_without_words_stays_as_it_is(tmp_path, form):
+    """It has no translation that a person would have to review."""
+    path, texts = tmp_path / "document", ["%s &amp; %s" if form == "html" else "%s", "mebu"]
+    path.write_text(WRITERS[form](*texts))
+    out, err = run("translate", LEARNED, "--input", path, "--document", form, "--languages", "en-de")
+    [other] = lines_of(["mebu"])
+    assert "note: 2 texts with letters: 1 translated, 1 kept, 0 refused\n" in err
+    assert "kept: 1 text without words (first in line " in err
+    assert texts[0] in out
+    assert other in out
+    marks = {"po": "#, fuzzy", "xliff": "<target", "tmx": "MT!"}
+    assert form not in marks or out.count(marks[form]) == 1
+
+
+@pytest.mark.parametrize("target", ["", '<target><mrk mtype="seg" mid="0"/><mrk mtype="seg" mid="1"/></target>'])
+def test_a_unit_with_a_segment_without_words_is_written_whole(tmp_path, target):
+    path = tmp_path / "unit.xlf"
+    path.write_text(xliff(f'a</source><seg-source><mrk mtype="seg" mid="0">%s</mrk><mrk mtype="seg" mid="1">mebu</mrk>'
+                          f"</seg-source>{target}<source>").replace("<source></source>", ""))  # fmt: skip
+    out, err = run("translate", LEARNED, "--input", path, "--languages", "en-de")
+    [other] = lines_of(["mebu"])
+    assert f'<mrk mtype="seg" mid="0">%s</mrk><mrk mtype="seg" mid="1">{other}</mrk></target>' in out
+    assert "note: 3 texts with letters: 1 translated, 2 kept, 0 refused\n" in err
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [

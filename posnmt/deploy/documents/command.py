@@ -11,7 +11,7 @@ from typing import Any
 from posnmt.config.schema import Decode
 from posnmt.data.portions import portions
 from posnmt.deploy.command import elsewhere, refuse_ensemble
-from posnmt.deploy.documents.formats import read
+from posnmt.deploy.documents.formats import WHOLE, read
 from posnmt.deploy.documents.segment import Kept, Sentence, divide, has_letters, join
 from posnmt.errors import UserError, existing_file
 from posnmt.extras import requires
@@ -38,7 +38,8 @@ def translate_document(
 ) -> None:
     """Translate a document into another of the same format.
 
-    Segments are translated sentence by sentence. A sentence that the engine refuses stays as it is, and is named.
+    Segments are translated sentence by sentence. A sentence that the engine refuses stays as it is, and is named; in a
+    format of `WHOLE`, so does its segment. A segment without words, such as an address, stays as well.
 
     Args:
         chosen: the engine and the settings of search.
@@ -73,8 +74,13 @@ def translate_document(
         report = _Report(name, glossary)
         alone = chosen.decode.model_copy(update={"join": 1})  # neighbours in a document may be a title and a menu
         translated = _translate(engine, alone, texts, report, display, glossary)
+        kept: list[Kept] = []
         for segment, parts in zip(wanted, divided, strict=True):
-            if any(id(each) in translated for each in parts):
+            results = [translated.get(id(each)) for each in parts if has_letters(each.text)]
+            if all(each is not None and each.passed for each in results):
+                segment.passes = True
+                kept.append(Kept(segment.line, " ".join(each.text for each in parts), "text without words"))
+            elif (all if form in WHOLE else any)(each is not None for each in results):
                 placed = [
                     each.place(translated[id(each)].text if id(each) in translated else each.text) for each in parts
                 ]
@@ -82,16 +88,15 @@ def translate_document(
         content = document.content()
         write_whole(output, content)
         blank = len(document.segments) - len(wanted)
-        refused = 0
-        kept = list(document.kept)
+        done = refused = through = 0
         for segment, parts in zip(wanted, divided, strict=True):
-            results = [translated.get(id(each)) for each in parts if has_letters(each.text)]
-            if segment.translated is None or not all(results):
-                refused += 1
-            elif all(each is not None and each.passed for each in results):
-                kept.append(Kept(segment.line, " ".join(each.text for each in parts), "text without words"))
-        done = len(document.kept) + len(wanted) - len(kept) - refused
-        through = sum(not each.passed for each in translated.values())
+            if not segment.passes:
+                results = [translated.get(id(each)) for each in parts if has_letters(each.text)]
+                is_done = segment.translated is not None and None not in results
+                done, refused = done + is_done, refused + (not is_done)
+                if segment.translated is not None:
+                    through += sum(each is not None and not each.passed for each in results)
+        kept = [*document.kept, *kept]
         display.say(f"note: {through:,} of {len(texts):,} sentences in {len(wanted):,} segments are translated")
         if blank:
             display.say(f"note: {blank:,} segments without letters are left as they are")

@@ -22,6 +22,9 @@ ENDINGS = {
 }
 """Format → endings of its files; plain text is read line by line unless one of the last two is asked for."""
 
+WHOLE = frozenset(["tmx", "xliff", "po", "json"])
+"""Formats of which a segment is translated whole or not at all: memories, and messages that programs show."""
+
 PACKED = frozenset([".gz", ".xz"])
 """Endings of compressed files, of which lines alone are read."""
 

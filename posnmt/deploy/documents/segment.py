@@ -71,16 +71,18 @@ class Segment:
         line: of the document, from 1.
         pieces: text and tags, in order.
         translated: likewise; None: left as it is.
+        passes: whether its letters are those of addresses and placeholders alone, so that the text is its translation.
     """
 
     line: int
     pieces: list[Piece]
     translated: list[Piece] | None = None
+    passes: bool = False
 
     @property
     def has_letters(self) -> bool:
         """Whether there is anything to translate."""
-        return any(has_letters(each) for each in self.pieces if isinstance(each, str))
+        return not self.passes and any(has_letters(each) for each in self.pieces if isinstance(each, str))
 
 
 def has_letters(text: str) -> bool:

@@ -167,8 +167,8 @@ class XliffDocument:
                 else:
                     insert_after(marks[last], element, parts[last].tail)
                 marks[key] = element
-            if segment is not None and segment.translated is not None:
-                fill(element, segment.translated)
+            if segment is not None and (segment.passes or segment.translated is not None):
+                fill(element, segment.translated or segment.pieces)
             last = key
         if self._is_second:
             unit.whole.set("state", "translated")
