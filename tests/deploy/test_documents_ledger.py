@@ -6,6 +6,7 @@ import html
 import re
 import sysconfig
 from collections import Counter
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -331,6 +332,7 @@ def test_the_sub_state_goes_with_the_state():
         ('<sm id="1" translate="no"/>a<sm id="2" translate="yes"/>b<em startRef="2"/>c<em startRef="1"/>', "**", "a|c"),
         ('<sm id="1" translate="yes"/>a <mrk id="2" translate="no">b</mrk><em startRef="1"/>', "*a **", "b"),
         ('One <sm id="1" type="comment"/>two<em startRef="1"/>', "One *two*", ""),
+        ('One <mrk xmlns:its="http://www.w3.org/2005/11/its" id="1" its:translate="no">two</mrk>', "One *", "two"),
     ],
 )  # fmt: skip
 def test_text_between_markers_that_say_no_stays(source, given, kept):
@@ -359,6 +361,33 @@ def test_a_unit_that_is_closed_may_have_a_text_that_is_not():
     _, _, document = sums("xliff", data.encode())
     assert by_reason(document) == {'translate="no"': ["One"]}
     assert [each.has_letters for each in document.segments] == [True]
+
+
+SAYS = {
+    "": None,
+    ' translate="no"': False,
+    ' translate="yes"': True,
+    ' its:translate="no"': False,
+    ' its:translate="yes"': True,
+    ' translate="yes" its:translate="no"': True,
+}
+"""Attributes, and whether they say that an element is translated."""
+
+
+@pytest.mark.parametrize(("around", "says"), [*SAYS.items(), (' mtype="protected"', False)])
+def test_the_nearest_element_says_whether_a_marked_segment_is_translated(around, says):
+    for unit, own in product(SAYS, SAYS):
+        is_first, is_second = (
+            next((choice for choice in choices if choice is not None), True)
+            for choices in ([SAYS[unit]], [SAYS[own], says, SAYS[unit]])
+        )
+        part = f'<mrk mtype="seg" mid="2"{own}>Two.</mrk>'
+        source = f'<seg-source><mrk mtype="seg" mid="1">One.</mrk> <mrk{around}>{part}</mrk></seg-source>'
+        data = xliff(f"<source>One. Two.</source>{source}", f' xmlns:its="http://www.w3.org/2005/11/its"{unit}')
+        _, reasons, document = sums("xliff", data.encode())
+        given = [text(each) for each in document.segments if each.has_letters]
+        assert given == ["One."] * is_first + ["Two."] * is_second, data
+        assert reasons['translate="no"'] == 2 - len(given), data
 
 
 def test_other_texts_of_xliff_and_tmx():

@@ -26,6 +26,8 @@ from posnmt.deploy.documents.xml import (
     kept_elsewhere,
     kept_in,
     name,
+    own_choice,
+    stated,
     text_of,
 )
 
@@ -126,7 +128,10 @@ class XliffDocument:
         if is_closed:
             active.insert(0, (whole, False))
         for key, part in parts.items():
+            around = [(each, said) for each in _between(part, whole) if (said := own_choice(each)) is not None]
+            active += around
             pieces = INLINE.pieces(part, active)
+            active[:] = [each for each in active if each not in around]
             own = marks.get(key) if are_marked else None if unit.is_new else target
             if own is not None and text_of(own).strip():
                 reason = f"already translated (state {state})" if state else "already translated"
@@ -207,7 +212,15 @@ def _parts(element: Any) -> dict[str, Any]:
     return parts
 
 
+def _between(part: Any, whole: Any) -> list[Any]:
+    """A part of a source and the elements around it in its unit, the innermost last."""
+    chain = [part]
+    while chain[0].getparent() is not whole:
+        chain.insert(0, chain[0].getparent())
+    return chain
+
+
 def _is_closed(element: Any) -> bool:
     """Whether an element, or the nearest one around it that says so, is not to be translated."""
     chain = (element, *element.iterancestors())
-    return next((each.get("translate") for each in chain if each.get("translate")), "yes") == "no"
+    return next(filter(None, map(stated, chain)), "yes") == "no"

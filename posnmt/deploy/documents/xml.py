@@ -19,6 +19,9 @@ from posnmt.errors import UserError
 
 PRESERVED = "{http://www.w3.org/XML/1998/namespace}space"
 
+ITS = "{http://www.w3.org/2005/11/its}translate"
+"""The attribute `translate` of the Internationalization Tag Set, which stands in documents of any format."""
+
 NOT_TRANSLATED = 'translate="no"'
 """Why the text of an element stays that says so."""
 
@@ -114,8 +117,8 @@ class Inline:
     def _pieces(self, element: Any, lines: bool, active: Active) -> Iterator[Piece]:
         yield from _text(element.text, lines, active)
         for child in element:
-            own = _own_choice(child)
-            if name(child) in self.pairs and (own is not False or any(map(_own_choice, child.iter()))):
+            own = own_choice(child)
+            if name(child) in self.pairs and (own is not False or any(map(own_choice, child.iter()))):
                 inside = [*active] if own is None else [*active, (child, own)]
                 yield Tag("open", Pair(child))
                 yield from self._pieces(child, lines, inside)
@@ -130,10 +133,15 @@ class Inline:
             yield from _text(child.tail, lines, active)
 
 
-def _own_choice(element: Any) -> bool | None:
+def stated(element: Any) -> str:
+    """What an element says of its translation, `yes` or `no`; nothing: it does not say."""
+    return str(element.get("translate") or element.get(ITS) or "")
+
+
+def own_choice(element: Any) -> bool | None:
     """Whether an element says that it is translated; None: it does not say."""
-    if element.get("translate") in ("no", "yes"):
-        return bool(element.get("translate") == "yes")
+    if stated(element) in ("no", "yes"):
+        return stated(element) == "yes"
     return False if element.get("mtype") == "protected" else None
 
 
@@ -166,7 +174,7 @@ def kept_in(pieces: Sequence[Piece], line: int) -> list[Kept]:
     for content in (each.content for each in pieces if isinstance(each, Tag)):
         if isinstance(content, str):
             texts += kept(line, content, NOT_TRANSLATED)
-        elif not isinstance(content, Pair) and _own_choice(content) is False:
+        elif not isinstance(content, Pair) and own_choice(content) is False:
             texts += kept(content.sourceline, text_of(content), NOT_TRANSLATED)
         elif not isinstance(content, Pair) and name(content):
             for each in filter(name, content.iter()):
