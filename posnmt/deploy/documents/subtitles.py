@@ -22,7 +22,7 @@ TAG = re.compile(rf"{READING}|<[A-Za-z0-9/][^<>]*>|\{{\\[^{{}}]*\}}")
 DASH = re.compile(r"\s*(?:<[^<>]*>|\{\\[^{}]*\})*[-–—]\s*")
 
 KNOWN = frozenset(["b", "i", "u", "s", "font", "c", "lang", "ruby"])
-"""Tags that have no text."""
+"""Elements, whose tags have no text."""
 
 BLOCKS = {"WEBVTT": "the header", "NOTE": "comments", "STYLE": "styles and regions", "REGION": "styles and regions"}
 """The first word of a WebVTT block that is no cue, and what its text is."""
@@ -89,8 +89,7 @@ def _keep_tags(document: RawDocument, text: str, line: int) -> None:
     """Record the text in the tags of a cue that begins in a line."""
     for match in TAG.finditer(text):
         tag, at = match.group(), line + text.count("\n", 0, match.start())
-        content = tag.strip("<>/")
-        name = re.split(r"\W", content, maxsplit=1)[0].lower()
+        content, name = tag.strip("<>/"), _name(tag)
         if tag[0] == "{" or name in KNOWN:
             continue
         if name == "rt":
@@ -99,6 +98,11 @@ def _keep_tags(document: RawDocument, text: str, line: int) -> None:
             document.keep(at, re.sub(r"\S+", "", content, count=1), "names of speakers")
         else:
             document.keep(at, content, "unknown tags")
+
+
+def _name(tag: str) -> str:
+    """The name of the element that a tag begins or ends."""
+    return re.split(r"\W", tag.strip("<>/"), maxsplit=1)[0].lower()
 
 
 def _speakers(lines: list[str], first: int) -> Iterator[tuple[str, int]]:
@@ -122,7 +126,7 @@ def _pieces(text: str, is_vtt: bool) -> Iterator[Piece]:
         if part.endswith("\n"):
             yield Tag("alone", part, separates=True)
         elif TAG.fullmatch(part):
-            is_alone = part[0] == "{" or part[1].isdigit()
-            yield Tag("alone" if is_alone else "close" if part[1] == "/" else "open", part)
+            is_element = part[0] == "<" and _name(part) in KNOWN | {"v"}
+            yield Tag("alone" if not is_element else "close" if part[1] == "/" else "open", part)
         elif part:
             yield html.unescape(part) if is_vtt else part
