@@ -23,6 +23,10 @@ UNIT = re.compile(rf"[{SPACELESS}]|[^\W{SPACELESS}]+|[^\w\s]")
 """A word, a sign, or a character of a script without blanks between words."""
 WORD = re.compile(rf"[^\W{SPACELESS}]")
 """A character of a word that blanks separate from others."""
+SOFT = "\xad"
+"""The soft hyphen: where a word may be divided at the end of a line."""
+DIVIDED = re.compile(rf"\w+(?:{SOFT}+\w+)+")
+"""A word with soft hyphens in it."""
 FIXED = re.compile(r"[^\S \t\n\r\f\v]+")
 """White space that is more than a blank, such as a no-break space."""
 
@@ -136,6 +140,7 @@ class Sentence:
         before, after: white space around it, and the tags there.
         tags: those inside it.
         fixed: white space that is more than a blank, by the units beside it.
+        divided: words as the segment has them that have soft hyphens, which `text` lacks.
     """
 
     text: str
@@ -143,12 +148,13 @@ class Sentence:
     after: list[Piece] = field(default_factory=list)
     tags: list[Place] = field(default_factory=list)
     fixed: dict[tuple[str, str], str] = field(default_factory=dict)
+    divided: dict[str, str] = field(default_factory=dict)
 
     def place(self, translation: str) -> list[Piece]:
         """The translation with the tags of the sentence in it.
 
         Tags at a word that has some inside go to the nearest word of the translation that is the same. A no-break space
-        stays one where the translation has the same words beside it.
+        stays one where the translation has the same words beside it, and a soft hyphen where it has the same word.
         """
         translation = self._spaced(translation)
         spans = [match.span() for match in UNIT.finditer(translation)]
@@ -177,7 +183,12 @@ class Sentence:
             before, behind = each.blanks(translation, at)
             pieces += [translation[last:at], " " * before, tag, " " * behind]
             last = at
-        return _tidy([each for each in [*pieces, translation[last:]] if each != ""])
+        done = _tidy([each for each in [*pieces, translation[last:]] if each != ""])
+        return [self._with_soft_hyphens(each) if isinstance(each, str) else each for each in done]
+
+    def _with_soft_hyphens(self, text: str) -> str:
+        """A part of a translation with the soft hyphens that its words have in the segment."""
+        return re.sub(r"\w+", lambda word: self.divided.get(word[0], word[0]), text) if self.divided else text
 
     def _spaced(self, translation: str) -> str:
         """A translation with the source's white space between units that stand side by side in both."""
@@ -213,12 +224,14 @@ def _tidy(pieces: Sequence[Piece]) -> list[Piece]:
 
 def divide(segment: Segment, language: str) -> list[Sentence]:
     """The sentences of a segment, by the rules for a language."""
-    text, tags = _flat(segment.pieces)
+    whole = "".join(each for each in segment.pieces if isinstance(each, str))
+    divided = {each.replace(SOFT, ""): each for each in DIVIDED.findall(whole)}
+    text, tags = _flat([each.replace(SOFT, "") if isinstance(each, str) else each for each in segment.pieces])
     wholes = sentences(text, language) or [text]
     starts = [0, *accumulate(map(len, wholes))][:-1]
     cores = [whole.strip() for whole in wholes]
     begins = [start + whole.find(core) for start, whole, core in zip(starts, wholes, cores, strict=True)]
-    parts = [Sentence(re.sub(r"\s+", " ", core), fixed=_fixed(core)) for core in cores]
+    parts = [Sentence(re.sub(r"\s+", " ", core), fixed=_fixed(core), divided=divided) for core in cores]
     spans = [match.span() for match in UNIT.finditer(text)]
     outside: list[tuple[list[tuple[Tag, int]], list[tuple[Tag, int]]]] = [([], []) for _ in parts]
     number = 0
