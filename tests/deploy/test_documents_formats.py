@@ -77,6 +77,7 @@ def test_html_is_written_as_it_was_read():
     ]
     assert ledger(document) == [
         (2, "p > b { color: red }", "<style>"),
+        (3, "a > b", "data-*"),
         (5, "x < y", "<code>"),
         (6, 'if (a < b && c) { write("<p>not text</p>") }', "<script>"),
         (7, "kept", 'translate="no"'),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from html.parser import HTMLParser
@@ -21,7 +22,7 @@ INLINE = frozenset(
     re.findall(
         r"\w+",
         "a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark q rb ruby s small span strike strong"
-        " sub sup time tt u",
+        " nobr sub sup time tt u",
     )
 )
 """Elements inside a sentence."""
@@ -33,25 +34,31 @@ READINGS = frozenset(["rt", "rp", "rtc"])
 """Elements of `ruby` that say how the text before them is read: they would be in the middle of its words."""
 
 KEPT_INLINE = READINGS | frozenset(["code", "kbd", "samp", "var", "math", "svg"])
-KEPT = KEPT_INLINE | frozenset(["script", "style", "pre", "textarea", "template", "object"])
+CODE = frozenset(["script", "style", "xmp", "iframe", "noembed", "noframes", "plaintext"])
+"""Elements whose content has neither tags nor references."""
+
+PLAIN = CODE | frozenset(["textarea", "title"])
+"""Elements whose content has no tags."""
+
+KEPT = KEPT_INLINE | CODE | frozenset(["pre", "textarea", "template", "object"])
 """Elements whose content is not translated, those inside a sentence first."""
 
 VOID = frozenset(["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"])
 """Elements without an end tag."""
 
-CODE = frozenset(["script", "style"])
-PLAIN = CODE | frozenset(["textarea"])
-"""Elements whose content has no tags."""
+HEADINGS = frozenset(["h1", "h2", "h3", "h4", "h5", "h6"])
+"""The begin of one ends another one, and the end tag of one ends any."""
 
 ENDED: dict[str, frozenset[str]] = {
     "p": frozenset(
         re.findall(
             r"\w+",
             "address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer form"
-            " h1 h2 h3 h4 h5 h6 header hgroup hr main menu nav ol p pre search section table ul li dt dd",
+            " h1 h2 h3 h4 h5 h6 header hgroup hr listing main menu nav ol p plaintext pre search section summary table"
+            " ul xmp li dt dd",
         )
     ),
-    **{each: frozenset([each]) for each in ("a", "button", "li")},
+    **{each: frozenset([each]) for each in ("a", "button", "li", "nobr")},
     "option": frozenset(["option", "optgroup"]),
     "optgroup": frozenset(["optgroup"]),
     **dict.fromkeys(["dt", "dd"], frozenset(["dt", "dd"])),
@@ -101,6 +108,20 @@ SHOWN_IF = {
     ),
 }  # fmt: skip
 
+NAMES = re.compile(
+    r"author|copyright|abstract|subject|title|name|headline|description|keywords|caption|text"
+    r"|alternat(e|ive)(name|headline)|application-name|apple-mobile-web-app-title|og:site_name|(article|book|music|video|profile):\w*(section|tag|author|name)"
+    r"|articlesection|twitter:(label|data)\d|dc(terms)?\.\w+",
+    re.IGNORECASE,
+)
+"""What `meta` says in its content that people read as a name, or that is not known to be text."""
+
+TYPED = frozenset(["", "text", "search", "email", "tel", "url"])
+"""Types of `input` whose value a person may change."""
+
+GOOGLE = '<meta name="google" content="notranslate">'
+"""Why a whole page stays that has this element."""
+
 ATTRIBUTE = re.compile(r"""([^\s/>"'=]+)\s*=\s*("[^"]*"|'[^']*'|(?!["'])[^\s>]+)""")
 QUOTES = {'"': "&quot;", "'": "&#39;"}
 
@@ -132,8 +153,15 @@ class Token(NamedTuple):
             return 'translate="no"' if value == "no" else 'class="notranslate"'
         return "" if value in ("", "yes") else None
 
+    @property
+    def keeps_page(self) -> bool:
+        """Whether the element says that its page is not translated."""
+        given = self.attributes
+        says = given.get("content", given.get("value", "")).lower()
+        return self.name == "meta" and given.get("name", "").lower() == "google" and "notranslate" in says
+
     def shows(self, attribute: str) -> bool:
-        """Whether people read an attribute of the element."""
+        """Whether people read an attribute of the element, and it is translated."""
         if attribute in SHOWN:
             return True
         if self.name not in SHOWN_OF.get(attribute, ()):
@@ -142,9 +170,31 @@ class Token(NamedTuple):
         given = self.attributes.get(by, "") or self.attributes.get("property", "")
         return given.lower() in values
 
+    def keeps(self, attribute: str, around: Sequence[str]) -> str:
+        """Why an attribute stays that people may read; nothing: they do not, or it is translated.
+
+        Args:
+            around: the names of the elements around it.
+        """
+        if attribute.startswith("data-"):
+            return "data-*"
+        given = self.attributes
+        says = given.get("name") or given.get("property") or given.get("itemprop") or ""
+        is_kept = {
+            "value": (self.name == "option" and "datalist" in around)
+            or (self.name == "input" and given.get("type", "").lower() in TYPED),
+            "content": self.name == "meta" and bool(NAMES.fullmatch(says)),
+            "label": True,
+            "srcdoc": True,
+        }.get(attribute, attribute.startswith("aria-braille"))
+        return f"<{self.name} {attribute}>" if is_kept and not self.shows(attribute) else ""
+
 
 class Tokens(HTMLParser):
     """The tokens of a page, in order."""
+
+    CDATA_CONTENT_ELEMENTS = tuple(PLAIN)
+    RCDATA_CONTENT_ELEMENTS = ()  # of newer versions of Python: references are decoded here
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=False)
@@ -152,6 +202,8 @@ class Tokens(HTMLParser):
         self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self.feed(text)
         self.close()
+        if self.rawdata:  # what an element of `PLAIN` has that does not end
+            self._add("text")
 
     def _add(self, kind: Kind, name: str = "", attributes: dict[str, str] | None = None) -> None:
         line, column = self.getpos()
@@ -219,7 +271,7 @@ def read_html(data: bytes, path: Path) -> RawDocument:
     text = Text.decode(data, path, charset[1].decode() if charset else "utf-8")
     tokens = Tokens(text.content).tokens
     document = RawDocument(text.encoding, partial(html.escape, quote=False), "xmlcharrefreplace", [text.mark])
-    page = _Page(text, document)
+    page = _Page(text, document, GOOGLE if any(token.keeps_page for token in tokens) else "")
     ends = [*(token.at for token in tokens[1:]), len(text.content)]
     document.parts.append(text.content[: tokens[0].at if tokens else None])
     for token, end in zip(tokens, ends, strict=False):
@@ -264,16 +316,17 @@ class _Region:
 class _Page:
     """Collects the parts of a page."""
 
-    def __init__(self, text: Text, document: RawDocument) -> None:
+    def __init__(self, text: Text, document: RawDocument, reason: str) -> None:
         self._text, self._document = text, document
         self._open: list[str] = []
-        self._regions = [_Region("", 0, 0, "", document.parts)]
+        self._regions = [_Region("", 0, 0, reason, document.parts)]
 
     def add(self, token: Token, raw: str) -> None:
         """The next token and its characters."""
-        is_plain = bool(self._open) and self._open[-1] in PLAIN
-        if token.kind == "text" or (is_plain and (token.kind, token.name) != ("end", self._open[-1])):
-            text = raw if self._open[-1:] and self._open[-1] in CODE else html.unescape(raw)
+        inner = self._open[-1] if self._open else ""
+        ends = token.kind == "end" and token.name == inner != "plaintext"  # which never ends
+        if token.kind == "text" or (inner in PLAIN and not ends):
+            text = raw if inner in CODE else html.unescape(raw)
             self._regions[-1].add([raw], token.at, text)
         elif token.kind == "other":
             self._regions[-1].add([raw], token.at, Tag("alone", raw))
@@ -296,6 +349,8 @@ class _Page:
                 self._pop_to(at)
             elif is_bound or (token.name in ITEMS and name not in LOOSE):
                 break
+        if token.name in HEADINGS and self._open and self._open[-1] in HEADINGS:
+            self._pop()
         region, own = self._regions[-1], token.own_reason
         around = region.reason if own is None else own
         parts = self._tag(token, raw, around)
@@ -317,9 +372,12 @@ class _Page:
             self._regions.append(_Region(token.name, token.at, len(self._open), "", region.parts))
 
     def _end(self, token: Token, raw: str) -> None:
+        if token.name in ("body", "html"):  # what follows is in the body too
+            self._add_tag(token, [raw])
+            return
         for at in range(len(self._open) - 1, -1, -1):
             name = self._open[at]
-            if name == token.name:
+            if name == token.name or {name, token.name} <= HEADINGS:
                 self._pop_to(at + 1)
                 if not self._pop(raw):
                     self._add_tag(token, [raw])
@@ -392,8 +450,8 @@ class _Page:
             if not is_first or not has_letters(text):
                 continue
             line = self._text.line(token.at + match.start(2))
-            if name == "srcdoc":
-                self._document.keep(line, text, reason or "srcdoc")
+            if kept := token.keeps(name, self._open):
+                self._document.keep(line, text, reason or kept)
             elif token.shows(name) and reason:
                 self._document.keep(line, text, reason)
             elif token.shows(name):
