@@ -8,7 +8,7 @@ import pytest
 
 from commands import refused, run
 from posnmt.cli.translate import translate
-from posnmt.deploy.documents.formats import BINARY, ENDINGS, STRUCTURED, format_of, refuse_output_format
+from posnmt.deploy.documents.formats import BINARY, CODES, ENDINGS, STRUCTURED, format_of, refuse_output_format
 from posnmt.errors import UserError
 from untrained import LEARNED
 
@@ -27,7 +27,7 @@ def test_the_command_has_every_format():
 
 
 def test_an_ending_means_one_thing():
-    every = UNREAD + READ
+    every = [*UNREAD, *READ, *CODES]
     assert len(every) == len(set(every))
     assert all(each == each.lower() and each.startswith(".") for each in every)
 
@@ -64,14 +64,87 @@ def test_lines_have_any_other_ending(name):
     refuse_output_format(None, None, Path(name))
 
 
-def test_ts_is_tsonga_or_markup(tmp_path):
-    path = tmp_path / "text.ts"
+REPORTED = (
+    ".plist .fodt .mxliff .txlf .mqxlf .opml .rss .atom .tbx .ncx .opf .resw .shtml .php .vue .jsp .rmd .textile .wiki"
+    " .org .texi .json5 .jsonc .mhtml .env .sub .scc"
+)
+
+
+def test_formats_that_were_read_as_lines():
+    assert set(REPORTED.split()) <= set(UNREAD)
+    assert [format_of(None, Path(f"a{each}")) for each in (".xht", ".mkd", ".mdown", ".mkdn")] == [
+        "html", "markdown", "markdown", "markdown"
+    ]  # fmt: skip
+
+
+DOCUMENTS = {
+    "a file with markup": [
+        '<?xml version="1.0"?><a>',
+        "\ufeff\n <!DOCTYPE html>",
+        "<!doctype note>",
+        "<HTML>x",
+        "<?php x",
+    ],
+    "a file of JSON": ['{"a": 1}', '\n{ "a b" :\n', '[{"a":', '[\n {"a":', '["a", "b"]', '["a"]'],
+    "a file that is not text": ["PK\3\4\0\0", "a\0b"],
+}
+"""What files are, and how they begin."""
+LINES = [
+    "Avuxeni\n",
+    "[1] a note\n",
+    "{0} files\n",
+    '["a" and "b"]\n',
+    '{"a quotation"}\n',
+    "< 5 %\n",
+    "<b>a</b>\n",
+    "",
+    "a <?xml",
+]
+
+
+@pytest.mark.parametrize("what", DOCUMENTS)
+def test_an_unknown_ending_of_a_file_that_is_not_lines(tmp_path, what):
+    """A file whose name says that it consists of lines is never looked at."""
+    for start in DOCUMENTS[what]:
+        path = tmp_path / "a.thing"
+        path.write_text(start)
+        with pytest.raises(UserError, match=f"{what} is not read"):
+            format_of(None, path)
+        assert format_of("lines", path) is None
+        assert format_of("html", path) == "html"
+        for name in ("a", "a.txt", "a.en", "a.de", "a.src", "a.tok", "a.deu", "a.pt-BR", "a.PL"):
+            (tmp_path / name).write_text(start)
+            assert format_of(None, tmp_path / name) is None, name
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_lines_of_an_unknown_ending(tmp_path, encoding):
+    path = tmp_path / "a.thing"
+    for text in LINES:
+        path.write_text(text, encoding=encoding)
+        assert format_of(None, path) is None, text
+    path.write_text('<?xml version="1.0"?>', encoding=encoding)
+    with pytest.raises(UserError, match="a file with markup is not read"):
+        format_of(None, path)
+
+
+@pytest.mark.parametrize(
+    ("ending", "what", "starts"),
+    [
+        (".ts", "a file with markup", ['<?xml version="1.0"?>', "\ufeff\n<TS>"]),
+        (".smi", "a file of subtitles", ["<SAMI>"]),
+        (".lrc", "a file of subtitles", ["[ti:A]\n", "[00:12.00]a\n"]),
+        (".eml", "a message", ["Return-Path: <a>\n", "From: a\n"]),
+    ],
+)
+def test_an_ending_that_is_a_code_of_a_language_as_well(tmp_path, ending, what, starts):
+    path = tmp_path / f"text{ending}"
     assert format_of(None, path) is None
     path.write_text("Avuxeni\n")
     assert format_of(None, path) is None
-    for start in ('<?xml version="1.0"?>', "\ufeff\n<TS>"):
+    for start in starts:
         path.write_text(start)
-        with pytest.raises(UserError, match="a file with markup is not read"):
+        with pytest.raises(UserError, match=f"{what} is not read"):
             format_of(None, path)
 
 

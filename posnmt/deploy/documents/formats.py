@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
-from posnmt.deploy.documents.raw import Document
+from posnmt.config.writing import TWO_LETTERS, base_code
+from posnmt.deploy.documents.raw import MARKS, Document
 from posnmt.errors import UserError
 
 ENDINGS = {
     "tmx": (".tmx",),
     "xliff": (".xlf", ".xliff"),
-    "html": (".html", ".htm", ".xhtml"),
+    "html": (".html", ".htm", ".xhtml", ".xht"),
     "srt": (".srt",),
     "vtt": (".vtt",),
-    "markdown": (".md", ".markdown"),
+    "markdown": (".md", ".markdown", ".mkd", ".mkdn", ".mdown"),
     "po": (".po", ".pot"),
     "json": (".json",),
     "text": (),
@@ -37,6 +39,7 @@ BINARY = {
     "an e-book": ".epub .mobi .azw3",
     "an RTF document": ".rtf",
     "an InDesign document": ".idml .indd",
+    "a package of translations": ".xlz .sdlppx .mqxlz",
     "a Pages document": ".pages",
     "a compiled catalogue of messages": ".gmo",
 }
@@ -48,19 +51,52 @@ STRUCTURED = {
     "a YAML file": ".yaml .yml",
     "a TOML file": ".toml",
     "an INI file": ".ini .cfg",
+    "a file of settings": ".conf .env",
     "a LaTeX document": ".tex .latex .ltx .bib",
-    "an XML document": ".xml .dita .ditamap .dbk .docbook .fb2 .resx .stringsdict .sdlxliff .mqxliff .ttml .dfxp .svg",
+    "a Texinfo document": ".texi .texinfo",
+    "an XML document": (
+        ".xml .dita .ditamap .dbk .docbook .fb2 .resx .resw .stringsdict .sdlxliff .mqxliff .mxliff .mqxlf .txlf .txml"
+        " .tbx .ttml .dfxp .svg .plist .fodt .fods .fodp .opml .rss .atom .rdf .ncx .opf .xsl .xslt .xsd .ditaval"
+    ),
+    "a web page with a program in it": (
+        ".shtml .php .phtml .jsp .jspx .asp .aspx .cshtml .vue .svelte .astro .erb .ejs .hbs .mustache .twig .liquid"
+        " .jinja .jinja2 .j2 .njk .haml .pug"
+    ),
+    "a program": ".js .mjs .jsx .tsx .py .java .kt .swift .dart .css .scss .sql",
+    "a saved web page or message": ".mht .mhtml",
     "an SGML document": ".sgm .sgml",
     "a notebook": ".ipynb",
     "a file of lines of JSON": ".jsonl .ndjson",
     "a JSON file of messages": ".arb .xcstrings",
+    "JSON with comments": ".json5 .jsonc .hjson",
     "a file of messages": ".properties .strings .ftl",
     "a reStructuredText document": ".rst",
     "an AsciiDoc document": ".adoc .asciidoc",
-    "a file of subtitles": ".ass .ssa .sbv",
+    "a Wiki page": ".wiki .mediawiki .creole",
+    "a Textile document": ".textile",
+    "an Org document": ".org",
+    "a file of subtitles": ".ass .ssa .sbv .sub .scc .sami .usf",
     "MDX": ".mdx",
+    "Markdown with a program in it": ".rmd .qmd",
 }
 """Documents that are not read and consist of lines: what they are → endings."""
+
+CODES = {
+    ".ts": ("a file with markup", r"<"),
+    ".smi": ("a file of subtitles", r"<"),
+    ".lrc": ("a file of subtitles", r"\[(\w+:|\d)"),
+    ".eml": ("a message", r"[\w-]+:\s"),
+}
+"""Endings of documents that are codes of languages as well: what they are, and how one begins."""
+
+TEXTS = frozenset(["", ".txt", ".text", ".src", ".tgt", ".trg", ".source", ".target", ".ref", ".hyp", ".tok", ".bpe"])
+"""Endings of files of lines, besides codes of languages."""
+
+STARTS = {
+    "a file with markup": r"<(\?\w|!doctype|html\b)",
+    "a file of JSON": r'\[?\s*\{\s*"[^"\n]*"\s*:|\[\s*"[^"\n]*"\s*[,\]]',
+}
+"""How documents begin that are not lines, whatever their ending is."""
 
 
 def format_of(asked: str | None, path: Path | None) -> str | None:
@@ -128,19 +164,33 @@ def _refuse_unread(path: Path) -> None:
     Raises:
         UserError: it is.
     """
-    if what := _what(path, BINARY):
+    start = _start(path)
+    if what := _what(path, BINARY) or ("a file that is not text" if "\0" in start else None):
         raise UserError(f"{what} is not read", path, "save it as .html or .txt")
-    if what := _what(path, STRUCTURED) or ("a file with markup" if _is_markup(path) else None):
+    if what := _what(path, STRUCTURED) or _begins_as(start, _ending(path)):
         todo = "add --document lines to translate each line as a sentence, or --document text as a paragraph"
         raise UserError(f"{what} is not read", path, todo)
 
 
-def _is_markup(path: Path) -> bool:
-    """Whether a file that ends in .ts is one of Qt Linguist: text in Tsonga ends so too."""
-    if _ending(path) != ".ts" or not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(16).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<")
+def _start(path: Path) -> str:
+    """The first characters of a file, if its ending does not say that it consists of lines; those of a pipe stay."""
+    ending = _ending(path)
+    is_text = ending in TEXTS or (base_code(ending[1:]) in TWO_LETTERS and ending not in CODES)
+    if is_text or path.suffix.lower() in PACKED or not path.is_file():
+        return ""
+    try:
+        with path.open("rb") as file:
+            data = file.read(1024)
+    except OSError:
+        return ""  # whoever reads the file says so
+    encoding = next((each for mark, each in MARKS.items() if data.startswith(mark)), "utf-8")
+    return data.decode(encoding, "ignore").lstrip("\ufeff \t\r\n")
+
+
+def _begins_as(start: str, ending: str) -> str | None:
+    """What a file is by its first characters; None: lines."""
+    starts = dict([CODES[ending]]) if ending in CODES else STARTS
+    return next((what for what, pattern in starts.items() if re.match(pattern, start, re.IGNORECASE)), None)
 
 
 def read(form: str, data: bytes, path: Path, languages: tuple[str, str]) -> Document:
