@@ -193,9 +193,6 @@ class Token(NamedTuple):
 class Tokens(HTMLParser):
     """The tokens of a page, in order."""
 
-    CDATA_CONTENT_ELEMENTS = tuple(PLAIN)
-    RCDATA_CONTENT_ELEMENTS = ()  # of newer versions of Python: references are decoded here
-
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=False)
         self.tokens: list[Token] = []
@@ -213,6 +210,8 @@ class Tokens(HTMLParser):
         """An element begins."""
         given = {name: value or "" for name, value in reversed(attrs)}  # the first of a name holds
         self._add("empty" if tag in VOID else kind, tag, given)
+        if tag in PLAIN and kind == "start":
+            self.set_cdata_mode(tag)  # Python does it for some of them, and newer versions for more
 
     def parse_marked_section(self, i: int, report: bool = True) -> int:
         """Where a section `<![` ends; one that HTML does not know is a comment up to `>`, as browsers read it."""
