@@ -138,3 +138,13 @@ def test_files_of_installed_packages():
                 assert after == before
             else:
                 assert "".join(after.split()) == "".join(before.upper().split()), path
+
+
+def test_a_value_is_written_whole_or_not():
+    document = opened("json", '{"a": "One.\\n\\nTwo."}')
+    first, second = document.segments
+    first.translated = ["ONE."]
+    assert json.loads(document.content()) == {"a": "One.\n\nTwo."}
+    assert first.translated is None
+    first.translated, second.translated = ["ONE."], ["TWO."]
+    assert json.loads(document.content()) == {"a": "ONE.\n\nTWO."}

@@ -50,13 +50,17 @@ class JsonDocument:
         return [part for _, _, parts in self._values for part in parts if isinstance(part, Segment)]
 
     def content(self) -> bytes:
-        """See `Document`."""
+        """See `Document`; a value stays as it is if one of its segments could not be translated."""
         text = self._text
         written, last = [text.mark], 0
         for start, end, parts in self._values:
-            if any(isinstance(each, Segment) and each.translated is not None for each in parts):
+            wanted = [each for each in parts if isinstance(each, Segment) and each.has_letters]
+            if wanted and all(each.translated is not None for each in wanted):
                 written += [text.content[last:start], self._quoted(joined(parts))]
                 last = end
+            else:
+                for each in wanted:
+                    each.translated = None
         return "".join([*written, text.content[last:]]).encode(text.encoding)
 
     def _quoted(self, value: str) -> str:
