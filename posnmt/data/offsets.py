@@ -12,6 +12,10 @@ their own. Let d be the difference of a line's two fits. If lines fit both alike
 then Σd / √Σd² exceeds z with a probability of at most exp(-z²/2) (Hoeffding 1963). z is so large that this happens in
 none of the stretches that could be chosen, but for a probability of `ALARM`. The lines of an aligned text fit their own
 translations better, so that its rate of false warnings is far lower.
+
+The bound holds for lines that are independent of each other. So lines that say the same are counted once, as in a form
+where "Yes" and "No" alternate a hundred times. Numerals that count the lines are not counted: "Floor 2" is "1. Stock"
+in German, which would fit the line before.
 """
 
 from __future__ import annotations
@@ -29,16 +33,26 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypedDict
 
+from posnmt.config.writing import SPACELESS
 from posnmt.data.corpus import open_text
 
 if TYPE_CHECKING:
     from posnmt.data.corpus import TextFile
 
-OFFSETS = (-2, -1, 1, 2)
+FARTHEST = 5
+"""The largest offset that is named."""
+
+OFFSETS = tuple(offset for offset in range(-FARTHEST, FARTHEST + 1) if offset)
 """Offsets that are compared with none."""
+
+RIVALS = tuple(offset for offset in range(-2 * FARTHEST, 2 * FARTHEST + 1) if offset)
+"""Offsets that are compared with one that was found."""
 
 ALARM = 0.001
 """The largest probability of a false warning, where lines fit their neighbours' translations as well as their own."""
+
+DOUBT = 0.05
+"""The largest probability that an offset is named which fits no better than another one."""
 
 SAMPLE, BLOCK = 5_000, 100
 """Lines of a longer text that are compared, in blocks of consecutive lines at equal distances."""
@@ -49,11 +63,24 @@ WEIGHT, MOST = 0.5, 6.0
 LEAST = 0.05
 """The smallest s."""
 
+ROUNDING = 1e-9
+"""A sum of d that is no larger is 0."""
+
+ENOUGH, PARTS = 50, 5
+"""Of texts that may be unrelated: the fewest lines, and the parts at whose distances lines are compared."""
+
+LEAST_LIKE, LIKE = 4.0, 0.05
+"""The smallest certainty, in all and for each line, that texts which belong together fit better than others. Outputs of
+which nine words in ten were exchanged have 0.12 a line and more; texts in another order have up to 4 in all, and 0.05 a
+line if neighbours are alike."""
+
 NAMED = 3
 """Stretches that warnings name; others are counted."""
 
 _TOKEN = re.compile(r"\d+|[a-z\u00df-\u024f]+|[^\W\d_a-z\u00df-\u024f]+")
 """A numeral, a word in Latin letters (also inside Japanese or Chinese), or a word of other letters."""
+
+_SPACELESS = re.compile(f"([{SPACELESS}])")
 
 _OTHER_DIGIT = re.compile(r"[^\D0-9]")
 
@@ -64,10 +91,11 @@ Read = Callable[[Sequence[range]], tuple[list[str], list[str]]]
 class Shift(TypedDict):
     """A stretch of lines, numbered from 1, whose source line i belongs to target line i + `offset`.
 
+    `offset` is None where the lines do not belong together, and no offset fits clearly better than all others.
     `last` is None where the stretch lasts to the end.
     """
 
-    offset: int
+    offset: int | None
     first: int
     last: int | None
 
@@ -97,6 +125,25 @@ def shifts_of(files: Mapping[str, TextFile], count: int) -> list[Shift]:
     return _shifts(partial(_read, files), count)
 
 
+def unrelated(sources: Sequence[str], targets: Sequence[str]) -> bool:
+    """Whether the lines of two texts in one language fit each other no better than lines that are far away.
+
+    Letters of scripts without blanks count as words. The answer is no for fewer than `ENOUGH` lines, and for targets of
+    which most are the same, as those of a system that has learned nothing.
+    """
+    if len(sources) < ENOUGH or len(set(targets)) < len(targets) / 2:
+        return False
+
+    def read(blocks: Sequence[range]) -> tuple[list[str], list[str]]:
+        rows = list(chain.from_iterable(blocks))
+        return [_apart(sources[row]) for row in rows], [_apart(targets[row]) for row in rows]
+
+    part = min(len(sources), SAMPLE) // PARTS
+    gains = _gains(read, range(len(sources)), [sign * part * k for sign in (-1, 1) for k in range(1, PARTS)])[1]
+    losses = -np.sum(list(gains.values()), axis=0)
+    return _certainty(losses) < max(LEAST_LIKE, LIKE * int(np.count_nonzero(losses)))
+
+
 def sentences(stretches: Sequence[Shift], text: str, other: str) -> list[str]:
     """What a person should know of the shifts of a text against another one, such as a target against a source."""
     result = []
@@ -108,6 +155,13 @@ def sentences(stretches: Sequence[Shift], text: str, other: str) -> list[str]:
             where, todo = f"from about line {first:,} on", "around that line"
         else:
             where, todo = "in the whole text", "among the first lines"
+        if offset is None:
+            result.append(
+                f"{where}, the lines of the {text} and of the {other} do not belong together, and no offset from"
+                f" -{FARTHEST} to +{FARTHEST} fits clearly better than the others; look in both files whether lines are"
+                f" in another order, or many are missing, {todo}"
+            )
+            continue
         far = "one line" if abs(offset) == 1 else f"{abs(offset)} lines"
         result.append(
             f"{where}, the {text} seems to be {far} {'late' if offset > 0 else 'early'} (offset {offset:+}): line n of"
@@ -121,9 +175,11 @@ def sentences(stretches: Sequence[Shift], text: str, other: str) -> list[str]:
 
 def _shifts(read: Read, count: int) -> list[Shift]:
     """The misaligned stretches of a text with a number of lines."""
-    numbers, gains = _gains(read, range(count))
+    numbers, gains = _gains(read, range(count), OFFSETS)
     stretches = []
-    for offset, first, last in _stretches(gains, 0, len(numbers)):
+    found = _stretches({0: np.zeros(len(numbers)), **gains}, 0, 0, len(numbers))
+    rivals = _gains(read, range(count), RIVALS)[1] if found else {}
+    for offset, first, last in _joined(found, gains):
         begin, end = numbers[first], count if last == len(numbers) else numbers[last]
         if len(numbers) < count:  # the sample has gaps
             around = [
@@ -132,13 +188,14 @@ def _shifts(read: Read, count: int) -> list[Shift]:
             ]
             begin = _edge(read, around[0], offset, 1) if first > 0 else 0
             end = _edge(read, around[1], offset, -1) if last < len(numbers) else count
-        stretches.append(Shift(offset=offset, first=int(begin) + 1, last=None if end == count else int(end)))
+        named = offset if _is_clear(offset, rivals, first, last) else None
+        stretches.append(Shift(offset=named, first=int(begin) + 1, last=None if end == count else int(end)))
     return stretches
 
 
 def _edge(read: Read, lines: range, offset: int, sign: int) -> int:
     """The line at which a stretch begins (sign 1), or the line after its end (sign -1)."""
-    numbers, gains = _gains(read, lines)
+    numbers, gains = _gains(read, lines, OFFSETS)
     row = int(np.argmin(np.concatenate([[0.0], np.cumsum(sign * gains[offset])])))
     if len(numbers) == len(lines):
         return lines.start + row
@@ -146,12 +203,15 @@ def _edge(read: Read, lines: range, offset: int, sign: int) -> int:
     return _edge(read, around, offset, sign)
 
 
-def _gains(read: Read, lines: range) -> tuple[NDArray[np.int64], dict[int, NDArray[np.float64]]]:
+def _gains(
+    read: Read, lines: range, offsets: Sequence[int]
+) -> tuple[NDArray[np.int64], dict[int, NDArray[np.float64]]]:
     """By how much source lines fit the target lines at each offset better than their own.
 
     Returns:
-        The numbers of a sample of the lines [N]; offset -> d [N], 0 where it is not known, as at a blank line. One or
-        two lines at the end of a block are compared with the first ones of the next block; they fit no line there.
+        The numbers of a sample of the lines [N]; offset -> d [N], 0 where it is not known, as at a blank line, and
+        where an earlier line has the same texts. The last lines of a block are compared with the first ones of the
+        next block; they fit no line there.
     """
     blocks = [lines]
     if len(lines) > SAMPLE:
@@ -161,10 +221,10 @@ def _gains(read: Read, lines: range) -> tuple[NDArray[np.int64], dict[int, NDArr
     sides = [[line.strip() for line in side] for side in read(blocks)]
     blank = np.array([not source or not target for source, target in zip(*sides, strict=True)])
     if blank.all():
-        return numbers, {offset: np.zeros(len(numbers)) for offset in OFFSETS}
+        return numbers, {offset: np.zeros(len(numbers)) for offset in offsets}
     source, target = (np.log1p([len(line) for line in side]) for side in sides)
     middle = np.median((target - source)[~blank])
-    tokens = [[_tokens(line) for line in side] for side in sides]
+    tokens = [_without_counters([_tokens(line) for line in side]) for side in sides]
     counts = [Counter(token for each in side for token in each) for side in tokens]
     idf = {
         token: math.log(len(numbers) / max(counts[0][token], counts[1][token]))
@@ -172,7 +232,7 @@ def _gains(read: Read, lines: range) -> tuple[NDArray[np.int64], dict[int, NDArr
     }
     tokens = [[each & idf.keys() for each in side] for side in tokens]
     known, residuals, copies = {}, {}, {}
-    for offset in (0, *OFFSETS):
+    for offset in (0, *offsets):
         rows = np.arange(max(0, -offset), len(numbers) - max(0, offset))
         known[offset] = rows = rows[~blank[rows] & ~blank[rows + offset]]
         residuals[offset] = target[rows + offset] - source[rows] - middle
@@ -182,40 +242,93 @@ def _gains(read: Read, lines: range) -> tuple[NDArray[np.int64], dict[int, NDArr
     fits = {offset: np.zeros(len(numbers)) for offset in known}
     for offset, rows in known.items():
         fits[offset][rows] = WEIGHT * copies[offset] - np.log1p((residuals[offset] / scale) ** 2)
-    gains = {offset: np.zeros(len(numbers)) for offset in OFFSETS}
-    for offset in OFFSETS:
-        rows = known[offset]
+    gains = {offset: np.zeros(len(numbers)) for offset in offsets}
+    for offset in offsets:
+        texts = {(sides[0][row], sides[1][row], sides[1][row + offset]): row for row in known[offset].tolist()[::-1]}
+        rows = np.array(list(texts.values()), int)  # the first ones with these texts
         gains[offset][rows] = fits[offset][rows] - fits[0][rows]
     return numbers, gains
 
 
-def _stretches(gains: Mapping[int, NDArray[np.float64]], first: int, last: int) -> list[tuple[int, int, int]]:
+def _without_counters(tokens: Sequence[set[str]]) -> list[set[str]]:
+    """The tokens of lines without the numerals that count them, which grow evenly from line to line.
+
+    With a line between them they are as many, so that lines at any of the `OFFSETS` count as neighbours.
+    """
+    numbers = [{int(token) for token in each if token.isdecimal() and len(token) < 19} for each in tokens]
+    kept = []
+    for row, each in enumerate(tokens):
+        counters = set[int]()
+        for far in range(1, min(FARTHEST, row, len(tokens) - 1 - row) + 1) if numbers[row] else ():
+            before, after = numbers[row - far], numbers[row + far]
+            counters |= {own for own in numbers[row] if any(own + own - one in after for one in before - {own})}
+        kept.append(
+            {token for token in each if not (token.isdecimal() and int(token[:19]) in counters)} if counters else each
+        )
+    return kept
+
+
+def _stretches(
+    gains: Mapping[int, NDArray[np.float64]], usual: int, first: int, last: int
+) -> list[tuple[int, int, int]]:
     """The offset, the first row and the row after the last one of each misaligned stretch between two rows, in order.
 
-    The most certain one is chosen first, then those before it and after it.
+    The stretch that most certainly has another offset than the usual one is chosen first. Then those before it and
+    after it are looked for, and in it those that have yet another offset.
     """
-    best = max(filter(None, (_best(offset, each[first:last]) for offset, each in gains.items())), default=None)
+    others = (_best(offset, (each - gains[usual])[first:last]) for offset, each in gains.items() if offset != usual)
+    best = max(filter(None, others), default=None)
     if best is None:
-        return []
+        return [(usual, first, last)] if usual and first < last else []
     _, offset, begin, end = best
-    stretch = offset, first + begin, first + end
-    return [*_stretches(gains, first, stretch[1]), stretch, *_stretches(gains, stretch[2], last)]
+    begin, end = first + begin, first + end
+    parts = [(usual, first, begin), (offset, begin, end), (usual, end, last)]
+    return [stretch for part in parts for stretch in _stretches(gains, *part)]
+
+
+def _joined(
+    stretches: Sequence[tuple[int, int, int]], gains: Mapping[int, NDArray[np.float64]]
+) -> list[tuple[int, int, int]]:
+    """The stretches, where neighbours with the same offset are one, and others meet at the row that fits both best."""
+    joined: list[tuple[int, int, int]] = []
+    for offset, first, last in stretches:
+        if joined and joined[-1][2] == first:
+            before, start, _ = joined.pop()
+            if before == offset:
+                first = start
+            else:
+                better = np.cumsum(gains[before][start:last] - gains[offset][start:last])
+                first = start + int(np.argmax(better)) + 1
+                joined.append((before, start, first))
+        joined.append((offset, first, last))
+    return joined
 
 
 def _best(offset: int, gains: NDArray[np.float64]) -> tuple[float, int, int, int] | None:
     """The stretch with the largest sum of d, or the same lengthened to an end of the text: its certainty and place."""
-    sums, squares = (np.concatenate([[0.0], np.cumsum(each)]) for each in (gains, gains**2))
+    sums = np.concatenate([[0.0], np.cumsum(gains)])
     last = int(np.argmax(sums - np.minimum.accumulate(sums)))
     first = int(np.argmin(sums[: last + 1]))
     stretches = []
     for begin, end in product({0, first}, {last, len(gains)}):
-        if sums[end] > sums[begin]:
-            inner = (begin > 0) + (end < len(gains))  # there are 1, 2 N or N² / 2 stretches with so many inner ends
-            choices = (1, 2 * len(gains), len(gains) ** 2 / 2)[inner]
-            least = math.log(3 * len(OFFSETS) * choices / ALARM)
-            certain = (sums[end] - sums[begin]) ** 2 / (squares[end] - squares[begin]) / 2
-            stretches.append((certain - least, offset, begin, end))
+        inner = (begin > 0) + (end < len(gains))  # there are 1, 2 N or N² / 2 stretches with so many inner ends
+        choices = (1, 2 * len(gains), len(gains) ** 2 / 2)[inner]
+        certain = _certainty(gains[begin:end]) - math.log(3 * len(OFFSETS) * choices / ALARM)
+        stretches.append((certain, offset, begin, end))
     return max((each for each in stretches if each[0] > 0), default=None)
+
+
+def _certainty(gains: NDArray[np.float64]) -> float:
+    """The negative logarithm of the largest probability of so large a sum of d; 0 where it is not positive."""
+    total = float(gains.sum())
+    return total**2 / float((gains**2).sum()) / 2 if total > ROUNDING else 0.0
+
+
+def _is_clear(offset: int, gains: Mapping[int, NDArray[np.float64]], first: int, last: int) -> bool:
+    """Whether an offset fits a stretch clearly better than every other offset."""
+    least = math.log(len(RIVALS) / DOUBT)
+    own = gains[offset][first:last]
+    return all(_certainty(own - gains[other][first:last]) > least for other in RIVALS if other != offset)
 
 
 def _tokens(line: str) -> set[str]:
@@ -224,6 +337,11 @@ def _tokens(line: str) -> set[str]:
     if not line.isascii():
         line = _OTHER_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), line)
     return set(_TOKEN.findall(line))
+
+
+def _apart(line: str) -> str:
+    """A line with blanks between the letters of scripts that have none between words."""
+    return _SPACELESS.sub(r" \1 ", line)
 
 
 def _read(files: Mapping[str, TextFile], blocks: Sequence[range]) -> tuple[list[str], list[str]]:

@@ -11,7 +11,7 @@ import pytest
 
 from posnmt.corpora.artificial.pairs import generate
 from posnmt.data.corpus import TextFile
-from posnmt.data.offsets import NAMED, OFFSETS, SAMPLE, sentences, shifts, shifts_of
+from posnmt.data.offsets import ENOUGH, FARTHEST, NAMED, OFFSETS, SAMPLE, sentences, shifts, shifts_of, unrelated
 from shared import SHARED, missing
 
 PAIRS = list(generate(1000, 3, 30, seed=1))
@@ -48,8 +48,107 @@ def test_several_shifts_are_told_apart():
     found = shifts(SOURCES, shifted(shifted(TARGETS, -1, 300, 700), -2, 700))
     assert [shift["offset"] for shift in found] == [-1, -2]
     assert is_near(found[0]["first"], 301)
-    assert abs(found[0]["last"] - 700) <= 20, "neither of the offsets 0 and -1 fits after line 700"
+    assert is_near(found[0]["last"], 700)
     assert found[1] == {"offset": -2, "first": found[0]["last"] + 1, "last": None}
+
+
+def test_three_shifts_are_told_apart():
+    """Each place where a line is lost has its own stretch, though the middle offset fits best in all of them."""
+    targets = shifted(shifted(shifted(TARGETS, -1, 250, 500), -2, 500, 750), -3, 750)
+    found = shifts(SOURCES, targets)
+    assert [shift["offset"] for shift in found] == [-1, -2, -3]
+    assert [is_near(shift["first"], first) for shift, first in zip(found, (251, 501, 751), strict=True)] == [True] * 3
+
+
+@pytest.mark.parametrize("far", [3 * FARTHEST, 101])
+def test_an_offset_that_is_too_large_is_not_given_another_one(far):
+    for turned in (far, -far):
+        for found in (shifts(SOURCES, TARGETS[turned:] + TARGETS[:turned]), shifts(SOURCES, TARGETS[::-1])):
+            assert [shift for shift in found if shift["offset"] is not None] == []
+
+
+def test_lines_that_alternate_fit_no_offset():
+    """Neighbours fit better than translations, by chance of their lengths; the true offset cannot be told."""
+    drawn = Random(5)
+    lengths = [40 * (row % 2) + drawn.randint(5, 20) for row in range(400)]
+    sources = ["a" * length for length in lengths]
+    targets = ["б" * length for length in [*lengths[21:], *lengths[:21]]]
+    [found] = shifts(sources, targets)
+    assert found == {"offset": None, "first": 1, "last": None}
+
+
+def repeated(*pairs, times):
+    """Source and target lines of pairs that come again and again."""
+    return [source for source, _ in pairs] * times, [target for _, target in pairs] * times
+
+
+DAYS = zip(
+    ["Montag", "Dienstag", "Mittwoch", "Donnerstag", "Freitag", "Samstag", "Sonntag"],
+    ["lundi", "mardi", "mercredi", "jeudi", "vendredi", "samedi", "dimanche"],
+    strict=True,
+)
+PERIODIC = {
+    "a form": repeated(("Yes", "Ja"), ("No", "Nein"), times=10),
+    "a long form": repeated(("Yes.", "はい。"), ("No.", "いいえ。"), times=50),
+    "a form with blanks": repeated(("Yes", "Ja"), ("", ""), ("No", "Nein"), ("", ""), times=30),
+    "questions": repeated(("Question", "Frage"), ("Answer", "Antwort"), times=50),
+    "a table": repeated(("Name", "Bezeichnung"), ("Price", "Preis"), times=50),
+    "weekdays": repeated(*DAYS, times=100),
+    "floors": ([f"Floor {n}" for n in range(1, 80)], [f"{n - 1}. Stock" for n in range(1, 80)]),
+    "ages": ([f"In his {n}th year" for n in range(1, 200)], [f"Mit {n - 1} Jahren" for n in range(1, 200)]),
+    "every second line": (
+        [line for n in range(1, 80) for line in (f"Floor {n}", "Rooms")],
+        [line for n in range(1, 80) for line in (f"{n - 1}. Stock", "Zimmer")],
+    ),
+    "by tens": ([f"up to {n} %" for n in range(10, 990, 10)], [f"ab {n - 10} %" for n in range(10, 990, 10)]),
+}
+
+
+@pytest.mark.parametrize("name", PERIODIC)
+@pytest.mark.filterwarnings("error")
+def test_lines_that_come_again_or_are_numbered_have_no_shift(name):
+    """Each combination of lines counts once; numerals that count the lines say nothing of them."""
+    sources, targets = PERIODIC[name]
+    assert shifts(sources, targets) == []
+    assert shifts(targets, sources) == []
+
+
+@pytest.mark.filterwarnings("error")
+def test_rounding_makes_no_shift():
+    """Lines with the same letters in all columns, and differences of the size of rounding."""
+    for size in (30, 300):
+        for lines in (["a"] * size, [f"{'a' * (row % 3 + 1)} 0.1" for row in range(size)]):
+            assert shifts(lines, [line.upper() for line in lines]) == []
+        drawn = [Random(size).choice(["ab", "abc", "abcd"]) for _ in range(size)]
+        assert shifts(drawn, [line * 3 for line in drawn]) == []
+
+
+def test_numbered_lines_show_a_shift_by_their_words():
+    sources = [f"{row}. {line}" for row, line in enumerate(SOURCES[:300])]
+    targets = [f"{row}. {line}" for row, line in enumerate(shifted(TARGETS[:300], 1))]
+    [found] = shifts(sources, targets)
+    assert found["offset"] == 1
+
+
+def test_texts_in_another_order_are_unrelated():
+    drawn = Random(6)
+    mixed = drawn.sample(TARGETS, len(TARGETS))
+    for count in (ENOUGH, 1000):
+        assert not unrelated(TARGETS[:count], TARGETS[:count])
+        assert unrelated(TARGETS[:count], mixed[:count])
+        assert unrelated(TARGETS[:count], TARGETS[:count][::-1])
+    assert not unrelated(TARGETS[: ENOUGH - 1], mixed[: ENOUGH - 1])
+    assert not unrelated(TARGETS, [*mixed[:490], *["the same"] * 510]), "most targets are the same"
+    assert unrelated(TARGETS, [*mixed[:510], *["the same"] * 490])
+
+
+def test_characters_tell_the_order_of_text_without_blanks():
+    """Lines of one length, so that only their letters differ."""
+    drawn = Random(7)
+    lines = ["".join(drawn.choices("一二三四五六七八九十百千万円年月日人", k=12)) for _ in range(200)]
+    poor = ["".join(letter if drawn.random() < 0.6 else "火" for letter in line) for line in lines]
+    assert not unrelated(lines, poor)
+    assert unrelated(lines, poor[::-1])
 
 
 def test_lines_that_say_nothing_have_no_shift():
@@ -156,6 +255,10 @@ def test_sentences_name_offset_and_lines():
     told = sentences([{"offset": -2, "first": 1, "last": None}], "target", "source")
     assert "in the whole text" in told[0]
     assert "(offset -2): line n of the source fits line n - 2 of the target" in told[0]
+    told = sentences([{"offset": None, "first": 301, "last": 620}], "target", "source")
+    assert len(told) == 1
+    assert "from about line 301 to 620" in told[0]
+    assert "no offset from -5 to +5" in told[0]
     many = [{"offset": 1, "first": 100 * number + 1, "last": 100 * number + 60} for number in range(8)]
     told = sentences(many, "target", "source")
     assert ["line 1 to 60" in told[0], "line 101 to 160" in told[1], told[NAMED][:1]] == [True, True, "5"]
