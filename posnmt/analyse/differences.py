@@ -38,11 +38,18 @@ def differences(
     pairs = [{"system": one, "other": other} for one, other in combinations(groups, 2)]
     rows: list[list[dict[str, Any]]] = [[{} for _ in range(len(next(iter(values.values()))))] for _ in pairs]
     for measure, scores in values.items():
-        means = {name: scores[:, outputs].mean(axis=-1) for name, outputs in groups.items()}
-        sampled = {name: resampled[measure][..., outputs].mean(axis=-1) for name, outputs in groups.items()}
+        means = {name: _mean(scores[:, outputs]) for name, outputs in groups.items()}
+        sampled = {name: _mean(resampled[measure][..., outputs]) for name, outputs in groups.items()}
         for of_pair, (one, other) in zip(rows, combinations(groups, 2), strict=True):
             ends = percentile_interval(sampled[one] - sampled[other])
             figures = plain(np.stack([means[one] - means[other], *ends], axis=-1))
             for row, figure in zip(of_pair, figures, strict=True):
                 row[measure] = None if None in figure else figure
     return [{**pair, "overall": of_pair[0], "bins": of_pair[1:]} for pair, of_pair in zip(pairs, rows, strict=True)]
+
+
+def _mean(scores: np.ndarray) -> np.ndarray:
+    """The mean of several outputs, `[..., outputs]`, to the last bit the same in any order."""
+    import numpy as np
+
+    return np.sort(scores, axis=-1).mean(axis=-1)

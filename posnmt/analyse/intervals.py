@@ -53,14 +53,20 @@ def percentile_interval(values: np.ndarray, level: float = LEVEL) -> tuple[np.nd
         level: share of the samples inside the interval.
 
     Returns:
-        Lower and upper ends, both `[...]`; NaN where no sample has a value.
+        Lower and upper ends, both `[...]`; NaN where no sample has a value. Those of the negative values are exactly
+        the negative ends.
     """
+    share = (1 - level) / 2
+    return _lower(values, share), 0.0 - _lower(-values, share)  # 0.0 - 0.0 has no sign
+
+
+def _lower(values: np.ndarray, share: float) -> np.ndarray:
+    """The value `[...]` with a share of the others `[S, ...]` below it."""
     import numpy as np
 
     ordered = np.sort(values, axis=0)  # NaN come last
     last = np.isfinite(ordered).sum(axis=0) - 1
-    lower, upper = (_at(ordered, share * np.maximum(last, 0)) for share in ((1 - level) / 2, (1 + level) / 2))
-    return lower, upper
+    return _at(ordered, share * np.maximum(last, 0))
 
 
 def _at(ordered: np.ndarray, places: np.ndarray) -> np.ndarray:

@@ -137,7 +137,7 @@ def seed_results(
     tests = {}
     for metric in metrics:
         values = [[each["overall"][metric] for each in outputs] for outputs in members.values()]
-        means = np.array([sum(of_system) / len(of_system) for of_system in values])
+        means = np.array([math.fsum(of_system) / len(of_system) for of_system in values])
         p = np.full((len(values), len(values)), np.nan)
         for a, b in combinations(range(len(values)), 2):
             p_value = welch(values[a], values[b])

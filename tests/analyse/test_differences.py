@@ -56,6 +56,19 @@ def test_several_seeds_count_by_their_mean(additive):
     assert pair["overall"]["ter"][0] == pytest.approx(expected)
 
 
+def test_the_order_of_seeds_and_systems_changes_no_bit(additive):
+    """(x + y) + z and x + (y + z) can differ in the last bit."""
+    seeds, single = [0, 1, 2], [1]
+    (pair,), *_ = compared(additive, {"a": seeds, "b": single})
+    for order in ([2, 1, 0], [1, 2, 0]):
+        (mirrored,), *_ = compared(additive, {"b": single, "a": order})
+        for ours, theirs in zip(
+            [pair["overall"], *pair["bins"]], [mirrored["overall"], *mirrored["bins"]], strict=True
+        ):
+            for measure, (difference, low, high) in ours.items():
+                assert theirs[measure] == [-difference, -high, -low]
+
+
 def test_a_bin_without_sentences_has_none(tmp_path):
     for name, lines in {"s": ["a b", "c"], "x": ["a b", "c"], "y": ["a", "d"]}.items():
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))

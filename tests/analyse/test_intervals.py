@@ -53,6 +53,20 @@ def test_percentiles_are_numpy_s():
     np.testing.assert_allclose(upper, np.nanpercentile(values, 90, axis=0), rtol=1e-12)
 
 
+def test_the_interval_of_negative_values_is_exactly_the_negative_interval():
+    """So a difference has one interval, whichever of the two systems comes first."""
+    generator = np.random.default_rng(4)
+    for samples in (2, 59, 60, 1000):
+        values = generator.normal(size=(samples, 20)) * generator.choice([1e-3, 1, 1e5], 20)
+        values[generator.random(values.shape) < 0.1] = np.nan
+        values[:, 0] = 0
+        lower, upper = percentile_interval(values)
+        negative_lower, negative_upper = percentile_interval(-values)
+        np.testing.assert_array_equal(negative_lower, -upper)
+        np.testing.assert_array_equal(negative_upper, -lower)
+        assert not np.signbit([lower[0], upper[0]]).any(), "no -0.0"
+
+
 def test_without_values_there_is_no_interval():
     lower, upper = percentile_interval(np.full((10, 2), np.nan))
     assert np.isnan(lower).all()
