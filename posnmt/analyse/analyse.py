@@ -199,17 +199,20 @@ def analyse(
     trained = TrainedLengths(settings.min_trained_length, settings.max_trained_length)
     if settings.trained_lengths:
         trained = TrainedLengths.of_trainings(settings.trained_lengths)
-    seen = None
+    seen = []
     if settings.trained_on is not None:
         say("counting the lengths in the training text")
-        training_text, watch = TextFile("trained on", settings.trained_on), Watch(texts[0].lines)
+        training_text, watch = (
+            TextFile("trained on", settings.trained_on),
+            Watch(texts[0].lines, str(settings.trained_on)),
+        )
         trained = _trained_lengths(training_text, count_source, findings, watch)
-        seen = watch.seen
+        seen.append(watch.seen)
         lines_read = findings.lines[training_text]
         inputs.append(input_record(training_text, lines=lines_read, digests=findings.digests))
     if settings.trained_store is not None:
         say("looking for the sentences in the training text")
-        seen = seen_in_store(settings.trained_store, every[0].lines, [first, *filled(first, further)])
+        seen.append(seen_in_store(settings.trained_store, every[0].lines, [first, *filled(first, further)]))
     inputs += [input_record(TextFile(role, path)) for role, path in models.items() if path is not None]
     lines = [text.lines for text in texts]
     source_lengths = np.array(count_source(lines[0]))
@@ -238,7 +241,7 @@ def analyse(
     ter_search = ter_search_limits() if "ter" in counted.signatures else None
     rows = [np.flatnonzero(numbers == number) for number in range(len(bins))]
     warnings = [
-        *([] if seen is None else seen.warnings),
+        *(sentence for text in seen for sentence in text.warnings),
         *suspicions(every),
         *units.warnings,
         *resampling.warnings(len(outputs)),
@@ -262,7 +265,7 @@ def analyse(
         },
         "inputs": inputs,
         "training": _training_facts(trained),
-        "seen_in_training": None if seen is None else asdict(seen),
+        "seen_in_training": [asdict(text) for text in seen],
         "verdict": verdict(additive, systems, source_lengths, trained, units.source, resampling),
         "signatures": {
             **counted.signatures,

@@ -22,11 +22,13 @@ class Seen:
         sentences: of the test text, without those that are empty.
         sources: whose source is a source of the training text.
         pairs: whose source and a reference are a pair of it; None: its targets are not known.
+        place: the file of the training text, or the folder of its store.
     """
 
     sentences: int
     sources: int
     pairs: int | None
+    place: str
 
     @property
     def warnings(self) -> list[str]:
@@ -37,7 +39,7 @@ class Seen:
             return []
         pairs = "" if self.pairs is None else f", {self.pairs:,} with a reference as its translation"
         return [
-            f"{self.sources:,} of {self.sentences:,} test sentences are in the training text{pairs}:"
+            f"{self.sources:,} of {self.sentences:,} test sentences are in the training text {self.place}{pairs}:"
             " scores of systems that were trained on it are too good."
         ]
 
@@ -70,13 +72,14 @@ def seen_in_store(folder: Path, sources: Sequence[str], references: Sequence[Seq
     rows = [number for number, line in enumerate(sources) if line.strip()]
     encoded = store.text.source.encode([sources[row] for row in rows])
     targets = [store.text.target.encode([lines[row] for row in rows]) for lines in references]
-    return Seen(len(rows), *contained(store.split("train"), encoded, targets))
+    return Seen(len(rows), *contained(store.split("train"), encoded, targets), str(folder))
 
 
 class Watch:
     """Finds test sentences among the lines of a training text while they pass; blanks around a line do not count."""
 
-    def __init__(self, sources: Sequence[str]) -> None:
+    def __init__(self, sources: Sequence[str], place: str) -> None:
+        self._place = place
         self._sources = [_digest(line) for line in sources if line.strip()]
         self._wanted, self._passed = set(self._sources), set[bytes]()
 
@@ -90,7 +93,8 @@ class Watch:
     @property
     def seen(self) -> Seen:
         """What was found."""
-        return Seen(len(self._sources), sum(digest in self._passed for digest in self._sources), None)
+        found = sum(digest in self._passed for digest in self._sources)
+        return Seen(len(self._sources), found, None, self._place)
 
 
 def _digest(line: str) -> bytes:
