@@ -1,4 +1,4 @@
-"""Warnings of an analysis about texts that are shifted or exchanged, and none about sound ones."""
+"""Warnings of an analysis about texts that are shifted, in another order, exchanged or copied; none of sound ones."""
 
 from __future__ import annotations
 
@@ -75,6 +75,52 @@ def test_exchanged_files_are_named():
     [sentence] = of(copied=worse(SOURCE), good=worse(REFERENCE))
     assert sentence.startswith("output copied (pied.txt): looks like the source")
     assert of(SOURCE[: FEW - 1], [REFERENCE[: FEW - 1]], copied=SOURCE[: FEW - 1]) == []
+
+
+ORDERS = {
+    "reversed": lambda lines: lines[::-1],
+    "shuffled": lambda lines: Random(2).sample(lines, len(lines)),
+    "rotated": lambda lines: [*lines[20:], *lines[:20]],
+    "halves exchanged": lambda lines: [*lines[len(lines) // 2 :], *lines[: len(lines) // 2]],
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_an_output_in_another_order_is_named(order):
+    """Its offset is not: it is larger than those that are tried, or there is none."""
+    for output in (REFERENCE, worse(REFERENCE)):
+        [sentence] = of(good=REFERENCE, other=ORDERS[order](output))
+        assert sentence.startswith("output other: ")
+        assert "offset +" not in sentence
+        assert "offset -" not in sentence
+
+
+def test_a_bad_translation_is_in_order():
+    """Four words in five are other ones, in any order, and lengths vary; of 50 lines and more."""
+    drawn = Random(3)
+    words = [word for line in REFERENCE for word in line.split()]
+    for count in (50, 300):
+        bad = []
+        for line in REFERENCE[:count]:
+            kept = [word for word in line.split() if drawn.random() < 0.2]
+            kept += drawn.choices(words, k=max(0, int(len(line.split()) * drawn.uniform(0.5, 1.5)) - len(kept)))
+            bad.append(" ".join(drawn.sample(kept, len(kept))))
+        assert of(SOURCE[:count], [REFERENCE[:count]], bad=bad) == []
+
+
+def test_lines_that_are_copied_from_the_source_are_counted():
+    """Not those that the reference has as well, nor those without letters."""
+    copied = [*SOURCE[:31], *REFERENCE[31:]]
+    assert of(partly=copied) == ["output partly: 31 of 300 lines are copies of the source line."]
+    assert of(partly=[*SOURCE[:30], *REFERENCE[30:]]) == []
+    assert of(half=[*SOURCE[:150], *REFERENCE[150:]])[-1].startswith("output half: 150 of 300 lines are copies")
+    assert of(references=[[*SOURCE[:31], *REFERENCE[31:]]], both=copied) == []
+    assert of(references=[REFERENCE, copied], second=copied) == []
+    numbers = [str(number * 7919 % 10007) for number in range(40)]
+    assert (
+        of([*SOURCE[:260], *numbers], [[*REFERENCE[:260], *reversed(numbers)]], kept=[*REFERENCE[:260], *numbers]) == []
+    )
+    assert of(SOURCE[: FEW - 1], [REFERENCE[: FEW - 1]], few=[*SOURCE[:9], *REFERENCE[9 : FEW - 1]]) == []
 
 
 def test_an_analysis_has_them_among_its_warnings(run):
