@@ -7,11 +7,23 @@ import lzma
 from itertools import combinations
 from random import Random
 
+import numpy as np
 import pytest
 
 from posnmt.corpora.artificial.pairs import generate
 from posnmt.data.corpus import TextFile
-from posnmt.data.offsets import ENOUGH, FARTHEST, NAMED, OFFSETS, SAMPLE, sentences, shifts, shifts_of, unrelated
+from posnmt.data.offsets import (
+    ENOUGH,
+    FARTHEST,
+    NAMED,
+    OFFSETS,
+    SAMPLE,
+    _certainty,
+    sentences,
+    shifts,
+    shifts_of,
+    unrelated,
+)
 from shared import SHARED, missing
 
 PAIRS = list(generate(1000, 3, 30, seed=1))
@@ -67,6 +79,24 @@ def test_an_offset_that_is_too_large_is_not_given_another_one(far):
             assert [shift for shift in found if shift["offset"] is not None] == []
 
 
+def test_a_shift_within_another_is_told_apart():
+    """One offset fits the whole text better than none, and yet another one a part of it."""
+    targets = shifted(shifted(shifted(TARGETS, -2, 0, 450), -1, 450, 550), -2, 550)
+    found = shifts(SOURCES, targets)
+    assert [shift["offset"] for shift in found] == [-2, -1, -2]
+    assert [is_near(shift["first"], first) for shift, first in zip(found, (1, 451, 551), strict=True)] == [True] * 3
+
+
+def test_the_largest_offset_is_not_named_where_a_larger_one_fits_as_well():
+    """Target line i + 7 has all words of source line i, and line i + 5 has them as well."""
+    drawn = Random(8)
+    words = ["".join(drawn.choices("abcdefghij", k=6)) for _ in range(210)]
+    sources = words[7:207]
+    targets = [f"{words[row]} {words[row + 2]}" for row in range(200)]
+    [found] = shifts(sources, targets)
+    assert found == {"offset": None, "first": 1, "last": None}
+
+
 def test_lines_that_alternate_fit_no_offset():
     """Neighbours fit better than translations, by chance of their lengths; the true offset cannot be told."""
     drawn = Random(5)
@@ -114,13 +144,10 @@ def test_lines_that_come_again_or_are_numbered_have_no_shift(name):
 
 
 @pytest.mark.filterwarnings("error")
-def test_rounding_makes_no_shift():
-    """Lines with the same letters in all columns, and differences of the size of rounding."""
-    for size in (30, 300):
-        for lines in (["a"] * size, [f"{'a' * (row % 3 + 1)} 0.1" for row in range(size)]):
-            assert shifts(lines, [line.upper() for line in lines]) == []
-        drawn = [Random(size).choice(["ab", "abc", "abcd"]) for _ in range(size)]
-        assert shifts(drawn, [line * 3 for line in drawn]) == []
+def test_rounding_is_no_sign_of_a_shift():
+    """Differences of the size of rounding, all of one sign, or none; 30 small ones that are real are a sign."""
+    assert [_certainty(np.full(30, size)) for size in (1e-16, 0.0, -1.0)] == [0, 0, 0]
+    assert _certainty(np.full(30, 1e-3)) == pytest.approx(15)
 
 
 def test_numbered_lines_show_a_shift_by_their_words():
