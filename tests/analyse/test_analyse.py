@@ -308,7 +308,7 @@ def test_every_warning_is_said(files):
 def test_a_warning_about_several_outputs_stands_once(run):
     lines = ["a house ."] * 100
     outputs = {"one": ["", *lines[1:]], "two": ["", "", *lines[2:]], "three": lines}
-    results = run(outputs, source=lines, reference=["a house."] * 100, metrics=["bleu"])
+    results = run(outputs, source=["ein Haus ."] * 100, reference=["a house."] * 100, metrics=["bleu"])
     assert results["warnings"][:1] == ["output one: 1, output two: 2 of 100 lines are empty; they are kept and count."]
     tokenised = [warning for warning in results["warnings"] if "looks tokenised" in warning]
     assert tokenised == ["output three: looks tokenised; scores of tokenised text do not compare with published ones."]

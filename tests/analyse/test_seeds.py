@@ -87,3 +87,14 @@ def test_results_of_seeds():
         assert [test["marks"][0][1], test["marks"][1][0]] == ["<<", ">>"]
         assert abs(test["differences"][1][0]) == 10
     assert seed_results({}, systems, ["bleu"], "none") is None
+
+
+def test_the_order_of_seeds_changes_no_bit():
+    """0.1 + 0.2 + 0.3 and 0.3 + 0.2 + 0.1 differ in the last bit."""
+    scores = {"a:1": 0.1, "a:2": 0.2, "a:3": 0.3, "b:1": 0.7, "b:2": 0.9}
+    systems = [{"name": name, "overall": {"n": 1, "bleu": score}, "bins": []} for name, score in scores.items()]
+    found = [
+        seed_results({"a": names, "b": ["b:1", "b:2"]}, systems, ["bleu"], "none")
+        for names in (["a:1", "a:2", "a:3"], ["a:3", "a:2", "a:1"])
+    ]
+    assert found[0]["welch"] == found[1]["welch"]

@@ -319,7 +319,9 @@ def test_analyse_with_a_run_counts_its_subwords(trained, tmp_path):
     assert results["settings"]["unit"] == "subwords"
     record = json.loads((trained / "relative" / "record.json").read_text())
     assert results["training"]["longest"] == record["training_lengths"]["source"]["longest"]
-    assert results["seen_in_training"] == {"sentences": 20, "sources": 20, "pairs": 20}, "it was trained on dev"
+    [seen] = results["seen_in_training"]
+    assert [seen[kind] for kind in ("sentences", "sources", "pairs")] == [20, 20, 20], "it was trained on dev"
+    assert (Path(seen["place"]) / "manifest.json").is_file()
     assert "warning: 20 of 20 test sentences are in the training text" in err
 
 
