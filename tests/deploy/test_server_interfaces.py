@@ -273,7 +273,7 @@ def test_a_line_longer_than_a_position_table_is_an_error(served):
             "/v1/translate",
             {"text": FRENCH, "target": "de"},
             400,
-            "the text is in French (fr), not in en or ru; name it",
+            "the text is in French (fr), not in en or ru; name the source language",
         ),
         ("/v2/translate", {"text": [FRENCH], "target_lang": "DE"}, 400, "the text is in French (fr), not in en or ru"),
         ("/detect", {}, 400, "q: field required"),

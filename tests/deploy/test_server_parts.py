@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import unicodedata
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +18,18 @@ from commands import run
 from posnmt.deploy.server import clients
 from posnmt.deploy.server.clients import VARIABLE, Keys, Rate
 from posnmt.deploy.server.command import listening
-from posnmt.deploy.server.languages import LANGUAGES, Undecided, detect, detect_among, language_name, match
+from posnmt.deploy.server.languages import (
+    LANGUAGES,
+    ONE_LANGUAGE,
+    OTHER_SCRIPTS,
+    Undecided,
+    detect,
+    detect_among,
+    identifier,
+    language_name,
+    match,
+    scripts_of,
+)
 from posnmt.deploy.server.metrics import Metrics
 from posnmt.deploy.server.models import Choice, choices, load
 from posnmt.deploy.server.queue import Job, Queue, Search
@@ -103,9 +115,64 @@ def test_the_script_leaves_languages_out():
     assert {"en", "ru"} & set(detect("Как установить Linux")) == {"ru"}
     assert {"sr", "en", "ru"} & set(detect("Здраво свима")) == {"sr", "ru"}
     assert "sr" in detect("Zdravo svima")
-    with pytest.raises(Undecided, match="not in en"):
-        detect_among("Привет", ["en"])
     assert detect_among("重要文化財", ["ja"])[0] == "ja"  # as in a heading; by its letters alone it may be Chinese
+
+
+OF_NO_LANGUAGE = {
+    "Cherokee": "ᏣᎳᎩ ᎦᏬᏂᎯᏍᏗ",
+    "Tifinagh": "ⵜⴰⵎⴰⵣⵉⵖⵜ",
+    "Canadian Aboriginal": "ᐃᓄᒃᑎᑐᑦ",
+    "hieroglyphic": "𓀀𓂀𓃠",
+    "Mongolian": "ᠮᠣᠩᠭᠣᠯ ᠪᠢᠴᠢᠭ",
+    "Tagalog": "ᜊᜌ᜔ᜊᜌᜒᜈ᜔",  # Baybayin
+    "Thaana": "ދިވެހި",
+}
+
+
+@pytest.mark.parametrize("script", OF_NO_LANGUAGE)
+def test_a_text_in_the_script_of_no_known_language_is_in_none(script):
+    for text in (OF_NO_LANGUAGE[script], f"{OF_NO_LANGUAGE[script]} K"):  # a name in Latin letters changes nothing
+        assert detect(text) == {}
+        for codes in (["en"], ["zh"], ["am", "ja", "en"]):
+            with pytest.raises(Undecided, match=f"the text is in {script} script, which is not that of {codes[0]}"):
+                detect_among(text, codes)
+
+
+def test_every_script_of_unicode_is_that_of_a_language_or_of_none():
+    """A text of one letter is never in a language that is not written in its script."""
+    first = {}
+    for number in range(0x20000):
+        if chr(number).isalpha() and unicodedata.is_normalized("NFKC", chr(number)):
+            first.setdefault(next(iter(scripts_of(chr(number)))), chr(number))
+    assert len(first) > 100
+    latin = set(identifier().labels) - {*LANGUAGES, *OTHER_SCRIPTS, *ONE_LANGUAGE, "zxx"}
+    for script, letter in first.items():
+        written = {code for code, (_, scripts) in LANGUAGES.items() if script in scripts}
+        written |= {code for code, scripts in OTHER_SCRIPTS.items() if script in scripts}
+        assert set(detect(letter)) <= (written | latin if script == "LATIN" else written), script
+
+
+@pytest.mark.parametrize(
+    ("wide", "usual"),
+    [("ＨＥＬＬＯ ＷＯＲＬＤ", "HELLO WORLD"), ("ｶﾀｶﾅ", "カタカナ"), ("𝐇𝐞𝐥𝐥𝐨", "Hello"), ("ﻢﺮﺤﺑﺍ", "مرحبا")],
+)
+def test_letters_in_other_forms_are_letters(wide, usual):
+    assert list(detect(wide)) == list(detect(usual)) != []
+
+
+def test_a_language_is_named_only_where_it_is_clear():
+    for text, script in (("Привет", "Cyrillic"), ("אַ גוטן טאָג, ווי גייט עס", "Hebrew")):
+        with pytest.raises(Undecided, match=f"^the text is in {script} script, which is not that of en or de; name"):
+            detect_among(text, ["en", "de"])
+    for code, sentence in SENTENCES.items():
+        with contextlib.suppress(Undecided):
+            detect_among(sentence, ["eu", "ka"])
+            continue
+        with pytest.raises(Undecided) as refused:
+            detect_among(sentence, ["eu", "ka"])
+        named = f"({code})" in str(refused.value)
+        assert named == (detect(sentence)[code] >= 0.9)
+        assert "cannot be detected" not in str(refused.value)
 
 
 def test_codes_of_the_same_language():

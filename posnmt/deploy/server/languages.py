@@ -68,8 +68,12 @@ ALIKE = 0.1
 """How much smaller the share of letters in a language's script may be than that of another language's."""
 
 
+SCRIPTS = {"CANADIAN": "Canadian Aboriginal", "CJK": "Han", "EGYPTIAN": "hieroglyphic"}
+"""Names of scripts that are others than the first word of their characters' names."""
+
+
 class Undecided(Exception):
-    """Which of some languages a text is in cannot be told; the message is the reason."""
+    """Which of some languages a text is in cannot be told; the message says why, and what to do."""
 
 
 def language_name(code: str) -> str:
@@ -85,14 +89,20 @@ def match(asked: str, codes: Iterable[str]) -> str | None:
     return next(iter(same + [code for code in listed if base_code(code) == base_code(asked)]), None)
 
 
+def scripts_of(text: str) -> Counter[str]:
+    """The number of letters in each script, by the first word of their names."""
+    return Counter(unicodedata.name(each, "").split(" ")[0].split("-")[0] for each in text if each.isalpha())
+
+
 def detect(text: str) -> dict[str, float]:
-    """The languages that a text can be in, with their probabilities, most probable first; none for one without letters.
+    """The languages that a text can be in, with their probabilities, most probable first.
 
     py3langid tells them apart, among those that are written in the scripts of the text. The probabilities add up to 1,
-    or to less where the text may be none.
+    or to less where the text may be none. A text without letters can be in no language, and neither can one of which
+    most letters are in a script that no known language has.
     """
-    text = text[:READ]
-    scripts = Counter(unicodedata.name(each, "").split(" ")[0].split("-")[0] for each in text if each.isalpha())
+    text = _plain(text)
+    scripts = scripts_of(text)
     if not scripts:
         return {}
     of_language = {**OTHER_SCRIPTS, **{code: written for code, (_, written) in LANGUAGES.items()}}
@@ -100,7 +110,7 @@ def detect(text: str) -> dict[str, float]:
         code: (sum if code == "ja" else max)(scripts[script] for script in written)
         for code, written in of_language.items()
     }
-    least = max(shares.values()) - ALIKE * scripts.total()
+    least = max(1.0, max(*shares.values(), *scripts.values()) - ALIKE * scripts.total())
     probabilities: Counter[str] = Counter()
     for label, probability in identifier().rank(text):
         code = ONE_LANGUAGE.get(label, label)
@@ -116,7 +126,8 @@ def detect_among(text: str, codes: Iterable[str]) -> tuple[str, float]:
     """The one of some languages that a text is most probably in, with its probability among all languages.
 
     Raises:
-        Undecided: the text is clearly in another language, or it has no letters and there are several languages.
+        Undecided: the text is clearly in another language or script, or it has no letters and there are several
+            languages.
     """
     known = {code: ONE_LANGUAGE.get(base_code(code), base_code(code)) for code in codes}
     detected = detect(text)
@@ -126,15 +137,45 @@ def detect_among(text: str, codes: Iterable[str]) -> tuple[str, float]:
         if len(known) == 1:
             return unknown[0], 0.0
         if probability < CLEAR:
-            raise Undecided(f"the detector does not know {', '.join(unknown)}")
-    elif not detected and len(known) > 1:
-        raise Undecided("a text without letters can be in any language")
-    elif detected:
-        other = next(iter(detected))
-        clear = probability == 0.0 or (detected[other] >= CLEAR and other != known[best])
-        if clear and (other, known[best]) != ("zh", "ja"):  # Japanese without kana looks like Chinese
-            raise Undecided(f"the text is in {language_name(other)} ({other}), not in {' or '.join(known)}")
+            raise _undetected(f"the detector does not know {', '.join(unknown)}")
+    elif scripts := scripts_of(_plain(text)):
+        other = next(iter(detected), "")
+        of_other_script = not {*known.values()} & {*detected}
+        clear = detected.get(other, 0.0) >= CLEAR and other != known[best]
+        if (clear or of_other_script) and (other, known[best]) != ("zh", "ja"):  # Japanese may have no kana
+            raise _in_another(other if clear else "", scripts, of_other_script, list(known))
+    elif len(known) > 1:
+        raise _undetected("a text without letters can be in any language")
     return best, probability
+
+
+def _plain(text: str) -> str:
+    """The part of a text that is looked at, its letters in their usual forms: full-width ones as all others."""
+    return unicodedata.normalize("NFKC", text[:READ])
+
+
+def _undetected(reason: str) -> Undecided:
+    return Undecided(f"the source language cannot be detected: {reason}; name it")
+
+
+def _in_another(other: str, scripts: Counter[str], of_other_script: bool, codes: list[str]) -> Undecided:
+    """A refusal that names the text's language where it is clear, and else its script.
+
+    Args:
+        other: the code of the text's language; empty where it is not clear.
+        scripts: of the text.
+        of_other_script: whether none of the languages to choose from is written in them.
+        codes: the languages to choose from.
+    """
+    listed = " or ".join(codes)
+    if other in LANGUAGES:
+        what = f"the text is in {language_name(other)} ({other}), not in {listed}"
+    elif of_other_script:
+        [(script, _)] = scripts.most_common(1)
+        what = f"the text is in {SCRIPTS.get(script, script.capitalize())} script, which is not that of {listed}"
+    else:
+        what = f"the text is in a language with the code {other}, not in {listed}"
+    return Undecided(f"{what}; name the source language to translate it all the same")
 
 
 @cache

@@ -125,7 +125,7 @@ class Service:
         try:
             return detect_among(text, codes)
         except Undecided as undecided:
-            raise Refusal(400, f"the source language cannot be detected: {undecided}; name it") from None
+            raise Refusal(400, str(undecided)) from None
 
     def search(
         self,
