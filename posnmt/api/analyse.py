@@ -15,7 +15,7 @@ from posnmt.analyse.analyse import Analysis as Measured
 from posnmt.analyse.analyse import Settings
 from posnmt.analyse.analyse import analyse as measure
 from posnmt.analyse.measure import Resampling
-from posnmt.api.arguments import checked
+from posnmt.api.arguments import checked, typed
 from posnmt.data.lines import checked_lines, listed
 from posnmt.errors import UserError, UserErrors, refuse_unknown
 from posnmt.metrics.registry import DEFAULT_METRICS
@@ -62,6 +62,7 @@ class Analysis:
         sentence: str = self.results["verdict"]["sentence"]
         return sentence
 
+    @typed
     def rows(self, table: str = "scores") -> list[dict[str, Any]]:
         """One of the tables of the report as rows, for `pandas.DataFrame(analysis.rows())`.
 
@@ -79,10 +80,11 @@ class Analysis:
         """
         from posnmt.report.tables import TABLES, tables
 
-        refuse_unknown(str(table), TABLES, "table")
+        refuse_unknown(table, TABLES, "table")
         heading, rows = tables(self.results)[table]
         return [dict(zip(heading, row, strict=True)) for row in rows]
 
+    @typed
     def report(self, out: str | Path, examples: int | None = None) -> Path:
         """Write report.html, results.json, tables and figures into a folder; the path of the page.
 
@@ -95,11 +97,11 @@ class Analysis:
         """
         from posnmt.report.write import write
 
-        folder = checked(out, Path, "out")
-        write(self.measured, folder, checked(examples, NonNegativeInt | None, "examples"))
-        return cast(Path, folder) / "report.html"
+        write(self.measured, Path(out), checked(examples, NonNegativeInt | None, "examples"))
+        return Path(out) / "report.html"
 
 
+@typed
 def analyse(
     source: Lines,
     reference: Lines | Sequence[Path | Sequence[str | None]],

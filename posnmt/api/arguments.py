@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from copy import deepcopy
-from typing import Any
+from functools import cache, wraps
+from pathlib import Path
+from types import UnionType
+from typing import Any, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pydantic import ValidationError
 from pydantic_core import SchemaValidator
@@ -11,6 +16,45 @@ from pydantic_core import SchemaValidator
 from posnmt.config.numbers import exact
 from posnmt.errors import UserError, quoted, raise_all
 from posnmt.files import validator
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+PLAIN = {bool, int, float, str, Path, type(None)}
+"""Types of single values. Arguments of other types, such as lines and settings, are checked where they are read."""
+
+UNIONS = (Union, UnionType)
+
+
+def typed(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """A function that checks its arguments of plain types by its annotations, and raises UserError for others.
+
+    Python itself takes True for 1, and any text for true: `allow_plugins="no"` would allow them.
+    """
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def checking(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
+        given = signature.bind(*arguments, **options)
+        for name, kind in _plain(function).items():
+            if name in given.arguments:
+                given.arguments[name] = checked(given.arguments[name], kind, name)
+        return function(*given.args, **given.kwargs)
+
+    return checking
+
+
+@cache
+def _plain(function: Callable[..., Any]) -> dict[str, Any]:
+    """The arguments of plain types, with what they are checked by: `str | Path` is a path."""
+    hints = get_type_hints(function)
+    hints.pop("return", None)
+    parts = {name: {*get_args(hint)} if get_origin(hint) in UNIONS else {hint} for name, hint in hints.items()}
+    return {
+        name: (Path | None if type(None) in parts[name] else Path) if Path in parts[name] else hint
+        for name, hint in hints.items()
+        if parts[name] <= PLAIN
+    }
 
 
 def checked(value: Any, kind: Any, name: str = "", todo: str | None = None) -> Any:
@@ -31,6 +75,7 @@ def checked(value: Any, kind: Any, name: str = "", todo: str | None = None) -> A
         raise AssertionError from error  # raise_all raised: a ValidationError holds at least one problem
 
 
+@cache
 def _exact(kind: Any) -> SchemaValidator:
     """What checks that values are of a type, with numbers as in a configuration."""
     schema = deepcopy(validator(kind).core_schema)

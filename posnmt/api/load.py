@@ -6,13 +6,13 @@ Shapes: J source subwords with `</s>`, d model width.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
 
+from posnmt.api.arguments import typed
 from posnmt.api.values import Encoding, Hypothesis
 from posnmt.config.schema import Decode
 from posnmt.data.corpus import document_of
@@ -34,6 +34,7 @@ CHECKPOINTS = ("model", "best", "average", "last")
 """The names of a run's checkpoints."""
 
 
+@typed
 def load(
     runs: str | Path | Run | Sequence[str | Path | Run],
     *,
@@ -75,7 +76,7 @@ def load(
         if not isinstance(run, str | Path | Run):
             raise UserError(f"a run is a folder, or what posnmt.train returned; got {type(run).__name__}", "runs", todo)
     refuse_unknown(str(checkpoint), CHECKPOINTS, "checkpoint")
-    if interpolate is not None and not (isinstance(interpolate, Real) and interpolate > 0):
+    if interpolate is not None and not interpolate > 0:
         raise UserError(f"positions are divided by a number above 0; got {interpolate!r}", "interpolate")
     opened = [run if isinstance(run, Run) else Run.open(run, allow_plugins) for run in wanted]
     changes = _mapping(positions)
@@ -116,6 +117,7 @@ class TrainedModel:
     def __repr__(self) -> str:
         return f"posnmt.load([{', '.join(repr(str(run.folder)) for run in self.runs)}])"
 
+    @typed
     def translate(
         self,
         lines: Iterable[str],
@@ -180,6 +182,7 @@ class TrainedModel:
             for translation in self._search(lines, 1, options, prefixes, terms, documents, scored=False)
         ]
 
+    @typed
     def hypotheses(
         self,
         lines: Iterable[str],
@@ -223,6 +226,7 @@ class TrainedModel:
         searched = self._search(lines, nbest, options, prefixes, terms, documents, scored=True, aligned=alignments)
         return [_hypotheses(translation, self._searching.text.target) for translation in searched]
 
+    @typed
     def score(self, pairs: Iterable[tuple[str, str]], *, batch: int = 4096) -> list[float]:
         """The natural log-probability of each target given its source, `</s>` included, by a full forward pass.
 
@@ -247,6 +251,7 @@ class TrainedModel:
         targets = checked_lines([target for _, target in given], "targets")
         return self._exactly().score(sources, targets, _positive(batch, "batch"))
 
+    @typed
     def encode(self, lines: Iterable[str], *, batch: int = 4096) -> list[Encoding]:
         """The encoder's states [J,d] of each line with its subwords, in order; an empty line has J = 0.
 
@@ -261,6 +266,7 @@ class TrainedModel:
         states = self._exactly().encode(checked_lines(lines, "lines"), _positive(batch, "batch"), name="lines")
         return [Encoding([pieces[token] for token in ids], output) for ids, output in states]
 
+    @typed
     def attention(self, source: str, target: str | None = None) -> Attentions:
         """The attention of each layer and head on one pair of lines, with what positions add to the logits.
 
@@ -277,6 +283,7 @@ class TrainedModel:
         [target] = self.translate([source]) if target is None else checked_lines([target], "target")
         return attentions(self._exactly(), source, target)
 
+    @typed
     def positions(
         self, sources: Iterable[str], targets: Iterable[str] | None = None, *, length: int | None = None
     ) -> Positions:
@@ -304,6 +311,7 @@ class TrainedModel:
         most = None if length is None else _positive(length, "length")
         return collect(self._exactly(), self.runs[0], read, written, most)
 
+    @typed
     def distance_bias(
         self, length: int = 50, *, side: Literal["encoder", "decoder"] = "encoder"
     ) -> DistanceBias | None:
@@ -458,9 +466,9 @@ def _mapping(values: Mapping[str, Any] | None) -> Any:
 
 
 def _positive(number: int, name: str) -> int:
-    """A whole number that is at least 1; `name` is that of the argument."""
-    if not isinstance(number, Integral) or number < 1:
-        raise UserError(f"a whole number of 1 or more is needed; got {number!r}", name)
+    """A number that is at least 1; `name` is that of the argument."""
+    if number < 1:
+        raise UserError(f"a whole number of 1 or more is needed; got {number}", name)
     return number
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from posnmt import plugins
-from posnmt.api.arguments import checked
+from posnmt.api.arguments import checked, typed
 from posnmt.config.schema import Config
 from posnmt.errors import UserError, quoted
 from posnmt.progress import Display
@@ -18,6 +18,7 @@ from posnmt.run import Run
 from posnmt.train.command import train_command
 
 
+@typed
 def train(
     config: str | Path | Mapping[str, Any] | Config | None = None,
     out: str | Path = "runs/mine",
@@ -82,12 +83,10 @@ def train(
         "minutes": minutes,
         "init": init.folder if isinstance(init, Run) else init,
     }
-    for name in ("dev_source", "dev_target", "init"):
-        checked(options[name], Path | None, name)
-    folder = checked(out, Path, "out")
+    checked(options["init"], Path | None, "init")
     written = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
     with Display(quiet=not show_progress) as display, plugins.allowing(allow_plugins):
-        return train_command(tree, written, _settings(settings), folder, resume, display)
+        return train_command(tree, written, _settings(settings), Path(out), resume, display)
 
 
 def _settings(settings: Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
