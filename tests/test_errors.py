@@ -49,3 +49,36 @@ def test_nan_is_no_number_of_an_option() -> None:
         if isinstance(each.type, click.FloatRange):
             with pytest.raises(click.BadParameter, match="'nan' is not a number"):
                 each.type.convert("nan", each, None)
+
+
+def test_a_number_of_an_option_is_written_in_digits() -> None:
+    """Python reads `1_0` and digits of other scripts; a configuration does not."""
+    kinds = (click.types.IntParamType, click.types.FloatParamType)
+    numbers = [each for each in options(main) if isinstance(each.type, kinds)]
+    assert len(numbers) >= 50
+    for each in numbers:
+        for text in ("1_0", "\uff11", "\u0661"):
+            with pytest.raises(click.BadParameter, match="in the digits 0 to 9, without underscores"):
+                each.type.convert(text, each, None)
+    assert {each.type.convert("1", each, None) for each in numbers if each.name in ("beam", "minutes")} == {1}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["translate", "nowhere", "--beam", "1_0"],
+        ["train", "--minutes", "1_0"],
+        ["analyse", "--samples", "1_00", "--source", "x"],
+        ["analyse", "--source", "x", "--reference", "x", "--output", "a=x", "--bin-edges", "1_0"],
+        ["analyse", "--source", "x", "--reference", "x", "--output", "a=x", "--examples", "1_0"],
+        ["analyse", "--source", "x", "--reference", "x", "--output", "a=x", "--swapped", "a:0.0_1=x"],
+        ["score", "nowhere", "--source", "x", "--target", "x", "--positions", "clip=1_6"],
+    ],
+)
+def test_commands_refuse_numbers_with_underscores(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    assert arguments[-1].rpartition("=")[2] in line or "swapped" in line or "samples" in line

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from posnmt.analyse.additive import LENGTH_MEASURES
 from posnmt.analyse.inputs import Text
+from posnmt.config.numbers import in_digits
 from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.errors import UserError, quoted, raise_all
 from posnmt.metrics.registry import METRICS
@@ -184,6 +185,6 @@ def _numbers(file: TextFile, count: int, findings: Findings) -> list[float]:
 def _number(line: str) -> float:
     """The number on a line; NaN if there is none."""
     try:
-        return float(line)
+        return float(in_digits(line))
     except ValueError:
         return math.nan

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from posnmt.config.numbers import in_digits
 from posnmt.errors import UserError, quoted, raise_all
 
 OPTION = "--swapped"
@@ -65,7 +66,7 @@ def faults_of(swapped: Iterable[tuple[str, float]], systems: Sequence[str]) -> l
 def _share(text: str) -> float:
     """The share, or an invalid one if the text is not a number."""
     try:
-        return float(text)
+        return float(in_digits(text))
     except ValueError:
         return -1.0
 

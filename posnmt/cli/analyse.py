@@ -178,14 +178,16 @@ def analyse(
             if max_trained_length is None and options["trained_on"] is None:
                 lengths = opened.training_lengths.get("source")
                 max_trained_length = None if lengths is None else lengths["longest"]
+    from posnmt.config.numbers import in_digits
+
     try:
-        edges = [int(edge) for edge in bin_edges.split(",")] if bin_edges is not None else None
+        edges = [int(in_digits(edge)) for edge in bin_edges.split(",")] if bin_edges is not None else None
     except ValueError:
         raise UserError(
             f"bin edges are whole numbers with commas; got {bin_edges!r}", "--bin-edges", "for example 10,20,40"
         ) from None
     try:
-        wanted = {"all": None, "none": 0}[examples] if examples in ("all", "none") else int(examples)
+        wanted = {"all": None, "none": 0}[examples] if examples in ("all", "none") else int(in_digits(examples))
     except ValueError:
         wanted = -1
     if wanted is not None and wanted < 0:

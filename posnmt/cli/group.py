@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 import click
@@ -97,6 +98,29 @@ def language_pair(pair: str, option: str) -> tuple[str, str]:
     return source, target
 
 
+def _in_digits(kind: click.ParamType) -> click.ParamType:
+    """A type of numbers that refuses `1_0`, as a configuration does; Python reads it as ten."""
+
+    def convert(value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from posnmt.config.numbers import in_digits
+
+        try:
+            return kind.convert(in_digits(value) if isinstance(value, str) else value, param, ctx)
+        except ValueError as error:
+            kind.fail(f"{value!r}: {error}", param, ctx)
+
+    numbers = copy(kind)
+    numbers.convert = convert  # type: ignore[method-assign]
+    return numbers
+
+
+def _parameters(command: click.Command) -> Iterator[click.Parameter]:
+    """The parameters of a command and of those in it."""
+    yield from command.params
+    for each in command.commands.values() if isinstance(command, click.Group) else ():
+        yield from _parameters(each)
+
+
 LESS_MEMORY = {
     "translate": "lower --batch or --beam, or split the longest lines",
     "score": "split the longest lines",
@@ -142,6 +166,13 @@ class Group(click.Group):
             print(f"error: {error.strerror}{place}; {todo}", file=sys.stderr)
             sys.exit(2)
         sys.exit(0)
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        """Add a command, all of whose numbers are written in digits."""
+        for each in _parameters(cmd):
+            if isinstance(each.type, click.types.IntParamType | click.types.FloatParamType):
+                each.type = _in_digits(each.type)
+        super().add_command(cmd, name)
 
     @staticmethod
     def _needs_less() -> str:

@@ -43,9 +43,10 @@ def chosen_positions(texts: Sequence[str], interpolate: float | None = None) -> 
         return None
     from pydantic import ValidationError
 
+    from posnmt.config.numbers import in_digits
     from posnmt.config.schema import Decode, Positions
     from posnmt.config.yaml import faults
-    from posnmt.errors import UserError, raise_all, refuse_unknown
+    from posnmt.errors import UserError, quoted, raise_all, refuse_unknown
 
     chosen: dict[str, Any] = {} if interpolate is None else {"interpolate": interpolate}
     for text in ",".join(texts).split(",") if texts else []:
@@ -55,7 +56,10 @@ def chosen_positions(texts: Sequence[str], interpolate: float | None = None) -> 
         refuse_unknown(name, Positions.model_fields, "change of positions")
         if name in chosen:
             raise UserError(f"{name} is given twice", "--positions", "leave one of them out")
-        chosen[name] = value
+        try:
+            chosen[name] = in_digits(value)
+        except ValueError as error:
+            raise UserError(f"{name}: {error}; got {quoted(value)}", "--positions") from None
     try:
         # as text of the command line, which a configuration would not accept as a number
         return Decode.model_validate({"positions": chosen}, strict=False).positions.model_dump()

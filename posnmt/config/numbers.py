@@ -14,6 +14,17 @@ _NO_SCHEMAS = {"default", "metadata", "serialization"}
 _EXPONENT = re.compile("[-+]?[0-9]+[eE][-+]?[0-9]+")
 
 
+def in_digits(text: str) -> str:
+    """The text of a number as it is, for Python's `int` and `float`, which also read `1_0` and digits of other scripts.
+
+    Raises:
+        ValueError: it is written with such signs, so that a configuration would not accept it as a number.
+    """
+    if "_" in text or not text.isascii():
+        raise ValueError("a number is written in the digits 0 to 9, without underscores")
+    return text
+
+
 def exact(schema: Any) -> None:
     """Change a schema of pydantic's, in place, so that it accepts no boolean as a number, no number as a boolean, and
     no text as either.

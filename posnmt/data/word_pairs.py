@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from posnmt.config.numbers import in_digits
 from posnmt.data.alignment import align
 from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.data.subword import SPECIALS
@@ -159,7 +160,7 @@ def read_lexicon(path: Path, text: TextPipeline) -> tuple[dict[tuple[int, int], 
     for number, line in enumerate(read_lines(TextFile("lexicon", path), findings), start=1):
         try:
             source, target, share = line.split("\t")
-            probability = float(share)
+            probability = float(in_digits(share))
             if not 0 <= probability <= 1:
                 raise ValueError
         except ValueError:

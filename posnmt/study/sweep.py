@@ -9,6 +9,7 @@ from typing import Annotated, Any, get_args
 
 from pydantic import Field, field_validator, model_validator
 
+from posnmt.config.numbers import in_digits
 from posnmt.config.yaml import Section
 from posnmt.errors import UserError, quoted
 from posnmt.study.claims import Scale
@@ -151,7 +152,7 @@ def _value(written: Any) -> Value:
         return written
     if isinstance(written, float | str):
         try:
-            number = float(written)
+            number = float(in_digits(written) if isinstance(written, str) else written)
         except ValueError:
             number = math.nan
         if math.isfinite(number):

@@ -12,12 +12,14 @@ import pytest
 from pydantic import ValidationError
 
 import posnmt
+from posnmt.analyse.swap import parse_swapped
 from posnmt.api.arguments import checked
+from posnmt.config.numbers import in_digits
 from posnmt.config.schema import Config, Train
 from posnmt.config.yaml import Section
 from posnmt.errors import UserError
 from posnmt.resolve import load
-from posnmt.study.sweep import Dimension
+from posnmt.study.sweep import Dimension, _value
 from posnmt.translate.options import with_options
 
 PACKAGES = ("config", "corpora", "model", "position", "study")
@@ -160,7 +162,7 @@ def test_arguments_of_functions():
         with pytest.raises(UserError, match="input should be a valid integer"):
             checked(value, int, "samples")
     for minutes in (True, "1"):
-        with pytest.raises(UserError, match=r"train\.minutes: input should be a valid number"):
+        with pytest.raises(UserError, match=r"valid number; got .* \(minutes\)"):
             posnmt.train({"data": {"train": {"tsv": "a"}}}, minutes=minutes)
 
 
@@ -168,3 +170,16 @@ def test_a_value_of_a_sweep_keeps_its_type():
     written = [True, 2, 2.5, "word"]
     values = Dimension.model_validate({"of": "data.max_length", "values": written}).values["smoke"]
     assert [type(value) for value in values] == [type(value) for value in written]
+
+
+def test_a_number_in_text_is_written_in_the_digits_of_a_configuration():
+    assert [in_digits(text) for text in ("10", "-1.5e-3", "inf")] == ["10", "-1.5e-3", "inf"]
+    for text in ("1_0", "１", "٣"):
+        int(text)  # Python reads it
+        with pytest.raises(ValueError, match="in the digits 0 to 9"):
+            in_digits(text)
+    assert list(parse_swapped(["a:0.1=x"], ["a"])) == [("a", 0.1)]
+    with pytest.raises(UserError, match="above 0"):
+        parse_swapped(["a:0.0_1=x"], ["a"])
+    assert _value("10") == 10
+    assert _value("1_0") == "1_0"

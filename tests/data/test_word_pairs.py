@@ -149,7 +149,7 @@ def test_pairs_come_with_the_text_of_another_run(made, tmp_path):
     assert (store.folder / "text" / "pairs.tsv").read_bytes() == (made.parent / "run/text/pairs.tsv").read_bytes()
 
 
-@pytest.mark.parametrize("line", ["a\tb", "a\tb\tc", "a\tb\t1.5", "a\tb\tnan"])
+@pytest.mark.parametrize("line", ["a\tb", "a\tb\tc", "a\tb\t1.5", "a\tb\tnan", "a\tb\t0_1"])
 def test_what_is_wrong_with_a_lexicon(made, tmp_path, line):
     (tmp_path / "lexicon").write_text(f"a\tb\t0.5\n{line}\n", encoding="utf-8")
     with pytest.raises(UserError) as error:

@@ -256,6 +256,7 @@ def test_a_line_longer_than_a_position_table_is_an_error(served):
         ("/translate", {"q": "a", "source": "en", "target": "de", "alternatives": -1}, 400, "alternatives: "),
         ("/translate", {"q": "a", "source": "en", "target": "de", "alternatives": True}, 400, "alternatives: "),
         ("/v1/translate", {"text": "lo", "beam": True}, 400, "beam: input should not be a boolean"),
+        ("/v1/translate", {"text": "lo", "beam": "1_0"}, 400, "beam: a number is written in the digits"),
         ("/v1/translate", {"text": "lo", "alignments": 1}, 400, "alignments: input should be a boolean"),
         ("/translate", {"q": ["lo", "a\0b"], "source": "en", "target": "de"}, 400, "a NUL character"),
         ("/translate", b'{"q": "\\ud800", "source": "en", "target": "de"}', 400, "half of a surrogate pair"),
@@ -303,6 +304,15 @@ def test_errors_have_the_form_of_their_interface(served, path, body, status, mes
     assert list(answer) == [key]
     assert message in answer[key]
     assert "Traceback" not in served.err
+
+
+def test_numbers_of_forms_are_written_in_digits(served):
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    fields = "text=lo&model=mine&nbest={0}&beam={0}"
+    assert served.post("/v1/translate", data=fields.format("2").encode(), headers=form)[0] == 200
+    for number in ("1_0", "%D9%A2"):
+        status, answer, _ = served.post("/v1/translate", data=fields.format(number).encode(), headers=form)
+        assert (status, answer["error"].split(": ")[:2]) == (400, ["Invalid request", "nbest"])
 
 
 def test_forms_with_files_are_refused(served):

@@ -11,6 +11,7 @@ from fastapi import Request
 from pydantic import BaseModel, ValidationError, ValidationInfo, field_validator
 from starlette.exceptions import HTTPException
 
+from posnmt.config.numbers import in_digits
 from posnmt.deploy.server.refusal import Refusal
 from posnmt.errors import quoted
 
@@ -27,6 +28,8 @@ class Body(BaseModel):
             raise ValueError("input should not be a boolean")
         if isinstance(value, int | float) and not isinstance(value, bool) and bool in kinds and int not in kinds:
             raise ValueError("input should be a boolean, not a number")
+        if isinstance(value, str) and str not in kinds and kinds & {int, float}:
+            in_digits(value)
         return value
 
 
