@@ -6,10 +6,13 @@ import re
 from numbers import Integral
 from typing import Any
 
-from pydantic_core import core_schema
+from pydantic_core import PydanticKnownError, core_schema
 
 _NO_SCHEMAS = {"default", "metadata", "serialization"}
 """Parts of a schema that hold the values of users and of pydantic."""
+
+BEYOND = 2**63
+"""Whole numbers are below this, where a setting has no other limit."""
 
 _EXPONENT = re.compile("[-+]?[0-9]+[eE][-+]?[0-9]+")
 
@@ -40,8 +43,10 @@ def exact(schema: Any) -> None:
     kind = schema.get("type")
     if kind in ("int", "float"):
         inner: Any = {**schema, "strict": True}
+        limited = {"le", "lt"} & {*schema}
+        reading = as_number if kind == "float" else _as_int if limited else _as_limited_int
         schema.clear()
-        schema.update(core_schema.no_info_before_validator_function(_as_int if kind == "int" else _as_float, inner))
+        schema.update(core_schema.no_info_before_validator_function(reading, inner))
         return
     if kind == "bool":
         schema["strict"] = True
@@ -55,7 +60,19 @@ def _as_int(value: Any) -> Any:
     return int(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
 
 
-def _as_float(value: Any) -> Any:
+def _as_limited_int(value: Any) -> Any:
+    """As `_as_int`, for whole numbers without a limit of their own.
+
+    Raises:
+        PydanticKnownError: the number is too large.
+    """
+    number = _as_int(value)
+    if isinstance(number, int) and number >= BEYOND:
+        raise PydanticKnownError("less_than", {"lt": BEYOND})
+    return number
+
+
+def as_number(value: Any) -> Any:
     """Text such as 2e-3 as the number, and everything else as it is.
 
     YAML keeps it as text, as it always did in posnmt: the names of a study's steps depend on how a recipe writes it.

@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from posnmt.config.formats import FORMAT, OLDEST
+from posnmt.config.numbers import as_number
 from posnmt.config.segmenters import SEGMENTERS
 from posnmt.config.yaml import Section
 
@@ -233,6 +234,11 @@ class SchemeChoice(BaseModel):
         """The options of the scheme."""
         return dict(self.model_extra or {})
 
+    @model_validator(mode="before")
+    @classmethod
+    def _numbers(cls, choice: Any) -> Any:
+        return {key: as_number(each) for key, each in choice.items()} if isinstance(choice, dict) else choice
+
 
 class Side(Section):
     """The encoder or the decoder."""
@@ -315,6 +321,11 @@ class Model(Section):
         "transformer", description="another architecture, such as rnn-nmt; a named system sets it; see docs/systems.md"
     )
     options: dict[str, Any] = Field({}, description="the architecture's own options")
+
+    @field_validator("options")
+    @classmethod
+    def _numbers(cls, options: dict[str, Any]) -> dict[str, Any]:
+        return {key: as_number(each) for key, each in options.items()}
 
     @model_validator(mode="after")
     def _heads_divide(self) -> Model:

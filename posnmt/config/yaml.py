@@ -242,6 +242,8 @@ def override(tree: dict[str, Any], setting: str) -> dict[str, Any]:
         raise UserError(
             f"a setting is written key.key=value; got {quoted(setting)}", "--set", "for example train.steps=1000"
         )
+    if not value.strip():
+        raise UserError(f"{key} has no value", "--set", f"write {key}=VALUE, or {key}=null for none")
     names = key.strip().split(".")
     try:
         change = _construct(_compose(value))

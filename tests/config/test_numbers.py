@@ -15,7 +15,7 @@ import posnmt
 from posnmt.analyse.swap import parse_swapped
 from posnmt.api.arguments import checked
 from posnmt.config.numbers import in_digits
-from posnmt.config.schema import Config, Train
+from posnmt.config.schema import Config, Model, Positive, Train
 from posnmt.config.yaml import Section
 from posnmt.errors import UserError
 from posnmt.resolve import load
@@ -151,6 +151,36 @@ def test_options_of_schemes_and_architectures(tmp_path):
         path.write_text(f"{CONFIG}model: {model}\n")
         with pytest.raises(UserError, match=fault):
             load(path)
+
+
+@pytest.mark.parametrize("written", ["1e4", "'1e4'", '"+1E4"', "10000.0"])
+def test_what_is_stored_is_the_number(tmp_path, written):
+    """Not its text, in options of schemes and architectures as in all other settings."""
+    path = tmp_path / "config.yaml"
+    model = f"{{encoder: {{position: [{{scheme: rope, base: {written}}}]}}}}"
+    path.write_text(f"{CONFIG}  learning_rate: {written}\nmodel: {model}\n")
+    config = load(path)
+    for number in (config.train.learning_rate, config.model.encoder.position[0].options["base"]):
+        assert (number, type(number)) == (10_000.0, float)
+    assert config.model_dump()["model"]["encoder"]["position"] == [{"scheme": "rope", "base": 10_000.0}]
+    options = Model(options={"share": written.strip("'\"")}).options
+    assert options["share"] == (10_000.0 if "e" in written.lower() else written)
+
+
+def test_whole_numbers_have_a_limit_and_no_value_is_no_number(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(CONFIG)
+    endless = [name for name, field in Train.model_fields.items() if field.annotation in (int, Positive | None)]
+    assert {"steps", "epochs", "batch", "seed", "evaluate_every", "patience"} <= {*endless}
+    for name in endless:
+        with pytest.raises(UserError, match=f"^train.{name}: input should be less than .*, got {2**63}") as raised:
+            load(path, [f"train.{name}={2**63}"])
+        assert len(raised.value.lines) == 1
+    assert load(path, [f"train.steps={2**63 - 1}"]).train.steps == 2**63 - 1
+    for setting in ("train.steps=", "train.steps= ", "train="):
+        with pytest.raises(UserError, match=r"^train(\.steps)? has no value \(--set\); write train.*=null for none"):
+            load(path, [setting])
+    assert load(path, ["train.steps=null", "train.epochs=1"]).train.steps is None
 
 
 def test_arguments_of_functions():
