@@ -30,11 +30,11 @@ from posnmt.config.yaml import expand
 from posnmt.data.corpus import BYTE_ORDER_MARK, Chunk, Findings, TextFile, corpus_files, read_chunks
 from posnmt.data.encode import REASONS, Account, EncodeChunk
 from posnmt.data.learn import Files, Report, all_files, learn, text_folder, with_progress
-from posnmt.data.restored import shown
+from posnmt.data.restored import settings_of, shown
 from posnmt.data.sampling import Sampler
 from posnmt.data.store import FORMAT, Split, SplitWriter, Store, sampled_splits
 from posnmt.data.suspicions import signs
-from posnmt.data.text import SIDES, TextPipeline, text_hash
+from posnmt.data.text import SIDES, SideText, TextPipeline, text_hash
 from posnmt.data.word_pairs import pairs_of, read_lexicon, translations_of
 from posnmt.errors import UserError, existing_file, raise_all
 from posnmt.files import PARTIAL, Digests, commit_folder, folder_digests, locked, sha256_of
@@ -177,10 +177,13 @@ def changed(store: Store) -> list[str]:
     for side, means in zip(SIDES, ("note: the model does not read", "warning: translations cannot have"), strict=True):
         counts = store.manifest["splits"]["train"][side]
         if counts["changed"]:
-            examples = ", ".join(f"{shown(before)} becomes {shown(after)}" for before, after, _ in counts["replaced"])
+            pairs = [(before, after) for before, after, _ in counts["replaced"]]
+            examples = ", ".join(f"{shown(before)} becomes {shown(after)}" for before, after in pairs)
+            text: SideText = getattr(store.text, side)
+            settings = dict.fromkeys(name for pair in pairs for name in settings_of(text, *pair))
             sentences.append(
                 f"{means} some characters of the text: of {counts['compared']:,} {side} lines {counts['changed']:,}"
-                f" are others once they are encoded and decoded ({examples}); see subword.normalisation"
+                f" are others once they are encoded and decoded ({examples}); see {', '.join(settings)}"
             )
     return sentences
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
 
+from posnmt.data.subword import BLANK
 from posnmt.data.text import SideText
 
 COMPARED = 100
@@ -20,6 +21,9 @@ COMPARED = 100
 
 SHOWN = 5
 """Replacements that are named."""
+
+UNKNOWN = "⁇"
+"""What SentencePiece writes for an unknown subword."""
 
 _BLANKS = re.compile(" +")
 _NAMED = {"": "nothing", " ": "a blank"}
@@ -82,8 +86,27 @@ def replacements(before: str, after: str) -> list[tuple[str, str]]:
     return [(old.strip(" "), new if old.strip(" ") else new.strip(" ")) for old, new in pairs if (old + new).strip(" ")]
 
 
+def settings_of(side: SideText, before: str, after: str) -> list[str]:
+    """The settings by which characters of a side become others: each step of its text pipeline is tried alone.
+
+    Args:
+        before: characters of a text.
+        after: what stands there instead.
+    """
+    text = f"a{before}a"
+    if UNKNOWN in after or (side.reads_forms and side.subwords.readable(text) != text):
+        return ["subword.character_coverage", "subword.byte_fallback"]
+    normalised = side.subwords.normalised(text).replace(BLANK, " ")
+    found = ["subword.normalisation"] if before not in normalised else []
+    if before not in side.words.join(side.words.split(text)):
+        found.append("data.tokenise")
+    return found or ["data.truecase" if before.casefold() == after.casefold() else "data.tokenise"]
+
+
 def shown(text: str) -> str:
-    """Characters for a message: as they are where they can be seen, else by their numbers."""
+    """Characters for a message: as they are where they can be seen, else by their numbers, or "unknown"."""
+    if UNKNOWN in text:
+        return "unknown"
     if text in _NAMED:
         return _NAMED[text]
     return "".join(sign if sign.isprintable() and sign.strip() else f"U+{ord(sign):04X}" for sign in text)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import unicodedata
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prepare_case import configure, small_corpus, write
 
 from posnmt.config.schema import Subword
 from posnmt.data.prepare import changed, prepare
-from posnmt.data.restored import compare
+from posnmt.data.restored import compare, settings_of
 from posnmt.data.subword import BLANK, UNK, Subwords
 from posnmt.data.text import SideText, TextPipeline
 from posnmt.data.tokenise import Words
@@ -151,6 +152,38 @@ def test_prepare_counts_lines_that_change_and_shows_what(folder: Path) -> None:
     assert changed(kept) == []
     [warning] = changed(normal)
     assert warning.startswith("warning: ")
+
+
+@pytest.mark.parametrize(
+    ("subword", "data", "line", "example", "settings"),
+    [
+        ({"normalisation": "nfkc"}, {}, "10²", "² becomes 2", ["subword.normalisation"]),
+        ({}, {"tokenise": "moses"}, "a\u00a0b", "U+00A0 becomes a blank", ["data.tokenise"]),
+        ({"normalisation": "nfkc"}, {"tokenise": "moses"}, "a\u00a0b", "U+00A0 becomes a blank",
+         ["subword.normalisation", "data.tokenise"]),
+        ({"character_coverage": 0.98}, {}, "7", "7 becomes unknown",
+         ["subword.character_coverage", "subword.byte_fallback"]),
+    ],
+)  # fmt: skip
+def test_the_sentence_names_the_settings_that_change_characters(
+    folder: Path, subword: dict[str, Any], data: dict[str, Any], line: str, example: str, settings: list[str]
+) -> None:
+    usual = (folder / "train.de").read_text(encoding="utf-8").splitlines()
+    write(folder, "train.de", [*usual[:-5], *5 * [line]])
+    store = prepare(configure(folder, {"vocabulary": 90, "shared": False, **subword}, **data))
+    [sentence] = [each for each in changed(store) if "target lines" in each]
+    examples, _, named = sentence.partition("(")[2].partition("); see ")
+    assert example in examples.split(", ")
+    assert named.split(", ") == settings
+
+
+def test_the_settings_of_a_source_that_is_read_in_other_forms() -> None:
+    text = pipeline(letters())
+    assert settings_of(text.source, "ﬁ", "fi")[0] == "subword.character_coverage"
+    assert settings_of(text.source, "▁", " ") == ["subword.normalisation"]
+    assert letters(byte_fallback=True).encode(["ﬁ"]) != text.source.encode(["fi"])
+    spelled = pipeline(letters(byte_fallback=True))
+    assert spelled.source.encode(["ﬁ☃"]) == spelled.source.encode(["fi☃"]) != spelled.target.encode(["ﬁ☃"])
 
 
 def test_a_pair_with_a_side_of_invisible_marks_is_dropped(folder: Path) -> None:
