@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from posnmt.api.analyse import Analysis, analyse
     from posnmt.api.load import TrainedModel, load
     from posnmt.api.train import train
-    from posnmt.api.values import Encoding, Hypothesis
+    from posnmt.api.values import Encoding, Hypothesis, TranslationWarning
     from posnmt.errors import UserError
     from posnmt.interrupt import Interrupted
     from posnmt.run import Run
@@ -27,6 +27,7 @@ _MODULES = {
     "TrainedModel": "api.load",
     "Hypothesis": "api.values",
     "Encoding": "api.values",
+    "TranslationWarning": "api.values",
     "Attentions": "show.values",
     "AttentionMap": "show.values",
     "DistanceBias": "show.values",
@@ -52,6 +53,7 @@ __all__ = [
     "Positions",
     "Run",
     "TrainedModel",
+    "TranslationWarning",
     "UserError",
     "__version__",
     "analyse",

@@ -5,6 +5,7 @@ Shapes: J source subwords with `</s>`, d model width.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +14,7 @@ import numpy as np
 import torch
 
 from posnmt.api.arguments import typed
-from posnmt.api.values import Encoding, Hypothesis
+from posnmt.api.values import Encoding, Hypothesis, TranslationWarning
 from posnmt.config.schema import Decode
 from posnmt.data.corpus import document_of
 from posnmt.data.lines import checked_lines, listed
@@ -27,7 +28,7 @@ from posnmt.translate.attention import offset_bias
 from posnmt.translate.options import with_options
 from posnmt.translate.terms import Terms
 from posnmt.translate.together import in_blocks
-from posnmt.translate.translations import Translation, refuse_too_many
+from posnmt.translate.translations import Translation, kept_badly, refuse_too_many
 from posnmt.translate.translator import Translator
 
 CHECKPOINTS = ("model", "best", "average", "last")
@@ -141,7 +142,9 @@ class TrainedModel:
     ) -> list[str]:
         """The translation of each line, in order; that of an empty line is empty.
 
-        The texts are those of `posnmt translate` with the same options.
+        The texts are those of `posnmt translate` with the same options. A `posnmt.TranslationWarning` counts the lines
+        with characters that the vocabulary lacks, and those whose translations have other placeholders, mark-up,
+        addresses or paths.
 
         Args:
             lines: one sentence each, of any length.
@@ -177,10 +180,11 @@ class TrainedModel:
             beam, length_penalty, coverage_penalty, max_ratio, max_extra, min_length, sampling, mbr, split, join,
             protect, allow_unk, batch,
         )  # fmt: skip
-        return [
-            translation.text
-            for translation in self._search(lines, 1, options, prefixes, terms, documents, scored=False)
-        ]
+        translations = list(self._search(lines, 1, options, prefixes, terms, documents, scored=False))
+        if sentences := kept_badly(translations):
+            todo = "`hypotheses` names them in `unknown` and `differing`"
+            warnings.warn(f"{'; '.join(sentences)}; {todo}", TranslationWarning, stacklevel=3)  # behind `typed`
+        return [translation.text for translation in translations]
 
     @typed
     def hypotheses(

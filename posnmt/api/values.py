@@ -11,6 +11,10 @@ from posnmt.show.distances import Floats
 from posnmt.translate.words import Span, Word
 
 
+class TranslationWarning(UserWarning):
+    """Some translations of a call do not have all that their lines have; the message counts the lines."""
+
+
 @dataclass(frozen=True)
 class Hypothesis:
     """One translation of a line.

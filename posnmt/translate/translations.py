@@ -169,3 +169,15 @@ def refuse_too_many(nbest: int, decode: Decode) -> None:
         raise UserError(what, None if nbest == wanted else "decode.mbr", "raise decode.beam, or sample")
     if decode.mbr and nbest > decode.mbr:
         raise UserError(f"{nbest} translations are wanted of {decode.mbr} candidates", "decode.mbr", "raise decode.mbr")
+
+
+def kept_badly(translations: Sequence[Translation]) -> list[str]:
+    """How many lines have characters that the vocabulary lacks, and how many lost or gained spans: a sentence each."""
+    of, sentences = f"of {len(translations):,} lines", []
+    if unknown := sum(bool(each.unknown) for each in translations):
+        sentences.append(f"{unknown:,} {of} have characters that the vocabulary lacks")
+    if differing := sum(bool(each.differing) for each in translations):
+        sentences.append(
+            f"{differing:,} {of} have other placeholders, mark-up, addresses or paths in their translations"
+        )
+    return sentences

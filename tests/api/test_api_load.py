@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import subprocess
 import sys
+import warnings
 from dataclasses import asdict
 from pathlib import Path
 
@@ -49,6 +51,28 @@ def test_texts_are_those_of_translate(trained, lines, tmp_path):
         translated = posnmt.load(folders).translate(lines, **options)
         assert "".join(f"{line}\n" for line in translated) == expected
         assert translated[3] == translated[-1] == ""
+
+
+def test_translate_warns_once_of_what_translations_do_not_keep(trained, model, lines):
+    text = [lines[0], f"{lines[1].strip()} ☃", "☃ ☃ mo"]
+    [[written]] = model.hypotheses(text[:1])
+    seen = set()
+    for options in ({}, {"protect": [re.escape(written.text[:3])]}, {"protect": "off"}):  # which no line has
+        found = [each for [each] in model.hypotheses(text, **options)]
+        expected = [sum(map(bool, of)) for of in zip(*((each.unknown, each.differing) for each in found), strict=True)]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            texts = model.translate(text, **options)
+        [warning] = caught
+        assert warning.category is posnmt.TranslationWarning
+        assert warning.filename == __file__
+        assert re.findall(r"\d+ of \d+", str(warning.message)) == [f"{count} of 3" for count in expected if count]
+        assert texts == [each.text for each in found]
+        seen.add(tuple(map(bool, expected)))
+    assert seen == {(True, False), (True, True)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.translate(lines)
 
 
 def test_hypotheses_are_those_of_translate(trained, lines, tmp_path):

@@ -161,7 +161,7 @@ def test_prepare_counts_lines_that_change_and_shows_what(folder: Path) -> None:
         ({}, {"tokenise": "moses"}, "a\u00a0b", "U+00A0 becomes a blank", ["data.tokenise"]),
         ({"normalisation": "nfkc"}, {"tokenise": "moses"}, "a\u00a0b", "U+00A0 becomes a blank",
          ["subword.normalisation", "data.tokenise"]),
-        ({"character_coverage": 0.98}, {}, "7", "7 becomes unknown",
+        ({"character_coverage": 0.98}, {}, "a", "9 becomes unknown",
          ["subword.character_coverage", "subword.byte_fallback"]),
     ],
 )  # fmt: skip

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import urllib.parse
 from pathlib import Path
 
 import deepl
 import pytest
 import torch
+import yaml
 from libretranslatepy import LibreTranslateAPI
 
 from commands import run
@@ -224,6 +226,32 @@ def test_lengths_beyond_the_model_are_said(served):
     limit = "1 of 1 lines reached the output limit of 3 x source + 5 subwords"
     assert served.post("/translate", query)[2]["X-Posnmt-Warning"] == limit
     assert served.post("/v2/translate", {"text": "lo", "target_lang": "de"})[2]["X-Posnmt-Warning"] == limit
+
+
+def test_characters_and_spans_that_translations_lack_are_said(tmp_path):
+    """By the interfaces that have no field for it in a header, and by our own in `warnings`."""
+    folder = shutil.copytree(LEARNED, tmp_path / "own")
+    path = folder / "config.yaml"
+    tree = yaml.safe_load(path.read_text())
+    tree["decode"]["protect"] = ["us"]  # which the translation of "lo" has
+    path.write_text(yaml.safe_dump(tree))
+    texts = ["lo", "lo \u2603", "Bevu"]
+    with serving(f"own={folder}") as server:
+        _, own, _ = server.post("/v1/translate", {"text": texts})
+        lines = [line for each in own["translations"] for line in each["lines"]]
+        answers = [
+            server.post("/translate", {"q": texts, "source": "en", "target": "de"}),
+            server.post("/v2/translate", {"text": texts, "source_lang": "EN", "target_lang": "DE"}),
+        ]
+    unknown, differing = (sum(bool(line[name]) for line in lines) for name in ("unknown", "differing"))
+    assert (unknown, differing >= 1) == (1, True)
+    expected = [
+        f"{unknown} of 3 lines have characters that the vocabulary lacks",
+        f"{differing} of 3 lines have other placeholders, mark-up, addresses or paths in their translations",
+    ]
+    assert own["warnings"][-2:] == expected
+    for status, _, headers in answers:
+        assert (status, headers["X-Posnmt-Warning"].split("; ")[-2:]) == (200, expected)
 
 
 def test_a_line_longer_than_a_position_table_is_an_error(served):

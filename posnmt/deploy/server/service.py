@@ -19,7 +19,7 @@ from posnmt.deploy.server.refusal import Refusal, later
 from posnmt.deploy.server.settings import MOST_BEAM, Settings
 from posnmt.deploy.server.text import join, split
 from posnmt.errors import UserError
-from posnmt.translate.translations import Translation
+from posnmt.translate.translations import Translation, kept_badly
 
 WARNING = "X-Posnmt-Warning"
 """The header of warnings where an interface has no field for them."""
@@ -231,7 +231,7 @@ async def _disconnected(request: Request) -> None:
 
 
 def warnings(model: Model, texts: Sequence[Translated]) -> list[str]:
-    """What a reader of translations should know of their lengths, a sentence each."""
+    """What a reader of translations should know of their lengths and of what they keep, a sentence each."""
     translations = [each for text in texts for each in text.translations]
     decode, longest = model.decode, longest_trained(model)
     limited = sum(each.at_limit for each in translations)
@@ -246,13 +246,7 @@ def warnings(model: Model, texts: Sequence[Translated]) -> list[str]:
         sentences.append(f"{limited:,} {of} reached the output limit of {limit}")
     if longer:
         sentences.append(f"{longer:,} {of} are longer than the {longest:,} subwords of the longest training sentence")
-    if unknown := sum(bool(each.unknown) for each in translations):
-        sentences.append(f"{unknown:,} {of} have characters that the vocabulary lacks")
-    if differing := sum(bool(each.differing) for each in translations):
-        sentences.append(
-            f"{differing:,} {of} have other placeholders, mark-up, addresses or paths in their translations"
-        )
-    return sentences
+    return [*sentences, *kept_badly(translations)]
 
 
 def longest_trained(model: Model) -> int | None:
