@@ -97,10 +97,10 @@ def settings_of(side: SideText, before: str, after: str) -> list[str]:
     if UNKNOWN in after or (side.reads_forms and side.subwords.readable(text) != text):
         return ["subword.character_coverage", "subword.byte_fallback"]
     normalised = side.subwords.normalised(text).replace(BLANK, " ")
-    found = ["subword.normalisation"] if before not in normalised else []
+    causes = ["subword.normalisation"] if before not in normalised else []
     if before not in side.words.join(side.words.split(text)):
-        found.append("data.tokenise")
-    return found or ["data.truecase" if before.casefold() == after.casefold() else "data.tokenise"]
+        causes.append("data.tokenise")
+    return causes or ["data.truecase" if before.casefold() == after.casefold() else "data.tokenise"]
 
 
 def shown(text: str) -> str:
