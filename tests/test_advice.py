@@ -78,23 +78,24 @@ def table(tmp_path_factory):
 @pytest.mark.parametrize(
     ("command", "advised"),
     [
-        (["translate", "run", "--input", "long"], {"--split"}),
-        (["translate", "run", "--input", "long", "--max-source", "5"], {"--max-source"}),
-        (["translate", "run", "--input", "short", "--prefix", "long"], set()),
-        (["translate", "run", "--input", "short", "--nbest", "3", "--beam", "2"], {"--beam"}),
-        (["translate", "run", "--input", "short", "--mbr", "3", "--beam", "2"], {"--mbr", "--beam"}),
-        (["translate", "run", "--input", "short", "--mbr", "2", "--nbest", "3", "--beam", "4"], {"--mbr"}),
-        (["translate", "run", "--input", "long", "--prefix", "prefix", "--split", "auto"], {"--split"}),
-        (["translate", "run", "--input", "short", "--join", "2"], {"--join"}),
-        (["score", "run", "--source", "long", "--target", "short"], set()),
-        (["score", "run", "--source", "short", "--target", "long"], set()),
+        (["translate", "run", "--input", "long"], ["--split"]),
+        (["translate", "run", "--input", "long", "--max-source", "5"], ["--max-source"]),
+        (["translate", "run", "--input", "short", "--prefix", "long"], []),
+        (["translate", "run", "--input", "short", "--nbest", "3", "--beam", "2"], ["--beam"]),
+        (["translate", "run", "--input", "short", "--mbr", "3", "--beam", "2"], ["--beam", "--mbr"]),
+        (["translate", "run", "--input", "short", "--mbr", "2", "--nbest", "3", "--beam", "4"], ["--mbr"]),
+        (["translate", "run", "--input", "long", "--prefix", "prefix", "--split", "auto"], ["--split"]),
+        (["translate", "run", "--input", "short", "--join", "2"], ["--join"]),
+        (["score", "run", "--source", "long", "--target", "short"], []),
+        (["score", "run", "--source", "short", "--target", "long"], []),
     ],
     ids=" ".join,
 )
 def test_a_command_is_advised_what_it_has(table, command, advised, monkeypatch):
     monkeypatch.chdir(table)
     [line] = refused(*command)
-    assert set(OPTION.findall(line)) == advised <= OPTIONS[command[0]]
+    assert sorted(set(OPTION.findall(line))) == advised
+    assert OPTIONS[command[0]].issuperset(advised)
     assert "decode." not in line.partition("; ")[2]
 
 

@@ -93,8 +93,8 @@ class Watch:
     @property
     def seen(self) -> Seen:
         """What was found."""
-        found = sum(digest in self._passed for digest in self._sources)
-        return Seen(len(self._sources), found, None, self._place)
+        passed = sum(digest in self._passed for digest in self._sources)
+        return Seen(len(self._sources), passed, None, self._place)
 
 
 def _digest(line: str) -> bytes:

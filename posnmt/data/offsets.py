@@ -177,9 +177,9 @@ def _shifts(read: Read, count: int) -> list[Shift]:
     """The misaligned stretches of a text with a number of lines."""
     numbers, gains = _gains(read, range(count), OFFSETS)
     stretches = []
-    found = _stretches({0: np.zeros(len(numbers)), **gains}, 0, 0, len(numbers))
-    rivals = _gains(read, range(count), RIVALS)[1] if found else {}
-    for offset, first, last in _joined(found, gains):
+    shifted = _stretches({0: np.zeros(len(numbers)), **gains}, 0, 0, len(numbers))
+    rivals = _gains(read, range(count), RIVALS)[1] if shifted else {}
+    for offset, first, last in _joined(shifted, gains):
         begin, end = numbers[first], count if last == len(numbers) else numbers[last]
         if len(numbers) < count:  # the sample has gaps
             around = [

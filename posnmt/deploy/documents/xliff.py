@@ -128,7 +128,7 @@ class XliffDocument:
         if is_closed:
             active.insert(0, (whole, False))
         for key, part in parts.items():
-            around = [(each, said) for each in _between(part, whole) if (said := own_choice(each)) is not None]
+            around = [(each, choice) for each in _between(part, whole) if (choice := own_choice(each)) is not None]
             active += around
             pieces = INLINE.pieces(part, active)
             active[:] = [each for each in active if each not in around]
