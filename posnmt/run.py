@@ -93,8 +93,10 @@ class Run:
 
         Raises:
             UserError: no such folder, or not a run folder; a part of it is not installed, cannot be imported, or is a
-                class that is not allowed.
+                class that is not allowed; `allow_plugins` is no boolean.
         """
+        if not isinstance(allow_plugins, bool):
+            raise UserError(f"a boolean is needed; got {allow_plugins!r}", "allow_plugins", "write True or False")
         folder = Path(folder)
         if not (folder / "config.yaml").exists():
             if (folder / EXPORTED).exists():

@@ -548,3 +548,8 @@ def test_a_new_scheme_works_as_it_is(tmp_path, monkeypatch, capsys):
 def test_a_name_that_a_new_scheme_cannot_have(name, tmp_path):
     assert len(refused("new", "scheme", name, "--out", tmp_path / "new")) == 1
     assert not (tmp_path / "new").exists()
+
+
+def test_permission_is_a_boolean():
+    with pytest.raises(UserError, match="boolean"):
+        Run.open("runs/any", allow_plugins="no")
