@@ -305,3 +305,23 @@ def test_any_text(text):
     """Whatever it is, the translation has the same structure."""
     document, old, new = check(text)
     assert [each for each in new.tags if each != "br"] == [each for each in old.tags if each != "br"] or document.notes
+
+
+@pytest.mark.parametrize(
+    ("text", "sources"),
+    [
+        ('The <b translate="no">verbose</b> one.\n\nTwo.\n', ["Two."]),
+        ('See <span class="a notranslate">Display</span>.\n\nTwo.\n', ["Two."]),
+        ('<div translate="no">\n\nKeep me.\n\n- And me.\n\n</div>\n\nTwo.\n', ["Two."]),
+        ("A <script>var words</script> one.\n\nTwo.\n", ["Two."]),
+        ('<p translate="no">Kept</p>\n\nTwo.\n', ["Two."]),
+        ('Say `<b translate="no">` here.\n', ["Say  here."]),
+    ],
+)
+def test_html_that_is_not_translated_stays_with_its_block(text, sources):
+    document = opened("markdown", text)
+    read = ["".join(each for each in segment.pieces if isinstance(each, str)) for segment in document.segments]
+    assert read == sources
+    translate(document)
+    kept = text.replace("Two", "TWO").replace("Say", "SAY").replace("here", "HERE")
+    assert document.content().decode() == kept

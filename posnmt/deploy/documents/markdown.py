@@ -42,6 +42,13 @@ VERBATIM = re.compile(
     re.DOTALL,
 )
 """What stands in a text and is none."""
+STAYS = re.compile(
+    r"<(?=script\b|style\b|textarea\b|[^<>]*\btranslate\s*=\s*[\"']?no\b|[^<>]*\bclass\s*=[^<>=]*\bnotranslate\b)([a-z][\w-]*)",
+    re.IGNORECASE,
+)
+"""The beginning of an element of HTML that is not translated."""
+NOT_TRANSLATED = "HTML that is not translated"
+
 HTML_SHOWN = re.compile(rf"\b(?:{'|'.join(SHOWN)})\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", re.IGNORECASE)
 LINK_TITLE = re.compile(r"\s[\"'(](.*)[\"')]\s*\)\Z", re.DOTALL)
 
@@ -109,11 +116,20 @@ class MarkdownDocument:
         environment: dict[str, Any] = {}
         tokens = _parser().parse(content[begin:], environment)
         self._references = environment.get("references", {})
+        closing = ""  # the end of an element that is not translated, over several blocks
         for before, token in pairwise([Token("", "", 0), *tokens]):
-            if token.type in ("fence", "code_block"):
+            if closing and token.content:
+                self._cover(token.map, token.content, NOT_TRANSLATED)
+                closing = "" if closing in token.content.lower() else closing
+            elif any(each.type == "html_inline" and STAYS.match(each.content) for each in token.children or ()):
+                self._cover(token.map, token.content, NOT_TRANSLATED)
+            elif token.type in ("fence", "code_block"):
                 self._cover(token.map, token.content, "pieces of code")
             elif token.type == "html_block":
                 self._cover(token.map, _shown(token.content), "HTML")
+                begun = STAYS.search(token.content)
+                closing = f"</{begun[1].lower()}" if begun else ""
+                closing = "" if begun and closing in token.content[begun.end() :].lower() else closing
             elif before.type == "paragraph_open" and DIRECTIVE.search(token.content):
                 self._cover(token.map, token.content, "directives")
             elif token.type == "inline" and token.content:
