@@ -21,7 +21,7 @@ from posnmt.translate.alignments import joined
 from posnmt.translate.search import Hypothesis
 from posnmt.translate.sentences import ends_spaceless, sentences
 from posnmt.translate.spans import find, patterns
-from posnmt.translate.translations import Translation, is_ranked
+from posnmt.translate.translations import Translation, first_ranks, is_ranked
 
 if TYPE_CHECKING:
     from posnmt.data.text import SideText
@@ -192,8 +192,7 @@ def _join(texts: list[str], parts: list[Translation], whole: list[int], decode: 
     """
     ranks = range(max(len(part.texts) for part in parts))
     in_order = [_joined_text(texts, [_at(part.texts, rank) for part in parts]) for rank in ranks]
-    first = dict(zip(reversed(in_order), reversed(ranks), strict=True))
-    kept = sorted(first.values()) if is_ranked(decode) else ranks
+    kept = first_ranks(in_order) if is_ranked(decode) else ranks
     hypotheses = [[_at(part.hypotheses, rank) for part in parts if part.hypotheses] for rank in kept]
     links = [part.aligned for part in parts if part.aligned is not None]
     return Translation(

@@ -34,7 +34,7 @@ from posnmt.translate.spans import (
     remove,
 )
 from posnmt.translate.terms import Terms
-from posnmt.translate.translations import Translation, is_ranked
+from posnmt.translate.translations import Translation, first_ranks, is_ranked
 from posnmt.translate.words import Span
 
 Align = Callable[[Sequence[int], Sequence[Translation]], Sequence[Aligned]]
@@ -97,17 +97,17 @@ class Protected:
             align: None: spans are placed by their share of the words.
         """
         done = list(translations)
-        places = [place for place in self.removed if done[place].hypotheses]
-        links = align(places, [done[place] for place in places]) if align and places else [None] * len(places)
-        linked = dict(zip(places, links, strict=True))
+        linked = {place: done[place].aligned for place in self.removed}
+        places = [place for place, links in linked.items() if links is None and done[place].hypotheses]
+        if align and places:
+            linked |= zip(places, align(places, [done[place] for place in places]), strict=True)
         for place, removed in self.removed.items():
-            of_part, each = linked.get(place), done[place]
+            of_part, each = linked[place], done[place]
             texts = [
                 put_back(removed, text, None if of_part is None else _characters(of_part, rank, each, target))
                 for rank, text in enumerate(each.texts)
             ]
-            first = dict(zip(reversed(texts), reversed(range(len(texts))), strict=True))
-            kept = sorted(first.values()) if self.ranked else range(len(texts))
+            kept = first_ranks(texts) if self.ranked else range(len(texts))
             done[place] = replace(
                 each,
                 texts=[texts[rank] for rank in kept],

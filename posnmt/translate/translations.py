@@ -115,6 +115,11 @@ def as_text(
     return translations
 
 
+def first_ranks(texts: Sequence[str]) -> list[int]:
+    """The first rank of each different text, in order."""
+    return sorted(dict(zip(reversed(texts), reversed(range(len(texts))), strict=True)).values())
+
+
 def is_ranked(decode: Decode) -> bool:
     """Whether hypotheses are ranked. Samples alone have the order in which they were drawn, and may be equal."""
     return decode.sampling is None or decode.mbr > 0
