@@ -1,4 +1,4 @@
-"""The pictures of the pages: position schemes as the code computes them, and a length curve from a table of results.
+"""The pictures of the pages: position schemes as the code computes them, and values of a published study.
 
 python docs/scripts/pictures.py    # writes docs/pictures/*.svg
 """
@@ -6,8 +6,10 @@ python docs/scripts/pictures.py    # writes docs/pictures/*.svg
 from __future__ import annotations
 
 import csv
+import lzma
 from collections.abc import Callable
 from pathlib import Path
+from statistics import mean, stdev
 
 import torch
 
@@ -126,39 +128,38 @@ def rope() -> str:
     return axes.document()
 
 
-def length_curve() -> str:
-    """BLEU by source length of joined captions: Tables 3 and 4 of the study in docs/results/rosendahl2019-small."""
-    bins, rows = results_tables()
+def second_sentence() -> str:
+    """Output length beside the reference, by source length, of lines of one and of two captions."""
     axes = Axes(
-        "BLEU by source length", "source length in subwords", "BLEU", (-0.3, len(bins) - 0.7), (0, 25),
-        list(enumerate(bins)), ticks(0, 25, 5), (1.5, "longer than any training sentence"), legend=190,
+        "Output length by source length, one sentence and two", "source length in subwords", "output / reference",
+        (-0.3, len(SENTENCE_BINS) - 0.7), (0.5, 1.1), list(enumerate(SENTENCE_BINS)),
+        [(each / 10, f"{each / 10:g}") for each in range(5, 12)], (1.5, "over 28 subwords"), legend=230,
     )  # fmt: skip
-    for row, name in CURVES.items():
-        means = [(place, mean) for place, (mean, _) in enumerate(rows[row])]
-        axes.curve(name, means, [deviation for _, deviation in rows[row]], dots=True)
+    for (system, training, test), name in SENTENCE_CURVES.items():
+        ratios = [values(system, training, test, each, "length_ratio") for each in SENTENCE_BINS]
+        axes.curve(name, list(enumerate(map(mean, ratios))), list(map(stdev, ratios)), dots=True)
     return axes.document()
 
 
-CURVES = {
-    "Relative sinusoidal": "relative sinusoids", "Relative": "relative vectors",
-    "Relative and absolute": "relative, and sinusoids", "Absolute": "sinusoids",
-}  # fmt: skip
-"""Row of the study's tables -> its name in the picture."""
+SENTENCE_BINS = ("11-21", "22-28", "29-40")
+"""Source lengths in subwords; the last is longer than any source in training."""
+
+SENTENCE_CURVES = {
+    ("relative", "all", "single"): "relative vectors, one sentence",
+    ("transformer", "all", "single"): "sinusoids, one sentence",
+    ("relative", "all", "joined"): "relative vectors, two",
+    ("transformer", "all", "joined"): "sinusoids, two",
+    ("relative", "joined", "joined"): "relative, two, trained on two",
+}
+"""System, training and test of the study schemes-small -> its name in the picture."""
 
 
-def results_tables() -> tuple[list[str], dict[str, list[tuple[float, float]]]]:
-    """The bins with sentences, and system -> (mean, deviation) of BLEU in each."""
-    bins: dict[str, None] = {}
-    rows: dict[str, list[tuple[float, float]]] = {}
-    for number in (4, 3):
-        path = DOCS / "results" / "rosendahl2019-small" / "tables" / f"table-{number}.csv"
-        with path.open(encoding="utf-8", newline="") as stream:
-            ours = [each for each in csv.DictReader(stream) if each["column"] == "multi-bleu" and each["mean"]]
-        for name in CURVES.keys() & {each["row"] for each in ours}:
-            cells = [each for each in ours if each["row"] == name]
-            bins.update(dict.fromkeys(each["group"] for each in cells))
-            rows[name] = [(float(each["mean"]), float(each["deviation"])) for each in cells]
-    return list(bins), rows
+def values(system: str, training: str, test: str, bin_name: str, measure: str) -> list[float]:
+    """A measure in a bin of each seed in docs/results/schemes-small."""
+    with lzma.open(DOCS / "results" / "schemes-small" / "results.csv.xz", "rt", encoding="utf-8", newline="") as file:
+        wanted = (system, training, test, "subwords", bin_name, measure)
+        of = ("system", "training_condition", "test_condition", "unit", "bin", "measure")
+        return [float(row["value"]) for row in csv.DictReader(file) if tuple(row[name] for name in of) == wanted]
 
 
 PICTURES: dict[str, Callable[[], str]] = {
@@ -167,7 +168,7 @@ PICTURES: dict[str, Callable[[], str]] = {
     "alibi": alibi,
     "biases": biases,
     "rope": rope,
-    "length-curve": length_curve,
+    "second-sentence": second_sentence,
 }
 
 if __name__ == "__main__":

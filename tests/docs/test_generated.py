@@ -62,16 +62,6 @@ def test_pictures_are_current(picture):
     assert read(path) == pictures.PICTURES[picture](), RUN.format("pictures")
 
 
-def test_the_length_curve_has_the_figures_of_the_page():
-    page = read(ROOT / "docs" / "results" / "papers.md").split("## Rosendahl et al. 2019")[1].split("\n## ")[0]
-    bins, rows = pictures.results_tables()
-    assert f"| {' | '.join(bins)} |" in page
-    assert rows.keys() == pictures.CURVES.keys()
-    for system, cells in rows.items():
-        (line,) = [each for each in page.replace("*", "").splitlines() if each.startswith(f"| {system} | ")]
-        assert line.endswith(" | ".join(f"{mean:.1f} ± {deviation:.1f}" for mean, deviation in cells) + " |")
-
-
 def test_the_python_page_has_every_public_name():
     import posnmt
     import posnmt.position
