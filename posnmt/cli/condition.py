@@ -185,7 +185,7 @@ def _by_length(
 def join(
     out: Path, sentences: int, source_separator: str | None, target_separator: str | None, rest: str, **files: Any
 ) -> None:
-    """Join consecutive sentence pairs into longer ones, never across the end of a document.
+    """Join consecutive sentence pairs to lines of several sentences, never across the end of a document.
 
     \b
     Example: posnmt condition join --source test.en --target test.de --documents test.ids --sentences 2 --out joined

@@ -1,7 +1,7 @@
 """`posnmt condition join`: consecutive sentence pairs as one, source with source and target with target.
 
-With two sentences the result is the test set concat_seq of Rosendahl et al. (2019, section 4.2, Table 3): long input of
-good quality, which natural long sentences rarely are.
+With two sentences the result is the test set concat_seq of Rosendahl et al. (2019, section 4.2, Table 3). Such lines
+test a second sentence: a model trained on single sentences writes one, at any length (docs/results/corrections.md).
 """
 
 from __future__ import annotations

@@ -392,7 +392,7 @@ class Train(Section):
         0.0,
         ge=0,
         description="concatenations of two random pairs (Kondo et al. 2021), relative to the corpus; 1 doubles the "
-        "corpus, and the longest sentences are then twice as long: a control for any position scheme",
+        "corpus, by lines of two sentences: for texts with several sentences in a line",
     )
     context: int | None = Field(
         None,

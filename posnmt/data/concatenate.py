@@ -1,4 +1,4 @@
-"""Concatenated-pair augmentation: longer training sentences, a control for any position scheme."""
+"""Concatenated-pair augmentation: training lines of two sentences."""
 
 from __future__ import annotations
 
