@@ -1,7 +1,8 @@
 """A run folder: the self-contained result of training, for translation, scoring and export.
 
 config.yaml          the resolved configuration
-record.json          provenance, data, longest training sentences, reason of the end
+record.json          provenance, data, lengths of the training sentences, reason of the end
+target-counts.txt    how often the training text has each target subword, a line for each
 text/                tokenisation and subword models
 metrics.jsonl        training and dev figures; tensorboard/, wandb/ and loggers.json are those of `train.loggers`
 text-before/         the subwords that `subword.pieces: extended` extended, if it did
@@ -33,6 +34,9 @@ from posnmt.progress import warn
 from posnmt.resolve import dump, load, origins
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from posnmt.data.text import TextPipeline
     from posnmt.model.base import TranslationModel
 
@@ -41,6 +45,9 @@ BEFORE = "text-before"
 
 EXPORTED = "posnmt.json"
 """The file that makes a folder an exported model, which is no run."""
+
+COUNTS = "target-counts.txt"
+"""The file with the number of each target subword in the training text."""
 
 LOCK = ".lock"
 """The lock file of the process that trains in a run folder."""
@@ -113,11 +120,18 @@ class Run:
 
     @classmethod
     def create(
-        cls, folder: Path, config: Config, text: TextPipeline, record: dict[str, Any], before: Path | None = None
+        cls,
+        folder: Path,
+        config: Config,
+        text: TextPipeline,
+        record: dict[str, Any],
+        before: Path | None = None,
+        counts: NDArray[np.int64] | None = None,
     ) -> Run:
         """Create a new run folder, which `refuse_existing` has checked.
 
         Args:
+            counts: int64 [V], of each target subword in the training text, if there was one.
             before: the folder of a text pipeline that `text` extends.
         """
         folder.mkdir(parents=True, exist_ok=True)
@@ -126,6 +140,10 @@ class Run:
         text.save(folder / "text")
         if before is not None:
             shutil.copytree(before, folder / BEFORE)
+        if counts is not None:
+            from posnmt.data.exposure import write_counts
+
+            write_counts(folder / COUNTS, counts)
         run = cls(folder, config)
         run.write_record(record)
         write_text(folder / "config.yaml", dump(config))
@@ -153,6 +171,35 @@ class Run:
             UserError: the record is damaged.
         """
         return _validated(self.record, "training_lengths", dict[str, Spread], {}, self.folder)
+
+    @property
+    def sentences_by_length(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Source and target sentences of the training text by length, int64 [L+1] each; lengths from 0 in subwords.
+
+        Raises:
+            UserError: the record does not have them, or is damaged.
+        """
+        from posnmt.data.exposure import sentences_by_length
+
+        place = self.folder / "record.json"
+        recorded = _validated(self.record, "training_histograms", dict[str, str], {}, self.folder)
+        if not recorded:
+            what = "the run's record does not have the lengths of all training sentences"
+            raise UserError(what, place, "train it again with this version of posnmt")
+        try:
+            return sentences_by_length(recorded["source"]), sentences_by_length(recorded["target"])
+        except (KeyError, ValueError):
+            raise UserError("the run's record is damaged: training_histograms", place, RESTORE) from None
+
+    def target_counts(self, size: int) -> NDArray[np.int64]:
+        """int64 [V]: how often the training text has each target subword; `size`: V.
+
+        Raises:
+            UserError: the run does not have them, or they are damaged.
+        """
+        from posnmt.data.exposure import read_counts
+
+        return read_counts(self.folder / COUNTS, size)
 
     @property
     def marks(self) -> dict[str, int]:
@@ -309,9 +356,8 @@ def is_unfinished(folder: Path) -> bool:
     if not folder.is_dir():
         return False
     names = {path.name for path in folder.iterdir()}
-    return names <= {LOCK, "text", BEFORE, "record.json", f"record.json{PARTIAL}", f"config.yaml{PARTIAL}"} and (
-        not names or LOCK in names
-    )
+    files = {name for whole in (COUNTS, "record.json", "config.yaml") for name in (whole, f"{whole}{PARTIAL}")}
+    return names <= {LOCK, "text", BEFORE, *files} - {"config.yaml"} and (not names or LOCK in names)
 
 
 def refuse_existing(

@@ -303,6 +303,11 @@ class Store:
         sampling = self.manifest.get("sampling")
         return [self._split(name) for name in (sampled_splits(sampling["segmentations"]) if sampling else ["train"])]
 
+    def target_counts(self) -> NDArray[np.int64]:
+        """int64 [V]: how often the training targets have each subword, in all random segmentations together."""
+        size = self.text.target.size
+        return np.sum([split.target_counts(size) for split in self.trained()], axis=0)
+
     def _split(self, name: str) -> Split:
         if name not in self._splits:
             self._splits[name] = Split(self.folder / f"{name}.arrow")

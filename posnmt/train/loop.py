@@ -21,6 +21,7 @@ from lightning_fabric import Fabric
 from numpy.typing import NDArray
 
 from posnmt.config.schema import Config
+from posnmt.data.exposure import histogram
 from posnmt.data.learn import text_folder
 from posnmt.data.marks import marks_in
 from posnmt.data.prepare import changed, dropped, prepare, sampled
@@ -142,7 +143,7 @@ def _train(
         before = text_folder(config) if config.train.init is not None and config.subword.pieces == "extended" else None
         record = {**_first_record(config, store, updater.corpus, parameters), "largest_batch": tried and asdict(tried)}
         record["computed_with"] = [{"step": 0, **computed_with(fabric)}]
-        Run.create(out, config, store.text, {**record, **about}, before)
+        Run.create(out, config, store.text, {**record, **about}, before, store.target_counts())
     elif fabric.is_global_zero:
         Run.open(out).change(config, progress.step)
         _resumed_with(Run.open(out), computed_with(fabric), progress.step, display)
@@ -462,6 +463,7 @@ def _first_record(config: Config, store: Store, corpus: Corpus, parameters: int)
     lengths = {"source": corpus.source_lengths, "target": corpus.target_lengths}
     spread = {side: {"shortest": int(each.min()), "longest": int(each.max())} for side, each in lengths.items()}
     record = {**provenance(config.train.seed, store.manifest["key"], parameters), "training_lengths": spread}
+    record["training_histograms"] = {side: histogram(each) for side, each in lengths.items()}
     more = {
         "plugins": [origin.as_json() for origin in origins(config)],
         "marks": marks_in(store.split("train"), store.text.source.subwords),
