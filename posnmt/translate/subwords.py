@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from posnmt.config.schema import Decode
-from posnmt.data.batch import batches_by_length, collate, pad
+from posnmt.data.batch import Batch, batches_by_length, collate, pad
 from posnmt.data.subword import EOS, PAD
 from posnmt.errors import UserError
 from posnmt.parallel.threads import Workers
@@ -164,17 +166,65 @@ def score_subwords(
 ) -> list[float]:
     """Log-probability of each target given its source by the models' mean probability, by the full forward pass."""
     scores = [0.0] * len(sources)
-    longest = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
-    for numbers in batches_by_length(longest, batch):
-        pairs = [(np.asarray(sources[n], np.int32), np.asarray(targets[n], np.int32)) for n in numbers]
-        padded = collate(pairs).to(device)
-        each = []
-        for model in models:
-            logits = model.project(model(padded.source, padded.source_lengths, padded.target_in))
-            wide = logits if logits.dtype == torch.float64 else logits.float()
-            each.append(wide.log_softmax(-1).gather(-1, padded.target_out[..., None])[..., 0])
+    for numbers, padded in _padded_pairs(sources, targets, batch, device):
+        each = [_log_probabilities(model, padded)[0] for model in models]
         mixed = each[0] if len(each) == 1 else torch.stack(each).logsumexp(0) - np.log(len(each))
-        total = mixed.masked_fill(padded.target_out == PAD, 0.0).sum(-1)
+        total = mixed.masked_fill(padded.target_out == PAD, 0.0).double().sum(-1)
         for number, score in zip(numbers, total.tolist(), strict=True):
             scores[number] = score
     return scores
+
+
+@dataclass(frozen=True)
+class Forced:
+    """What a model expects at each place of a target, given the source and the correct subwords before it.
+
+    T content subwords; place T is that of the end symbol.
+
+    Attributes:
+        losses: float64 [T+1], the negative log-likelihood of the symbol that stands there, in nats.
+        ends: float64 [T+1], the probability of the end symbol.
+    """
+
+    losses: NDArray[np.float64]
+    ends: NDArray[np.float64]
+
+
+@torch.inference_mode()
+def force_subwords(
+    model: TranslationModel,
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
+    batch: int,
+    device: torch.device,
+) -> list[Forced]:
+    """What a model expects at each place of each target, by the full forward pass; its losses add up to minus a score.
+
+    Args:
+        batch: most padded tokens of either side; affects speed only.
+    """
+    forced: dict[int, Forced] = {}
+    for numbers, padded in _padded_pairs(sources, targets, batch, device):
+        own, ends = (each.double().cpu().numpy() for each in _log_probabilities(model, padded))
+        for number, log_own, log_ends in zip(numbers, own, ends, strict=True):
+            places = len(targets[number]) + 1
+            forced[number] = Forced(-log_own[:places], np.exp(log_ends[:places]))
+    return [forced[number] for number in range(len(sources))]
+
+
+def _padded_pairs(
+    sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], batch: int, device: torch.device
+) -> Iterator[tuple[list[int], Batch]]:
+    """The numbers of pairs of similar lengths, and these pairs."""
+    longest = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
+    for numbers in batches_by_length(longest, batch):
+        pairs = [(np.asarray(sources[n], np.int32), np.asarray(targets[n], np.int32)) for n in numbers]
+        yield numbers, collate(pairs).to(device)
+
+
+def _log_probabilities(model: TranslationModel, pairs: Batch) -> tuple[Tensor, Tensor]:
+    """[B,T] of the symbols of the targets, and of the end symbol at their places, in float32 or wider."""
+    logits = model.project(model(pairs.source, pairs.source_lengths, pairs.target_in))
+    wide = logits if logits.dtype == torch.float64 else logits.float()
+    logs = wide.log_softmax(-1)
+    return logs.gather(-1, pairs.target_out[..., None])[..., 0], logs[..., EOS]
