@@ -258,6 +258,19 @@ def interpolation(subject: Subject) -> None:
     _same(model(source, None, target), before, "interpolate(1.0) does not undo interpolate(2.0)", 0.0)
 
 
+def shift(subject: Subject) -> None:
+    """Steps match the whole where positions begin at other numbers, and beginning at 0 undoes it."""
+    model, source, target = subject.build(), tokens(2, 6), tokens(2, 9, seed=1)
+    before = model(source, None, target)
+    model.shift(3, 5)
+    whole = model(source, None, target)
+    _same(
+        _in_pieces(model, source, None, target, range(1, 10)), whole, "steps with shifted positions are not the whole"
+    )
+    model.shift(0, 0)
+    _same(model(source, None, target), before, "shift(0, 0) does not undo shift(3, 5)", 0.0)
+
+
 def keys_read(subject: Subject) -> None:
     """Logit terms of a view with `reads_keys = False` do not depend on the keys."""
     if not subject.is_transformer:
@@ -283,7 +296,7 @@ CHECKS: dict[str, Callable[[Subject], None]] = {
     each.__name__.replace("_", "-"): each
     for each in (
         causality, steps, padding, selection, gradients, parts, in_blocks, packing, weights, seed, interpolation,
-        keys_read,
+        shift, keys_read,
     )
 }  # fmt: skip
 """The checks by name. Each applies to models of any architecture."""

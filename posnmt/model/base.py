@@ -90,6 +90,14 @@ class TranslationModel(nn.Module):
         """Divide every position by `factor` from now on; False if no part of the model supports it."""
         return False
 
+    def shift(self, source: int, target: int) -> bool:
+        """Let positions begin at these numbers from now on, at inference; False if the model counts no positions.
+
+        All else stays, so what changes in its output is the effect of the index alone. A scheme of distances gives the
+        same output but for rounding.
+        """
+        return False
+
     @property
     def longest_source(self) -> int | None:
         """The longest source in tokens, the end-of-sentence symbol included; None: no limit."""

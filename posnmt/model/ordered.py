@@ -28,7 +28,12 @@ class OrderedEmbedding(nn.Module):
     Args:
         dropout: on the input of the first layer; a scheme may replace it (`Scheme.dropout_after`).
         scaled: whether the embeddings are multiplied by sqrt(d).
+
+    Attributes:
+        origin: position of the first token, 0 but where positions are shifted (`TranslationModel.shift`).
     """
+
+    origin = 0
 
     def __init__(self, table: nn.Embedding, dropout: float, scaled: bool) -> None:
         super().__init__()
@@ -55,7 +60,7 @@ class OrderedEmbedding(nn.Module):
     @property
     def longest(self) -> int | None:
         """The longest input in tokens that every scheme supports; None: no limit."""
-        limits = [scheme.longest for scheme in self.position_schemes() if scheme.longest is not None]
+        limits = [scheme.longest - self.origin for scheme in self.position_schemes() if scheme.longest is not None]
         return min(limits, default=None)
 
     def position_schemes(self) -> list[Scheme]:
@@ -128,6 +133,11 @@ class OrderedTranslator(TranslationModel):
         for scheme in (*self.source.position_schemes(), *self.target.position_schemes()):
             known = scheme.interpolate(factor) or known
         return known
+
+    def shift(self, source: int, target: int) -> bool:
+        """Let positions begin at these numbers, for every scheme of each side."""
+        self.source.origin, self.target.origin = source, target
+        return True
 
     @property
     def longest_source(self) -> int | None:

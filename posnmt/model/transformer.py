@@ -91,7 +91,7 @@ class Transformer(OrderedTranslator):
     def encode(self, source: Tensor, lengths: Tensor | None) -> Tensor:
         """Source tokens [B,J], right-padded, with real lengths [B] (None: no padding) -> [B,J,d]."""
         lengths = self.read(source, lengths)
-        span = Span(0, source.shape[1], source.device, lengths)
+        span = Span(0, source.shape[1], source.device, lengths, origin=self.source.origin)
         x, _ = self.source(source, span, [None] * len(self.source.schemes))
         return self.encode_words(x, span, padding_mask(lengths, source.shape[1]))
 
@@ -115,7 +115,7 @@ class Transformer(OrderedTranslator):
         Returns:
             [N,T,d] at each token the hidden state that predicts the next one.
         """
-        span = Span(state.length, tokens.shape[1], tokens.device, lengths)
+        span = Span(state.length, tokens.shape[1], tokens.device, lengths, origin=self.target.origin)
         x, state.carry = self.target(tokens, span, state.carry)
         for layer, view, cache, memory in zip(
             self.decoder, self.decoder_views, state.caches, state.memory, strict=True

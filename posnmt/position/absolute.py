@@ -75,18 +75,18 @@ class Sinusoidal(Scheme):
         return True
 
     def vectors(self, span: Span, like: Tensor) -> Tensor:
-        """[T,d] the sinusoids of the positions start .. start + T - 1, in the type and on the device of `like`."""
-        end = span.start + span.length
+        """[T,d] the sinusoids of the span's positions, in the type and on the device of `like`."""
+        end = span.first + span.length
         table = self._table  # another thread may replace it meanwhile
         if len(table) < end or table.device != like.device or table.dtype != like.dtype:
             size = max(64, 1 << (end - 1).bit_length())
             with torch.inference_mode(False):  # the table is used in training too
                 positions = torch.arange(size, device=like.device, dtype=torch.float64) / self.factor
                 table = self._table = sinusoids(positions, self.width).to(like.dtype)
-        return table[span.start : end]
+        return table[span.first : end]
 
     def embed(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:
-        """`x` [B,T,d] plus the vectors of positions start .. start + T - 1."""
+        """`x` [B,T,d] plus the vectors of the span's positions."""
         return self.dropout_before(x) + self.vectors(span, x), carry
 
 
@@ -108,16 +108,16 @@ class Learned(Scheme):
         nn.init.normal_(self.table, std=stack.d_model**-0.5)
 
     def embed(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:
-        """`x` [B,T,d] plus rows start .. start + T - 1 of the table.
+        """`x` [B,T,d] plus the rows of the span's positions.
 
         Raises:
             UserError: a position past the end of the table.
         """
-        end = span.start + span.length
+        end = span.first + span.length
         if end > len(self.table):
             raise UserError(
                 f"there are {len(self.table)} learned positions, and position {end} is needed",
                 "model.max_length",
                 "train with a larger model.max_length, or choose a system without a finite table, such as relative",
             )
-        return self.dropout_before(x) + self.table[span.start : end], carry
+        return self.dropout_before(x) + self.table[span.first : end], carry

@@ -123,7 +123,7 @@ class Randomised(MovedSinusoids):
         """[B,T]; the positions of padding have no meaning."""
         drawn = _uniform(rows, self.positions, span.device).topk(span.length, dim=1).indices
         if span.lengths is not None:  # as many positions as words, before the padding
-            drawn = drawn.masked_fill(span.queries >= span.lengths[:, None], self.positions)
+            drawn = drawn.masked_fill(span.before >= span.lengths[:, None], self.positions)
         return drawn.sort(dim=1).values
 
 

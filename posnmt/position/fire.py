@@ -23,6 +23,8 @@ class InterpolatedBias(LayerPosition):
     the argument x of f is within 0 .. 1. The published network adds a constant for each head, which the softmax
     cancels; it is omitted.
 
+    Both largest distances are numbers of tokens, whatever number positions begin at.
+
     In an encoder the largest distance of a sentence of J tokens is J - 1 for all its queries:
     `x = sign(i - j) psi(|i - j|) / (psi(max(L, J - 1)) + 1e-6)`, within -1 .. 1, positive to the left as above. J is
     the length without padding, so padding changes nothing.
@@ -85,7 +87,7 @@ class DecoderBias(InterpolatedBias):
         """[H,Tq,Tk], computed once for all layers that share the view."""
 
         def compute() -> Tensor:
-            network = self._network((-span.offsets).clamp(min=0), span.queries[:, None])
+            network = self._network((-span.offsets).clamp(min=0), span.before[:, None])
             return network.movedim(-1, 0).to(q.dtype)
 
         return span.share(self, compute)

@@ -64,7 +64,7 @@ class DecayingRotation(Rotation):
         Raises:
             UserError: a position whose scale overflows single precision.
         """
-        end, longest = span.start + span.length, longest_xpos(self.factor)
+        end, longest = span.first + span.length, longest_xpos(self.factor)
         if end > longest:
             raise UserError(
                 f"there are {longest} xpos positions, and position {end} is needed",

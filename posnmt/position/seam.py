@@ -89,11 +89,12 @@ class Span:
     """The tokens of this call: `length` tokens, after the `start` tokens of earlier calls.
 
     Attributes:
-        start: tokens of earlier calls.
+        start: tokens of earlier calls, a number; the position of a token is in `first`, `queries` and `keys`.
         length: tokens of this call, padding included.
         device: device of index tensors.
         lengths: [B] real tokens of each right-padded row; None: no row is padded.
         width: number of keys, if keys extend to the right of the last query; None: the last query is the last key.
+        origin: position of the first token of all, 0 but where positions are shifted (`TranslationModel.shift`).
     """
 
     start: int
@@ -101,21 +102,32 @@ class Span:
     device: torch.device
     lengths: Tensor | None = None
     width: int | None = None
+    origin: int = 0
 
     @property
     def end(self) -> int:
-        """Tk, the position after the last key."""
+        """Tk, the number of keys."""
         return self.start + self.length if self.width is None else self.width
+
+    @property
+    def first(self) -> int:
+        """The position of the first token of this call: origin + start."""
+        return self.origin + self.start
 
     @once
     def queries(self) -> Tensor:
-        """[Tq] positions of the tokens of this call: start .. start + length - 1."""
-        return torch.arange(self.start, self.start + self.length, device=self.device)
+        """[Tq] positions of the tokens of this call: first .. first + length - 1."""
+        return torch.arange(self.first, self.first + self.length, device=self.device)
 
     @once
     def keys(self) -> Tensor:
-        """[Tk] positions of all keys: 0 .. end - 1."""
-        return torch.arange(self.end, device=self.device)
+        """[Tk] positions of all keys: origin .. origin + end - 1."""
+        return torch.arange(self.origin, self.origin + self.end, device=self.device)
+
+    @once
+    def before(self) -> Tensor:
+        """[Tq] the number of tokens before each token of this call, wherever positions begin."""
+        return torch.arange(self.start, self.start + self.length, device=self.device)
 
     @once
     def offsets(self) -> Tensor:
@@ -250,7 +262,7 @@ class Temperature:
     def of(self, span: Span) -> Tensor:
         """float64 factors that broadcast to [B,H,Tq,Tk]."""
         if self.causal:
-            tokens = span.queries[:, None] + 1
+            tokens = span.before[:, None] + 1
         elif span.lengths is not None:
             tokens = span.lengths[:, None, None, None]
         else:
@@ -415,7 +427,7 @@ class LayerPositions:
         if allowed is None:
             return None
         seen = toeplitz(allowed, span.length)
-        return seen if span.lengths is None else seen | (span.queries >= span.lengths[:, None])[:, None, :, None]
+        return seen if span.lengths is None else seen | (span.before >= span.lengths[:, None])[:, None, :, None]
 
     def refine(self, before: Tensor, after: Tensor, span: Span) -> Tensor:
         """The input of the next sub-layer, refined by each view in order."""

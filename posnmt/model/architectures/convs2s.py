@@ -222,7 +222,7 @@ class ConvolutionalTranslator(OrderedTranslator):
 
     def encode(self, source: Tensor, lengths: Tensor | None) -> Tensor:
         """Source tokens [B,J], right-padded, with real lengths [B] (None: no padding) -> [B,J,2d]: z and z + e."""
-        span = Span(0, source.shape[1], source.device, lengths)
+        span = Span(0, source.shape[1], source.device, lengths, origin=self.source.origin)
         words, _ = self.source(source, span, [None] * len(self.source.schemes))
         mask = padding_mask(lengths, source.shape[1])
         real = None if mask is None else mask[:, 0, 0, :, None]  # [B,J,1]
@@ -253,7 +253,7 @@ class ConvolutionalTranslator(OrderedTranslator):
         Returns:
             [N,T,d] at each token the hidden state that predicts the next one.
         """
-        span = Span(state.length, tokens.shape[1], tokens.device, lengths)
+        span = Span(state.length, tokens.shape[1], tokens.device, lengths, origin=self.target.origin)
         words, state.carry = self.target(tokens, span, state.carry)
         x = self.target_rise(words, state.weights[self.target_rise])
         for index, layer in enumerate(self.decoder):

@@ -202,7 +202,8 @@ class DeepTransitionTranslator(OrderedTranslator):
     def encode(self, source: Tensor, lengths: Tensor | None) -> Tensor:
         """Source tokens [B,J], right-padded, with real lengths [B] (None: no padding) -> [B,J,2d], 0 at padding."""
         rows, width = source.shape
-        words, _ = self.source(source, Span(0, width, source.device, lengths), [None] * len(self.source.schemes))
+        span = Span(0, width, source.device, lengths, origin=self.source.origin)
+        words, _ = self.source(source, span, [None] * len(self.source.schemes))
         forward, backward = self.encoder.project(words).unbind(0)
         inputs = torch.stack([forward, _reversed(backward, lengths)]).unbind(2)
         hidden = self.bridge.weight.new_zeros(2, rows, self.config.d_model)
@@ -235,7 +236,8 @@ class DeepTransitionTranslator(OrderedTranslator):
             [N,T,d] `o_t`, which predicts the next token.
         """
         rows, width = tokens.shape
-        words, state.carry = self.target(tokens, Span(state.length, width, tokens.device, lengths), state.carry)
+        span = Span(state.length, width, tokens.device, lengths, origin=self.target.origin)
+        words, state.carry = self.target(tokens, span, state.carry)
         # repeats rows for the first token only: the hypotheses of a sentence start with the same state
         hidden = state.hidden.repeat_interleave(rows // len(state.hidden), 0)[None]
         hiddens, contexts = [], []

@@ -119,7 +119,7 @@ class Blocks:
             last = min(first + self.size, queries)
             seen = span.start + last if self.problem.causal else self.k.shape[1]
             offsets = slice(queries - last, queries - first + seen - 1)
-            block_span = Span(span.start + first, last - first, span.device, span.lengths, seen)
+            block_span = Span(span.start + first, last - first, span.device, span.lengths, seen, span.origin)
             yield Block(slice(first, last), slice(seen), offsets, block_span)
 
     def map(self, work: Callable[[Block], Result]) -> Iterator[Result]:

@@ -60,7 +60,7 @@ class _Permutation(torch.autograd.Function):
 def _reversed_places(x: Tensor, span: Span) -> Tensor:
     """[B x T] the index of each token of x in reversed rows, in which padding keeps its place."""
     last = span.length - 1 if span.lengths is None else span.lengths[:, None] - 1
-    reversed_places = torch.where(span.queries <= last, last - span.queries, span.queries)
+    reversed_places = torch.where(span.before <= last, last - span.before, span.before)
     rows = torch.arange(len(x), device=x.device)[:, None] * span.length
     return (rows + reversed_places).flatten()
 
