@@ -260,17 +260,48 @@ def _with_sampling(search: dict[str, Any]) -> dict[str, Any]:
 
 
 @click.command(context_settings=COMMAND)
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("runs", metavar="RUN...", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option("--source", type=click.Path(path_type=Path), required=True, help="source text")
 @click.option("--target", type=click.Path(path_type=Path), required=True, help="its translations, line by line")
+@click.option(
+    "--by-position",
+    is_flag=True,
+    help="mean losses of the target's subwords by position, of one or several runs, as a table in CSV",
+)
+@click.option(
+    "--documents",
+    type=click.Path(path_type=Path),
+    help="with --by-position: a file with a document id for each line; default: each 20 lines count as a document",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="with --by-position: a new folder for the table and the losses of all subwords (.npz)",
+)
+@click.option(
+    "--swap",
+    is_flag=True,
+    help="with --by-position: also score sentences after a short and after a long sentence of their document",
+)
+@click.option(
+    "--shift",
+    type=click.IntRange(1, 10_000),
+    metavar="K",
+    help="with --by-position: also let positions begin at K, on the source, on the target, and on both",
+)
 @choose_checkpoint
 @positions_options
 @_TO
 @allow_plugins
 def score(
-    run: Path,
+    runs: tuple[Path, ...],
     source: Path,
     target: Path,
+    by_position: bool,
+    documents: Path | None,
+    out: Path | None,
+    swap: bool,
+    shift: int | None,
     checkpoint: str,
     interpolate: float | None,
     positions: tuple[str, ...],
@@ -278,10 +309,25 @@ def score(
 ) -> None:
     """Print the natural log-probability of each target line given its source line, by the full forward pass.
 
+    With --by-position, print the mean loss of the target's subwords by position and by source length, each given its
+    source and a correct prefix, for several runs that are compared.
+
     \b
     Example: posnmt score runs/multi30k --source test.en --target test.de
     """
+    changes = chosen_positions(positions, interpolate)
+    if by_position:
+        with loading():
+            from posnmt.cli.likelihood import Request, score_by_position
+
+        score_by_position(runs, Request(source, target, documents, out, swap, shift, checkpoint, changes, to))
+        return
+    with_positions = {"--documents": documents, "--out": out, "--swap": swap, "--shift": shift}
+    if given := [name for name, value in with_positions.items() if value]:
+        raise UserError("this matters to losses by position", ", ".join(given), "add --by-position, or leave it out")
+    if len(runs) > 1:
+        raise UserError("several runs are compared by position", "RUN", "name one run, or add --by-position")
     with loading():
         from posnmt.translate.command import score_files
 
-    score_files(run, source, target, checkpoint, chosen_positions(positions, interpolate), to)
+    score_files(runs[0], source, target, checkpoint, changes, to)
