@@ -31,11 +31,11 @@ COLUMNS = ("axis", "bin", "system", "seed", "sentences", "documents", "units", "
 
 def write_losses(path: Path, losses: Losses) -> None:
     """Write losses into an .npz file; those of subwords and ends in single precision, in which models compute."""
-    arrays = {each.name: getattr(losses, each.name) for each in fields(losses) if each.name != "models"}
-    narrow = {name: _narrowed(name, array) for name, array in arrays.items()}
-    models = np.array(json.dumps([asdict(model) for model in losses.models], ensure_ascii=False))
+    names = [each.name for each in fields(losses) if each.name != "models"]
+    arrays: dict[str, Any] = {name: _narrowed(name, getattr(losses, name)) for name in names}
+    arrays["models"] = json.dumps([asdict(model) for model in losses.models], ensure_ascii=False)
     with replacing(path) as partial, partial.open("wb") as file:
-        np.savez_compressed(file, models=models, **narrow)
+        np.savez_compressed(file, **arrays)
 
 
 def read_losses(path: Path) -> Losses:

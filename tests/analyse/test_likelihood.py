@@ -212,14 +212,17 @@ def test_the_nearest_sentences_of_a_document_are_taken():
     assert max(np.bincount([documents[place] for place in expected])) > MOST, "no document has too many"
 
 
-def test_shifted_positions(scored):
-    """They change what sinusoids predict on each side, and nothing for distances."""
+def test_shifted_positions(place, scored):
+    """They change what sinusoids predict on each side, as the model itself does, and nothing for distances."""
     losses, rows, _ = scored
-    plain = losses["losses"].losses
-    for side in ("source", "target", "both"):
-        changes = np.abs(losses[f"shift-{side}"].losses - plain).max(axis=1)
-        assert changes[:2].max() < 1e-4
-        assert changes[2] > 1e-3
+    plain, test, model = losses["losses"].losses, encoded(place), Run.open(place / "transformer-1").model()
+    for side, shift in {"source": (40, 0), "target": (0, 40), "both": (40, 40)}.items():
+        changed = losses[f"shift-{side}"].losses
+        assert np.abs(changed - plain)[:2].max() < 1e-4
+        assert np.abs(changed - plain)[2].max() > 1e-3
+        model.shift(*shift)
+        forced = force_subwords(model, test.sources, test.targets, 50, CPU)
+        np.testing.assert_allclose(changed[2], np.concatenate([each.losses[:-1] for each in forced]), atol=1e-4)
     means = [each for each in rows if each["axis"] == "shift"]
     assert [(each["bin"], each["system"]) for each in means[:4]] == [
         ("losses", "relative"), ("losses", "relative"), ("losses", "transformer"), ("shift-source", "relative"),
