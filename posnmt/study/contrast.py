@@ -1,29 +1,30 @@
 """Differences of means over seeds, and their variance over sentences and seeds.
 
 Legend: T terms, S seeds of a term, N sentences, n those that any term is measured on, c bootstrap samples per batch.
+Of a block: B systems, R seeds, K classes of sentences (or of swapped sources).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property
-from statistics import NormalDist, fmean, variance
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from posnmt.analyse.resample import bootstrap_sums
-from posnmt.analyse.seeds import t_tails
+from posnmt.study.blocks import Unit, units
+from posnmt.study.estimate import Estimate, Part
+from posnmt.study.moderated import PRIOR, components, moderated
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from posnmt.study.blocks import Trainings
     from posnmt.study.evidence import Evidence, Variant
 
 SAMPLES = 2000
 SEED = 1
-# With more degrees of freedom, Student's t distribution is replaced by the normal distribution.
-NORMAL = 10_000
 
 
 @dataclass(frozen=True)
@@ -31,58 +32,25 @@ class Term:
     """A mean over seeds that a contrast adds or subtracts.
 
     Attributes:
-        variant: the system and its training; the seeds of two variants are independent of each other.
-        places: indices of its outputs in the evidence, in the order of the seeds.
+        variant: the system and its training.
+        outputs: seed -> index of its output in the evidence, in the order of the seeds.
         chosen: `[N]` mask of the sentences that it is measured on.
         sign: 1 or -1, its sign on its side.
         than: whether it belongs to `than`, not to `of`.
+        share: of the words of its sources that were swapped.
     """
 
     variant: Variant
-    places: list[int]
+    outputs: dict[int, int]
     chosen: np.ndarray
     sign: int
     than: bool
+    share: float = 0.0
 
-
-@dataclass(frozen=True)
-class Estimate:
-    """An estimate with its variance over sentences and seeds.
-
-    Attributes:
-        value: the estimate.
-        variance: of the value.
-        freedom: degrees of freedom of the variance; may be infinite.
-        over_seeds: the parts of the variance that more seeds would lower, one of each system, with its degrees of
-            freedom, one less than its seeds.
-    """
-
-    value: float
-    variance: float
-    freedom: float
-    over_seeds: tuple[tuple[float, float], ...] = ()
-
-    @classmethod
-    def of(cls, value: float, over_sentences: float, over_seeds: Sequence[tuple[float, float]]) -> Estimate:
-        """The estimate whose variance has a part over sentences, and `over_seeds`.
-
-        The degrees of freedom follow Welch (1947) and Satterthwaite (1946); the sentences have infinitely many.
-        """
-        total = over_sentences + sum(part for part, _ in over_seeds)
-        by_freedom = sum(part**2 / freedom for part, freedom in over_seeds)
-        return cls(value, total, total**2 / by_freedom if by_freedom else math.inf, tuple(over_seeds))
-
-    def with_seeds(self, seeds: float) -> Estimate:
-        """The estimate as it would be if each system had so many seeds or more, and all else stayed as it is."""
-        over_sentences = max(0.0, self.variance - sum(part for part, _ in self.over_seeds))
-        counted = [(part, freedom + 1, max(freedom + 1, seeds)) for part, freedom in self.over_seeds]
-        over_seeds = [(part * now / then, then - 1) for part, now, then in counted]
-        return Estimate.of(self.value, over_sentences, over_seeds)
-
-    def interval(self, level: float) -> tuple[float, float]:
-        """Student's t interval with confidence `level`, from 0 to 1."""
-        reach = t_quantile((1 + level) / 2, self.freedom) * math.sqrt(self.variance)
-        return self.value - reach, self.value + reach
+    @property
+    def places(self) -> list[int]:
+        """Indices of its outputs, in the order of the seeds."""
+        return list(self.outputs.values())
 
 
 @dataclass(frozen=True)
@@ -94,23 +62,48 @@ class Contrast:
         measure: one of `evidence.measures`.
         terms: of both sides; at least one of `of`.
         relative: as above.
+        units: the systems of the terms, and which of them are compared seed by seed; terms have the seeds of theirs.
     """
 
     evidence: Evidence
     measure: str
     terms: Sequence[Term]
-    relative: bool = False
+    relative: bool
+    units: Sequence[Unit]
+
+    @classmethod
+    def of(
+        cls, evidence: Evidence, measure: str, terms: Sequence[Term], relative: bool = False,
+        trainings: Trainings | None = None,
+    ) -> Contrast:  # fmt: skip
+        """The contrast of some terms, with the seeds that it uses.
+
+        Args:
+            evidence, measure, relative: as above.
+            terms: with all of their seeds.
+            trainings: what is known of the trainings of all systems; None: nothing, so that no seeds are shared.
+        """
+        seeds: dict[Variant, list[int]] = {}
+        for term in terms:
+            seeds.setdefault(term.variant, list(term.outputs))
+        shares = {term.share for term in terms}
+        measured = {
+            variant: {
+                seed: training
+                for seed, training in of_seeds.items()
+                if all(seed in evidence.places(variant, share) for share in shares)
+            }
+            for variant, of_seeds in (trainings or {}).items()
+        }
+        grouped = units(seeds, measured)
+        kept = {variant: unit.seeds for unit in grouped for variant in unit.variants}
+        of_units = [replace(term, outputs={seed: term.outputs[seed] for seed in kept[term.variant]}) for term in terms]
+        return cls(evidence, measure, of_units, relative, grouped)
 
     @cached_property
     def scores(self) -> list[np.ndarray]:
         """For each term, the scores `[S]` of its seeds' outputs on the term's sentences."""
-        import numpy as np
-
-        scores = []
-        for term in self.terms:
-            table = self.evidence.table(self.measure, np.flatnonzero(term.chosen), term.places)
-            scores.append(table.measure(table.rows.sum(axis=0))[self.measure])
-        return scores
+        return [self._score(term.chosen, term.places) for term in self.terms]
 
     @cached_property
     def sides(self) -> tuple[float, float]:
@@ -127,13 +120,15 @@ class Contrast:
         return of / than - 1 if self.relative else of - than
 
     def estimate(self) -> Estimate:
-        """The contrast and its variance: that over sentences, plus that over the seeds of each variant.
+        """The contrast and its variance: that over sentences, plus that over the seeds of each unit.
 
-        A variant with sample variance s^2 over its seeds and coefficient g contributes g^2 s^2 / S, with S - 1 degrees
-        of freedom. What a seed does to single sentences is in this contribution alone.
+        A unit without peers contributes the variance of its figures of a seed, divided by the S seeds, with S - 1
+        degrees of freedom; one with peers contributes a moderated one (`posnmt.study.moderated`). What a seed does to
+        single sentences is in this contribution alone.
         """
-        over_seeds = self._seed_variances()
-        return Estimate.of(self.value, self._sentence_variance(over_seeds), list(over_seeds.values()))
+        over_seeds = [part for unit in self.units for part in self._over_seeds(unit)]
+        over_sentences, freedom = self._over_sentences()
+        return Estimate.of(self.value, over_sentences, over_seeds, freedom)
 
     def _sides(self, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """`of` and `than` from the terms' means `[..., T]`, both `[...]`."""
@@ -148,24 +143,74 @@ class Contrast:
         by_side = (1 / than, -of / than**2) if self.relative else (1.0, -1.0)
         return [term.sign * by_side[term.than] for term in self.terms]
 
-    def _by_variant(self, scores: Sequence[np.ndarray]) -> dict[Variant, np.ndarray]:
-        """What each variant's seeds contribute `[..., S]`, from `[..., S]` of each term; its terms share its seeds."""
-        parts: dict[Variant, np.ndarray] = {}
-        for term, of_term, coefficient in zip(self.terms, scores, self._coefficients(), strict=True):
-            parts[term.variant] = parts.get(term.variant, 0) + coefficient * of_term
-        return parts
+    def _by_unit(self, scores: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """What each unit's seeds contribute `[..., S]`, from `[..., S]` of each term."""
+        coefficients = self._coefficients()
+        return [
+            sum(
+                coefficient * of_term
+                for term, of_term, coefficient in zip(self.terms, scores, coefficients, strict=True)
+                if term.variant in unit.variants
+            )
+            for unit in self.units
+        ]
 
-    def _seed_variances(self) -> dict[Variant, tuple[float, int]]:
-        """The variance and degrees of freedom that each variant contributes."""
-        parts = self._by_variant(self.scores)
-        return {variant: (float(part.var(ddof=1)) / len(part), len(part) - 1) for variant, part in parts.items()}
+    def _own_variances(self) -> list[float]:
+        """The variance of the mean over its seeds of what each unit contributes."""
+        return [float(part.var(ddof=1)) / len(part) for part in self._by_unit(self.scores)]
 
-    def _sentence_variance(self, over_seeds: Mapping[Variant, tuple[float, int]]) -> float:
-        """The variance over bootstrap samples of sentences, which all outputs share, without that of `over_seeds`.
+    def _over_seeds(self, unit: Unit) -> Iterator[Part]:
+        """The parts of the variance that a unit contributes."""
+        seeds = len(unit.seeds)
+        if not unit.peers:
+            yield Part(self._own_variances()[self.units.index(unit)], seeds - 1, seeds)
+            return
+        among = components(*self._block(unit))
+        if float(among.shared) > 0:
+            yield Part(float(among.shared), seeds - 1, seeds)
+        yield Part(float(moderated(among.own, among.usual, seeds)), PRIOR + seeds - 1, seeds)
 
-        Samples are drawn from all sentences that any term is measured on, so terms on different lengths share them.
-        In a sample, the seeds of a variant also vary by what each does to single sentences. That adds to the variance
-        of their mean, and is in `over_seeds` already: it is subtracted here.
+    def _block(self, unit: Unit) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The figures `[B, R, K]` of all systems of a block, their weights `[B, K]`, and which there are `[B, R]`."""
+        import numpy as np
+
+        own = [number for number, term in enumerate(self.terms) if term.variant in unit.variants]
+        of_class: dict[tuple[bytes, float], int] = {}  # class of sentences -> k
+        at = {number: of_class.setdefault(self._class(self.terms[number]), len(of_class)) for number in own}
+        systems = unit.members
+        figures = np.full((len(systems), len(unit.seeds), len(of_class)), np.nan)
+        weights = np.zeros((len(systems), len(of_class)))
+        for number, k in at.items():
+            term = self.terms[number]
+            weights[systems.index(term.variant), k] += self._coefficients()[number]
+            for row, system in enumerate(systems):
+                places = self.evidence.places(system, term.share)
+                kept = [seed for seed in unit.seeds if seed in unit.peers.get(system, unit.seeds)]
+                columns = [unit.seeds.index(seed) for seed in kept]
+                figures[row, columns, k] = self._score(term.chosen, [places[seed] for seed in kept])
+        present = np.array([[seed in unit.peers.get(system, unit.seeds) for seed in unit.seeds] for system in systems])
+        return figures, weights, present
+
+    @staticmethod
+    def _class(term: Term) -> tuple[bytes, float]:
+        """What tells the sentences that a term is measured on from those of another."""
+        return term.chosen.tobytes(), term.share
+
+    def _score(self, chosen: np.ndarray, places: list[int]) -> np.ndarray:
+        """The scores of some outputs on some sentences."""
+        import numpy as np
+
+        table = self.evidence.table(self.measure, np.flatnonzero(chosen), places)
+        return table.measure(table.rows.sum(axis=0))[self.measure]
+
+    def _over_sentences(self) -> tuple[float, float]:
+        """The variance over bootstrap samples of sentences, without what the seeds contribute; degrees of freedom.
+
+        All outputs share the samples. They are drawn from all sentences that any term is measured on, so terms on
+        different lengths share them. In a sample, the seeds of a unit also vary by what each does to single sentences.
+        That adds to the variance of their mean, and is in the variance over seeds already: it is subtracted here.
+        Sentences are drawn one by one, so the degrees of freedom are infinite. Evidence that knew the documents of its
+        sentences would have those of a jackknife over documents here.
         """
         import numpy as np
 
@@ -186,35 +231,11 @@ class Contrast:
             of, than = self._sides(np.stack([of_term.mean(axis=-1) for of_term in scores], axis=-1))
             with np.errstate(divide="ignore", invalid="ignore"):
                 values.append(of / than - 1 if self.relative else of - than)
-            parts = self._by_variant(scores).values()
+            parts = self._by_unit(scores)
             within.append(np.stack([part.var(axis=-1, ddof=1) / part.shape[-1] for part in parts], axis=-1))
         sampled = np.concatenate(values)
         # Samples without any sentence of some term are not finite, and left out.
         finite = np.isfinite(sampled)
-        by_variant = np.concatenate(within)[finite].mean(axis=0)
-        counted_twice = (by_variant - [part for part, _ in over_seeds.values()]).clip(min=0).sum()
-        return max(0.0, float(sampled[finite].var(ddof=1) - counted_twice))
-
-
-def paired(of: Sequence[float], than: Sequence[float], relative: bool) -> Estimate:
-    """The contrast of two figures that were measured in turn: its mean over the turns, and the variance of the mean.
-
-    Args:
-        of, than: a figure of each turn, two turns or more.
-        relative: as in `Contrast`.
-    """
-    values = [one / other - 1 if relative else one - other for one, other in zip(of, than, strict=True)]
-    return Estimate(fmean(values), variance(values) / len(values), len(values) - 1)
-
-
-@cache
-def t_quantile(share: float, freedom: float) -> float:
-    """The quantile of Student's t distribution at `share` >= 0.5, with `freedom` >= 1 degrees of freedom."""
-    if freedom > NORMAL:
-        return NormalDist().inv_cdf(share)
-    low, high = 0.0, 1.0
-    while t_tails(high, freedom) > 2 * (1 - share):
-        low, high = high, 2 * high
-    while (middle := (low + high) / 2) not in (low, high):
-        low, high = (middle, high) if t_tails(middle, freedom) > 2 * (1 - share) else (low, middle)
-    return high
+        by_unit = np.concatenate(within)[finite].mean(axis=0)
+        counted_twice = (by_unit - self._own_variances()).clip(min=0).sum()
+        return max(0.0, float(sampled[finite].var(ddof=1) - counted_twice)), math.inf

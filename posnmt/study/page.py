@@ -21,6 +21,7 @@ from posnmt.study.figures import Plate, plates
 from posnmt.study.measured import Recommendation, StudyResults
 from posnmt.study.overview import facts
 from posnmt.study.tables import sheets
+from posnmt.study.verdict import counts, shown_p
 from posnmt.study.wording import amount, decimals
 
 __all__ = ["Recommendation", "StudyResults", "render"]
@@ -77,7 +78,7 @@ def _page(
     out: Path,
 ) -> str:
     """The page as HTML text."""
-    words = _counted(verdict.word for verdict in results.verdicts)
+    words = counts(results.verdicts)
     return page(
         "study.html",
         SHARED,
@@ -95,6 +96,7 @@ def _page(
         beyond=beyond,
         amount=amount,
         counted=_counted,
+        shown_p=shown_p,
         decimals=decimals,
         analyses=_analyses(results, out),
         undone=results.undone(),

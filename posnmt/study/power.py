@@ -2,21 +2,30 @@
 
 Power is the share of studies that would find the comparison supported if the effect that the recipe expects were the
 true one. Studies are simulated: each figure varies over seeds, and all of them over sentences, as the recipe states
-(`posnmt.study.claims.Expected`). Their verdicts come from the intervals of `posnmt.study.contrast`.
+(`posnmt.study.claims.Expected`). Their verdicts come from the rule of `posnmt.study.contrast`. A comparison with a
+power of less than 80 % cannot be decided by the study as it is planned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from posnmt.study.claims import Claim, Comparison, Expected
-from posnmt.study.contrast import Estimate
+from posnmt.study.blocks import Trainings, Unit, Variant, planned, units
+from posnmt.study.claims import SPEEDS, Claim, Comparison, Expected
+from posnmt.study.estimate import Estimate, Part
+from posnmt.study.moderated import PRIOR, components, moderated
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.verdict import word_of
 
+if TYPE_CHECKING:
+    import numpy as np
+
 STUDIES = 1000
 SEED = 1
+ENOUGH = 0.8
+"""The power from which a comparison is worth asking."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +36,7 @@ class Power:
         claim, primary: a claim and its primary comparison.
         expected: of it, at the scale; None: the recipe states nothing.
         seeds: of its systems, the least and the most.
+        systems: of the block that the comparison is decided in; 0 or 1: there is none.
         power: from 0 to 1; None without `expected`.
     """
 
@@ -34,72 +44,108 @@ class Power:
     primary: Comparison
     expected: Expected | None
     seeds: tuple[int, int]
+    systems: int
     power: float | None
+
+    @property
+    def cannot_be_decided(self) -> bool:
+        """Whether its power is too low to ask."""
+        return self.power is not None and self.power < ENOUGH
 
 
 def of_recipe(recipe: Recipe, scale: Scale) -> list[Power]:
-    """The power of every claim that has a primary comparison, in the order of the recipe."""
+    """The power of every claim that has a primary comparison, in the order of the recipe; imports PyTorch."""
+    trainings = planned(recipe, scale)
     primaries = [(claim, claim.primary(scale)) for claim in recipe.claims]
-    return [_of_claim(recipe, scale, claim, primary) for claim, primary in primaries if primary is not None]
+    return [_of_claim(recipe, scale, claim, primary, trainings) for claim, primary in primaries if primary is not None]
 
 
-def _of_claim(recipe: Recipe, scale: Scale, claim: Claim, primary: Comparison) -> Power:
-    expected = primary.expects.get(scale)
-    seeds = {
-        name: recipe.seeds(recipe.variant(name), scale) for side in primary.sides for name in side.variants
-    }  # fmt: skip
-    share = None if expected is None else power(primary, expected, seeds.__getitem__)
-    return Power(claim, primary, expected, (min(seeds.values()), max(seeds.values())), share)
+def _of_claim(recipe: Recipe, scale: Scale, claim: Claim, primary: Comparison, trainings: Trainings) -> Power:
+    expected, analysis = primary.expects.get(scale), recipe.analyses[primary.analysis]
+    tests = recipe.variants(scale)
+    measured = {variant: each for variant, each in trainings.items() if analysis.test in tests[variant]}
+    variants = dict.fromkeys(recipe.variant(name) for side in primary.sides for name in side.variants)
+    seeds = {variant: range(1, 1 + recipe.seeds(variant, scale)) for variant in variants}
+    grouped = units(seeds, measured)
+    share = None if expected is None else power(primary, expected, grouped, recipe.variant)
+    used = [len(unit.seeds) for unit in grouped]
+    systems = 0 if primary.measure in SPEEDS else max(unit.systems for unit in grouped)
+    return Power(claim, primary, expected, (min(used), max(used)), systems, share)
 
 
 def power(
-    comparison: Comparison, expected: Expected, seeds: Callable[[str], int], studies: int = STUDIES, seed: int = SEED
-) -> float:
+    comparison: Comparison, expected: Expected, grouped: Sequence[Unit], resolve: Callable[[str], Variant],
+    studies: int = STUDIES, seed: int = SEED,
+) -> float:  # fmt: skip
     """The share of simulated studies in which a comparison is supported.
+
+    The seeds of a system vary as `expected` says, those of other systems of its block as much, and none together: a
+    seed's effect on all systems would add nothing to a comparison that it cancels in.
 
     Args:
         comparison: with or without `than`.
         expected: the effect, and what the figures vary by.
-        seeds: gives the number of seeds of a system, by its name in the comparison.
+        grouped: the systems of the comparison, and which are compared seed by seed.
+        resolve: parses the name of a system in the comparison.
         studies: how many are simulated.
         seed: of the simulation.
     """
     import numpy as np
 
-    generator = np.random.default_rng(seed)
-    unit = 1 / expected.score if comparison.relative else 1.0
-    over_seeds = _over_seeds(comparison, expected)
-    if any(seeds(name) < 2 for name in over_seeds):
+    if any(len(unit.seeds) < 2 for unit in grouped):
         return 0.0  # one seed decides nothing
-    over_sentences = unit**2 * _over_sentences(comparison, expected)
+    generator = np.random.default_rng(seed)
+    scale = 1 / expected.score if comparison.relative else 1.0
+    signs, variances = _systems(comparison, expected, resolve)
+    over_sentences = scale**2 * _over_sentences(comparison, expected)
     values = expected.effect + generator.normal(0, over_sentences**0.5, studies)
-    parts = np.empty((studies, len(over_seeds)))
-    for column, (name, variance) in enumerate(over_seeds.items()):
-        of_seeds = generator.normal(0, unit * variance**0.5, (studies, seeds(name)))
+    parts: list[tuple[np.ndarray, int, int]] = []
+    for unit in grouped:
+        own = [variances[variant] for variant in unit.variants]
+        spread = scale * np.sqrt([*own, *[float(np.mean(own))] * len(unit.peers)])
+        count = len(unit.seeds)
+        figures = generator.normal(0, spread[:, None], (studies, len(spread), count))
+        weights = np.array([*(signs[variant] for variant in unit.variants), *[0] * len(unit.peers)], float)
+        of_seeds = np.einsum("nbr,b->nr", figures, weights)
         values += of_seeds.mean(axis=1)
-        parts[:, column] = of_seeds.var(axis=1, ddof=1) / seeds(name)
-    freedoms = [seeds(name) - 1 for name in over_seeds]
+        if not unit.peers:
+            parts.append((of_seeds.var(axis=1, ddof=1) / count, count - 1, count))
+            continue
+        present = [[each in unit.peers.get(system, unit.seeds) for each in unit.seeds] for system in unit.members]
+        among = components(figures[..., None], weights[:, None], np.array(present))
+        parts.append((among.shared, count - 1, count))
+        parts.append((moderated(among.own, among.usual, count), PRIOR + count - 1, count))
     supported = 0
-    for value, of_study in zip(values.tolist(), parts.tolist(), strict=True):
-        estimate = Estimate.of(value, over_sentences, list(zip(of_study, freedoms, strict=True)))
+    for number, value in enumerate(values.tolist()):
+        of_study = [Part(float(part[number]), freedom, count) for part, freedom, count in parts]
+        estimate = Estimate.of(value, over_sentences, of_study)
         # Rounded, so that quantiles are calculated once for many studies.
         freedom = float(round(min(max(1.0, estimate.freedom), 10_001)))
         supported += word_of(comparison, replace(estimate, freedom=freedom)) == "supported"
     return supported / studies
 
 
+def _systems(
+    comparison: Comparison, expected: Expected, resolve: Callable[[str], Variant]
+) -> tuple[dict[Variant, int], dict[Variant, float]]:
+    """Of each system the sign of its figures in the difference, and their variance over its seeds.
+
+    It may have a part in both sides, with the sign of the first.
+    """
+    signs: dict[Variant, int] = {}
+    variances: dict[Variant, float] = {}
+    for side, count in zip(comparison.sides, _counts(comparison, expected), strict=False):
+        for number, name in enumerate(side.variants):
+            variant = resolve(name)
+            signs.setdefault(variant, (1 if side is comparison.of else -1) * (-1) ** number)
+            more = expected.deviation**2 + expected.interaction**2 / count
+            variances[variant] = variances.get(variant, 0.0) + more
+    return signs, variances
+
+
 def _counts(comparison: Comparison, expected: Expected) -> list[int]:
     """The number of sentences of each side."""
     return expected.sentences if len(expected.sentences) == 2 else expected.sentences * len(comparison.sides)
-
-
-def _over_seeds(comparison: Comparison, expected: Expected) -> Mapping[str, float]:
-    """System -> the variance of the difference over its seeds; it may have a part in both sides."""
-    variances: dict[str, float] = {}
-    for side, count in zip(comparison.sides, _counts(comparison, expected), strict=False):
-        for name in side.variants:
-            variances[name] = variances.get(name, 0.0) + expected.deviation**2 + expected.interaction**2 / count
-    return variances
 
 
 def _over_sentences(comparison: Comparison, expected: Expected) -> float:

@@ -12,7 +12,7 @@ from posnmt.progress import Display
 from posnmt.study.calibrate import Cost, Estimate, costs, total
 from posnmt.study.plan import KINDS, Plan, analyses
 from posnmt.study.points import points
-from posnmt.study.power import Power, of_recipe
+from posnmt.study.power import ENOUGH, Power, of_recipe
 from posnmt.study.study import finished
 from posnmt.study.wording import amount, asked, percent
 from posnmt.workflow import status
@@ -59,7 +59,8 @@ def print_plan(
     if powers := of_recipe(recipe, study_plan.scale):
         console.print(_powers(study_plan, powers))
         console.print(
-            "Power: the share of simulated studies that would support the claim if the expected effect were true.",
+            "Power: the share of simulated studies that would support the claim if the expected effect were true. "
+            f"Below {percent(ENOUGH)} the study as planned cannot decide it; the margin stays.",
             highlight=False,
         )
 
@@ -129,7 +130,7 @@ def _sweeps(study_plan: Plan, step_costs: Mapping[str, Cost]) -> Iterator[str]:
 def _powers(study_plan: Plan, powers: Sequence[Power]) -> Table:
     """A row for each claim with a primary comparison."""
     recipe = study_plan.recipe
-    table = _table("claim", "primary comparison", "expected", "sentences", "seeds", "power", left=2)
+    table = _table("claim", "primary comparison", "expected", "sentences", "seeds", "block", "power", left=2)
     for each in powers:
         primary, expected = each.primary, each.expected
         statement = asked(primary, study_plan.scale, lambda text: recipe.label(recipe.variant(text)))
@@ -143,7 +144,10 @@ def _powers(study_plan: Plan, powers: Sequence[Power]) -> Table:
             statement,
             *figures,
             seeds,
-            "-" if each.power is None else percent(round(each.power, 2)),
+            f"{each.systems} systems" if each.systems > 1 else "-",
+            "-"
+            if each.power is None
+            else percent(round(each.power, 2)) + ", cannot be decided" * each.cannot_be_decided,
         )
     return table
 

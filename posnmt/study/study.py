@@ -21,6 +21,7 @@ from posnmt.files import load_json, sha256_of, write_json
 from posnmt.run import Part, changed_parts, read_record
 from posnmt.study import database, evidence, speed
 from posnmt.study.adopt import adopt, give_up_weightless
+from posnmt.study.blocks import recorded
 from posnmt.study.load import name_faults
 from posnmt.study.page import StudyResults, render
 from posnmt.study.parts import parts_of
@@ -28,7 +29,7 @@ from posnmt.study.plan import KEYS, KINDS, SPEED, Plan, PlannedRun, analyses, pl
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.recommend import recommend
 from posnmt.study.steps import SIDES, training_speed
-from posnmt.study.verdict import Rules, decide
+from posnmt.study.verdict import Rules, corrected, decide
 from posnmt.workflow import runner, status
 from posnmt.workflow.folder import alteration
 from posnmt.workflow.graph import Graph, Step, with_needs
@@ -296,8 +297,8 @@ def results_of(study_plan: Plan, out: Path, say: Say = lambda message: None) -> 
     say("deciding the claims")
     of_analyses = {name: evidence.load(folder) for name, folder in ready.items()}
     speeds = speed.load(folders[SPEED]) if SPEED in folders and SPEED not in altered_steps else None
-    rules = _rules(study_plan, speeds)
-    verdicts = [decide(claim, of_analyses, rules) for claim in study_plan.recipe.claims]
+    rules = _rules(study_plan, speeds, folders)
+    verdicts = corrected([decide(claim, of_analyses, rules) for claim in study_plan.recipe.claims])
     wanted = study_plan.recipe.recommend
     in_turn = SPEED in study_plan.steps
     advice = None if wanted is None else recommend(study_plan.recipe, wanted, of_analyses, rules, in_turn)
@@ -325,8 +326,13 @@ def results_of(study_plan: Plan, out: Path, say: Say = lambda message: None) -> 
     )
 
 
-def _rules(study_plan: Plan, speeds: Mapping[speed.Variant, speed.Speeds] | None) -> Rules:
-    """How the claims of a study are decided."""
+def _rules(study_plan: Plan, speeds: Mapping[speed.Variant, speed.Speeds] | None, folders: Mapping[str, Path]) -> Rules:
+    """How the claims of a study are decided.
+
+    Args:
+        speeds: that were measured in turn.
+        folders: of the finished steps.
+    """
     recipe = study_plan.recipe
     return Rules(
         recipe.variant,
@@ -336,6 +342,7 @@ def _rules(study_plan: Plan, speeds: Mapping[speed.Variant, speed.Speeds] | None
         floor=study_plan.setting.floor,
         exempt={name for name, system in recipe.systems.items() if system.without},
         speeds=speeds,
+        trainings=recorded([run for run in study_plan.runs if run.train in folders], folders),
     )
 
 

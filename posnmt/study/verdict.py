@@ -2,7 +2,8 @@
 
 A comparison is a difference of means over seeds, with an interval that accounts for the sampling of sentences and of
 seeds (`posnmt.study.contrast`). It is `supported` if the entire interval agrees with the claim, `contradicted` if the
-entire interval contradicts it, and `undecided` otherwise. Speeds are compared turn by turn (`posnmt.study.speed`).
+entire interval contradicts it, and `undecided` otherwise. Speeds are compared turn by turn (`posnmt.study.speed`). The
+primary comparisons of a study are a family: `after_holm` corrects their p for its size (Holm 1979).
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from typing import TYPE_CHECKING, Literal
 
 from posnmt.analyse.bins import FEWEST_SENTENCES
 from posnmt.study import wording
+from posnmt.study.blocks import Trainings
 from posnmt.study.claims import SPEEDS, Claim, Comparison, Figures, Scale
-from posnmt.study.contrast import Contrast, Estimate, Term, paired
+from posnmt.study.contrast import Contrast, Term
+from posnmt.study.estimate import Estimate, paired
 from posnmt.study.evidence import Evidence, Output, Variant
 
 if TYPE_CHECKING:
@@ -44,6 +47,7 @@ class Rules:
         exempt: systems that need not reach it, since what they need is left out on purpose.
         speeds: of the variants that were measured in turn; None: they were not.
         level: of the intervals; above `LEVEL` where comparisons are chosen after a look at the figures.
+        trainings: what is known of them, so that systems that share seeds are compared in blocks.
     """
 
     resolve: Callable[[str], Variant]
@@ -54,6 +58,7 @@ class Rules:
     exempt: Collection[str] = ()
     speeds: Mapping[Variant, Speeds] | None = field(default=None, repr=False)
     level: float = LEVEL
+    trainings: Trainings = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,9 @@ class Decision:
         low, high: the interval of the asked level, 95 % of claims; None if there is none.
         freedom: its degrees of freedom, infinite for a normal interval; None if there is none.
         primary: whether it decides the claim.
+        p: two-sided, at the margin; of an equality the larger of two one-sided ones. None if there is none.
+        welch: the same comparison by Welch's test, with all seeds; None if there is none.
+        systems: of the block whose variance over seeds it uses; 0: it uses that of its own systems alone.
     """
 
     comparison: Comparison
@@ -80,6 +88,9 @@ class Decision:
     high: float | None = None
     freedom: float | None = None
     primary: bool = False
+    p: float | None = None
+    welch: Estimate | None = None
+    systems: int = 0
 
     @property
     def sentence(self) -> str:
@@ -93,10 +104,21 @@ class Verdict:
     """The result of a claim: that of its primary comparison.
 
     Without one it is supported if all comparisons are, contradicted if any is, and undecided otherwise.
+
+    Attributes:
+        claim: of the paper.
+        comparisons: in the order of the claim.
+        holm: the p of the primary comparison, corrected for all primary ones of the study; None if it has none.
     """
 
     claim: Claim
     comparisons: list[Decision]
+    holm: float | None = None
+
+    @property
+    def after_holm(self) -> bool:
+        """Whether it is supported although so many primary comparisons were made."""
+        return self.word == "supported" and self.holm is not None and self.holm < 1 - LEVEL
 
     @property
     def primary(self) -> Decision | None:
@@ -146,9 +168,34 @@ def decide(claim: Claim, evidence: Mapping[str, Evidence], rules: Rules) -> Verd
     return Verdict(claim, decisions)
 
 
+def corrected(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Verdicts with their p corrected by Holm (1979) for all claims that have a primary comparison.
+
+    Such a comparison that cannot be decided counts with p = 1.
+    """
+    primaries = [verdict.primary for verdict in verdicts]
+    family = [(place, 1.0 if each.p is None else each.p) for place, each in enumerate(primaries) if each is not None]
+    adjusted: dict[int, float] = {}
+    least = 0.0
+    for rank, (place, p) in enumerate(sorted(family, key=lambda each: each[1])):
+        least = adjusted[place] = max(least, min(1.0, p * (len(family) - rank)))
+    return [replace(verdict, holm=adjusted.get(place)) for place, verdict in enumerate(verdicts)]
+
+
+def counts(verdicts: Sequence[Verdict]) -> str:
+    """How many verdicts there are of each kind: "3 supported (2 after Holm), 1 undecided"."""
+    listed = dict.fromkeys(verdict.word for verdict in verdicts)
+    every = {word: sum(verdict.word == word for verdict in verdicts) for word in listed}
+    kept = sum(verdict.after_holm for verdict in verdicts)
+    return ", ".join(
+        f"{number} {word}" + (f" ({kept} after Holm)" if word == "supported" else "") for word, number in every.items()
+    )
+
+
 def _decide(comparison: Comparison, evidence: Mapping[str, Evidence], rules: Rules) -> Decision:
     """The verdict on a comparison."""
     statement, value = wording.asked(comparison, rules.scale, rules.label), None
+    welch, systems = None, 0
     try:
         if comparison.analysis not in evidence:
             raise _Undecidable(f"the analysis {comparison.analysis} was not made")
@@ -159,21 +206,42 @@ def _decide(comparison: Comparison, evidence: Mapping[str, Evidence], rules: Rul
             value = estimate.value
         else:
             sides = [_Side.of(figures, analysed, rules) for figures in comparison.sides]
-            contrast, basis = _contrast(comparison, analysed, sides), _basis(sides)
-            value = _value(contrast)
+            every = _contrast(comparison, analysed, sides)
+            value, basis = _value(every), _basis(sides, every)
             _check_size(comparison, sides, basis, value)
-            estimate = contrast.estimate()
+            contrast = _contrast(comparison, analysed, sides, rules.trainings)
+            value, basis = _value(contrast), _basis(sides, contrast)
+            systems = max((unit.systems for unit in contrast.units if unit.is_block), default=0)
+            estimate, welch = contrast.estimate(), every.estimate()
         if not estimate.variance > 0:
             raise _Undecidable(f"{basis}: no figure varies, so that nothing is known of chance")
     except _Undecidable as reason:
         return Decision(comparison, statement, "undecided", str(reason), value)
     low, high = estimate.interval(rules.level)
     levels = (EQUAL_LEVEL, rules.level) if comparison.within is not None else (rules.level,)
-    word = word_of(comparison, estimate, rules.level)
-    why = f"{basis}: {wording.with_intervals(comparison, estimate, levels)}"
+    word, p = word_of(comparison, estimate, rules.level), p_of(comparison, estimate)
+    why = f"{basis}: {wording.with_intervals(comparison, estimate, levels)}, p {shown_p(p)}"
+    if systems and welch is not None and welch.variance > 0:
+        why += f"; by Welch's test {wording.with_intervals(comparison, welch, levels)}"
     if word == "undecided" and comparison.measure not in SPEEDS:
         why += f"; {what_it_takes(comparison, estimate, rules.level)}"
-    return Decision(comparison, statement, word, why, value, low, high, estimate.freedom)
+    return Decision(
+        comparison, statement, word, why, value, low, high, estimate.freedom, p=p, welch=welch, systems=systems
+    )
+
+
+def p_of(comparison: Comparison, estimate: Estimate) -> float:
+    """The two-sided p at the margin; of an equality the larger of two one-sided ones (Schuirmann 1987)."""
+    if comparison.within is None:
+        return estimate.p(-comparison.by if comparison.is_ == "lower" else comparison.by)
+    within = comparison.within
+    below, above = estimate.p(within) / 2, estimate.p(-within) / 2
+    return max(below if estimate.value < within else 1 - below, above if estimate.value > -within else 1 - above)
+
+
+def shown_p(p: float) -> str:
+    """A p-value with two significant digits, and no zeros that say nothing."""
+    return "< 0.0001" if p < 0.0001 else f"= {p:.2g}" if p < 0.995 else "= 1"
 
 
 def word_of(comparison: Comparison, estimate: Estimate, level: float = LEVEL) -> Word:
@@ -196,7 +264,7 @@ def what_it_takes(comparison: Comparison, estimate: Estimate, level: float) -> s
     given = ", if the difference stayed as it is"
     if word_of(comparison, estimate.with_seeds(math.inf), level) == "undecided":
         return f"no number of seeds would decide it on so few sentences{given}"
-    fewest = int(min(freedom for _, freedom in estimate.over_seeds)) + 2
+    fewest = min(part.seeds for part in estimate.over_seeds) + 1
     for seeds in range(fewest, MOST_SEEDS + 1):
         if word_of(comparison, estimate.with_seeds(seeds), level) != "undecided":
             return f"some {seeds} seeds would decide it{given}"
@@ -316,19 +384,21 @@ def _ends(figures: Figures, outputs: Sequence[Output], rules: Rules) -> tuple[in
     return {"seen": (shortest, longest), "longer": (longest + 1, None), "shorter": (None, shortest - 1)}[lengths]
 
 
-def _contrast(comparison: Comparison, evidence: Evidence, sides: Sequence[_Side]) -> Contrast:
-    """The comparison as a contrast of means over seeds."""
+def _contrast(
+    comparison: Comparison, evidence: Evidence, sides: Sequence[_Side], trainings: Trainings | None = None
+) -> Contrast:
+    """The comparison as a contrast of means over seeds; without trainings that of Welch's test."""
     if comparison.measure not in evidence.measures:
         raise _Undecidable(f"the analysis {comparison.analysis} does not measure {comparison.measure}")
     if not all(side.chosen.any() for side in sides):
         empty = next(side.lengths for side in sides if not side.chosen.any())
         raise _Undecidable(f"the test has no sentences {empty}")
     terms = [
-        Term(variant, list(seeds.values()), side.chosen, sign, than=number == 1)
-        for number, side in enumerate(sides)
-        for sign, (variant, seeds) in zip((1, -1), side.outputs, strict=False)
+        Term(variant, outputs, side.chosen, sign, number == 1, figures.share)
+        for number, (side, figures) in enumerate(zip(sides, comparison.sides, strict=True))
+        for sign, (variant, outputs) in zip((1, -1), side.outputs, strict=False)
     ]
-    return Contrast(evidence, comparison.measure, terms, comparison.relative)
+    return Contrast.of(evidence, comparison.measure, terms, comparison.relative, trainings)
 
 
 def _value(contrast: Contrast) -> float:
@@ -350,11 +420,15 @@ def _check_size(comparison: Comparison, sides: Sequence[_Side], basis: str, valu
         raise _Undecidable(f"{measured}, and fewer than {FEWEST_SENTENCES} sentences say nothing of others")
 
 
-def _basis(sides: Sequence[_Side]) -> str:
+def _basis(sides: Sequence[_Side], contrast: Contrast) -> str:
     """The data behind a value: "on 214 sentences longer than 49 subwords, with 3 seeds of each system"."""
-    seeds = wording.counted([len(seeds) for side in sides for _, seeds in side.outputs], "seed")
+    seeds = wording.counted([len(term.outputs) for term in contrast.terms], "seed")
     sentences = " against ".join(dict.fromkeys(_counted(side) for side in sides))
-    return f"on {sentences}, with {seeds} of each system"
+    blocks = [unit.systems for unit in contrast.units if unit.is_block]
+    blocked = (
+        f" in {'a block' if len(blocks) == 1 else 'blocks'} of {wording.counted(blocks, 'system')}" if blocks else ""
+    )
+    return f"on {sentences}, with {seeds} of each system{blocked}"
 
 
 def _counted(side: _Side) -> str:

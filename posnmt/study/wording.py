@@ -10,7 +10,7 @@ from posnmt.metrics.scores import TITLES
 from posnmt.study.claims import SPEEDS, Comparison, Figures, Scale
 
 if TYPE_CHECKING:
-    from posnmt.study.contrast import Estimate
+    from posnmt.study.estimate import Estimate
 
 UNITS = {**TITLES, "multi-bleu": "BLEU", "length_difference": "subwords", "length_ratio": "of the reference's length"}
 MEASURES = {

@@ -16,7 +16,8 @@ from posnmt.analyse.seeds import t_tails
 from posnmt.metrics.scores import corpus_scores
 from posnmt.study import contrast as contrast_module
 from posnmt.study import evidence as stored
-from posnmt.study.contrast import SAMPLES, SEED, Contrast, Estimate, Term, t_quantile
+from posnmt.study.contrast import SAMPLES, SEED, Contrast, Term
+from posnmt.study.estimate import Estimate, Part, t_quantile
 from posnmt.study.evidence import Evidence
 
 # --- what is stored
@@ -136,9 +137,9 @@ def test_the_variance_is_that_of_plain_loops(relative):
     evidence = bleu_evidence()
     a, b = ("a", "all"), ("b", "all")
     longer, everything = evidence.source_lengths > 29, np.ones(40, bool)
-    terms = [Term(a, [0, 1, 2], longer, 1, False), Term(b, [3, 4, 5], longer, -1, False),
-             Term(a, [0, 1, 2], everything, 1, True)]  # fmt: skip
-    contrast = Contrast(evidence, "bleu", terms, relative)
+    of_a, of_b = {0: 0, 1: 1, 2: 2}, {0: 3, 1: 4, 2: 5}
+    terms = [Term(a, of_a, longer, 1, False), Term(b, of_b, longer, -1, False), Term(a, of_a, everything, 1, True)]
+    contrast = Contrast.of(evidence, "bleu", terms, relative)
 
     def scores(place, chosen, sample):
         rows = [evidence.counts[row, place, :10] for row in sample if chosen[row]]
@@ -205,9 +206,9 @@ def test_few_seeds_that_differ_much_support_more_than_nominal(seeds, others, sha
     for ratio, over_sentences in ((5, 1.0), (10, 3.0)):
         of, than = generator.normal(0, ratio, (studies, seeds)), generator.normal(0, 1, (studies, others))
         values = of.mean(axis=1) - than.mean(axis=1) + generator.normal(0, over_sentences**0.5, studies)
-        parts = [(each.var(axis=1, ddof=1) / each.shape[1], each.shape[1] - 1) for each in (of, than)]
+        parts = [(each.var(axis=1, ddof=1) / each.shape[1], each.shape[1]) for each in (of, than)]
         estimates = [
-            Estimate.of(value, over_sentences, [(part[number], freedom) for part, freedom in parts])
+            Estimate.of(value, over_sentences, [Part(part[number], count - 1, count) for part, count in parts])
             for number, value in enumerate(values)
         ]
         p = [t_tails(each.value / each.variance**0.5, each.freedom) for each in estimates]
@@ -223,9 +224,9 @@ def test_the_variance_is_that_of_the_studies(monkeypatch, over_seeds, of_each):
     estimates = []
     for _ in range(400):
         evidence = drawn(generator, {"a": 0, "b": 0}, np.full(60, 30), 3, over_seeds, 4.0, of_each)
-        terms = [Term((name, "all"), places, np.ones(60, bool), 1, name == "b") for name, places in
-                 (("a", [0, 1, 2]), ("b", [3, 4, 5]))]  # fmt: skip
-        estimates.append(Contrast(evidence, "length_difference", terms).estimate())
+        terms = [Term((name, "all"), {seed: first + seed for seed in range(3)}, np.ones(60, bool), 1, name == "b")
+                 for name, first in (("a", 0), ("b", 3))]  # fmt: skip
+        estimates.append(Contrast.of(evidence, "length_difference", terms).estimate())
     truth = 2 * (4.0**2 / 60 + over_seeds**2 / 3 + of_each**2 / 60 / 3)
     assert variance(each.value for each in estimates) == pytest.approx(truth, rel=0.2)
     assert fmean(each.variance for each in estimates) == pytest.approx(truth, rel=0.15)

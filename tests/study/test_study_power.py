@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from verdict_case import bleu_evidence, compare, drawn, one
+from verdict_case import bleu_evidence, compare, drawn, one, resolve
 
+from posnmt.study.blocks import Training, units
 from posnmt.study.claims import Comparison, Expected
 from posnmt.study.load import load
-from posnmt.study.power import of_recipe, power
+from posnmt.study.power import ENOUGH, of_recipe, power
 
 FOUR = ("rosendahl2019", "neishi2019", "chen2019a", "chen2019b")
 
@@ -15,8 +16,12 @@ def comparison(is_="higher", **more):
     return Comparison.model_validate({"analysis": "test", "measure": "bleu", **compare(is_, "b", "a", **more)})
 
 
-def three(name):
-    return 3
+def share(asked, expected, seeds=3, block=0, **more):
+    """The power of a comparison of a and b, in a block of so many systems."""
+    systems = ["a", "b", *(f"peer-{number}" for number in range(block - 2))]
+    trainings = {resolve(name): {seed: Training(name, "all") for seed in range(seeds)} for name in systems}
+    own = {resolve(name): range(seeds) for name in "ab"}
+    return power(asked, expected, units(own, trainings if block else {}), resolve, **more)
 
 
 def test_power_is_the_share_of_whole_studies_that_are_supported():
@@ -38,7 +43,7 @@ def test_power_is_the_share_of_whole_studies_that_are_supported():
     expected = Expected(
         effect=effect, sentences=[sentences], spread=spread, interaction=interaction, deviation=deviation
     )
-    predicted = power(comparison(), expected, three)
+    predicted = share(comparison(), expected)
     assert 0.5 < predicted < 0.9
     assert supported / studies == pytest.approx(predicted, abs=0.13)  # three standard deviations of 120 studies
 
@@ -57,7 +62,7 @@ def test_the_spread_is_that_of_a_difference_over_sentences():
 def test_power_grows_with_the_effect_the_seeds_and_the_sentences():
     def of(effect, seeds, sentences, is_="higher", **more):
         expected = Expected(effect=effect, sentences=[sentences])
-        return power(comparison(is_, **more), expected, lambda name: seeds)
+        return share(comparison(is_, **more), expected, seeds)
 
     assert of(0.5, 3, 3000) < of(1, 3, 3000) < of(1, 5, 3000) < of(1, 5, 30_000)
     assert of(0, 5, 3000) < 0.05  # false verdicts
@@ -76,7 +81,7 @@ def test_two_sides_on_other_sentences_vary_more():
 
     def of(asked, *sentences):
         expected = Expected(effect=1, sentences=[*sentences], spread=18, interaction=0, deviation=0.1)
-        return power(asked, expected, three)
+        return share(asked, expected)
 
     assert of(both, 2000, 100) < of(both, 2000, 2000) < of(comparison(), 2000) - 0.1
 
@@ -84,7 +89,7 @@ def test_two_sides_on_other_sentences_vary_more():
 @pytest.mark.parametrize("is_", ["higher", "lower"])
 def test_seeds_alone_support_a_false_claim_in_25_of_1000_studies(is_):
     expected = Expected(effect=0, sentences=[1_000_000], spread=0.1, interaction=0)
-    assert power(comparison(is_), expected, lambda name: 20, studies=4000) == pytest.approx(0.025, abs=0.01)
+    assert share(comparison(is_), expected, 20, studies=4000) == pytest.approx(0.025, abs=0.01)
 
 
 @pytest.mark.parametrize("name", FOUR)
@@ -98,4 +103,21 @@ def test_every_claim_of_the_four_papers_has_a_primary_comparison_at_scale_small(
         else:
             assert each.power is not None
             assert each.power > 0.6, each.claim.says  # a recipe that would not answer is a waste of its hours
-            assert each.seeds[1] in (3, 5)
+            assert each.cannot_be_decided == (each.power < ENOUGH)
+            assert each.seeds[1] in (2, 3, 5)
+
+
+def test_power_is_greater_in_a_block():
+    """The other systems say how much seeds vary: with three seeds of each system most is gained."""
+    expected = Expected(effect=1, sentences=[4000], interaction=0, deviation=0.3)
+    alone, in_block = share(comparison(), expected), share(comparison(), expected, block=8)
+    assert in_block > alone + 0.05
+    few = Expected(effect=1, sentences=[4000], interaction=0, deviation=0.3)
+    assert share(comparison(), few, seeds=2, block=8) > 2 * share(comparison(), few, seeds=2)
+
+
+def test_a_difference_of_three_tenths_cannot_be_decided_with_five_seeds():
+    """As in a block of eight systems of chen2019a's kind."""
+    expected = Expected(effect=0.3, sentences=[4500], spread=3.7, interaction=8.6, deviation=0.15)
+    assert share(comparison(), expected, 5, block=8) < ENOUGH
+    assert share(comparison(), expected.model_copy(update={"effect": 0.5}), 5, block=8) > ENOUGH

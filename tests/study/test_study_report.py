@@ -261,12 +261,25 @@ def test_the_page_is_whole_escaped_and_needs_no_network(report, page):
     assert [(report / link).resolve().is_file() for link in page.links if link[0] != "#"] == [True, True]
     assert text.count('<script type="module">') == text.count('http-equiv="Content-Security-Policy"') == 1
     assert page.links[:5] == ["#claims", "#tables", "#figures", "#beyond", "#made"]
-    assert "Of the paper's claims: 1 supported, 1 undecided." in html.unescape(text)
-    assert "1 supported, 1 undecided" in text
-    assert page.row("claim-1", "Primary: Supported: it is. 60 sentences.") == ["+3.14 BLEU", "−1.20 BLEU to +5.00 BLEU"]
-    assert page.row("claim-1", "Supported: its share is. By a share.") == ["−5.53 %", "−7.00 % to −4.00 %"]
-    assert page.row("claim-2", "Undecided: whether it is. One seed.") == ["–", "–"]
+    assert "Of the paper's claims: 1 supported (1 after Holm), 1 undecided." in html.unescape(text)
+    assert "1 supported (1 after Holm), 1 undecided" in text
+    assert page.row("claim-1", "Primary: Supported: it is. 60 sentences.")[:2] == [
+        "+3.14 BLEU",
+        "−1.20 BLEU to +5.00 BLEU",
+    ]
+    assert page.row("claim-1", "Supported: its share is. By a share.")[:2] == ["−5.53 %", "−7.00 % to −4.00 %"]
+    assert page.row("claim-2", "Undecided: whether it is. One seed.")[:2] == ["–", "–"]
     assert "1 d 1 h" in text
+
+
+def test_p_is_shown_before_and_after_holm_and_welch_beside(page, report):
+    """The undecided claim counts in the family of two."""
+    first, second, (_, undecided) = page.tables["claim-1"][1], page.tables["claim-1"][2], page.tables["claim-2"]
+    assert [text for _, text in first[3:]] == ["0.012", "+1.04 BLEU to +4.96 BLEU"]
+    assert [text for _, text in second[3:]] == [text for _, text in undecided[3:]] == ["–", "–"]
+    text = html.unescape((report / "report.html").read_text())
+    assert "60 sentences. After Holm p = 0.024." in text
+    assert text.count('<span class="word">supported after Holm</span>') == 1
 
 
 def test_a_claim_says_that_not_all_of_its_comparisons_have_its_verdict(study, report, tmp_path):

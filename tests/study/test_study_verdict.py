@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from verdict_case import bleu_evidence, claim, compare, decided, drawn, evidence_of, one, output, resolve
 
 from posnmt.study.claims import Figures
-from posnmt.study.contrast import Estimate, t_quantile
+from posnmt.study.estimate import Estimate, Part, t_quantile
 from posnmt.study.verdict import FEWEST_SENTENCES, Rules, decide, what_it_takes, word_of
 from posnmt.study.wording import with_intervals
 
@@ -258,7 +258,7 @@ def test_what_would_decide_a_comparison_is_said(comparison):
     value = -3.0 if comparison.is_ == "lower" else 3.0
 
     def of_seeds(first, second):  # variances over seeds of 9 and 3
-        return Estimate.of(value, 0.2, [(9 / first, first - 1), (3 / second, second - 1)])
+        return Estimate.of(value, 0.2, [Part(9 / first, first - 1, first), Part(3 / second, second - 1, second)])
 
     for given in ((3, 3), (2, 5)):
         assert word_of(comparison, of_seeds(*given)) == "undecided"
@@ -266,9 +266,9 @@ def test_what_would_decide_a_comparison_is_said(comparison):
         seeds = int(re.fullmatch(r"some (\d+) seeds would decide it, if the difference stayed as it is", said)[1])
         of_each = [[max(count, had) for had in given] for count in (seeds, seeds - 1)]
         assert [word_of(comparison, of_seeds(*each)) for each in of_each] == ["supported", "undecided"]
-    few = Estimate.of(value, 6.0, [(0.1, 2), (0.1, 2)])
+    few = Estimate.of(value, 6.0, [Part(0.1, 2, 3), Part(0.1, 2, 3)])
     assert what_it_takes(comparison, few, 0.95).startswith("no number of seeds would decide it on so few sentences")
-    near = Estimate.of({"higher": 0.05, "lower": -1.05, "equal": 4.95}[comparison.is_], 0.0, [(3.0, 2), (3.0, 2)])
+    near = Estimate.of({"higher": 0.05, "lower": -1.05, "equal": 4.95}[comparison.is_], 0.0, [Part(3.0, 2, 3)] * 2)
     assert what_it_takes(comparison, near, 0.95).startswith("more than 100 seeds would be needed")
 
 
@@ -280,7 +280,7 @@ def test_the_documented_sentence(study):
     decision = one(study, compare("higher", *sides, by=1))
     assert decision.why == (
         f"on 200 sentences longer than 49 subwords, with 3 seeds of each system: +{decision.value:.2f} subwords, "
-        f"95 % interval +{decision.low:.2f} to +{decision.high:.2f}"
+        f"95 % interval +{decision.low:.2f} to +{decision.high:.2f}, p < 0.0001"
     )
     assert decision.sentence.startswith(
         "Supported: the length difference of c is higher than that of a by more than 1 subwords on "

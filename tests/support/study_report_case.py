@@ -1,6 +1,7 @@
 """A study of toy texts to report on, and a reader of its page."""
 
 import json
+import math
 import random
 from html.parser import HTMLParser
 
@@ -9,9 +10,10 @@ from report_case import report_of, without_figures
 
 from posnmt.analyse.measure import Resampling
 from posnmt.study.claims import Claim, Comparison
+from posnmt.study.estimate import Estimate
 from posnmt.study.measured import StudyResults
 from posnmt.study.recipe import Recipe
-from posnmt.study.verdict import Decision, Verdict
+from posnmt.study.verdict import Decision, Verdict, corrected
 
 RECIPE = """
 recipe: toy
@@ -186,13 +188,14 @@ def made_study(folder, seeds=2, recipe=None, failed=(("rnn", 1), ("rnn", 2))):
         corpora={"train": {"pairs": 3661035, "source_tokens": 9, "target_tokens": 12,
                            "lengths": {"source": {"3": 1, "14": 3, "55": 4}}}},
         parts={"short": {"pairs": 40, "source": {"shortest": 1, "longest": 9, "tokens": 400}}},
-        verdicts=[
+        verdicts=corrected([
             Verdict(claims[0], [
-                Decision(compared(), "it is", "supported", "60 sentences", 3.14159, -1.2, 5.0, primary=True),
+                Decision(compared(), "it is", "supported", "60 sentences", 3.14159, -1.2, 5.0, primary=True, p=0.012,
+                         welch=Estimate(3.0, 1.0, math.inf), systems=4),
                 Decision(compared(relative=True), "its share is", "supported", "by a share", -0.0553, -0.07, -0.04),
             ]),
             Verdict(claims[1], [Decision(compared(), "it is", "undecided", "one seed")]),
-        ],
+        ]),
         versions={"posnmt": "0.1"},
         cost=90061.0,
         speeds={

@@ -1,0 +1,113 @@
+"""An estimate, its variance over sentences and seeds, and what follows from Student's t distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from statistics import NormalDist, fmean, variance
+
+from posnmt.analyse.seeds import t_tails
+
+# With more degrees of freedom, Student's t distribution is replaced by the normal distribution.
+NORMAL = 10_000
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the variance of an estimate that more seeds would lower.
+
+    Attributes:
+        variance: of the value.
+        freedom: its degrees of freedom.
+        seeds: that it rests on.
+    """
+
+    variance: float
+    freedom: float
+    seeds: int
+
+    def with_seeds(self, seeds: float) -> Part:
+        """The part with so many seeds or more that vary as much."""
+        more = max(0.0, seeds - self.seeds)
+        variance = self.variance * self.seeds / (self.seeds + more)
+        return Part(variance, self.freedom + more, self.seeds + more)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimate with its variance over sentences and seeds.
+
+    Attributes:
+        value: the estimate.
+        variance: of the value.
+        freedom: degrees of freedom of the variance; may be infinite.
+        over_seeds: the parts of the variance that more seeds would lower.
+        sentences_freedom: degrees of freedom of the variance over sentences.
+    """
+
+    value: float
+    variance: float
+    freedom: float
+    over_seeds: tuple[Part, ...] = ()
+    sentences_freedom: float = math.inf
+
+    @classmethod
+    def of(
+        cls, value: float, over_sentences: float, over_seeds: Sequence[Part], sentences_freedom: float = math.inf
+    ) -> Estimate:
+        """The estimate whose variance has a part over sentences, and `over_seeds`.
+
+        The degrees of freedom follow Welch (1947) and Satterthwaite (1946).
+
+        Args:
+            value: the estimate.
+            over_sentences: the variance over sentences.
+            over_seeds: the other parts.
+            sentences_freedom: infinite where sentences are drawn one by one; with documents, as many as these allow.
+        """
+        total = over_sentences + sum(part.variance for part in over_seeds)
+        by_freedom = sum(part.variance**2 / part.freedom for part in over_seeds) + over_sentences**2 / sentences_freedom
+        freedom = total**2 / by_freedom if by_freedom else math.inf
+        return cls(value, total, freedom, tuple(over_seeds), sentences_freedom)
+
+    def with_seeds(self, seeds: float) -> Estimate:
+        """The estimate as it would be if each system had so many seeds or more, and all else stayed as it is."""
+        over_sentences = max(0.0, self.variance - sum(part.variance for part in self.over_seeds))
+        over_seeds = [part.with_seeds(seeds) for part in self.over_seeds]
+        return Estimate.of(self.value, over_sentences, over_seeds, self.sentences_freedom)
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Student's t interval with confidence `level`, from 0 to 1."""
+        reach = t_quantile((1 + level) / 2, self.freedom) * math.sqrt(self.variance)
+        return self.value - reach, self.value + reach
+
+    def p(self, margin: float = 0.0) -> float:
+        """The two-sided p of the hypothesis that the true value is `margin`."""
+        t = (self.value - margin) / math.sqrt(self.variance)
+        return math.erfc(abs(t) / math.sqrt(2)) if self.freedom > NORMAL else t_tails(t, self.freedom)
+
+
+def paired(of: Sequence[float], than: Sequence[float], relative: bool) -> Estimate:
+    """The contrast of two figures that were measured in turn: its mean over the turns, and the variance of the mean.
+
+    Args:
+        of, than: a figure of each turn, two turns or more.
+        relative: as in `Contrast`.
+    """
+    values = [one / other - 1 if relative else one - other for one, other in zip(of, than, strict=True)]
+    return Estimate(fmean(values), variance(values) / len(values), len(values) - 1)
+
+
+@cache
+def t_quantile(share: float, freedom: float) -> float:
+    """The quantile of Student's t distribution at `share` >= 0.5, with `freedom` >= 1 degrees of freedom."""
+    if freedom > NORMAL:
+        return NormalDist().inv_cdf(share)
+    low, high = 0.0, 1.0
+    while t_tails(high, freedom) > 2 * (1 - share):
+        low, high = high, 2 * high
+    while (middle := (low + high) / 2) not in (low, high):
+        low, high = (middle, high) if t_tails(middle, freedom) > 2 * (1 - share) else (low, middle)
+    return high
