@@ -111,13 +111,13 @@ def adopt(study_plan: Plan, out: Path, copy: Path) -> Iterator[str]:
     """
     _check(copy)
     graph = Graph(study_plan.steps.values(), KINDS)
-    trained, translations, speeds = _trained(copy), Translations(copy), _speeds(copy)
+    by_key, translations, speeds = trained(copy), Translations(copy), _speeds(copy)
     own = {name: status.own_state(graph, out, name).state for name in study_plan.trainings}
     left: dict[str, dict[Path, RunFacts]] = {}  # trainings to take over, with their folders in the copy
     for run in study_plan.runs:
         if own[run.train] in ("running", "altered"):
             continue
-        places = trained.get(graph.key(run.train), {})
+        places = by_key.get(graph.key(run.train), {})
         if not places:
             if own[run.train] != "done" and (folder_of(copy, run) / FACTS).exists():
                 same = (
@@ -214,7 +214,7 @@ def _check(copy: Path) -> None:
         raise UserError(what, copy / MARK, "publish the study again with this version")
 
 
-def _trained(copy: Path) -> dict[str, dict[Path, RunFacts]]:
+def trained(copy: Path) -> dict[str, dict[Path, RunFacts]]:
     """Key of each finished training of a copy -> its folders, one for each system that it is of, and what they say."""
     trained: dict[str, dict[Path, RunFacts]] = {}
     for path in sorted(copy.glob(f"runs/*/{FACTS}")):

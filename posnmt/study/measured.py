@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posnmt.study.recipe import Recipe, Scale
+from posnmt.study.registration import History
 
 if TYPE_CHECKING:
     from posnmt.study.verdict import Verdict
@@ -43,6 +44,7 @@ class StudyResults:
         corpora: name -> `pairs`, `source_tokens`, `target_tokens`, `lengths`: {`source`: {length: how many}}.
         parts: training -> `pairs` and `source`: {`tokens`, `shortest`, `longest`}, of length-controlled ones.
         verdicts: of the recipe's claims, in order.
+        registration: what was registered before the first training, and changed later.
         versions: of the software.
         cost: total seconds of all trainings.
         recommendation: None if the recipe does not ask for one.
@@ -60,6 +62,7 @@ class StudyResults:
     corpora: dict[str, dict[str, Any]] = field(default_factory=dict)
     parts: dict[str, dict[str, Any]] = field(default_factory=dict)
     verdicts: list[Verdict] = field(default_factory=list)
+    registration: History = field(default_factory=lambda: History([]))
     versions: dict[str, str] = field(default_factory=dict)
     cost: float = 0.0
     recommendation: Recommendation | None = None

@@ -35,6 +35,8 @@ from posnmt.study.packed import pack, pack_outputs
 from posnmt.study.page import render
 from posnmt.study.plan import SPEED, Plan, PlannedRun
 from posnmt.study.points import collapsed
+from posnmt.study.registration import FILE as REGISTERED
+from posnmt.study.registration import read as read_registered
 from posnmt.study.speed import read
 from posnmt.study.study import finished, results_of, with_analyses
 from posnmt.workflow.graph import Graph
@@ -54,6 +56,7 @@ def publish(study_plan: Plan, out: Path, to: Path, seeds: int | None = None) -> 
     runs/SYSTEM.TRAINING.SEED/  of each finished training config.yaml, record.json and its metrics, and steps.json, by
                                 which another study knows it and its translations again (see `adopt`)
     speeds.json                 speeds measured in turn, once they are, with what they are known by
+    registered.json             what the study registered before its first training, and changed later
 
     Args:
         study_plan: of the study.
@@ -73,6 +76,8 @@ def publish(study_plan: Plan, out: Path, to: Path, seeds: int | None = None) -> 
     shown = [run for run in trained if seeds is None or run.seed <= seeds]
     to.mkdir(parents=True, exist_ok=True)
     write_json(to / MARK, {"format": FORMAT, "recipe": study_plan.recipe.recipe, "scale": study_plan.scale})
+    if entries := read_registered(out):
+        write_json(to / REGISTERED, entries)
     tree = collapsed(study_plan.recipe).model_dump(mode="json", by_alias=True, exclude_unset=True)
     write_text(to / "recipe.yaml", written_yaml(tree))
     if any(name.startswith("analyse/") for name in done):
@@ -172,6 +177,8 @@ def _readme(study_plan: Plan, done: Mapping[str, Path], to: Path, seeds: int | N
         "`translations`": "of each test text, line by line as its source, a column for each training"
         + ("" if seeds is None else f" with a seed of at most {seeds}"),
     }
+    if (to / REGISTERED).exists():
+        rows[f"[{REGISTERED}]({REGISTERED})"] = "the claims and their test, as registered, and later changes"
     if (to / SPEEDS).exists():
         rows[f"[{SPEEDS}]({SPEEDS})"] = "speeds of systems, measured in turn"
     if (to / "report.html").exists():

@@ -26,6 +26,8 @@ from posnmt.run import Run, read_record
 from posnmt.workflow.kind import Context, Kind
 
 if TYPE_CHECKING:
+    from posnmt.analyse.analyse import Analysis
+    from posnmt.analyse.measure import Resampling
     from posnmt.data.text import SideText
 
 SIDES = ("source", "target")
@@ -310,14 +312,24 @@ def speed(context: Context) -> None:
 
 def analyse(context: Context) -> None:
     """Analyse the outputs of one test; write a report, and the counts for the verdicts."""
+    from posnmt.analyse.measure import Resampling
+    from posnmt.report.write import write
+    from posnmt.study import evidence
+
+    # Without a correction, as in the papers, whose tables the report has.
+    analysis, outputs = measured(context, Resampling(correction="none"))
+    evidence.save(context.folder, analysis.additive, analysis.source_lengths, outputs)
+    context.say("drawing")
+    write(analysis, context.folder)
+
+
+def measured(context: Context, resampling: Resampling) -> tuple[Analysis, list[dict[str, Any]]]:
+    """The analysis of the outputs of one test, and the facts about every output."""
     from posnmt.analyse.analyse import Settings
     from posnmt.analyse.analyse import analyse as measure
-    from posnmt.analyse.measure import Resampling
     from posnmt.config.segmenters import word_tokeniser
     from posnmt.data.text import TextPipeline
     from posnmt.data.tokenise import Words
-    from posnmt.report.write import write
-    from posnmt.study import evidence
 
     settings, test = context.settings, context.inputs["test"]
     models = store_of(context.inputs["prepared"]) / "text"
@@ -344,14 +356,12 @@ def analyse(context: Context) -> None:
     options = Settings(
         **unit, bin_edges=edges, trained_lengths=trained, metrics=settings["metrics"],
         bleu_tokenizer=settings["bleu_tokenizer"] if settings["text"] == "raw" else "none",
-        resampling=Resampling(correction="none"),  # as in the papers, whose tables the report has
+        resampling=resampling,
         processes=context.resources.cores,
     )  # fmt: skip
     analysis = measure(source, reference, plain, options, swapped, context.say)
-    evidence.save(context.folder, analysis.additive, analysis.source_lengths, outputs)
-    context.say("drawing")
-    write(analysis, context.folder)
     shutil.rmtree(work)
+    return analysis, outputs
 
 
 def _outputs(context: Context) -> Iterator[dict[str, Any]]:

@@ -28,6 +28,7 @@ from posnmt.study.parts import parts_of
 from posnmt.study.plan import KEYS, KINDS, SPEED, Plan, PlannedRun, analyses, plan
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.recommend import recommend
+from posnmt.study.registration import history, register
 from posnmt.study.steps import SIDES, training_speed
 from posnmt.study.verdict import Rules, corrected, decide
 from posnmt.workflow import runner, status
@@ -92,6 +93,8 @@ def run(
     with runner.only_runner(out):
         runner.open_study(out, recipe.recipe, recipe.hash)
         save_request(study_plan, out)
+        for line in register(study_plan, out, adopted):
+            say(line)
         for line in adopt(study_plan, out, adopted) if adopted is not None else ():
             say(line)
         for line in give_up_weightless(study_plan, out, [step.name for step in wanted]):
@@ -297,7 +300,7 @@ def results_of(study_plan: Plan, out: Path, say: Say = lambda message: None) -> 
     say("deciding the claims")
     of_analyses = {name: evidence.load(folder) for name, folder in ready.items()}
     speeds = speed.load(folders[SPEED]) if SPEED in folders and SPEED not in altered_steps else None
-    rules = _rules(study_plan, speeds, folders)
+    rules = rules_of(study_plan, speeds, folders)
     verdicts = corrected([decide(claim, of_analyses, rules) for claim in study_plan.recipe.claims])
     wanted = study_plan.recipe.recommend
     in_turn = SPEED in study_plan.steps
@@ -312,6 +315,7 @@ def results_of(study_plan: Plan, out: Path, say: Say = lambda message: None) -> 
         corpora=_corpora(study_plan, folders),
         parts=_parts(study_plan, folders),
         verdicts=verdicts,
+        registration=history(study_plan, out),
         versions={"posnmt": __version__, "PyTorch": version("torch"), "Python": platform.python_version()},
         recommendation=advice,
         speeds=speeds or {},
@@ -326,7 +330,9 @@ def results_of(study_plan: Plan, out: Path, say: Say = lambda message: None) -> 
     )
 
 
-def _rules(study_plan: Plan, speeds: Mapping[speed.Variant, speed.Speeds] | None, folders: Mapping[str, Path]) -> Rules:
+def rules_of(
+    study_plan: Plan, speeds: Mapping[speed.Variant, speed.Speeds] | None, folders: Mapping[str, Path]
+) -> Rules:
     """How the claims of a study are decided.
 
     Args:

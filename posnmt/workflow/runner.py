@@ -90,14 +90,17 @@ def check_study(out: Path, recipe_name: str) -> None:
 def open_study(out: Path, recipe_name: str, recipe_hash: str) -> None:
     """Create a study's folder, or reopen one; the recipe may have changed, but not its name.
 
+    What else study.json holds stays in it.
+
     Raises:
         UserError: see `check_study`.
     """
     check_study(out, recipe_name)
     about = {"format": FORMAT, "recipe": recipe_name, "hash": recipe_hash, "posnmt": posnmt.__version__}
-    if read_json(out / STUDY) != about:
+    before = read_json(out / STUDY) or {}
+    if before != {**before, **about}:
         out.mkdir(parents=True, exist_ok=True)
-        write_json(out / STUDY, about)
+        write_json(out / STUDY, {**before, **about})
 
 
 def run(

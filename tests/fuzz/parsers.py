@@ -226,11 +226,26 @@ def _public(folder: Path, name: str) -> None:
 
 
 def _study(folder: Path, name: str) -> None:
+    from posnmt.study.registration import history
     from posnmt.study.study import load_plan
     from posnmt.workflow.runner import open_study
 
     open_study(folder, "own", "hash")
-    load_plan(folder)
+    history(load_plan(folder), folder)
+
+
+def _started() -> bytes:
+    about = {"format": 1, "recipe": "own", "hash": "h", "posnmt": "0", "registered": [_entry()]}
+    return json.dumps(about).encode()
+
+
+def _entry() -> dict[str, Any]:
+    """What a study registered."""
+    from posnmt.study.recipe import Recipe
+    from posnmt.study.registration import content
+
+    asked = content(Recipe.model_validate(RECIPE), "smoke")
+    return {"time": "2026-01-01T00:00:00+00:00", "trainings": 0, "sha256": "0", "content": asked}
 
 
 def _requested() -> bytes:
@@ -252,9 +267,14 @@ def _copied_plan() -> Any:
 
 def _copy(folder: Path, name: str) -> None:
     from posnmt.study.adopt import adopt
+    from posnmt.study.registration import register
+    from posnmt.workflow.runner import open_study
 
-    with tempfile.TemporaryDirectory(dir=folder) as out:
-        list(adopt(_copied_plan(), Path(out), folder))
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        study_plan, out = _copied_plan(), Path(name)
+        open_study(out, study_plan.recipe.recipe, study_plan.recipe.hash)
+        register(study_plan, out, folder)
+        list(adopt(study_plan, out, folder))
 
 
 def _published() -> dict[str, bytes]:
@@ -284,11 +304,18 @@ def _published() -> dict[str, bytes]:
     rows = "".join(f'"{line}","{line}"\r\n' for line in LINES.decode("utf-8").split("\n"))
     table = lzma.compress(f"{place.name},{place.name}-0.1\r\n{rows}".encode())
     texts = dict.fromkeys((f"translations/{test}.csv.xz" for test in outputs), table)
-    mark = json.dumps({"format": FORMAT}).encode()
+    mark = json.dumps({"format": FORMAT, "recipe": study_plan.recipe.recipe, "scale": study_plan.scale}).encode()
     turns = {"training_speed": [9.5, 8], "decoding_speed": [9]}
     systems = [{"system": name, "training": "all", **turns} for name in ("transformer", "relative")]
     speeds = json.dumps({"step": facts(SPEED), "systems": systems}).encode()
-    return {"published.json": mark, "speeds.json": speeds, **texts, **_prefixed(place.as_posix(), files)}
+    registered = json.dumps([_entry()]).encode()
+    return {
+        "published.json": mark,
+        "registered.json": registered,
+        "speeds.json": speeds,
+        **texts,
+        **_prefixed(place.as_posix(), files),
+    }
 
 
 def _silent(*_: object) -> None:
@@ -596,7 +623,7 @@ def parsers() -> dict[str, Parser]:
         "public": _of(_public, {"public.yaml": _tree(PUBLIC)}, ("", yaml_edits)),
         "study": _of(
             _study,
-            {"asked.json": _requested(), "study.json": b'{"format": 1, "recipe": "own", "hash": "h", "posnmt": "0"}'},
+            {"asked.json": _requested(), "study.json": _started()},
             *_FORMS,
         ),
         "copy": _of(_copy, _published(), *_FORMS),

@@ -352,6 +352,32 @@ def test_a_study_goes_on_elsewhere_from_a_published_copy(killed: Study, tmp_path
 
 
 @pytest.mark.slow
+def test_what_is_asked_is_registered_before_the_first_training(killed: Study, tmp_path: Path) -> None:
+    """It has the time of the first run, which was killed; the copy carries it, and who adopts it goes on with it.
+
+    A bound that is changed later is shown, and another wording is not.
+    """
+    (entry,) = json.loads((killed.out / "study.json").read_text(encoding="utf-8"))["registered"]
+    [record] = killed.out.glob("steps/train/*/run/record.json")
+    assert entry["trainings"] == 0
+    assert entry["time"] <= json.loads(record.read_text(encoding="utf-8"))["started"]
+    assert "before the first training" in (killed.out / "report.html").read_text(encoding="utf-8")
+    copy, out = tmp_path / "copy", tmp_path / "elsewhere"
+    run("study", "publish", "--out", killed.out, "--to", copy)
+    assert json.loads((copy / "registered.json").read_text(encoding="utf-8")) == [entry]
+    reworded = {"claim": 1, "says": "It is faster", "holds_if": [FASTER]}
+    words = ("--scale", "smoke", "--out", out, "--adopt", copy)
+    run("study", "run", written(tmp_path, claims=[reworded]), *words)
+    assert "changed after" not in (out / "report.html").read_text(encoding="utf-8").lower()
+    _, log = run("study", "run", written(tmp_path, claims=[{**reworded, "holds_if": [{**FASTER, "by": 9}]}]), *words)
+    assert "claim 1, changed after 1 training: by 0.0 → 9.0" in log
+    assert "Changed after 1 training: by 0.0 → 9.0." in (out / "report.html").read_text(encoding="utf-8")
+    registered = json.loads((out / "study.json").read_text(encoding="utf-8"))["registered"]
+    assert [each["trainings"] for each in registered] == [0, 1]
+    assert registered[0] == entry
+
+
+@pytest.mark.slow
 def test_a_second_run_that_is_refused_changes_nothing(killed: Study, tmp_path: Path) -> None:
     """Not the recipe and the scale that a running study was asked for either."""
     out = killed.copied(tmp_path)

@@ -1,0 +1,425 @@
+"""What a study registers before its first training, and what was changed afterwards.
+
+The claims with their comparisons, margins and expected effects, the systems with their numbers of seeds, and the
+version of the analysis are written into study.json before anything is trained, with the time and the SHA-256 of their
+canonical JSON (sorted keys, no blanks). A later run with other ones adds an entry that says after how many trainings,
+and the report shows beside each verdict what differs. Titles, wording, notes, tables and figures are no part of it.
+Secondary comparisons may be added: one that was not there before the first training is called not registered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
+
+from posnmt.analyse.bins import FEWEST_SENTENCES
+from posnmt.files import load_json, write_json
+from posnmt.study.adopt import MARK, trained
+from posnmt.study.claims import Claim, Comparison, Scale
+from posnmt.study.plan import KINDS, Plan
+from posnmt.study.recipe import Recipe, at, lacks
+from posnmt.workflow.folder import SHORT, STEPS, STUDY
+from posnmt.workflow.graph import Graph
+
+FILE = "registered.json"
+"""Of a published copy."""
+ANALYSIS = 2
+"""The version of the analysis: 1 had Welch's test alone; 2 has blocks, Holm's correction and their power."""
+STOPPING = "as many seeds as are registered, none added after a look at results"
+
+
+class RegisteredFigures(TypedDict):
+    """One side of a comparison: see `posnmt.study.claims.Figures`."""
+
+    system: str
+    minus: str | None
+    lengths: str | list[int | None] | None
+    share: float
+
+
+class RegisteredAnalysis(TypedDict):
+    """Which text a comparison is measured on, and how."""
+
+    name: str
+    text: str
+    tokenizer: str | None
+    corpus: str | None
+    join: int | None
+    rest: str
+
+
+RegisteredComparison = TypedDict(
+    "RegisteredComparison",
+    {
+        "analysis": RegisteredAnalysis,
+        "measure": str,
+        "of": RegisteredFigures,
+        "is": str,
+        "than": RegisteredFigures | None,
+        "by": float,
+        "within": float | None,
+        "relative": bool,
+        "expects": dict[str, Any] | None,
+    },
+)
+"""All that the verdict and the power of a comparison rest on at a scale."""
+
+
+class RegisteredClaim(TypedDict):
+    """What is registered of a claim.
+
+    Attributes:
+        primary: whether one comparison decides it, and is in the family of Holm's correction.
+        decides: this comparison; without it all of them.
+        secondary: the others.
+    """
+
+    primary: bool
+    decides: list[RegisteredComparison]
+    secondary: list[RegisteredComparison]
+
+
+class Content(TypedDict):
+    """What a study registers.
+
+    Attributes:
+        analysis: see `ANALYSIS`.
+        claims: by their names.
+        exclusions: what cannot be decided: the floor, systems that need not reach it, and the fewest sentences.
+        seeds: of each system and training, which are also those of the blocks.
+        stopping: when no more seeds are added.
+    """
+
+    analysis: int
+    claims: dict[str, RegisteredClaim]
+    exclusions: dict[str, Any]
+    seeds: dict[str, int]
+    stopping: str
+
+
+class Entry(TypedDict):
+    """What was registered at one time.
+
+    Attributes:
+        time: in UTC.
+        trainings: how many had begun then.
+        sha256: of the canonical JSON of the content.
+        content: what was asked.
+    """
+
+    time: str
+    trainings: int
+    sha256: str
+    content: Content
+
+
+class _Study(TypedDict):
+    """What registration reads of study.json."""
+
+    registered: NotRequired[list[Entry]]
+
+
+class _Copy(TypedDict):
+    """What registration reads of a copy's published.json."""
+
+    recipe: str
+    scale: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """A difference between what was registered and what came later.
+
+    Attributes:
+        claim: it concerns; empty: all, or the study.
+        after: number of trainings that had begun.
+        what: was changed, as the setting is called.
+        old, new: its values; None where there is none.
+    """
+
+    claim: str
+    after: int
+    what: str
+    old: Any
+    new: Any
+
+    @property
+    def sentence(self) -> str:
+        """The change in words."""
+        return f"changed after {_trainings(self.after)}: {self.what} {_shown(self.old)} → {_shown(self.new)}"
+
+
+@dataclass(frozen=True)
+class History:
+    """What a study registered, the first entry first; no entry: nothing.
+
+    Attributes:
+        entries: as in study.json, and one more if the recipe of the report differs from the last.
+    """
+
+    entries: Sequence[Entry]
+
+    @property
+    def before_training(self) -> bool:
+        """Whether the first entry was there before the first training."""
+        return bool(self.entries) and self.entries[0]["trainings"] == 0
+
+    @property
+    def sentence(self) -> str:
+        """When it was registered."""
+        if not self.entries:
+            return "not registered before the first training"
+        first = self.entries[0]
+        when = f"{first['time'][:16].replace('T', ' ')} UTC, SHA-256 {first['sha256'][:16]}"
+        if self.before_training:
+            return f"before the first training ({when})"
+        return f"not registered before the first training; after {_trainings(first['trainings'])} ({when})"
+
+    @property
+    def changes(self) -> list[Change]:
+        """All later changes, in their order."""
+        return [
+            change
+            for before, after in zip(self.entries, self.entries[1:], strict=False)
+            for change in _changes(before["content"], after["content"], after["trainings"])
+        ]
+
+    def of_claim(self, claim: Claim, recipe: Recipe) -> list[str]:
+        """A sentence for each change that concerns a claim: its own, those of all, and those of its systems' seeds."""
+        own = {f"seeds of {_name(recipe.variant(text))}" for text in claim.variants()}
+        return [
+            change.sentence
+            for change in self.changes
+            if (change.claim == str(claim.claim) if change.claim else change.what in own or not _of_a_system(change))
+        ]
+
+    def of_others(self, recipe: Recipe) -> list[str]:
+        """A sentence for each change that stands at no claim: those of claims that were removed, and other systems."""
+        there = {str(claim.claim) for claim in recipe.claims}
+        named = {f"seeds of {_name(recipe.variant(text))}" for claim in recipe.claims for text in claim.variants()}
+        return [
+            f"claim {change.claim}, {change.sentence}" if change.claim else change.sentence
+            for change in self.changes
+            if (change.claim not in there if change.claim else _of_a_system(change) and change.what not in named)
+        ]
+
+    def has(self, claim: Claim, comparison: Comparison, recipe: Recipe, scale: Scale) -> bool:
+        """Whether a comparison is as it was registered before the first training."""
+        if not self.before_training:
+            return False
+        registered = self.entries[0]["content"]["claims"].get(str(claim.claim))
+        asked = _comparison(comparison, recipe, scale)
+        return registered is not None and asked in [*registered["decides"], *registered["secondary"]]
+
+
+def content(recipe: Recipe, scale: Scale) -> Content:
+    """What a study registers."""
+    return {
+        "analysis": ANALYSIS,
+        "claims": {str(claim.claim): _claim(claim, recipe, scale) for claim in recipe.claims},
+        "exclusions": {
+            "floor": recipe.scales[scale].floor,
+            "exempt": sorted(name for name, system in recipe.systems.items() if system.without),
+            "fewest sentences": FEWEST_SENTENCES,
+        },
+        "seeds": {_name(variant): recipe.seeds(variant, scale) for variant in recipe.variants(scale)},
+        "stopping": STOPPING,
+    }
+
+
+def digest(registered: Content) -> str:
+    """The SHA-256 of the canonical JSON of a content."""
+    text = json.dumps(registered, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def register(study_plan: Plan, out: Path, copy: Path | None = None) -> list[str]:
+    """Register what a study asks, or what of it has changed, before anything is trained; return what changed.
+
+    Until the first training has begun, what is registered can be replaced. A study without an entry that takes over
+    trainings from a copy of the same recipe and scale takes over what that registered.
+
+    Args:
+        study_plan: of the study.
+        out: its folder, with study.json.
+        copy: that it is about to adopt.
+
+    Raises:
+        UserError: study.json, or the copy's file, is damaged.
+    """
+    entries = read(out) or (_of_copy(study_plan, copy) if copy is not None else [])
+    count = len(_begun(study_plan, out, copy))
+    free = count == 0 and all(entry["trainings"] == 0 for entry in entries)
+    history = History(_with_current(study_plan, [] if free else entries, count))
+    if free and entries and entries[-1]["sha256"] == history.entries[-1]["sha256"]:
+        history = History(entries)
+    about = load_json(out / STUDY, dict[str, Any], "the study's file", "restore it")
+    if about.get("registered") != history.entries:
+        write_json(out / STUDY, {**about, "registered": list(history.entries)})
+    known = History(entries).changes
+    return [
+        f"claim {change.claim}, {change.sentence}" if change.claim else change.sentence
+        for change in history.changes[len(known) :]
+    ]
+
+
+def history(study_plan: Plan, out: Path) -> History:
+    """What a study registered, and what the recipe of this plan changes.
+
+    Raises:
+        UserError: study.json is damaged.
+    """
+    entries = read(out)
+    return History(_with_current(study_plan, entries, len(_begun(study_plan, out, None))) if entries else [])
+
+
+def read(out: Path) -> list[Entry]:
+    """The entries in a study's folder; none in one from before there were any.
+
+    Raises:
+        UserError: study.json is damaged.
+    """
+    if not (out / STUDY).exists():
+        return []
+    study: _Study = load_json(out / STUDY, _Study, "the study's file", "restore it, or choose another --out")
+    return study.get("registered", [])
+
+
+def _with_current(study_plan: Plan, entries: Sequence[Entry], count: int) -> list[Entry]:
+    """The entries, with one more if the plan's recipe asks anything else."""
+    asked = content(study_plan.recipe, study_plan.scale)
+    key = digest(asked)
+    if entries and entries[-1]["sha256"] == key:
+        return [*entries]
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return [*entries, {"time": now, "trainings": count, "sha256": key, "content": asked}]
+
+
+def _of_copy(study_plan: Plan, copy: Path) -> list[Entry]:
+    """What a copy of this recipe and scale registered."""
+    if not (copy / FILE).exists():
+        return []
+    mark: _Copy = load_json(copy / MARK, _Copy, "the copy's file", "publish the study again")
+    if (mark["recipe"], mark["scale"]) != (study_plan.recipe.recipe, study_plan.scale):
+        return []
+    entries: list[Entry] = load_json(copy / FILE, list[Entry], "what the copy registered", "publish the study again")
+    return entries
+
+
+def _begun(study_plan: Plan, out: Path, copy: Path | None) -> set[str]:
+    """The trainings that have begun, here or in a copy that is adopted, of this plan or of an earlier one."""
+    begun = {path.parents[1].name for path in out.glob(f"{STEPS}/train/*/run/record.json")}
+    if copy is not None:
+        graph = Graph(study_plan.steps.values(), KINDS)
+        begun |= {graph.key(name)[:SHORT] for name in study_plan.trainings if graph.key(name) in trained(copy)}
+    return begun
+
+
+def _claim(claim: Claim, recipe: Recipe, scale: Scale) -> RegisteredClaim:
+    """What is registered of a claim: the comparison that decides it, or all that do, and the others."""
+    primary = claim.primary(scale)
+    decides = claim.holds_if if primary is None else [primary]
+    return {
+        "primary": primary is not None or len(claim.holds_if) == 1,
+        "decides": [_comparison(each, recipe, scale) for each in decides],
+        "secondary": [_comparison(each, recipe, scale) for each in claim.holds_if if each not in decides],
+    }
+
+
+def _comparison(comparison: Comparison, recipe: Recipe, scale: Scale) -> RegisteredComparison:
+    """What is registered of a comparison: all that its verdict and its power rest on at a scale."""
+    tree = comparison.model_dump(mode="json", by_alias=True, exclude={"primary", "expects"})
+    expected = comparison.expects.get(scale)
+    sides = {"of": comparison.of, "than": comparison.than}
+    for name, side in sides.items():
+        if side is not None:
+            tree[name]["lengths"] = side.lengths_at(scale)
+    analysis = recipe.analyses[comparison.analysis]
+    test = recipe.tests[analysis.test]
+    tree["analysis"] = {
+        "name": comparison.analysis,
+        "text": analysis.text,
+        "tokenizer": None if lacks(analysis.bleu_tokenizer, scale) else at(analysis.bleu_tokenizer, scale),
+        "corpus": None if lacks(test.corpus, scale) else at(test.corpus, scale),
+        "join": test.join,
+        "rest": test.rest,
+    }
+    tree["expects"] = None if expected is None else expected.model_dump(mode="json")
+    return tree
+
+
+def _changes(before: Content, after: Content, count: int) -> Iterator[Change]:
+    """What differs between two contents; a secondary comparison may be added, and is named if it is removed."""
+    for name in [*before["claims"], *(name for name in after["claims"] if name not in before["claims"])]:
+        old, new = (each["claims"].get(name) for each in (before, after))
+        if old is None or new is None:
+            yield Change(name, count, "the claim", old and "registered", new and "added")
+            continue
+        yield from _differences(name, count, _deciding(old), _deciding(new))
+        kept = [*new["secondary"], *new["decides"]]
+        for comparison in old["secondary"]:
+            if comparison not in kept:
+                yield Change(name, count, f"the comparison {_described(comparison)}", "registered", None)
+    common = [{key: value for key, value in each.items() if key not in ("claims", "seeds")} for each in (before, after)]
+    yield from _differences("", count, *common)
+    for name in {**before["seeds"], **after["seeds"]}:
+        old, new = (each["seeds"].get(name) for each in (before, after))
+        if old != new:
+            yield Change("", count, f"seeds of {name}", old, new)
+
+
+def _deciding(claim: RegisteredClaim) -> dict[str, Any]:
+    """What decides a claim: one comparison, or several by their numbers."""
+    decides = claim["decides"]
+    tests = (
+        decides[0] if len(decides) == 1 else {f"comparison {number}": each for number, each in enumerate(decides, 1)}
+    )
+    return {"primary": claim["primary"], **tests}
+
+
+def _differences(claim: str, count: int, before: Any, after: Any, above: str = "") -> Iterator[Change]:
+    """The settings that differ, innermost ones by their names."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in {**before, **after}:
+            yield from _differences(claim, count, before.get(key), after.get(key), f"{above}.{key}" if above else key)
+    elif before != after:
+        yield Change(claim, count, above, before, after)
+
+
+def _described(comparison: RegisteredComparison) -> str:
+    """A registered comparison in a few words: "re-both (bleu, test) higher transformer"."""
+    sides = [_side(comparison[name]) for name in ("of", "than") if comparison[name] is not None]
+    than = sides[1] if len(sides) > 1 else "0"
+    return f"{sides[0]} {comparison['is']} {than} ({comparison['measure']}, {comparison['analysis']['name']})"
+
+
+def _side(figures: RegisteredFigures) -> str:
+    """A system, or two, and the sentences that it is measured on."""
+    minus = f" minus {figures['minus']}" if figures["minus"] else ""
+    where = "" if figures["lengths"] == "all" else f" at {_shown(figures['lengths'])}"
+    return f"{figures['system']}{minus}{where}" + (f" swapped {figures['share']:g}" if figures["share"] else "")
+
+
+def _of_a_system(change: Change) -> bool:
+    """Whether a change concerns the seeds of one system."""
+    return change.what.startswith("seeds of ")
+
+
+def _name(variant: tuple[str, str]) -> str:
+    return "/".join(variant)
+
+
+def _trainings(count: int) -> str:
+    return f"{count} training{'' if count == 1 else 's'}"
+
+
+def _shown(value: Any) -> str:
+    """A value as it is written in a recipe."""
+    return "none" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
