@@ -212,7 +212,8 @@ def _decide(comparison: Comparison, evidence: Mapping[str, Evidence], rules: Rul
             contrast = _contrast(comparison, analysed, sides, rules.trainings)
             value, basis = _value(contrast), _basis(sides, contrast)
             systems = max((unit.systems for unit in contrast.units if unit.is_block), default=0)
-            estimate, welch = contrast.estimate(), every.estimate()
+            estimate = contrast.estimate()
+            welch = every.estimate() if systems else estimate
         if not estimate.variance > 0:
             raise _Undecidable(f"{basis}: no figure varies, so that nothing is known of chance")
     except _Undecidable as reason:
