@@ -145,13 +145,11 @@ class Contrast:
 
     def _by_unit(self, scores: Sequence[np.ndarray]) -> list[np.ndarray]:
         """What each unit's seeds contribute `[..., S]`, from `[..., S]` of each term."""
-        coefficients = self._coefficients()
+        import numpy as np
+
+        weighted = [each * of_term for each, of_term in zip(self._coefficients(), scores, strict=True)]
         return [
-            sum(
-                coefficient * of_term
-                for term, of_term, coefficient in zip(self.terms, scores, coefficients, strict=True)
-                if term.variant in unit.variants
-            )
+            np.sum([w for w, term in zip(weighted, self.terms, strict=True) if term.variant in unit.variants], axis=0)
             for unit in self.units
         ]
 

@@ -335,7 +335,7 @@ def _claim(claim: Claim, recipe: Recipe, scale: Scale) -> RegisteredClaim:
 
 def _comparison(comparison: Comparison, recipe: Recipe, scale: Scale) -> RegisteredComparison:
     """What is registered of a comparison: all that its verdict and its power rest on at a scale."""
-    tree = comparison.model_dump(mode="json", by_alias=True, exclude={"primary", "expects"})
+    tree: Any = comparison.model_dump(mode="json", by_alias=True, exclude={"primary", "expects"})
     expected = comparison.expects.get(scale)
     sides = {"of": comparison.of, "than": comparison.than}
     for name, side in sides.items():
@@ -352,7 +352,8 @@ def _comparison(comparison: Comparison, recipe: Recipe, scale: Scale) -> Registe
         "rest": test.rest,
     }
     tree["expects"] = None if expected is None else expected.model_dump(mode="json")
-    return tree
+    registered: RegisteredComparison = tree
+    return registered
 
 
 def _changes(before: Content, after: Content, count: int) -> Iterator[Change]:
@@ -367,12 +368,14 @@ def _changes(before: Content, after: Content, count: int) -> Iterator[Change]:
         for comparison in old["secondary"]:
             if comparison not in kept:
                 yield Change(name, count, f"the comparison {_described(comparison)}", "registered", None)
-    common = [{key: value for key, value in each.items() if key not in ("claims", "seeds")} for each in (before, after)]
-    yield from _differences("", count, *common)
+    first, second = (
+        {key: value for key, value in each.items() if key not in ("claims", "seeds")} for each in (before, after)
+    )
+    yield from _differences("", count, first, second)
     for name in {**before["seeds"], **after["seeds"]}:
-        old, new = (each["seeds"].get(name) for each in (before, after))
-        if old != new:
-            yield Change("", count, f"seeds of {name}", old, new)
+        had, has = (each["seeds"].get(name) for each in (before, after))
+        if had != has:
+            yield Change("", count, f"seeds of {name}", had, has)
 
 
 def _deciding(claim: RegisteredClaim) -> dict[str, Any]:
@@ -395,9 +398,9 @@ def _differences(claim: str, count: int, before: Any, after: Any, above: str = "
 
 def _described(comparison: RegisteredComparison) -> str:
     """A registered comparison in a few words: "re-both (bleu, test) higher transformer"."""
-    sides = [_side(comparison[name]) for name in ("of", "than") if comparison[name] is not None]
-    than = sides[1] if len(sides) > 1 else "0"
-    return f"{sides[0]} {comparison['is']} {than} ({comparison['measure']}, {comparison['analysis']['name']})"
+    than = "0" if comparison["than"] is None else _side(comparison["than"])
+    asked = f"{_side(comparison['of'])} {comparison['is']} {than}"
+    return f"{asked} ({comparison['measure']}, {comparison['analysis']['name']})"
 
 
 def _side(figures: RegisteredFigures) -> str:
