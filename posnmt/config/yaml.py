@@ -314,7 +314,7 @@ def _fault(problem: Any, root: type[BaseModel], path: Path | None, lines: Lines)
         known = _known_keys(root, keys[:-1])
         near = nearest(keys[-1], known)
         what = f"unknown key {name}"
-        todo = f"did you mean {near!r}?" if near else f"known keys here: {', '.join(known)}"
+        todo = f"did you mean {near!r}?" if near else f"known keys here: {', '.join(known)}" if known else None
     elif problem["type"] == "missing":
         what, todo = f"{name} is missing", "add it"
     elif problem["type"] == "value_error":
@@ -335,24 +335,26 @@ def place(keys: tuple[str, ...], path: Path | None, lines: Lines) -> str | None:
 
 
 def _known_keys(root: type[BaseModel], keys: tuple[str, ...]) -> list[str]:
-    """The known keys of the section at a key path; none if the path leads through a list."""
+    """The known keys of the section at a key path, as they are written; none if there is no one section."""
     section: Any = root
     for key in keys:
         if isinstance(section, type) and issubclass(section, BaseModel):
             field = section.model_fields.get(key)
             section = None if field is None else _section_of(field.annotation)
-        else:  # a mapping from the user's names to sections
-            section = _section_of(get_args(section)[1]) if get_origin(section) is dict else None
-    return list(section.model_fields) if isinstance(section, type) and issubclass(section, BaseModel) else []
+        else:  # a mapping from the user's names to sections, or a list of sections
+            section = _section_of(get_args(section)[-1]) if get_origin(section) in (dict, list) else None
+    if not (isinstance(section, type) and issubclass(section, BaseModel)):
+        return []
+    return [field.alias or name for name, field in section.model_fields.items()]
 
 
 def _section_of(annotation: Any) -> Any:
-    """The section, or mapping of sections, in a type or its alternatives; None if there is none."""
-    choices = [annotation, *(() if get_origin(annotation) is dict else get_args(annotation))]
+    """The section, or mapping or list of sections, in a type or its alternatives; None if there is none."""
+    choices = [annotation, *(() if get_origin(annotation) in (dict, list) else get_args(annotation))]
     return next(
         (
             kind for kind in choices
-            if get_origin(kind) is dict or (isinstance(kind, type) and issubclass(kind, BaseModel))
+            if get_origin(kind) in (dict, list) or (isinstance(kind, type) and issubclass(kind, BaseModel))
         ),
         None,
     )  # fmt: skip
