@@ -1,4 +1,4 @@
-"""Lengths of the corpora of recipes at a scale, and the sentences that each primary comparison is decided on.
+"""Lengths of the corpora of recipes at a scale, and the sentences that each claim is decided on.
 
     python benchmarks/recipe_lengths.py --data FOLDER [--scale small] [--check] [RECIPE ...]
 
@@ -73,7 +73,7 @@ def report(recipe: Recipe, scale: Scale, data: Path, out: Path) -> int:
         tests[test] = np.array([len(ids) for ids in text.source.encode(lines)])
         row(f"{test}: source", tests[test])
     print()
-    return sum(claim_is_wrong(study_plan, claim, stores, tests) for claim in recipe.claims)
+    return sum(claim_is_wrong(study_plan, claim, stores, tests) for claim in recipe.claims_at(scale))
 
 
 def row(name: str, lengths: np.ndarray, tokens: int | None = None) -> None:
@@ -83,16 +83,16 @@ def row(name: str, lengths: np.ndarray, tokens: int | None = None) -> None:
 
 
 def claim_is_wrong(study_plan: Plan, claim: Any, stores: dict[str, Store], tests: dict[str, np.ndarray]) -> bool:
-    """Print the sentences of a claim's primary comparison; whether the recipe states other numbers."""
+    """Print the sentences of a claim's test; whether the recipe states other numbers."""
     recipe, scale = study_plan.recipe, study_plan.scale
-    primary = claim.primary(scale)
-    if primary is None or primary.measure in SPEEDS:
+    test = claim.test
+    if test.measure in SPEEDS:
         return False
-    lengths = tests[recipe.analyses[primary.analysis].test]
-    counts = [chosen(side, recipe, scale, stores, lengths) for side in primary.sides]
-    sides = [(side.lengths, side.share) for side in primary.sides]
+    lengths = tests[recipe.analyses[test.analysis].test]
+    counts = [chosen(side, recipe, scale, stores, lengths) for side in test.sides]
+    sides = [(side.lengths, side.share) for side in test.sides]
     counts = counts[:1] if all(side == sides[0] for side in sides) else counts
-    stated = primary.expects[scale].sentences if scale in primary.expects else None
+    stated = test.expects[scale].sentences if scale in test.expects else None
     print(f"- claim {claim.claim}: {counts} sentences" + ("" if stated == counts else f"; the recipe states {stated}"))
     return stated is not None and stated != counts
 

@@ -1,7 +1,8 @@
-"""Claims of a paper as comparisons of figures that a study measures; `posnmt.study.verdict` decides them."""
+"""Claims of a paper: each is one comparison of figures that a study measures, which `posnmt.study.verdict` decides."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field, model_validator
@@ -15,6 +16,8 @@ Measure = Literal[
 ]
 # Measures of a run, not of sentences: source tokens per second.
 SPEEDS = ("training_speed", "decoding_speed")
+# Standard deviations in BLEU: of a training's figure over seeds, and of two systems' difference over single sentences.
+DEVIATION, SPREAD = 0.3, 5.0
 
 
 def _in_order(ends: list[int | None]) -> list[int | None]:
@@ -62,13 +65,13 @@ class Expected(Section):
         description="how many are compared: one number, or one for each side where these are measured on different ones"
     )
     score: float = Field(30.0, gt=0, description="the expected figure of `than`, with `relative: true`")
-    spread: float = Field(5.0, gt=0, description="of systems over single sentences; see above")
+    spread: float = Field(SPREAD, gt=0, description="of systems over single sentences; see above")
     interaction: float = Field(10.0, ge=0, description="of what a seed does to single sentences; see above")
-    deviation: float = Field(0.3, ge=0, description="over seeds, on as many sentences as one likes")
+    deviation: float = Field(DEVIATION, ge=0, description="over seeds, on as many sentences as one likes")
 
 
 class Comparison(Section):
-    """One condition of a claim.
+    """A comparison of figures that holds or does not.
 
     `higher` and `lower`: `of` differs from `than` (or from 0) by more than `by`; `equal`: by less than `within`. With
     `relative: true`, for example for speeds, `by` and `within` are fractions of `than`.
@@ -82,10 +85,7 @@ class Comparison(Section):
     by: float = Field(0.0, ge=0)
     within: float | None = Field(None, gt=0)
     relative: bool = False
-    primary: bool | list[Scale] = Field(
-        False, description="whether, or at which scales, it alone decides the claim; the others are shown beside it"
-    )
-    expects: dict[Scale, Expected] = Field({}, description="of the primary one: what its power is calculated from")
+    expects: dict[Scale, Expected] = Field({}, description="of a claim's test: what its power is calculated from")
 
     @model_validator(mode="after")
     def _margins(self) -> Comparison:
@@ -101,41 +101,68 @@ class Comparison(Section):
             raise ValueError(f"{self.measure} is compared between two systems: it has `than` and no `minus`")
         return self
 
-    def is_primary(self, scale: Scale) -> bool:
-        """Whether it alone decides the claim at a scale."""
-        return self.primary if isinstance(self.primary, bool) else scale in self.primary
-
     @property
     def sides(self) -> list[Figures]:
         """`of`, and `than` if there is one."""
         return [self.of, self.than] if self.than else [self.of]
 
 
-class Claim(Section):
-    """A claim of the paper, and the conditions under which the study supports it."""
+class PublishedEffect(Section):
+    """The paper's figures for the two systems of a claim's test, in BLEU, each of one training.
 
-    claim: int | str
-    says: str
+    The test has no `minus`: the error of a published difference is known for two trainings (`posnmt.study.compatible`).
+    """
+
+    of: float = Field(ge=0)
+    than: float = Field(gt=0)
+    sentences: Annotated[int, Field(gt=0)] | None = Field(description="that both were measured on; null: not known")
+    differs: str | dict[Scale, str] = Field(
+        {}, description="what of its measure, text or systems is not that of the test, at all scales or at some"
+    )
+
+    def differs_at(self, scale: Scale) -> str | None:
+        """Why it cannot be compared at a scale; None if it can."""
+        return self.differs if isinstance(self.differs, str) else self.differs.get(scale)
+
+
+class Claim(Section):
+    """A statement, and the one comparison that decides whether the study supports it."""
+
+    claim: int | str = Field(description="the number of the paper's claim, with a letter where it makes several")
+    says: str = Field(description="what `test` tests, and no more")
     published: str | None = Field(None, description="the paper's own figures, in words")
-    holds_if: list[Comparison] = Field(min_length=1, description="the primary one decides; without one, all must hold")
+    test: Comparison
+    primary: bool = Field(True, description="whether it is counted among those that are corrected for their number")
+    registered: bool = Field(
+        True, description="false: added, made primary or given another test after the trainings of the published study"
+    )
+    published_effect: PublishedEffect | None = None
+    beside: list[Comparison] = Field([], description="shown with their own results; they decide nothing")
+    scales: list[Scale] = Field([*get_args(Scale)], description="where it is asked")
 
     @model_validator(mode="after")
-    def _one_primary(self) -> Claim:
-        scales: tuple[Scale, ...] = get_args(Scale)
-        for scale in scales:
-            if sum(comparison.is_primary(scale) for comparison in self.holds_if) > 1:
-                raise ValueError("a claim has one primary comparison at a scale; make two claims of it")
+    def _like_the_test(self) -> Claim:
+        if self.published_effect is not None and (
+            self.test.measure not in ("bleu", "multi-bleu")
+            or self.test.than is None
+            or any(side.minus for side in self.test.sides)
+        ):
+            raise ValueError(
+                "`published_effect` is the BLEU of two systems: `test` measures BLEU, of one `than` another"
+            )
         return self
 
-    def primary(self, scale: Scale) -> Comparison | None:
-        """The comparison that decides at a scale; None if all of them do."""
-        return next((comparison for comparison in self.holds_if if comparison.is_primary(scale)), None)
+    def comparisons(self) -> Iterator[tuple[tuple[str, ...], Comparison]]:
+        """The test, then those beside it, each with its keys in the claim."""
+        yield ("test",), self.test
+        for number, comparison in enumerate(self.beside):
+            yield ("beside", str(number)), comparison
 
     def analyses(self) -> list[str]:
         """The analyses that it needs."""
-        return [comparison.analysis for comparison in self.holds_if]
+        return [comparison.analysis for _, comparison in self.comparisons()]
 
     def variants(self) -> list[str]:
         """The systems that it compares."""
-        sides = [side for comparison in self.holds_if for side in comparison.sides]
+        sides = [side for _, comparison in self.comparisons() for side in comparison.sides]
         return list(dict.fromkeys(variant for side in sides for variant in side.variants))

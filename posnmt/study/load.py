@@ -196,9 +196,9 @@ def _unmeasured(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str]]:
         (("recommend", "measure"), recipe.recommend.measure, name, []) for name in recipe.recommend.analyses
     ]  # fmt: skip
     wanted += [
-        (("claims", str(number)), each.measure, each.analysis, [side.share for side in each.sides])
+        (("claims", str(number), *keys), each.measure, each.analysis, [side.share for side in each.sides])
         for number, claim in enumerate(recipe.claims)
-        for each in claim.holds_if
+        for keys, each in claim.comparisons()
     ]
     for keys, measure, name, shares in wanted:
         if (analysis := recipe.analyses.get(name)) is None or (test := recipe.tests.get(analysis.test)) is None:
@@ -356,6 +356,12 @@ def name_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]
         yield from unknown("systems", analysis.systems or [], "analyses", name, "systems")
         if fault := _measurable(recipe, analysis):
             yield UserError(f"analyses.{name}: {fault}", place(("analyses", name), path, lines))
+    asked: dict[int | str, int] = {}
+    for number, claim in enumerate(recipe.claims):
+        if (other := asked.setdefault(claim.claim, number)) != number:
+            keys = ("claims", str(number), "claim")
+            what = f"{'.'.join(keys)}: claims.{other} is called {claim.claim!r} as well"
+            yield UserError(what, place(keys, path, lines), "give one of them another name, such as '1b'")
     if recipe.recommend is not None:
         yield from unknown("analyses", recipe.recommend.analyses, "recommend", "analyses")
     for keys, fault in _unmeasured(recipe):

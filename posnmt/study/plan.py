@@ -172,7 +172,7 @@ def _speed(study_plan: Plan) -> None:
     The first seed of each system is measured, on the text of the first analysis that is asked for.
     """
     recipe = study_plan.recipe
-    compared = [each for claim in recipe.claims for each in claim.holds_if if each.measure in SPEEDS]
+    compared = [each for claim in recipe.claims for _, each in claim.comparisons() if each.measure in SPEEDS]
     variants = [recipe.variant(name) for each in compared for side in each.sides for name in side.variants]
     analyses_of = [each.analysis for each in compared]
     runs = {(run.system, run.training): run for run in study_plan.runs if run.seed == 1}

@@ -1,4 +1,4 @@
-"""The power of a claim's primary comparison, calculated before a study runs.
+"""The power of a claim's test, calculated before a study runs.
 
 Power is the share of studies that would find the comparison supported if the effect that the recipe expects were the
 true one. Studies are simulated: each figure varies over seeds, and all of them over sentences, as the recipe states
@@ -33,7 +33,7 @@ class Power:
     """The power of a claim.
 
     Attributes:
-        claim, primary: a claim and its primary comparison.
+        claim, primary: a claim and its test.
         expected: of it, at the scale; None: the recipe states nothing.
         seeds: of its systems, the least and the most.
         systems: of the block that the comparison is decided in; 0 or 1: there is none.
@@ -54,10 +54,9 @@ class Power:
 
 
 def of_recipe(recipe: Recipe, scale: Scale) -> list[Power]:
-    """The power of every claim that has a primary comparison, in the order of the recipe; imports PyTorch."""
+    """The power of every claim of a scale, in the order of the recipe; imports PyTorch."""
     trainings = planned(recipe, scale)
-    primaries = [(claim, claim.primary(scale)) for claim in recipe.claims]
-    return [_of_claim(recipe, scale, claim, primary, trainings) for claim, primary in primaries if primary is not None]
+    return [_of_claim(recipe, scale, claim, claim.test, trainings) for claim in recipe.claims_at(scale)]
 
 
 def _of_claim(recipe: Recipe, scale: Scale, claim: Claim, primary: Comparison, trainings: Trainings) -> Power:

@@ -294,6 +294,14 @@ class Recipe(Section):
         notes = [note if isinstance(note, str) else note.get(scale) for note in self.notes]
         return [note for note in notes if note is not None]
 
+    def claims_at(self, scale: Scale) -> list[Claim]:
+        """The claims that are asked at a scale."""
+        return [claim for claim in self.claims if scale in claim.scales]
+
+    def joined(self) -> set[str]:
+        """The analyses of tests whose lines are several sentences joined."""
+        return {name for name, each in self.analyses.items() if self.tests[each.test].join}
+
     def title_of(self, analysis: str, scale: Scale) -> str:
         """The title of an analysis at a scale."""
         title = self.analyses[analysis].title

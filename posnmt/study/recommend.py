@@ -144,7 +144,7 @@ def _beaten(
             "than": Figures(system=system),
         }
     )
-    claim = Claim(claim="recommendation", says="the best beats another", holds_if=[comparison])
+    claim = Claim(claim="recommendation", says="the best beats another", test=comparison)
     return decide(claim, evidence, rules).comparisons[0]
 
 

@@ -133,7 +133,8 @@ def _powers(study_plan: Plan, powers: Sequence[Power]) -> Table:
     table = _table("claim", "primary comparison", "expected", "sentences", "seeds", "block", "power", left=2)
     for each in powers:
         primary, expected = each.primary, each.expected
-        statement = asked(primary, study_plan.scale, lambda text: recipe.label(recipe.variant(text)))
+        joined = primary.analysis in recipe.joined()
+        statement = asked(primary, study_plan.scale, lambda text: recipe.label(recipe.variant(text)), joined)
         least, most = each.seeds
         figures = ("-", "-") if expected is None else (
             amount(primary, expected.effect), " and ".join(f"{count:,}" for count in expected.sentences)

@@ -301,7 +301,8 @@ def results_of(study_plan: Plan, out: Path, say: Say = lambda message: None) -> 
     of_analyses = {name: evidence.load(folder) for name, folder in ready.items()}
     speeds = speed.load(folders[SPEED]) if SPEED in folders and SPEED not in altered_steps else None
     rules = rules_of(study_plan, speeds, folders)
-    verdicts = corrected([decide(claim, of_analyses, rules) for claim in study_plan.recipe.claims])
+    claims = study_plan.recipe.claims_at(study_plan.scale)
+    verdicts = corrected([decide(claim, of_analyses, rules) for claim in claims])
     wanted = study_plan.recipe.recommend
     in_turn = SPEED in study_plan.steps
     advice = None if wanted is None else recommend(study_plan.recipe, wanted, of_analyses, rules, in_turn)
@@ -348,6 +349,7 @@ def rules_of(
         floor=study_plan.setting.floor,
         exempt={name for name, system in recipe.systems.items() if system.without},
         speeds=speeds,
+        joined=recipe.joined(),
         trainings=recorded([run for run in study_plan.runs if run.train in folders], folders),
     )
 

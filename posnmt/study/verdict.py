@@ -46,6 +46,7 @@ class Rules:
         floor: BLEU that every compared system must reach on sentences of trained lengths.
         exempt: systems that need not reach it, since what they need is left out on purpose.
         speeds: of the variants that were measured in turn; None: they were not.
+        joined: the analyses whose lines are several sentences joined.
         level: of the intervals; above `LEVEL` where comparisons are chosen after a look at the figures.
         trainings: what is known of them, so that systems that share seeds are compared in blocks.
     """
@@ -58,6 +59,7 @@ class Rules:
     exempt: Collection[str] = ()
     speeds: Mapping[Variant, Speeds] | None = field(default=None, repr=False)
     level: float = LEVEL
+    joined: Collection[str] = ()
     trainings: Trainings = field(default_factory=dict, repr=False)
 
 
@@ -101,14 +103,12 @@ class Decision:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a claim: that of its primary comparison.
-
-    Without one it is supported if all comparisons are, contradicted if any is, and undecided otherwise.
+    """The result of a claim: that of its test, the first of the comparisons; the others stand beside it.
 
     Attributes:
         claim: of the paper.
         comparisons: in the order of the claim.
-        holm: the p of the primary comparison, corrected for all primary ones of the study; None if it has none.
+        holm: the p of the test, corrected for all primary claims of the study; None if the claim is not primary.
     """
 
     claim: Claim
@@ -121,32 +121,19 @@ class Verdict:
         return self.word == "supported" and self.holm is not None and self.holm < 1 - LEVEL
 
     @property
-    def primary(self) -> Decision | None:
-        """The decision of the primary comparison, or of the only one."""
-        if len(self.comparisons) == 1:
-            return self.comparisons[0]
-        return next((decision for decision in self.comparisons if decision.primary), None)
+    def primary(self) -> Decision:
+        """The decision of the test."""
+        return self.comparisons[0]
 
     @property
     def word(self) -> Word:
         """The verdict."""
-        if self.primary is not None:
-            return self.primary.word
-        words = {decision.word for decision in self.comparisons}
-        if words == {"supported"}:
-            return "supported"
-        return "contradicted" if "contradicted" in words else "undecided"
+        return self.primary.word
 
     @property
     def why(self) -> str:
-        """The primary comparison with its reason, or the number of comparisons with the verdict and the first."""
-        if self.primary is not None:
-            return self.primary.sentence
-        first, *others = [decision for decision in self.comparisons if decision.word == self.word]
-        if self.word == "supported":
-            return f"All {len(self.comparisons)} comparisons are supported."
-        more = f" {len(others)} more {'is' if len(others) == 1 else 'are'} {self.word} as well." if others else ""
-        return f"{first.sentence}{more}"
+        """The test with its reason."""
+        return self.primary.sentence
 
 
 class _Undecidable(Exception):
@@ -161,20 +148,17 @@ def decide(claim: Claim, evidence: Mapping[str, Evidence], rules: Rules) -> Verd
         evidence: analysis -> its outputs and their counts, for the finished analyses.
         rules: of the study.
     """
-    decisions = [
-        replace(_decide(comparison, evidence, rules), primary=comparison.is_primary(rules.scale))
-        for comparison in claim.holds_if
-    ]
-    return Verdict(claim, decisions)
+    test, *beside = (_decide(comparison, evidence, rules) for _, comparison in claim.comparisons())
+    return Verdict(claim, [replace(test, primary=True), *beside])
 
 
 def corrected(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Verdicts with their p corrected by Holm (1979) for all claims that have a primary comparison.
+    """Verdicts with the p of their tests corrected by Holm (1979) for all primary claims.
 
-    Such a comparison that cannot be decided counts with p = 1.
+    A test that cannot be decided counts with p = 1.
     """
-    primaries = [verdict.primary for verdict in verdicts]
-    family = [(place, 1.0 if each.p is None else each.p) for place, each in enumerate(primaries) if each is not None]
+    primaries = [(place, verdict.primary) for place, verdict in enumerate(verdicts) if verdict.claim.primary]
+    family = [(place, 1.0 if test.p is None else test.p) for place, test in primaries]
     adjusted: dict[int, float] = {}
     least = 0.0
     for rank, (place, p) in enumerate(sorted(family, key=lambda each: each[1])):
@@ -194,7 +178,8 @@ def counts(verdicts: Sequence[Verdict]) -> str:
 
 def _decide(comparison: Comparison, evidence: Mapping[str, Evidence], rules: Rules) -> Decision:
     """The verdict on a comparison."""
-    statement, value = wording.asked(comparison, rules.scale, rules.label), None
+    joined = comparison.analysis in rules.joined
+    statement, value = wording.asked(comparison, rules.scale, rules.label, joined), None
     welch, systems = None, 0
     try:
         if comparison.analysis not in evidence:
@@ -207,10 +192,10 @@ def _decide(comparison: Comparison, evidence: Mapping[str, Evidence], rules: Rul
         else:
             sides = [_Side.of(figures, analysed, rules) for figures in comparison.sides]
             every = _contrast(comparison, analysed, sides)
-            value, basis = _value(every), _basis(sides, every)
+            value, basis = _value(every), _basis(sides, every, joined)
             _check_size(comparison, sides, basis, value)
             contrast = _contrast(comparison, analysed, sides, rules.trainings)
-            value, basis = _value(contrast), _basis(sides, contrast)
+            value, basis = _value(contrast), _basis(sides, contrast, joined)
             systems = max((unit.systems for unit in contrast.units if unit.is_block), default=0)
             estimate = contrast.estimate()
             welch = every.estimate() if systems else estimate
@@ -421,10 +406,10 @@ def _check_size(comparison: Comparison, sides: Sequence[_Side], basis: str, valu
         raise _Undecidable(f"{measured}, and fewer than {FEWEST_SENTENCES} sentences say nothing of others")
 
 
-def _basis(sides: Sequence[_Side], contrast: Contrast) -> str:
-    """The data behind a value: "on 214 sentences longer than 49 subwords, with 3 seeds of each system"."""
+def _basis(sides: Sequence[_Side], contrast: Contrast, joined: bool) -> str:
+    """The data behind a value: "on 214 sentences of more than 49 subwords, with 3 seeds of each system"."""
     seeds = wording.counted([len(term.outputs) for term in contrast.terms], "seed")
-    sentences = " against ".join(dict.fromkeys(_counted(side) for side in sides))
+    sentences = " against ".join(dict.fromkeys(_counted(side, joined) for side in sides))
     blocks = [unit.systems for unit in contrast.units if unit.is_block]
     blocked = (
         f" in {'a block' if len(blocks) == 1 else 'blocks'} of {wording.counted(blocks, 'system')}" if blocks else ""
@@ -432,7 +417,7 @@ def _basis(sides: Sequence[_Side], contrast: Contrast) -> str:
     return f"on {sentences}, with {seeds} of each system{blocked}"
 
 
-def _counted(side: _Side) -> str:
-    """The number of sentences that a side is measured on, and their lengths."""
+def _counted(side: _Side, joined: bool) -> str:
+    """The number of sentences, or of joined lines, that a side is measured on, and their lengths."""
     count = int(side.chosen.sum())
-    return f"{count:,} sentence{'' if count == 1 else 's'} {side.lengths}".rstrip()
+    return f"{count:,} {wording.LINE[joined]}{'' if count == 1 else 's'} {side.lengths}".rstrip()

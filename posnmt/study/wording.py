@@ -17,26 +17,39 @@ MEASURES = {
     **UNITS, "length_difference": "length difference", "length_ratio": "length ratio",
     "training_speed": "training speed", "decoding_speed": "decoding speed",
 }  # fmt: skip
+LINE = {False: "sentence", True: "joined line"}
+"""What a line of a test is; True: several sentences that were joined."""
 CHOSEN = {
-    "all": "", "seen": "on sentences of trained lengths", "longer": "on sentences longer than any in its training",
-    "shorter": "on sentences shorter than any in its training",
-}  # fmt: skip
+    False: {"longer": " longer than any in its training", "shorter": " shorter than any in its training"},
+    True: {
+        "longer": " of more subwords than any source in its training",
+        "shorter": " of fewer subwords than any source in its training",
+    },
+}
+"""Which of the lines are chosen by their lengths."""
 RELATIONS = {"higher": "is higher than", "lower": "is lower than", "equal": "is equal to"}
 
 Label = Callable[[str], str]
 
 
-def asked(comparison: Comparison, scale: Scale, label: Label) -> str:
-    """A comparison as a statement: "the BLEU of Relative is higher than that of Absolute on sentences of ..."."""
+def asked(comparison: Comparison, scale: Scale, label: Label, joined: bool = False) -> str:
+    """A comparison as a statement: "the BLEU of Relative is higher than that of Absolute on sentences of ...".
+
+    Args:
+        comparison: of a claim.
+        scale: of the study.
+        label: what a system and its training are called.
+        joined: whether the lines of its test are several sentences joined.
+    """
     of, than = comparison.of, comparison.than
     relation, what = RELATIONS[comparison.is_], MEASURES[comparison.measure]
     margin = comparison.within or comparison.by
     amount = percent(margin) if comparison.relative else f"{margin:g} {unit(comparison.measure)}"
     by = f" within {amount}" if comparison.within else f" by more than {amount}" if margin else ""
-    of_name, of_where = _name(of, label), _where(of, scale)
+    of_name, of_where = _name(of, label), _where(of, scale, joined)
     if than is None:
         return _joined(f"the {what} of {of_name} {relation} 0{by}", of_where)
-    than_name, than_where = _name(than, label), _where(than, scale)
+    than_name, than_where = _name(than, label), _where(than, scale, joined)
     if than_where == of_where:
         return _joined(f"the {what} of {of_name} {relation} that of {than_name}{by}", of_where)
     rest = than_where or "overall"
@@ -50,10 +63,14 @@ def _name(figures: Figures, label: Label) -> str:
     return label(figures.system) + (f" minus that of {label(figures.minus)}" if figures.minus else "")
 
 
-def _where(figures: Figures, scale: Scale) -> str:
-    """Which sentences one side is measured on."""
-    lengths = figures.lengths_at(scale)
-    where = CHOSEN[lengths or "all"] if not isinstance(lengths, list) else f"on sentences {span(*lengths)}".rstrip()
+def _where(figures: Figures, scale: Scale, joined: bool) -> str:
+    """Which sentences, or joined lines, one side is measured on."""
+    lengths = figures.lengths_at(scale) or "all"
+    if isinstance(lengths, str):
+        chosen = {"all": "", "seen": " of trained lengths", **CHOSEN[joined]}[lengths]
+    else:
+        chosen = f" {span(*lengths)}".rstrip()
+    where = f"on {LINE[joined]}s{chosen}" if chosen or joined else ""
     return _joined(where, f"with {percent(figures.share)} of the words swapped" if figures.share else "")
 
 
@@ -64,7 +81,7 @@ def _joined(*parts: str) -> str:
 def span(first: int | None, last: int | None) -> str:
     """A range of lengths, as it follows "sentences"; empty for all lengths."""
     if last is None:
-        return "" if first is None else f"longer than {first - 1} subwords"
+        return "" if first is None else f"of more than {first - 1} subwords"
     return f"of {first or 1} to {last} subwords"
 
 

@@ -177,9 +177,12 @@ RECIPE: dict[str, Any] = {
         {
             "claim": 1,
             "says": "s",
-            "holds_if": [
-                {"analysis": "test", "of": {"system": "relative"}, "is": "higher", "than": {"system": "transformer"}}
-            ],
+            "test": {
+                "analysis": "test",
+                "of": {"system": "relative"},
+                "is": "higher",
+                "than": {"system": "transformer"},
+            },
         }
     ],
 }
@@ -260,8 +263,8 @@ def _copied_plan() -> Any:
     from posnmt.study.recipe import Recipe
 
     [claim] = RECIPE["claims"]
-    faster = {**claim["holds_if"][0], "measure": "training_speed"}
-    recipe = {**RECIPE, "claims": [{**claim, "holds_if": [faster]}]}
+    faster = {**claim["test"], "measure": "training_speed"}
+    recipe = {**RECIPE, "claims": [{**claim, "test": faster}]}
     return plan(Recipe.model_validate(recipe), "smoke", None, 3)
 
 

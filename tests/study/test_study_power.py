@@ -93,18 +93,19 @@ def test_seeds_alone_support_a_false_claim_in_25_of_1000_studies(is_):
 
 
 @pytest.mark.parametrize("name", FOUR)
-def test_every_claim_of_the_four_papers_has_a_primary_comparison_at_scale_small(name):
+def test_every_claim_that_is_corrected_for_states_what_it_expects(name):
     recipe = load(name, check_configs=False)
     powers = of_recipe(recipe, "small")
-    assert [each.claim for each in powers] == recipe.claims
+    assert [each.claim for each in powers] == recipe.claims_at("small")
     for each in powers:
-        if each.primary.measure in ("training_speed", "decoding_speed"):
-            assert each.power is None
-        else:
-            assert each.power is not None
-            assert each.power > 0.6, each.claim.says  # a recipe that would not answer is a waste of its hours
-            assert each.cannot_be_decided == (each.power < ENOUGH)
-            assert each.seeds[1] in (2, 3, 5)
+        speed = each.primary.measure in ("training_speed", "decoding_speed")
+        assert (each.power is None) == (each.expected is None)
+        assert each.expected is None or 0 <= each.power <= 1
+        assert speed or each.expected is not None or not each.claim.primary, each.claim.says
+        assert each.cannot_be_decided == (each.power is not None and each.power < ENOUGH)
+        assert each.seeds[1] in (2, 3, 5)
+    decidable = [each.power > 0.6 for each in powers if each.claim.primary and each.power is not None]
+    assert sum(decidable) >= 0.75 * len(decidable)  # a recipe that would not answer is a waste of its hours
 
 
 def test_power_is_greater_in_a_block():

@@ -114,13 +114,33 @@ def sentence(comparison: Comparison) -> str:
 
 @pytest.mark.parametrize("paper", list(PAPERS))
 def test_claims_go_in_the_papers_direction(paper: str) -> None:
-    claims = {claim.claim: [sentence(each) for each in claim.holds_if] for claim in load(paper).claims}
+    claims = {claim.claim: [sentence(each) for _, each in claim.comparisons()] for claim in load(paper).claims}
     assert claims == PAPERS[paper]["claims"]
+
+
+@pytest.mark.parametrize("paper", list(PAPERS))
+def test_published_effects_are_figures_of_the_papers_tables(paper: str) -> None:
+    """Of the two systems that the claim's test compares, as the recipe calls them."""
+    effects, recipe = PAPERS[paper]["effects"], load(paper)
+    assert {claim.claim for claim in recipe.claims if claim.published_effect} == set(effects)
+    for claim in recipe.claims:
+        if (effect := claim.published_effect) is None:
+            continue
+        place = effects[claim.claim]
+        table = PAPERS[paper]["tables"][place["table"]]
+        column = table["columns"].index(place["column"])
+        figures = [figure(table[place[side]][column]) for side in ("of", "than")]
+        assert [effect.of, effect.than] == [each[0] for each in figures]
+        assert effect.sentences == (place.get("sentences") or table["n"][place["column"]])
+        for row, compared in zip((place["of"], place["than"]), claim.test.sides, strict=True):
+            name, training = recipe.variant(compared.system)
+            lower = ", 75" if training == "cap75" else ""
+            assert row == f"{recipe.systems[name].label}{lower}"
 
 
 @pytest.mark.parametrize("paper", list(PAPERS))
 def test_figures_that_claims_quote_are_the_papers(paper: str) -> None:
     for claim in load(paper).claims:
-        quoted = re.sub(r"(Tables?|Fig\.|[Nn]ewstest|cap|WMT)\s*(\d+)(?: (?:to|and) \d+)?",
+        quoted = re.sub(r"(Tables?|Fig\.|[Nn]ewstest|cap|WMT|section)\s*(\d+(?:\.\d+)?)(?: (?:to|and) \d+)?",
                         lambda found: found[0] if found[1] == "cap" else "", claim.published or "")  # fmt: skip
         assert re.findall(r"\d+(?:\.\d+)?", quoted) == PAPERS[paper]["figures"][claim.claim]

@@ -169,7 +169,7 @@ def test_the_language_pair_of_a_scale(tmp_path: Path) -> None:
 def test_speeds_that_claims_compare_are_measured_in_one_step(tmp_path: Path) -> None:
     compared = {"analysis": "test", "measure": "training_speed", "is": "lower"}
     sides = {"of": {"system": "relative"}, "than": {"system": "transformer"}}
-    claims = [{"claim": 1, "says": "slow", "holds_if": [{**compared, **sides}]}]
+    claims = [{"claim": 1, "says": "slow", "test": {**compared, **sides}}]
     recipe = load(written(tmp_path, {**SMALL, "claims": claims}), ("scales.smoke.config.decode.beam=2",))
     step = plan(recipe, "smoke", None).steps["speed/in-turn"]
     assert step.needs["run-0"] == "train/relative/all/seed-1"
@@ -408,13 +408,13 @@ def test_faults_of_a_config_are_named_once_where_they_stand(tmp_path: Path) -> N
         ("scales.smoke.artificial.trian=5", "did you mean 'train'?"),
         ("scales.smoke.artificial.train=many", "input should be a valid integer"),
         (
-            "claims=[{claim: 1, says: x, holds_if: [{analysis: test, measure: multi-bleu, of: {system: rope, "
-            "share: 0.3}, is: higher}]}]",
-            "claims.0: the analysis test does not measure multi-bleu: its metrics are bleu, chrf, ter",
+            "claims=[{claim: 1, says: x, test: {analysis: test, measure: multi-bleu, of: {system: rope, "
+            "share: 0.3}, is: higher}}]",
+            "claims.0.test: the analysis test does not measure multi-bleu: its metrics are bleu, chrf, ter",
         ),
         (
-            "claims=[{claim: 1, says: x, holds_if: [{analysis: test, of: {system: rope, share: 0.3}, is: higher}]}]",
-            "claims.0: the test test has no copy with a share of 0.3 of the words swapped",
+            "claims=[{claim: 1, says: x, test: {analysis: test, of: {system: rope, share: 0.3}, is: higher}}]",
+            "claims.0.test: the test test has no copy with a share of 0.3 of the words swapped",
         ),
     ],
 )
@@ -664,8 +664,8 @@ def test_what_a_recipe_cannot_be_like(tmp_path: Path, like: Any, what: str, wher
 def test_a_study_runs_seed_by_seed_and_translates_as_soon_as_it_can(tmp_path: Path) -> None:
     claims = [{
         "claim": 1, "says": "slower",
-        "holds_if": [{"analysis": "test", "measure": "training_speed", "of": {"system": "relative"}, "is": "lower",
-                      "than": {"system": "transformer"}}],
+        "test": {"analysis": "test", "measure": "training_speed", "of": {"system": "relative"}, "is": "lower",
+                 "than": {"system": "transformer"}},
     }]  # fmt: skip
     made = plan(load(written(tmp_path, {**SMALL, "claims": claims})), "smoke", None)
     order = Graph(study.seed_by_seed(made, study.chosen(made.steps, [])), KINDS).order()

@@ -149,11 +149,11 @@ def test_points_stand_in_claims_tables_and_runs(tmp_path: Path) -> None:
     tree = yaml.safe_load(Path(swept(tmp_path, {"clip": CLIP, "cap": CAP})).read_text())
     sides = [{"system": f"relative@clip={clip}/all@cap=20"} for clip in (2, 8)]
     compared = {"analysis": "test", "is": "higher", "of": sides[0], "than": sides[1]}
-    tree["claims"] = [{"claim": 1, "says": "shorter is better", "holds_if": [compared]}]
+    tree["claims"] = [{"claim": 1, "says": "shorter is better", "test": compared}]
     tree["runs"] = [{"systems": ["transformer"], "trainings": ["all@cap=20"], "tests": ["test"]}]
     recipe = load(written(tmp_path, tree))
     assert "transformer/all@cap=20" in variants(recipe)
-    tree["claims"][0]["holds_if"][0]["than"] = {"system": "relative@clip=9/all@cap=20"}
+    tree["claims"][0]["test"]["than"] = {"system": "relative@clip=9/all@cap=20"}
     told = faults_of(written(tmp_path, tree))
     assert "claims.0: systems has no 'relative@clip=9'" in told
 

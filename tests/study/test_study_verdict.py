@@ -1,5 +1,6 @@
 """Verdicts on claims: known effects are found, and each reason to abstain is said."""
 
+import itertools
 import math
 import re
 from dataclasses import replace
@@ -184,19 +185,33 @@ def test_relative_margins_are_shares_of_than():
 # --- what a claim rests on
 
 
-def test_the_primary_comparison_alone_decides(study):
-    yes, no = compare("higher", "c", "a"), compare("higher", "a", "c")
-    for first, second, word in ((yes, no, "supported"), (no, yes, "contradicted")):
-        verdict = decided(study, {**first, "primary": True}, second)
+def test_the_test_alone_decides(study):
+    """Whatever is beside it: no verdict is that of several comparisons."""
+    yes, no, unknown = compare("higher", "c", "a"), compare("higher", "a", "c"), compare("higher", "a", "b")
+    words = {"supported": yes, "contradicted": no, "undecided": unknown}
+    for (word, test), *others in itertools.permutations(words.items()):
+        verdict = decided(study, test, *(comparison for _, comparison in others))
         assert verdict.word == word
-        assert verdict.why == verdict.comparisons[0].sentence
-        assert [decision.primary for decision in verdict.comparisons] == [True, False]
-    by_scale = [{**yes, "primary": ["small"]}, {**no, "primary": ["paper"]}]
-    assert decided(study, *by_scale).word == "supported"
-    assert decided(study, *by_scale, scale="paper").word == "contradicted"
-    assert decided(study, *by_scale, scale="smoke").word == "contradicted"  # none: all of them must hold
-    with pytest.raises(ValidationError, match="one primary comparison at a scale"):
-        claim({**yes, "primary": True}, {**no, "primary": ["paper"]})
+        assert verdict.why == verdict.primary.sentence == verdict.comparisons[0].sentence
+        assert [decision.word for decision in verdict.comparisons] == [word, *(other for other, _ in others)]
+        assert [decision.primary for decision in verdict.comparisons] == [True, False, False]
+        assert [decision.comparison for decision in verdict.comparisons] == [verdict.claim.test, *verdict.claim.beside]
+
+
+def test_joined_lines_are_not_called_longer_sentences(study):
+    """What they have besides more subwords is a second sentence: they are named in the statement and in its basis."""
+    for lengths, of_lines in (("longer", 200), ("seen", 200), ("all", 400), ([12, 49], 190)):
+        sides = [{"system": system, "lengths": lengths} for system in "ca"]
+        single, joined = one(study, compare("higher", *sides)), one(study, compare("higher", *sides), joined={"test"})
+        assert "sentence" not in joined.sentence
+        assert "longer" not in joined.sentence
+        assert "joined" not in single.sentence
+        assert joined.asked.count("joined lines") == 1
+        assert joined.why.startswith(f"on {of_lines} joined lines")
+        assert replace(joined, asked="", why="") == replace(single, asked="", why="")
+    apart = [{"system": "d", "minus": "a", "lengths": lengths} for lengths in ("longer", "seen")]
+    both = one(study, compare("higher", *apart), joined={"test"})
+    assert (both.asked.count("joined lines"), both.why.count("joined lines")) == (2, 2)
 
 
 def test_systems_may_have_different_numbers_of_seeds(study):
@@ -254,7 +269,7 @@ def test_where_trained_lengths_are_not_known_the_floor_is_for_the_whole_test():
 )
 def test_what_would_decide_a_comparison_is_said(comparison):
     """As many seeds as bring the interval to the margin, unless the sentences alone keep it away."""
-    comparison = claim(comparison).holds_if[0]
+    comparison = claim(comparison).test
     value = -3.0 if comparison.is_ == "lower" else 3.0
 
     def of_seeds(first, second):  # variances over seeds of 9 and 3
@@ -279,7 +294,7 @@ def test_the_documented_sentence(study):
     sides = [{"system": system, "lengths": "longer"} for system in "ca"]
     decision = one(study, compare("higher", *sides, by=1))
     assert decision.why == (
-        f"on 200 sentences longer than 49 subwords, with 3 seeds of each system: +{decision.value:.2f} subwords, "
+        f"on 200 sentences of more than 49 subwords, with 3 seeds of each system: +{decision.value:.2f} subwords, "
         f"95 % interval +{decision.low:.2f} to +{decision.high:.2f}, p < 0.0001"
     )
     assert decision.sentence.startswith(
@@ -294,7 +309,7 @@ def test_the_documented_sentence(study):
 )
 def test_no_interval_is_certain(pairs, shown):
     """With more pairs to correct for, the level comes near 100 %, which no interval has."""
-    said = with_intervals(claim(compare("higher")).holds_if[0], Estimate(0.5, 0.04, math.inf), [1 - 0.05 / pairs])
+    said = with_intervals(claim(compare("higher")).test, Estimate(0.5, 0.04, math.inf), [1 - 0.05 / pairs])
     assert f", {shown} interval " in said
 
 
@@ -311,7 +326,7 @@ def test_no_interval_is_certain(pairs, shown):
 )
 def test_a_supported_comparison_has_no_interval_that_ends_at_the_margin(margin, end, shown):
     """Where two decimals would show the end of an interval at the margin, it has more of them."""
-    comparison = claim(compare(**margin)).holds_if[0]
+    comparison = claim(compare(**margin)).test
     estimate = Estimate(end + 0.4, (0.4 / t_quantile(0.975, math.inf)) ** 2, math.inf)
     assert word_of(comparison, estimate) == "supported"
     assert with_intervals(comparison, estimate, [0.95]) == shown
@@ -325,28 +340,9 @@ def test_two_kinds_of_sentences_are_both_said(study):
         "sentences of 12 to 49 subwords"
     )
     assert decision.why.startswith(
-        "on 200 sentences longer than 49 subwords against 190 sentences of 12 to 49 subwords, with "
+        "on 200 sentences of more than 49 subwords against 190 sentences of 12 to 49 subwords, with "
         "3 seeds of each system: +"
     )
-
-
-def test_a_claim_is_as_good_as_its_comparisons(study):
-    yes, no, unknown = compare("higher", "c", "a"), compare("higher", "a", "c"), compare("higher", "a", "b")
-    for comparisons, word, why in (
-        ([yes], "supported", "Supported: the length difference of c is higher than that of a. On 400 sentences, with "),
-        ([yes, yes], "supported", "All 2 comparisons are supported."),
-        (
-            [yes, unknown, yes],
-            "undecided",
-            "Undecided: whether the length difference of a is higher than that of b. On",
-        ),
-        ([unknown, no, yes, no], "contradicted", "Contradicted: the length difference of a is higher than that of c. "),
-    ):
-        verdict = decided(study, *comparisons)
-        assert verdict.word == word
-        assert verdict.why.startswith(why)
-        assert verdict.why.endswith(" 1 more is contradicted as well.") == (len(comparisons) == 4)
-        assert [decision.comparison for decision in verdict.comparisons] == verdict.claim.holds_if
 
 
 def without(evidence, *gone):
@@ -392,7 +388,7 @@ def test_few_sentences_have_a_value_and_no_verdict(study):
         f"and fewer than {FEWEST_SENTENCES} sentences say nothing of others"
     )
     nothing = one(study, compare("higher", {"system": "c", "lengths": [200, None]}, "a"))
-    assert (nothing.word, nothing.why) == ("undecided", "the test has no sentences longer than 199 subwords")
+    assert (nothing.word, nothing.why) == ("undecided", "the test has no sentences of more than 199 subwords")
     nothing = one(study, compare("higher", {"system": "c", "lengths": "shorter"}, "a"))
     assert nothing.why == "the test has no sentences of 1 to 1 subwords"
 

@@ -178,7 +178,7 @@ def made_study(folder, seeds=2, recipe=None, failed=(("rnn", 1), ("rnn", 2))):
         made_analysis(folder / "steps" / name, outputs, name == "swapped", source, target)
     comparison = {"analysis": "test", "of": {"system": "relative"}, "is": "higher", "than": {"system": "transformer"}}
     claims = [Claim.model_validate({"claim": number, "says": f"says <b>{number}</b>", "published": "27.24 & more",
-                                    "holds_if": [comparison]}) for number in (1, 2)]  # fmt: skip
+                                    "test": comparison}) for number in (1, 2)]  # fmt: skip
     return StudyResults(
         recipe=recipe,
         scale="smoke",

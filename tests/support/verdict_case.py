@@ -50,11 +50,10 @@ def drawn(generator, effects, lengths, seeds=3, over_seeds=1.0, over_sentences=8
     return evidence_of(differences, lengths)
 
 
-def claim(*comparisons):
+def claim(comparison, *beside, **more):
     common = {"analysis": "test", "measure": "length_difference"}
-    return Claim.model_validate(
-        {"claim": 1, "says": "so", "holds_if": [{**common, **comparison} for comparison in comparisons]}
-    )
+    others = [{**common, **each} for each in beside]
+    return Claim.model_validate({"claim": 1, "says": "so", "test": {**common, **comparison}, "beside": others, **more})
 
 
 def compare(is_, of="a", than="b", **more):

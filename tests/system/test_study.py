@@ -67,7 +67,7 @@ RECIPE: dict[str, Any] = {
         "by-length": {"test": "swapped", "trainings": ["reordered"], "bins": [5]},
     },
     "tables": [TABLE],
-    "claims": [{"claim": 1, "says": "It is faster than itself", "holds_if": [FASTER]}],
+    "claims": [{"claim": 1, "says": "It is faster than itself", "test": FASTER}],
 }
 OTHER_NAMES: dict[str, Any] = {
     "systems": {"sinusoids": RECIPE["systems"]["transformer"]},
@@ -516,7 +516,7 @@ def test_a_papers_recipe_from_nothing_to_its_report(name: str, tmp_path: Path) -
     }
     assert analysed == set(recipe.analyses)
     words = re.findall(r'<span class="word">([a-z ]+)</span>', page)
-    assert len(words) == len(recipe.claims)
+    assert len(words) == len(recipe.claims_at("smoke"))
     assert set(words) == {"undecided"}  # nothing was learned: all are below the floor
     status, _ = process("study", "status", "--out", out)
     assert {line.split()[0] for line in status.strip().split("\n")} == {"done"}
