@@ -17,6 +17,7 @@ from posnmt.report.latex_sheet import to_latex
 from posnmt.report.page import page
 from posnmt.study import database, examples
 from posnmt.study.beyond import cost, every_output
+from posnmt.study.compatible import compatibility
 from posnmt.study.figures import Plate, plates
 from posnmt.study.measured import Recommendation, StudyResults
 from posnmt.study.overview import facts
@@ -95,6 +96,7 @@ def _page(
         plates=figures,
         beyond=beyond,
         amount=amount,
+        compatibility=compatibility,
         counted=_counted,
         shown_p=shown_p,
         decimals=decimals,

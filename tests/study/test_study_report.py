@@ -263,7 +263,7 @@ def test_the_page_is_whole_escaped_and_needs_no_network(report, page):
     assert page.links[:5] == ["#claims", "#tables", "#figures", "#beyond", "#made"]
     assert "Of the paper's claims: 1 supported (1 after Holm), 1 undecided." in html.unescape(text)
     assert "1 supported (1 after Holm), 1 undecided" in text
-    assert page.row("claim-1", "Primary: Supported: it is. 60 sentences.")[:2] == [
+    assert page.row("claim-1", "Test: Supported: it is. 60 sentences.")[:2] == [
         "+3.14 BLEU",
         "−1.20 BLEU to +5.00 BLEU",
     ]
