@@ -1,4 +1,4 @@
-"""Fill the generated parts of the pages: settings, commands, schemes and named systems, as the code has them.
+"""Fill the generated parts of the pages: settings, commands, schemes, named systems and claims, as the code has them.
 
     python docs/scripts/reference.py            # fill them
     python docs/scripts/reference.py --check    # exit with 1 if a page is out of date
@@ -230,6 +230,35 @@ def _parts(kind: str) -> str:
     return table((kind, "is", "options (default)"), rows)
 
 
+# claims
+
+
+def claims() -> str:
+    """The claims of the papers' recipes, each with the comparison that decides it and the published figures."""
+    from posnmt.study.load import load, shipped
+
+    rows = []
+    for name in shipped():
+        recipe = load(name, check_configs=False)
+        rows += [_claim(recipe, claim) for claim in recipe.claims if recipe.paper]
+    rows.sort(key=lambda row: int((re.match(r"\d+", row[0]) or ["99"])[0]))
+    return table(("claim", "recipe", "statement", "test", "published BLEU", "primary"), rows)
+
+
+def _claim(recipe: Any, claim: Any) -> tuple[str, ...]:
+    from posnmt.study.wording import asked
+
+    scale = "small" if "small" in claim.scales else claim.scales[-1]
+    joined = claim.test.analysis in recipe.joined()
+    test = asked(claim.test, scale, lambda name: recipe.label(recipe.variant(name)), joined)
+    effect = claim.published_effect
+    published = "–"
+    if effect is not None:
+        published = f"{effect.of:g} against {effect.than:g}, {effect.sentences:,} sentences"
+    primary = ("yes" if claim.primary else "no") + ("" if claim.registered else ", later")
+    return str(claim.claim), f"`{recipe.recipe}`", text(claim.says), text(test), published, primary
+
+
 # Python
 
 
@@ -279,6 +308,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "systems": systems,
     "schemes": schemes,
     "architectures": architectures,
+    "claims": claims,
     "python": python,
 }
 
