@@ -358,10 +358,10 @@ def name_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]
             yield UserError(f"analyses.{name}: {fault}", place(("analyses", name), path, lines))
     asked: dict[int | str, int] = {}
     for number, claim in enumerate(recipe.claims):
-        if (other := asked.setdefault(claim.claim, number)) != number:
-            keys = ("claims", str(number), "claim")
-            what = f"{'.'.join(keys)}: claims.{other} is called {claim.claim!r} as well"
-            yield UserError(what, place(keys, path, lines), "give one of them another name, such as '1b'")
+        if (first := asked.setdefault(claim.claim, number)) != number:
+            what = f"claims.{number}.claim: claims.{first} is called {claim.claim!r} as well"
+            where = place(("claims", str(number), "claim"), path, lines)
+            yield UserError(what, where, "give one of them another name, such as '1b'")
     if recipe.recommend is not None:
         yield from unknown("analyses", recipe.recommend.analyses, "recommend", "analyses")
     for keys, fault in _unmeasured(recipe):

@@ -268,6 +268,11 @@ def test_the_page_is_whole_escaped_and_needs_no_network(report, page):
         "−1.20 BLEU to +5.00 BLEU",
     ]
     assert page.row("claim-1", "Supported: its share is. By a share.")[:2] == ["−5.53 %", "−7.00 % to −4.00 %"]
+    of_claims = re.findall(r"compatible with the published effect, whatever the verdict: ([^<]*)<", text)
+    assert [each.partition(":")[0] for each in of_claims] == [
+        "yes, but the published effect is imprecise",
+        "not comparable",
+    ]
     assert page.row("claim-2", "Undecided: whether it is. One seed.")[:2] == ["–", "–"]
     assert "1 d 1 h" in text
 
