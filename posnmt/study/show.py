@@ -128,9 +128,9 @@ def _sweeps(study_plan: Plan, step_costs: Mapping[str, Cost]) -> Iterator[str]:
 
 
 def _powers(study_plan: Plan, powers: Sequence[Power]) -> Table:
-    """A row for each claim with a primary comparison."""
+    """A row for each claim of the scale."""
     recipe = study_plan.recipe
-    table = _table("claim", "primary comparison", "expected", "sentences", "seeds", "block", "power", left=2)
+    table = _table("claim", "test", "expected", "sentences", "seeds", "block", "power", left=2)
     for each in powers:
         primary, expected = each.primary, each.expected
         joined = primary.analysis in recipe.joined()
