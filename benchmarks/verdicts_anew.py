@@ -51,12 +51,11 @@ def main() -> None:
     study_plan = plan(load(str(copy / "recipe.yaml"), check_configs=False), scale, options.data)
     folders = _steps(study_plan, work)
     _write_outputs(study_plan, copy, options.earlier, folders)
-    claims = [claim for claim in study_plan.recipe.claims if claim.primary(scale) is not None]
+    claims = study_plan.recipe.claims_at(scale)
     proof = _evidence(study_plan, claims, folders, work)
     speeds = _speeds(copy)
     rules = rules_of(study_plan, speeds, folders)
-    primaries = [claim.model_copy(update={"holds_if": [claim.primary(scale)]}) for claim in claims]
-    verdicts = corrected([decide(claim, proof, rules) for claim in primaries])
+    verdicts = corrected([decide(claim, proof, rules) for claim in claims])
     before = _published(copy)
     print("| claim | before | now | D | 95 % interval by the rule | by Welch's test | p | after Holm | block |")
     print("|---|---|---|---|---|---|---|---|---|")
@@ -149,9 +148,8 @@ def _evidence(
     study_plan: Plan, claims: list[Claim], folders: dict[str, Path], work: Path
 ) -> dict[str, evidence.Evidence]:
     """The analyses that the claims need, counted without intervals."""
-    primaries = [claim.primary(study_plan.scale) for claim in claims]
-    wanted = {primary.analysis for primary in primaries if primary is not None}
-    measures = {primary.measure for primary in primaries if primary is not None} | {"bleu", "multi-bleu"}  # the floor
+    wanted = {claim.test.analysis for claim in claims}
+    measures = {claim.test.measure for claim in claims} | {"bleu", "multi-bleu"}  # the floor
     steps, _ = analyses(study_plan, study_plan.steps)
     found = {}
     for name in sorted(wanted):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from posnmt.study.claims import DEVIATION, SPREAD, Claim, PublishedEffect, Scale
-from posnmt.study.contrast import t_quantile
+from posnmt.study.estimate import t_quantile
 from posnmt.study.verdict import LEVEL, Decision
 from posnmt.study.wording import amount
 

@@ -252,13 +252,6 @@ class Recipe(Section):
     claims: list[Claim] = Field([])
     recommend: Recommend | None = None
 
-    @model_validator(mode="after")
-    def _claims_by_name(self) -> Recipe:
-        names = [str(claim.claim) for claim in self.claims]
-        if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
-            raise ValueError(f"two claims are called {twice[0]}; what is registered of a claim goes by its name")
-        return self
-
     @property
     def hash(self) -> str:
         """SHA-256 of all settings."""

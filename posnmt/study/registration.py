@@ -4,7 +4,7 @@ The claims with their comparisons, margins and expected effects, the systems wit
 version of the analysis are written into study.json before anything is trained, with the time and the SHA-256 of their
 canonical JSON (sorted keys, no blanks). A later run with other ones adds an entry that says after how many trainings,
 and the report shows beside each verdict what differs. Titles, wording, notes, tables and figures are no part of it.
-Secondary comparisons may be added: one that was not there before the first training is called not registered.
+Comparisons may be added beside a test: one that was not there before the first training is called not registered.
 """
 
 from __future__ import annotations
@@ -76,14 +76,14 @@ class RegisteredClaim(TypedDict):
     """What is registered of a claim.
 
     Attributes:
-        primary: whether one comparison decides it, and is in the family of Holm's correction.
-        decides: this comparison; without it all of them.
-        secondary: the others.
+        primary: whether it is in the family of Holm's correction.
+        test: the comparison that decides it.
+        beside: the others.
     """
 
     primary: bool
-    decides: list[RegisteredComparison]
-    secondary: list[RegisteredComparison]
+    test: RegisteredComparison
+    beside: list[RegisteredComparison]
 
 
 class Content(TypedDict):
@@ -216,14 +216,14 @@ class History:
             return False
         registered = self.entries[0]["content"]["claims"].get(str(claim.claim))
         asked = _comparison(comparison, recipe, scale)
-        return registered is not None and asked in [*registered["decides"], *registered["secondary"]]
+        return registered is not None and asked in [registered["test"], *registered["beside"]]
 
 
 def content(recipe: Recipe, scale: Scale) -> Content:
     """What a study registers."""
     return {
         "analysis": ANALYSIS,
-        "claims": {str(claim.claim): _claim(claim, recipe, scale) for claim in recipe.claims},
+        "claims": {str(claim.claim): _claim(claim, recipe, scale) for claim in recipe.claims_at(scale)},
         "exclusions": {
             "floor": recipe.scales[scale].floor,
             "exempt": sorted(name for name, system in recipe.systems.items() if system.without),
@@ -323,19 +323,17 @@ def _begun(study_plan: Plan, out: Path, copy: Path | None) -> set[str]:
 
 
 def _claim(claim: Claim, recipe: Recipe, scale: Scale) -> RegisteredClaim:
-    """What is registered of a claim: the comparison that decides it, or all that do, and the others."""
-    primary = claim.primary(scale)
-    decides = claim.holds_if if primary is None else [primary]
+    """What is registered of a claim."""
     return {
-        "primary": primary is not None or len(claim.holds_if) == 1,
-        "decides": [_comparison(each, recipe, scale) for each in decides],
-        "secondary": [_comparison(each, recipe, scale) for each in claim.holds_if if each not in decides],
+        "primary": claim.primary,
+        "test": _comparison(claim.test, recipe, scale),
+        "beside": [_comparison(each, recipe, scale) for each in claim.beside],
     }
 
 
 def _comparison(comparison: Comparison, recipe: Recipe, scale: Scale) -> RegisteredComparison:
     """What is registered of a comparison: all that its verdict and its power rest on at a scale."""
-    tree: Any = comparison.model_dump(mode="json", by_alias=True, exclude={"primary", "expects"})
+    tree: Any = comparison.model_dump(mode="json", by_alias=True, exclude={"expects"})
     expected = comparison.expects.get(scale)
     sides = {"of": comparison.of, "than": comparison.than}
     for name, side in sides.items():
@@ -357,15 +355,15 @@ def _comparison(comparison: Comparison, recipe: Recipe, scale: Scale) -> Registe
 
 
 def _changes(before: Content, after: Content, count: int) -> Iterator[Change]:
-    """What differs between two contents; a secondary comparison may be added, and is named if it is removed."""
+    """What differs between two contents; a comparison may be added beside a test, and is named if it is removed."""
     for name in [*before["claims"], *(name for name in after["claims"] if name not in before["claims"])]:
         old, new = (each["claims"].get(name) for each in (before, after))
         if old is None or new is None:
             yield Change(name, count, "the claim", old and "registered", new and "added")
             continue
-        yield from _differences(name, count, _deciding(old), _deciding(new))
-        kept = [*new["secondary"], *new["decides"]]
-        for comparison in old["secondary"]:
+        yield from _differences(name, count, *({"primary": each["primary"], **each["test"]} for each in (old, new)))
+        kept = [*new["beside"], new["test"]]
+        for comparison in old["beside"]:
             if comparison not in kept:
                 yield Change(name, count, f"the comparison {_described(comparison)}", "registered", None)
     first, second = (
@@ -376,15 +374,6 @@ def _changes(before: Content, after: Content, count: int) -> Iterator[Change]:
         had, has = (each["seeds"].get(name) for each in (before, after))
         if had != has:
             yield Change("", count, f"seeds of {name}", had, has)
-
-
-def _deciding(claim: RegisteredClaim) -> dict[str, Any]:
-    """What decides a claim: one comparison, or several by their numbers."""
-    decides = claim["decides"]
-    tests = (
-        decides[0] if len(decides) == 1 else {f"comparison {number}": each for number, each in enumerate(decides, 1)}
-    )
-    return {"primary": claim["primary"], **tests}
 
 
 def _differences(claim: str, count: int, before: Any, after: Any, above: str = "") -> Iterator[Change]:

@@ -127,8 +127,7 @@ def test_systems_that_share_a_training_count_once():
 def test_the_blocks_of_the_recipes(name, systems):
     """The RNN has other weights, and RNN- and RR-Transformer one layer less than the other two Transformers."""
     recipe = load(name, check_configs=False)
-    primary = recipe.claims[0].primary("small")
-    own = {recipe.variant(text) for side in primary.sides for text in side.variants}
+    own = {recipe.variant(text) for side in recipe.claims_at("small")[0].test.sides for text in side.variants}
     seeds = {variant: range(1, 1 + recipe.seeds(variant, "small")) for variant in own}
     assert max(unit.systems for unit in units(seeds, planned(recipe, "small"))) == systems
 
@@ -282,7 +281,7 @@ def test_more_seeds_lower_a_part_and_add_degrees_of_freedom():
 
 
 def comparison_of(asked):
-    return claim(asked).holds_if[0]
+    return claim(asked).test
 
 
 @pytest.mark.parametrize(
@@ -312,10 +311,12 @@ def test_p_and_the_intervals_agree(asked):
 
 
 def family(*words_and_p):
-    comparison = comparison_of(compare("higher"))
+    """Verdicts; a claim with the p "beside" is not primary."""
+    asked = claim(compare("higher"))
     return [
         Verdict(
-            claim(compare("higher")), [Decision(comparison, "it is", word, "so", p=p)] * (1 if p != "several" else 2)
+            asked.model_copy(update={"primary": p != "beside"}),
+            [Decision(asked.test, "it is", word, "so", p=0.0001 if p == "beside" else p)],
         )
         for word, p in words_and_p
     ]
@@ -325,7 +326,7 @@ def test_holm_over_the_primary_comparisons():
     """The smallest of four p is multiplied by four, the next by three, and none is less than one before it."""
     found = corrected(
         family(("supported", 0.02), ("contradicted", 0.001), ("supported", 0.012), ("undecided", None),
-               ("supported", "several"))
+               ("supported", "beside"))
     )  # fmt: skip
     assert [each.holm for each in found] == [pytest.approx(0.04), pytest.approx(0.004), pytest.approx(0.036), 1.0, None]
     assert [each.after_holm for each in found] == [True, False, True, False, False]

@@ -11,7 +11,7 @@ import pytest
 from verdict_case import claim, compare
 
 from posnmt.study.compatible import compatibility
-from posnmt.study.contrast import Estimate
+from posnmt.study.estimate import Estimate
 from posnmt.study.verdict import Decision, Word
 
 

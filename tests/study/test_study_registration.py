@@ -19,11 +19,11 @@ from posnmt.workflow.runner import open_study
 
 Claim = dict[str, Any]
 SIDES = {"of": {"system": "relative"}, "is": "higher", "than": {"system": "transformer"}}
-TEST = {"analysis": "test", "primary": True, "expects": {"smoke": {"effect": 1, "sentences": [100]}}, **SIDES}
-SECONDARY = {"analysis": "test", "measure": "ter", **SIDES, "is": "lower"}
-CLAIM: Claim = {"claim": 1, "says": "It is better", "published": "by 1 BLEU", "holds_if": [TEST, SECONDARY]}
+TEST = {"analysis": "test", "expects": {"smoke": {"effect": 1, "sentences": [100]}}, **SIDES}
+BESIDE = {"analysis": "test", "measure": "ter", **SIDES, "is": "lower"}
+CLAIM: Claim = {"claim": 1, "says": "It is better", "published": "by 1 BLEU", "test": TEST, "beside": [BESIDE]}
 TABLE = {"table": 1, "caption": "All", "rows": ["relative"], "columns": [{"title": "B", "analysis": "test"}]}
-OTHER: Claim = {"claim": 2, "says": "It is as good", "holds_if": [{**TEST, "is": "equal", "within": 1}]}
+OTHER: Claim = {"claim": 2, "says": "It is as good", "test": {**TEST, "is": "equal", "within": 1}}
 
 
 def planned(folder: Path, *claims: Claim, **changes: Any) -> Plan:
@@ -31,8 +31,8 @@ def planned(folder: Path, *claims: Claim, **changes: Any) -> Plan:
 
 
 def test_of(**changes: Any) -> Claim:
-    """Claim 1 with another primary comparison."""
-    return {**CLAIM, "holds_if": [{**TEST, **changes}, SECONDARY]}
+    """Claim 1 with another test."""
+    return {**CLAIM, "test": {**TEST, **changes}}
 
 
 test_of.__test__ = False  # type: ignore[attr-defined]
@@ -105,13 +105,14 @@ def test_until_the_first_training_begins_all_of_it_may_change(out: Path, tmp_pat
             'expects {"effect": 1.0, "sentences": [100], "score": 30.0, "spread": 5.0, "interaction": 10.0, '
             '"deviation": 0.3} → none'
         ]}),
-        ([CLAIM, {**OTHER, "holds_if": [{**TEST, "is": "equal", "within": 3}]}], {"2": ["within 1.0 → 3.0"]}),
+        ([CLAIM, {**OTHER, "test": {**TEST, "is": "equal", "within": 3}}], {"2": ["within 1.0 → 3.0"]}),
         ([CLAIM], {"": ["the claim registered → none"]}),
         ([CLAIM, OTHER, {**OTHER, "claim": 3}], {"3": ["the claim none → added"]}),
-        ([{**CLAIM, "holds_if": [TEST]}, OTHER], {"1": [
+        ([{**CLAIM, "beside": []}, OTHER], {"1": [
             "the comparison relative lower transformer (ter, test) registered → none"
         ]}),
-        ([{**CLAIM, "holds_if": [{**TEST, "primary": False}, {**SECONDARY, "primary": True}]}, OTHER], {"1": [
+        ([{**CLAIM, "primary": False}, OTHER], {"1": ["primary true → false"]}),
+        ([{**CLAIM, "test": BESIDE, "beside": [TEST]}, OTHER], {"1": [
             "measure bleu → ter", "is higher → lower",
             'expects {"effect": 1.0, "sentences": [100], "score": 30.0, "spread": 5.0, "interaction": 10.0, '
             '"deviation": 0.3} → none',
@@ -143,11 +144,11 @@ def test_what_changes_after_a_training_is_shown_at_its_claim(
         {"claims": [{**CLAIM, "says": "Another wording", "published": "1.0"}, OTHER]},
         {"title": "Another title", "notes": ["A note"]},
         {"tables": [TABLE]},
-        {"claims": [{**CLAIM, "holds_if": [TEST, SECONDARY, {**SECONDARY, "measure": "chrf"}]}, OTHER]},
+        {"claims": [{**CLAIM, "beside": [BESIDE, {**BESIDE, "measure": "chrf"}]}, OTHER]},
         {"analyses": {"test": {**SMALL["analyses"]["test"], "title": "Another", "bins": [5]}}},
     ],
 )  # fmt: skip
-def test_wording_figures_and_further_secondary_comparisons_are_free(
+def test_wording_figures_and_further_comparisons_beside_a_test_are_free(
     changes: dict[str, Any], out: Path, tmp_path: Path
 ) -> None:
     before = planned(tmp_path)
@@ -158,15 +159,15 @@ def test_wording_figures_and_further_secondary_comparisons_are_free(
     assert shown(after, out) == {}
 
 
-def test_a_further_secondary_comparison_is_not_registered(out: Path, tmp_path: Path) -> None:
+def test_a_further_comparison_beside_a_test_is_not_registered(out: Path, tmp_path: Path) -> None:
     before = planned(tmp_path)
     asked(before, out)
     begin(before, out)
-    further = {**SECONDARY, "measure": "chrf"}
-    after = planned(tmp_path, {**CLAIM, "holds_if": [TEST, SECONDARY, further]}, OTHER)
+    further = {**BESIDE, "measure": "chrf"}
+    after = planned(tmp_path, {**CLAIM, "beside": [BESIDE, further]}, OTHER)
     asked(after, out)
     past, (claim, _) = history(after, out), after.recipe.claims
-    assert [past.has(claim, each, after.recipe, "smoke") for each in claim.holds_if] == [True, True, False]
+    assert [past.has(claim, each, after.recipe, "smoke") for _, each in claim.comparisons()] == [True, True, False]
 
 
 def test_seeds_that_are_added_are_shown(out: Path, tmp_path: Path) -> None:
@@ -220,7 +221,7 @@ def test_a_study_from_before_registration_says_so(out: Path, tmp_path: Path) -> 
     past = history(study_plan, out)
     assert not past.before_training
     assert past.sentence.startswith("not registered before the first training; after 1 training (")
-    assert not any(past.has(claim, claim.holds_if[0], study_plan.recipe, "smoke") for claim in study_plan.recipe.claims)
+    assert not any(past.has(claim, claim.test, study_plan.recipe, "smoke") for claim in study_plan.recipe.claims)
 
 
 def copied(study_plan: Plan, copy: Path, entries: list[Any] | None) -> Path:
@@ -262,12 +263,6 @@ def test_trainings_of_another_recipe_came_first_whatever_it_registered(out: Path
     other = planned(tmp_path, recipe="another")
     asked(other, out, copy)
     assert [entry["trainings"] for entry in read(out)] == [1]
-
-
-def test_claims_have_names_of_their_own(tmp_path: Path) -> None:
-    assert "two claims are called 1" in faults_of(
-        written(tmp_path, {**SMALL, "claims": [CLAIM, {**OTHER, "claim": "1"}]})
-    )
 
 
 def test_a_damaged_registration_is_named(out: Path, tmp_path: Path) -> None:

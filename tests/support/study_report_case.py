@@ -191,8 +191,8 @@ def made_study(folder, seeds=2, recipe=None, failed=(("rnn", 1), ("rnn", 2))):
         parts={"short": {"pairs": 40, "source": {"shortest": 1, "longest": 9, "tokens": 400}}},
         verdicts=corrected([
             Verdict(claims[0], [
-                Decision(compared(), "it is", "supported", "60 sentences", 3.14159, -1.2, 5.0, 9.0, primary=True, p=0.012,
-                         welch=Estimate(3.0, 1.0, math.inf), systems=4),
+                Decision(compared(), "it is", "supported", "60 sentences", 3.14159, -1.2, 5.0, 9.0, primary=True,
+                         p=0.012, welch=Estimate(3.0, 1.0, math.inf), systems=4),
                 Decision(compared(relative=True), "its share is", "supported", "by a share", -0.0553, -0.07, -0.04),
             ]),
             Verdict(claims[1], [Decision(compared(), "it is", "undecided", "one seed")]),

@@ -365,11 +365,11 @@ def test_what_is_asked_is_registered_before_the_first_training(killed: Study, tm
     copy, out = tmp_path / "copy", tmp_path / "elsewhere"
     run("study", "publish", "--out", killed.out, "--to", copy)
     assert json.loads((copy / "registered.json").read_text(encoding="utf-8")) == [entry]
-    reworded = {"claim": 1, "says": "It is faster", "holds_if": [FASTER]}
+    reworded = {"claim": 1, "says": "It is faster", "test": FASTER}
     words = ("--scale", "smoke", "--out", out, "--adopt", copy)
     run("study", "run", written(tmp_path, claims=[reworded]), *words)
     assert "changed after" not in (out / "report.html").read_text(encoding="utf-8").lower()
-    _, log = run("study", "run", written(tmp_path, claims=[{**reworded, "holds_if": [{**FASTER, "by": 9}]}]), *words)
+    _, log = run("study", "run", written(tmp_path, claims=[{**reworded, "test": {**FASTER, "by": 9}}]), *words)
     assert "claim 1, changed after 1 training: by 0.0 → 9.0" in log
     assert "Changed after 1 training: by 0.0 → 9.0." in (out / "report.html").read_text(encoding="utf-8")
     registered = json.loads((out / "study.json").read_text(encoding="utf-8"))["registered"]
