@@ -20,7 +20,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from posnmt.study.estimate import t_quantile
+from posnmt.analyse.seeds import t_quantile
 from posnmt.study.moderated import PRIOR, components, moderated
 
 Array = np.ndarray

@@ -11,6 +11,7 @@ import math
 from collections.abc import Collection, Sequence
 from functools import cache
 from itertools import combinations
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from posnmt.analyse.additive import better
@@ -19,6 +20,9 @@ from posnmt.errors import UserError
 
 if TYPE_CHECKING:
     import numpy as np
+
+# With more degrees of freedom, Student's t distribution is replaced by the normal distribution.
+NORMAL = 10_000
 
 
 def seed_groups(names: Sequence[str]) -> dict[str, list[str]]:
@@ -89,7 +93,7 @@ def welch(ones: Sequence[float], others: Sequence[float]) -> float | None:
 
 
 def t_tails(t: float, freedom: float) -> float:
-    """The two-tailed probability of Student's t with `freedom` >= 1 degrees of freedom beyond |t|.
+    """The two-tailed probability of Student's t with `freedom` >= 1/4 degrees of freedom beyond |t|.
 
     With t = sqrt(freedom) cot(angle), it is an integral of sin(angle)^(freedom - 1) up to a factor. The substitution
     angle = s^4 makes the integrand smooth at 0, so that Gauss-Legendre quadrature is accurate to about 12 digits.
@@ -102,6 +106,19 @@ def t_tails(t: float, freedom: float) -> float:
     area = float((weights * end / 2 * 4 * s**3 * np.sin(s**4) ** (freedom - 1)).sum())
     log_total = math.log(math.pi) / 2 + math.lgamma(freedom / 2) - math.lgamma((freedom + 1) / 2)
     return min(1.0, 2 * area / math.exp(log_total))
+
+
+@cache
+def t_quantile(share: float, freedom: float) -> float:
+    """The quantile of Student's t distribution at `share` >= 0.5, with `freedom` degrees of freedom."""
+    if freedom > NORMAL:
+        return NormalDist().inv_cdf(share)
+    low, high = 0.0, 1.0
+    while t_tails(high, freedom) > 2 * (1 - share):
+        low, high = high, 2 * high
+    while (middle := (low + high) / 2) not in (low, high):
+        low, high = (middle, high) if t_tails(middle, freedom) > 2 * (1 - share) else (low, middle)
+    return high
 
 
 @cache

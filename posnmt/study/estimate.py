@@ -5,13 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from statistics import NormalDist, fmean, variance
+from statistics import fmean, variance
 
-from posnmt.analyse.seeds import t_tails
-
-# With more degrees of freedom, Student's t distribution is replaced by the normal distribution.
-NORMAL = 10_000
+from posnmt.analyse.seeds import NORMAL, t_quantile, t_tails
 
 
 @dataclass(frozen=True)
@@ -98,16 +94,3 @@ def paired(of: Sequence[float], than: Sequence[float], relative: bool) -> Estima
     """
     values = [one / other - 1 if relative else one - other for one, other in zip(of, than, strict=True)]
     return Estimate(fmean(values), variance(values) / len(values), len(values) - 1)
-
-
-@cache
-def t_quantile(share: float, freedom: float) -> float:
-    """The quantile of Student's t distribution at `share` >= 0.5, with `freedom` >= 1 degrees of freedom."""
-    if freedom > NORMAL:
-        return NormalDist().inv_cdf(share)
-    low, high = 0.0, 1.0
-    while t_tails(high, freedom) > 2 * (1 - share):
-        low, high = high, 2 * high
-    while (middle := (low + high) / 2) not in (low, high):
-        low, high = (middle, high) if t_tails(middle, freedom) > 2 * (1 - share) else (low, middle)
-    return high

@@ -12,12 +12,12 @@ from verdict_case import compare, drawn, one, output
 from posnmt.analyse.additive import Additive
 from posnmt.analyse.analyse import Settings, analyse
 from posnmt.analyse.measure import Resampling
-from posnmt.analyse.seeds import t_tails
+from posnmt.analyse.seeds import t_quantile, t_tails
 from posnmt.metrics.scores import corpus_scores
 from posnmt.study import contrast as contrast_module
 from posnmt.study import evidence as stored
 from posnmt.study.contrast import SAMPLES, SEED, Contrast, Term
-from posnmt.study.estimate import Estimate, Part, t_quantile
+from posnmt.study.estimate import Estimate, Part
 from posnmt.study.evidence import Evidence
 
 # --- what is stored

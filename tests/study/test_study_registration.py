@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recipe_case import SMALL, faults_of, written
+from recipe_case import SMALL, written
 
 from posnmt.errors import UserError
 from posnmt.study.adopt import FACTS, FORMAT, MARK, folder_of
