@@ -30,21 +30,21 @@ def _sentences(effects: LengthEffects, system: str) -> Iterator[str]:
     if within and swapped and signs[0] and signs[0] == signs[1]:
         more, less = _order(effects, system, signs[0])
         yield (
-            f"On longer text, {more} loses more than {less} in predicting the reference, given a correct prefix:"
+            f"On longer text, {more} loses ground to {less} in predicting the reference, given a correct prefix:"
             f" {_more(within)} from dense to unseen target positions of the same sentences (D1), and {_more(swapped)}"
             " from one short to one long sentence before (D2)."
         )
     elif within and signs[0]:
         more, less = _order(effects, system, signs[0])
         yield (
-            f"From dense to unseen target positions of the same sentences, {more} loses {_more(within)} more than"
+            f"From dense to unseen target positions of the same sentences, {more} loses {_more(within)} to"
             f" {less} in predicting the reference, given a correct prefix. This stands for design D1 alone:"
             f" {_why_not(swapped, 'D2')}."
         )
     elif swapped and signs[1]:
         more, less = _order(effects, system, signs[1])
         yield (
-            f"From one short to one long sentence before, {more} loses {_more(swapped)} more than {less} in predicting"
+            f"From one short to one long sentence before, {more} loses {_more(swapped)} to {less} in predicting"
             f" the reference, given a correct prefix. This stands for design D2 alone: {_why_not(within, 'D1')}."
         )
     else:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from posnmt.analyse.bins import few
+from posnmt.analyse.bins import FEWEST_SENTENCES, few
 from posnmt.analyse.seeds import spread, systems_of
 from posnmt.config.writing import isolated
 from posnmt.report.grid import Cell, Grid, Head, Row, dashed
@@ -102,6 +102,7 @@ class Chart:
         squared: of kind `heat`, whether rows are the positions of columns, so that `training` marks both.
         width: of the classes of a histogram, which start at `places`.
         opened: whether the page shows it initially.
+        undecided: positions whose values decide nothing, and why, for the legend; None: those of few sentences.
     """
 
     name: str
@@ -118,6 +119,7 @@ class Chart:
     squared: bool = False
     width: int = 1
     opened: bool = True
+    undecided: tuple[Sequence[int], str] | None = None
 
     @property
     def heading(self) -> str:
@@ -153,8 +155,15 @@ class Chart:
     @property
     def few(self) -> list[int]:
         """The positions of so few sentences that their values say little."""
+        if self.undecided is not None:
+            return list(self.undecided[0])
         heading, counts = self.counts or ("", [])
         return [place for place, count in enumerate(counts) if heading == "n" and few(count)]
+
+    @property
+    def about_few(self) -> str:
+        """The legend's text for them."""
+        return f"fewer than {FEWEST_SENTENCES} sentences" if self.undecided is None else self.undecided[1]
 
     @property
     def tabled(self) -> bool:

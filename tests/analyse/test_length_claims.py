@@ -27,8 +27,8 @@ def effects_of(beyond, swapped, seeds=SEEDS, noise=0.02, **options):
 @pytest.mark.parametrize(
     ("beyond", "swapped", "starts", "longer"),
     [
-        (0.5, 0.5, "On longer text, b loses more than a", True),
-        (-0.5, -0.5, "On longer text, a loses more than b", True),
+        (0.5, 0.5, "On longer text, b loses ground to a", True),
+        (-0.5, -0.5, "On longer text, a loses ground to b", True),
         (0.5, -0.5, "From dense to unseen target positions of the same sentences, b loses", False),
         (-0.5, 0.5, "From dense to unseen target positions of the same sentences, a loses", False),
         (0.5, 0.0, "From dense to unseen target positions of the same sentences, b loses", False),

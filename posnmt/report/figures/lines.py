@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from posnmt.analyse.bins import FEWEST_SENTENCES
 from posnmt.report.charts import Chart, Curve, Interval
 from posnmt.report.figures import canvas
 from posnmt.report.figures.canvas import COLOURS, Drawing
@@ -60,7 +59,7 @@ def _parted(curve: Curve, few: Sequence[int]) -> tuple[Curve, Curve]:
 
 def few_shown(chart: Chart) -> list[str]:
     """The legend's text for values of few sentences, if there are any."""
-    return [f"fewer than {FEWEST_SENTENCES} sentences"] if chart.few else []
+    return [chart.about_few] if chart.few else []
 
 
 def _hollow() -> Any:

@@ -1,0 +1,69 @@
+"""The report of likelihood by position: what is stated, tables, figures, a CSV file and a page that stands alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import posnmt
+from posnmt.analyse.length_claims import SCOPE, claims
+from posnmt.analyse.length_effects import LengthEffects, length_effects
+from posnmt.analyse.losses import Losses
+from posnmt.report.charts import Chart
+from posnmt.report.embed import SHARED
+from posnmt.report.grid import Sheet
+from posnmt.report.likelihood_charts import likelihood_charts
+from posnmt.report.likelihood_tables import likelihood_csv, likelihood_sheets
+
+PAGE, TABLE = "likelihood.html", "likelihood.csv"
+
+
+@dataclass(frozen=True)
+class LikelihoodReport:
+    """What there is to show.
+
+    Attributes:
+        effects: every figure with its interval.
+        sentences: what may be said of each system beside the baseline, and last what no figure says.
+        notes: what was left out or could not be computed.
+        sheets, charts: tables and figures.
+    """
+
+    effects: LengthEffects
+    sentences: Sequence[str]
+    notes: Sequence[str]
+    sheets: Sequence[Sheet]
+    charts: Sequence[Chart]
+
+    @property
+    def csv(self) -> str:
+        """Every figure in full precision."""
+        return likelihood_csv(self.effects)
+
+    def files(self) -> dict[str, bytes]:
+        """The page, the CSV file and the figures, by their paths in the report's folder."""
+        from posnmt.report.figures import draw
+        from posnmt.report.page import page
+        from posnmt.report.write import figure_files
+
+        drawings = draw(self.charts)
+        text = page("likelihood.html", SHARED, self.charts, drawings, report=self, version=posnmt.__version__)
+        return {**figure_files(drawings), TABLE: self.csv.encode("utf-8"), PAGE: text.encode("utf-8")}
+
+
+def likelihood_report(
+    losses: Losses,
+    after_short: Losses | None = None,
+    after_long: Losses | None = None,
+    shifted: Mapping[str, Losses] | None = None,
+    baseline: str | None = None,
+    notes: Sequence[str] = (),
+) -> LikelihoodReport:
+    """Compute all figures and lay them out; arguments and errors as in `length_effects`.
+
+    Args:
+        notes: what is to be said of the input, such as that lines have no documents.
+    """
+    effects = length_effects(losses, after_short, after_long, shifted, baseline)
+    sentences, notes = [*claims(effects), SCOPE], [*notes, *effects.notes]
+    return LikelihoodReport(effects, sentences, notes, likelihood_sheets(effects), likelihood_charts(effects))
