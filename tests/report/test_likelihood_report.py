@@ -139,9 +139,16 @@ def test_the_page_has_sentences_notes_figures_and_tables(report, page):
     assert [sheet.name for sheet in report.sheets] == ["designs", "zones", "same-positions", "ends", "all"]
     assert re.findall('<figure data-name="([^"]+)"', page) == [chart.name for chart in report.charts]
     assert "://" not in page.split("<script")[0], "nothing is loaded; the script names the namespace of SVG"
-    few = sum(each.support.status != "decided" for each in report.effects.designs.values())
+
+
+def test_figures_of_too_little_text_are_in_parentheses():
+    report = likelihood_report(losses_of(sentences=190))
+    with without_figures():
+        page = report.files()[PAGE].decode("utf-8")
+    statuses = [each.support.status == "decided" for each in report.effects.designs.values()]
+    assert 0 < sum(statuses) < len(statuses)
     designs = page.split('<h2 id="designs">')[1].split("<h2 ")[0]
-    assert designs.count('<span class="own">(') == 3 * few
+    assert designs.count('<span class="own">(') == 3 * (len(statuses) - sum(statuses))
 
 
 def test_files_are_the_page_the_table_and_every_figure(report):
