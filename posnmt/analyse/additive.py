@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # Output length against reference length: the mean difference, and the ratio of the sums.
 LENGTH_MEASURES = ("length_difference", "length_ratio")
+NEUTRAL = ("sentence_ends",)
+"""Columns whose best value lies between high and low ones, so that no system is tested to be better in them."""
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posnmt import __version__
-from posnmt.analyse.additive import Additive
+from posnmt.analyse.additive import NEUTRAL, Additive
 from posnmt.analyse.bins import (
     DEFAULT_CHARACTERS,
     DEFAULT_WIDTH,
@@ -25,6 +25,8 @@ from posnmt.analyse.bins import (
     bins_of_width,
     usual_bins,
 )
+from posnmt.analyse.completeness.measure import Completeness
+from posnmt.analyse.completeness.requested import completeness_faults, measured_completeness
 from posnmt.analyse.extract import Counted, count_all
 from posnmt.analyse.inputs import Text, input_record, name_fault, read_aligned, warnings_of
 from posnmt.analyse.intervals import LEVEL
@@ -41,7 +43,7 @@ from posnmt.analyse.units import choose_units, language_faults
 from posnmt.analyse.verdict import verdict
 from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.data.length_unit import CountLengths, length_unit
-from posnmt.errors import UserError, raise_all
+from posnmt.errors import UserError, quoted, raise_all
 from posnmt.metrics.registry import DEFAULT_METRICS, filled, ter_search_limits, without_gaps
 
 if TYPE_CHECKING:
@@ -68,7 +70,10 @@ class Settings:
         metrics: of `bleu`, `chrf`, `chrf++`, `ter`, `multi-bleu`.
         bleu_tokenizer: sacreBLEU's tokeniser for BLEU, and for BLEU by position; default: that of `target_language`, or
             of the script of the reference.
-        target_language: its code, such as `ja`.
+        target_language, source_language: their codes, such as `ja`.
+        completeness: whether to measure sentence ends, aligned source words and omitted sentences.
+        parallel: source and target of more aligned text, from which the lexicon of completeness is learned, too.
+        judged: name of an output → a file with what people say of the completeness of its sentences.
         lower_is_better: metrics with sentence scores from elsewhere of which lower ones are better.
         resampling: of intervals and significance tests.
         processes: number of counting processes; above 1, the calling script needs an `if __name__ == "__main__"` guard.
@@ -87,6 +92,10 @@ class Settings:
     metrics: Sequence[str] = DEFAULT_METRICS
     bleu_tokenizer: str | None = None
     target_language: str | None = None
+    source_language: str | None = None
+    completeness: bool = False
+    parallel: tuple[Path, Path] | None = None
+    judged: Mapping[str, Path] = field(default_factory=dict)
     lower_is_better: Sequence[str] = ()
     resampling: Resampling = DEFAULT_RESAMPLING
     processes: int = 1
@@ -105,7 +114,8 @@ class Settings:
             faults.append(UserError(f"the shortest trained length, {shortest}, is above the longest, {longest}"))
         if self.bin_width is not None and self.bin_edges is not None:
             faults.append(UserError("the bins are specified twice", "--bin-edges", "give a width or edges, not both"))
-        return [*faults, *language_faults(self.target_language)]
+        faults += language_faults(self.source_language, "--source-language")
+        return [*faults, *language_faults(self.target_language), *completeness_faults(self)]
 
 
 @dataclass(frozen=True)
@@ -118,6 +128,7 @@ class Analysis:
         source_lengths: `[N]` of the sentences, in the unit.
         trained: the source lengths in training.
         additive: the statistics of the outputs, in the order of `texts`.
+        completeness: of the outputs; None: not measured.
     """
 
     results: dict[str, Any]
@@ -125,6 +136,7 @@ class Analysis:
     source_lengths: np.ndarray
     trained: TrainedLengths
     additive: Additive
+    completeness: Completeness | None = None
 
 
 def analyse(
@@ -158,6 +170,15 @@ def analyse(
     nothing = UserError("there is no output to analyse", "--output", "give at least one NAME=FILE")
     labels = [*outputs, *(f"{system}:{share:g}" for system, share in swapped or {})]
     wrong = [fault for name in outputs if (fault := name_fault(name)) is not None]
+    wrong += [
+        UserError(
+            f"no output is called {quoted(name)}, of which there are labels",
+            "--judged",
+            f"choose from {', '.join(outputs)}",
+        )
+        for name in settings.judged
+        if name not in outputs
+    ]
     wrong += swap_faults(swapped or {}, list(outputs))
     wrong += faults_of(scores or {}, labels, settings.lower_is_better)
     wrong += [
@@ -232,6 +253,13 @@ def analyse(
     reference_lengths, *output_lengths = (np.array(count_target(each)) for each in lines[1:])
     numbers = bin_numbers(source_lengths, bins)
     statistics = {**counted.statistics, **{metric: read.statistics for metric, read in elsewhere.items()}}
+    complete = None
+    if settings.completeness:
+        say("looking for omitted sentences")
+        complete, read_too = measured_completeness(texts, settings, len(outputs))
+        statistics |= complete.statistics
+        inputs += read_too
+    tested = [metric for metric in statistics if metric not in NEUTRAL]
     lower = tuple(settings.lower_is_better)
     additive = Additive.of(statistics, output_lengths, reference_lengths, lower)
     if resampling.samples:
@@ -244,6 +272,7 @@ def analyse(
         *(sentence for text in seen for sentence in text.warnings),
         *suspicions(every),
         *units.warnings,
+        *(complete.warnings if complete else []),
         *resampling.warnings(len(outputs)),
         *warnings_of(every, findings, None if ter_search is None else ter_search["band"], units.ter_characters),
     ]
@@ -254,7 +283,7 @@ def analyse(
         "format": FORMAT,
         "versions": _versions(units.source),
         "settings": {
-            "unit": units.source, "target_unit": units.target, "metrics": list(statistics),
+            "unit": units.source, "target_unit": units.target, "metrics": tested,
             "scores": {
                 metric: {"higher_is_better": metric not in lower, "decimals": read.decimals}
                 for metric, read in elsewhere.items()
@@ -273,17 +302,19 @@ def analyse(
                 metric: f"mean of sentence scores from files; {'lower' if metric in lower else 'higher'} is better"
                 for metric in elsewhere
             },
+            **(complete.signatures if complete else {}),
         },
         "ter_search": ter_search,
         **measured,
-        "seeds": seed_results(groups, measured["systems"], list(statistics), resampling.correction, lower),
+        "seeds": seed_results(groups, measured["systems"], tested, resampling.correction, lower),
         "length_distributions": [
             length_distribution(output_lengths[: len(outputs)], reference_lengths, chosen) for chosen in rows
         ],
         "positions": _positions(counted, texts[2:], units.bleu_tokenizer),
+        "completeness": complete.results if complete else None,
         "warnings": warnings,
     }  # fmt: skip
-    return Analysis(results, texts, source_lengths, trained, additive)
+    return Analysis(results, texts, source_lengths, trained, additive, complete)
 
 
 def _model_file(model: Path | None, side: str) -> Path | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from posnmt.analyse.additive import Additive, plain
+from posnmt.analyse.additive import NEUTRAL, Additive, plain
 from posnmt.analyse.bins import Bin, TrainedLengths, bin_numbers, mark_of
 from posnmt.analyse.differences import differences
 from posnmt.analyse.inputs import Text
@@ -121,7 +121,8 @@ def measure(
         ends = {name: _pairs(*percentile_interval(scores)) for name, scores in resampled.items()}
         compared = differences(additive.measure(sums), resampled, groups) if len(groups) > 1 else None
         if resampling.significance and len(systems) > 1:
-            of_systems = Additive(additive.rows[:, : len(systems)], additive.columns, additive.lower)
+            columns = {name: each for name, each in additive.columns.items() if name not in NEUTRAL}
+            of_systems = Additive(additive.rows[:, : len(systems)], columns, additive.lower)
             tested = significance(of_systems, resampled, resampling.samples, resampling.seed, resampling.correction)
     return {
         "bins": [_bin(each, source_lengths[numbers == number], trained) for number, each in enumerate(bins)],

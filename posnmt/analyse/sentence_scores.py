@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posnmt.analyse.additive import LENGTH_MEASURES
+from posnmt.analyse.additive import LENGTH_MEASURES, NEUTRAL
 from posnmt.analyse.inputs import Text
 from posnmt.config.numbers import in_digits
 from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.errors import UserError, quoted, raise_all
-from posnmt.metrics.registry import METRICS
+from posnmt.metrics.scores import TITLES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -92,7 +92,7 @@ def _metric_fault(metric: str) -> UserError | None:
         what = f"a metric's name has letters, digits and hyphens, 40 at most, a letter first; got {quoted(metric)}"
         return UserError(what, OPTION)
     plain, todo = metric.lower().replace("-", "_"), "give the scores another name"
-    if plain in {each.replace("-", "_") for each in (*METRICS, *LENGTH_MEASURES)}:
+    if plain in {each.replace("-", "_") for each in (*TITLES, *LENGTH_MEASURES, *NEUTRAL)}:
         return UserError(f"{quoted(metric)} is counted here", OPTION, todo)
     if plain in FIELDS:
         return UserError(f"{quoted(metric)} is a field of the results", OPTION, todo)

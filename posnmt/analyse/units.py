@@ -42,15 +42,15 @@ class Units:
     warnings: list[str] = field(default_factory=list)
 
 
-def language_faults(code: str | None) -> list[UserError]:
-    """The fault of a `--target-language` that is no language code."""
+def language_faults(code: str | None, option: str = "--target-language") -> list[UserError]:
+    """The fault of an option that is no language code."""
     if code is None:
         return []
     if (language := COUNTRIES.get(re.split("[-_]", code.lower())[0])) is not None:
-        return [UserError(f"{code!r} is the code of a country", "--target-language", f"its language is {language}")]
+        return [UserError(f"{code!r} is the code of a country", option, f"its language is {language}")]
     if is_code(code):
         return []
-    return [UserError(f"{code!r} is no language code", "--target-language", "for example ja, zh, ko or de")]
+    return [UserError(f"{code!r} is no language code", option, "for example ja, zh, ko or de")]
 
 
 def choose_units(

@@ -74,6 +74,24 @@ from posnmt.parallel.cores import cores
     metavar="CODE",
     help="such as ja, zh, ko: BLEU takes its tokeniser; default: that of the reference's script",
 )
+@click.option("--source-language", metavar="CODE", help="such as de: its rules of sentences, for --completeness")
+@click.option(
+    "--completeness",
+    is_flag=True,
+    help="count sentence ends, source words with a counterpart, and source sentences without one",
+)
+@click.option(
+    "--parallel",
+    type=(click.Path(path_type=Path), click.Path(path_type=Path)),
+    metavar="SOURCE TARGET",
+    help="more aligned text, from which --completeness learns its lexicon, too",
+)
+@click.option(
+    "--judged",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="what people say of output NAME, with tabs: line, sentence, omitted (1 or 0); corrects its rate of omissions",
+)
 @click.option(
     "--bleu-tokenizer",
     metavar="NAME",
@@ -140,6 +158,7 @@ def analyse(
     max_trained_length: int | None,
     scores: tuple[str, ...],
     swapped: tuple[str, ...],
+    judged: tuple[str, ...],
     samples: int,
     significance: bool,
     correction: str,
@@ -158,6 +177,7 @@ def analyse(
     requires("analyse")
     from posnmt.analyse.analyse import Settings
     from posnmt.analyse.analyse import analyse as measure
+    from posnmt.analyse.completeness.requested import parse_judged
     from posnmt.analyse.inputs import parse_outputs
     from posnmt.analyse.measure import Resampling
     from posnmt.analyse.sentence_scores import parse_scores
@@ -201,6 +221,7 @@ def analyse(
         bin_edges=edges,
         max_trained_length=max_trained_length,
         trained_store=trained_store,
+        judged=parse_judged(judged),
         resampling=Resampling(samples, seed, significance, correction),
         **options,
     )

@@ -17,17 +17,23 @@ BLEU_ORDER = 4
 CHRF_ORDER = 6
 CHRF_WORD_ORDER = 2  # of chrF++
 CHRF_BETA = 2
-# Metric → its name, as people write it.
-TITLES = {"bleu": "BLEU", "chrf": "chrF", "chrf++": "chrF++", "ter": "TER", "multi-bleu": "multi-bleu"}
+# Metric → its name, as people write it. The last two are of completeness, in percent, counted by `posnmt.analyse`.
+TITLES = {
+    "bleu": "BLEU", "chrf": "chrF", "chrf++": "chrF++", "ter": "TER", "multi-bleu": "multi-bleu",
+    "aligned_source_words": "Aligned source words", "omitted_sentences": "Omitted sentences",
+}  # fmt: skip
 # Metric → whether higher scores are better.
-HIGHER_IS_BETTER = {"bleu": True, "chrf": True, "chrf++": True, "ter": False, "multi-bleu": True}
+HIGHER_IS_BETTER = {
+    "bleu": True, "chrf": True, "chrf++": True, "ter": False, "multi-bleu": True,
+    "aligned_source_words": True, "omitted_sentences": False,
+}  # fmt: skip
 
 
 def corpus_scores(metric: str, sums: np.ndarray) -> np.ndarray:
     """The score of each corpus, 0 to 100 (TER may be higher): sums of statistics `[..., K]` → scores `[...]`.
 
-    An empty corpus has the score 0, like one empty output and reference. A metric that is not in `HIGHER_IS_BETTER` has
-    sentence scores from elsewhere, K = 2: the sum of the scores, and their number; its score is their mean.
+    An empty corpus has the score 0, like one empty output and reference. A measure of completeness, or a metric
+    with sentence scores from elsewhere, has K = 2: a sum, and the number of which it is the mean.
     """
     if metric in ("chrf", "chrf++"):
         return _chrf(sums)

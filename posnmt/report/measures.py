@@ -46,6 +46,9 @@ MEASURES = {
         name: Measure(title, "higher is better" if HIGHER_IS_BETTER[name] else "lower is better", 1)
         for name, title in TITLES.items()
     },
+    "omitted_sentences": Measure(TITLES["omitted_sentences"], "% of source sentences; lower is better", 2),
+    "aligned_source_words": Measure(TITLES["aligned_source_words"], "% of content words; higher is better", 1),
+    "sentence_ends": Measure("Sentence ends", "output by source; 1 is usual", 3, neutral=1),
     "length_difference": Measure("Length difference", "mean of output minus reference", 2, signed=True, neutral=0),
     "length_ratio": Measure("Length ratio", "output by reference; 1 is best", 3, neutral=1),
 }
