@@ -1,0 +1,222 @@
+"""Fit and validate the detector of omitted sentences, and draw sentences for judges.
+
+    python benchmarks/completeness.py fit --data ../shared/data
+    python benchmarks/completeness.py draw --source SOURCE --reference REFERENCE --output NAME=FILE ... --out judge.tsv
+
+`fit` makes deletions: of paragraphs of 1 to 5 sentences it removes the translations of some, also joins sentences, and
+fits the coefficients on some documents and language pairs, the threshold on other documents; the rest tests them. Each
+paragraph is examined with a lexicon of the others. `docs/completeness.md` has the results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from posnmt.analyse.completeness.evidence import FEATURES, Evidence, evidence
+from posnmt.analyse.completeness.lexicon import learn
+from posnmt.analyse.completeness.split import Line, split
+from posnmt.analyse.completeness.words import function_words
+
+FOLDS = 4
+MOST = 500
+"""Paragraphs of each corpus and part."""
+FALSE_ALARMS = 0.02
+SPACELESS = ("ja", "zh")
+FITTED = ("kyoto en-ja", "kyoto ja-en", "news de-en", "news en-de", "ntrex en-de", "ntrex de-en", "ntrex en-ja",
+          "ntrex ja-en", "captions en-de", "captions de-en")  # fmt: skip
+HELD_OUT = ("ntrex en-zh", "ntrex zh-en", "ntrex de-zh", "ntrex ja-de")
+"""Language pairs that neither coefficients nor threshold have seen."""
+
+Unit = tuple[str, str]
+"""A line of a corpus and its translation, which are deleted as a whole."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A paragraph with its translation, in which sentences may be missing.
+
+    Attributes:
+        paragraph: its number; the lexicon that examines it has not read it.
+        source, translation, reference: its texts.
+        omitted: whether each sentence of the source is missing.
+    """
+
+    paragraph: int
+    source: Line
+    translation: Line
+    reference: Line
+    omitted: list[bool]
+
+
+def read(path: Path) -> list[str]:
+    """The lines of a file, as the corpora's README asks for."""
+    if path.suffix == ".xz":
+        with lzma.open(path, "rt", encoding="utf-8", newline="\n") as file:
+            return file.read().rstrip("\n").split("\n")
+    return path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+
+
+def corpus(data: Path, name: str, part: int) -> tuple[list[Unit], list[str]]:
+    """The lines of one of three parts of a corpus, and the document of each: 0 to fit, 1 to choose the threshold."""
+    kind, pair = name.split()
+    source, target = pair.split("-")
+    if kind == "captions":
+        stem = data / "ende_multi30k" / ("dev", "test2018_flickr", "test2017_flickr")[part]
+        texts = [read(stem.with_name(f"{stem.name}.{language}")) for language in (source, target)]
+        return list(zip(*texts, strict=True)), [""] * len(texts[0])
+    if kind == "news":
+        stem = data / "deen_wmt_news" / "sets" / ("newstest2015", "newstest2016", "newstest2017")[part]
+        texts = [read(stem.with_name(f"{stem.name}.{language}")) for language in (source, target)]
+        return list(zip(*texts, strict=True)), [""] * len(texts[0])
+    if kind == "kyoto":
+        folder = data / "enja_kyoto"
+        sets = ("test", "dev")
+        texts = [[line for each in sets for line in read(folder / f"{each}.{side}")] for side in (source, target)]
+        documents = ["-".join(line.split("\t")[:2]) for each in sets for line in read(folder / f"{each}.ids")]
+        articles = [name.split("-")[0] for name in documents]
+    else:
+        folder = data / "multi_ntrex_flores"
+        texts = [read(folder / f"ntrex.{side}") for side in (source, target)]
+        documents = articles = read(folder / "ntrex.docids")
+    order = {each: number for number, each in enumerate(dict.fromkeys(articles))}
+    thirds = [order[each] % 3 for each in articles]
+    if name in HELD_OUT:
+        thirds = [part] * len(thirds)
+    return (
+        [unit for unit, third in zip(zip(*texts, strict=True), thirds, strict=True) if third == part],
+        [each for each, third in zip(documents, thirds, strict=True) if third == part],
+    )
+
+
+def paragraphs(units: Sequence[Unit], documents: Sequence[str], generator: random.Random) -> Iterator[list[Unit]]:
+    """Runs of 1 to 5 lines of a document."""
+    at = 0
+    while at < len(units):
+        count = generator.randint(1, 5)
+        while at + count > len(units) or len(set(documents[at : at + count])) > 1:
+            count -= 1
+        yield list(units[at : at + count])
+        at += count
+
+
+def joined(texts: Sequence[str], language: str) -> str:
+    """Sentences as one line."""
+    return ("" if language in SPACELESS else " ").join(texts)
+
+
+def cases(paragraph: Sequence[Unit], number: int, pair: str, generator: random.Random) -> Iterator[Case]:
+    """A paragraph whole and with deletions, each also with sentences joined; none if its sentences are not clear."""
+    source_language, target_language = pair.split("-")
+    sources, targets = [list(texts) for texts in zip(*paragraph, strict=True)]
+    source = split(joined(sources, source_language), source_language)
+    gap = 0 if source_language in SPACELESS else 1
+    limits = np.cumsum([len(each) + gap for each in sources])
+    begins = np.cumsum([0, *map(len, source.sentences)])[:-1]
+    if not set(limits[:-1]) <= set(begins) or not source.sentences:
+        return
+    owner = np.searchsorted(limits, begins, side="right")
+    reference = split(joined(targets, target_language), target_language)
+    for deleted in (False, True):
+        kept = list(range(len(targets)))
+        for _ in range(generator.choice([1, 1, 2]) if deleted else 0):
+            if kept:
+                kept.remove(generator.choice(kept))
+        texts = [targets[each] for each in kept]
+        if texts and generator.random() < 0.25:  # sentences joined, or one more, without a loss
+            place = generator.randrange(len(texts))
+            texts[place] = texts[place].rstrip(" .!?。！？") + ("、" if target_language in SPACELESS else ",")
+        translation = split(joined(texts, target_language), target_language)
+        yield Case(number, source, translation, reference, [each not in kept for each in owner])
+
+
+def made(data: Path, name: str, part: int) -> list[Case]:
+    """All cases of a part of a corpus."""
+    generator = random.Random(f"{name} {part}")
+    units, documents = corpus(data, name, part)
+    chosen = list(paragraphs(units, documents, generator))[:MOST]
+    return [case for number, each in enumerate(chosen) for case in cases(each, number, name.split()[1], generator)]
+
+
+def examined(many: Sequence[Case]) -> tuple[np.ndarray, np.ndarray]:
+    """Features and labels of all sentences of the cases, with lexicons that have not read their paragraphs."""
+    common = function_words(case.source.forms for case in many)
+    expansion = sum(len(case.reference.forms) for case in many) / sum(len(case.source.forms) for case in many)
+    features, labels = [], []
+    for fold in range(FOLDS):
+        pairs = {case.paragraph: (case.source.forms, case.reference.forms) for case in many}
+        lexicon = learn(pair for number, pair in pairs.items() if number % FOLDS != fold)
+        own = [case for case in many if case.paragraph % FOLDS == fold]
+        content = [np.array([form not in common for form in case.source.forms]) for case in own]
+        tables: Callable[[int], np.ndarray] = lambda number, own=own, lexicon=lexicon: lexicon.table(  # noqa: E731
+            own[number].source.forms, own[number].translation.forms
+        )
+        of_fold: Evidence = evidence(
+            [case.source for case in own], [case.translation for case in own], content, tables, expansion
+        )
+        features.append(of_fold.features)
+        labels += [each for case in own for each in case.omitted]
+    return np.concatenate(features), np.array(labels)
+
+
+def fitted(features: np.ndarray, labels: np.ndarray, ridge: float = 1.0) -> np.ndarray:
+    """The coefficients of a logistic regression, intercept first, by Newton's method with a small ridge."""
+    columns = np.column_stack([np.ones(len(features)), features])
+    weights = np.zeros(columns.shape[1])
+    for _ in range(50):
+        shares = 1 / (1 + np.exp(-columns @ weights))
+        slope = columns.T @ (labels - shares) - ridge * weights
+        curvature = (columns * (shares * (1 - shares))[:, None]).T @ columns + ridge * np.eye(len(weights))
+        weights = weights + np.linalg.solve(curvature, slope)
+    return weights
+
+
+def logits(weights: np.ndarray, features: np.ndarray) -> np.ndarray:
+    """The log-odds that a sentence is omitted."""
+    return weights[0] + features @ weights[1:]
+
+
+def area(scores: np.ndarray, labels: np.ndarray) -> float:
+    """The area under the ROC curve: how often an omitted sentence has the higher score; equal ones count half."""
+    ordered = np.sort(scores[~labels])
+    below = np.searchsorted(ordered, scores[labels], "left") + np.searchsorted(ordered, scores[labels], "right")
+    return float(below.mean() / 2 / len(ordered))
+
+
+def fit(data: Path) -> None:
+    """Fit, choose the threshold, and print the figures of every pair."""
+    of_part = [[examined(made(data, name, part)) for name in FITTED] for part in range(3)]
+    weights = fitted(*map(np.concatenate, zip(*of_part[0], strict=True)))
+    features, labels = map(np.concatenate, zip(*of_part[1], strict=True))
+    threshold = float(np.quantile(logits(weights, features)[~labels], 1 - FALSE_ALARMS))
+    print(json.dumps({"features": FEATURES, "weights": weights.round(3).tolist(), "threshold": round(threshold, 3)}))
+    tests = [*zip(FITTED, of_part[2], strict=True), *((name, examined(made(data, name, 2))) for name in HELD_OUT)]
+    print("| pair | sentences | deleted | AUC | sensitivity | false alarms |\n|---|---|---|---|---|---|")
+    for name, (features, labels) in tests:
+        scores = logits(weights, features)
+        flagged = scores > threshold
+        print(
+            f"| {name} | {len(labels):,} | {labels.sum():,} | {area(scores, labels):.3f}"
+            f" | {flagged[labels].mean():.3f} | {flagged[~labels].mean():.3f} |"
+        )
+
+
+def main() -> None:
+    """Run a command."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = options.add_subparsers(required=True, dest="command")
+    commands.add_parser("fit").add_argument("--data", type=Path, default=Path("../shared/data"))
+    given = options.parse_args()
+    if given.command == "fit":
+        fit(given.data)
+
+
+if __name__ == "__main__":
+    main()
