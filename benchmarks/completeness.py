@@ -1,11 +1,16 @@
 """Fit and validate the detector of omitted sentences, and draw sentences for judges.
 
     python benchmarks/completeness.py fit --data ../shared/data
-    python benchmarks/completeness.py draw --source SOURCE --reference REFERENCE --output NAME=FILE ... --out judge.tsv
+    python benchmarks/completeness.py draw --pair test.en test.de en-de OUTPUT OUTPUT --out judge.tsv --key key.json
+    python benchmarks/completeness.py judged --key key.json --labels first.tsv second.tsv
 
 `fit` makes deletions: of paragraphs of 1 to 5 sentences it removes the translations of some, also joins sentences, and
 fits the coefficients on some documents and language pairs, the threshold on other documents; the rest tests them. Each
 paragraph is examined with a lexicon of the others. `docs/completeness.md` has the results.
+
+`draw` takes whole lines of outputs at random, and flagged sentences of others, and writes them without the names of
+systems: a row for each sentence to be judged. The key has the systems, and how likely each sentence was drawn.
+A judge's file has the columns item, sentence and omitted (1 or 0); `judged` compares it with the detector.
 """
 
 from __future__ import annotations
@@ -21,7 +26,9 @@ from pathlib import Path
 import numpy as np
 
 from posnmt.analyse.completeness.evidence import FEATURES, Evidence, evidence
+from posnmt.analyse.completeness.labels import agreement, weighted_mean
 from posnmt.analyse.completeness.lexicon import learn
+from posnmt.analyse.completeness.measure import completeness
 from posnmt.analyse.completeness.split import Line, split
 from posnmt.analyse.completeness.words import function_words
 
@@ -208,13 +215,99 @@ def fit(data: Path) -> None:
         )
 
 
+def draw(pairs: Sequence[Sequence[str]], lines: int, flagged: int, out: Path, key: Path) -> None:
+    """Draw whole lines at random, and flagged sentences beside them.
+
+    Args:
+        pairs: source, reference, languages, and outputs.
+        lines: so many are drawn on average.
+        flagged: the same of flagged sentences.
+    """
+    generator = random.Random(48)
+    drawn, population = [], []
+    for source, reference, languages, *outputs in pairs:
+        texts = [read(Path(path)) for path in (source, reference, *outputs)]
+        codes = languages.split("-")
+        complete = completeness(texts[0], texts[1], dict(zip(outputs, texts[2:], strict=True)), (codes[0], codes[1]))
+        for column, output in enumerate(outputs):
+            at = 0
+            for number, line in enumerate(complete.sources):
+                flags = complete.omitted[at : at + len(line.sentences), column].tolist()
+                at += len(flags)
+                population.append((output, number, line.sentences, texts[2 + column][number], flags))
+    whole = lines / len(population)
+    beside = flagged / sum(sum(flags) for *_, flags in population)
+    for output, number, sentences, text, flags in population:
+        every = generator.random() < whole
+        chosen = [place for place, flag in enumerate(flags) if every or (flag and generator.random() < beside)]
+        if chosen:
+            shares = [1 - (1 - whole) * (1 - beside * flag) for flag in flags]
+            drawn.append(
+                (output, number, sentences, text, {place + 1: (shares[place], flags[place]) for place in chosen})
+            )
+    generator.shuffle(drawn)
+    rows, records = ["item\tsentence\tsource\toutput"], []
+    for item, (output, number, sentences, text, chosen) in enumerate(drawn, start=1):
+        numbered = " ".join(f"[{place}] {each.strip()}" for place, each in enumerate(sentences, start=1))
+        rows += [f"{item}\t{place}\t{numbered}\t{text}" for place in chosen]
+        drawn_sentences = [{"sentence": place, "probability": share, "flagged": flag}
+                           for place, (share, flag) in chosen.items()]  # fmt: skip
+        records.append({"item": item, "output": output, "line": number + 1, "sentences": drawn_sentences})
+    out.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    flags = [flag for *_, each in population for flag in each]
+    facts = {"sentences": len(flags), "flagged": sum(flags), "items": records}
+    key.write_text(json.dumps(facts, indent=1), encoding="utf-8")
+    print(f"{len(rows) - 1} sentences in {len(drawn)} lines, of {len(flags):,} sentences with {sum(flags):,} flagged")
+
+
+def judged(key: Path, labels: Sequence[Path]) -> None:
+    """Print sensitivity, specificity, the corrected rate, and the agreement of two judges; the first judge counts."""
+    facts = json.loads(key.read_text("utf-8"))
+    by_judge = []
+    for path in labels:
+        heading, *lines = (line.split("\t") for line in read(path))
+        rows = [dict(zip(heading, line, strict=True)) for line in lines]
+        by_judge.append({(int(row["item"]), int(row["sentence"])): int(row["omitted"]) for row in rows})
+    first = by_judge[0]
+    used = [(each["item"], one) for each in facts["items"] for one in each["sentences"]
+            if (each["item"], one["sentence"]) in first]  # fmt: skip
+    items = np.array([item for item, _ in used])
+    hand = np.array([first[item, one["sentence"]] for item, one in used], dtype=float)
+    flags = np.array([one["flagged"] for _, one in used], dtype=float)
+    weights = np.array([1 / one["probability"] for _, one in used])
+    automatic = facts["flagged"] / facts["sentences"]
+    correction = weighted_mean(hand - flags, weights, items)
+    print(f"{len(used)} sentences, {hand.sum():.0f} omitted")
+    print("sensitivity", weighted_mean(flags, weights * hand, items))
+    print("specificity", weighted_mean(1 - flags, weights * (1 - hand), items))
+    print(f"automatic rate {automatic:.4f}, corrected {automatic + correction['value']:.4f}, correction {correction}")
+    for second in by_judge[1:]:
+        both = sorted(first.keys() & second.keys())
+        print("agreement", agreement(*(np.array([each[place] for place in both]) for each in (first, second))))
+
+
 def main() -> None:
     """Run a command."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = options.add_subparsers(required=True, dest="command")
     commands.add_parser("fit").add_argument("--data", type=Path, default=Path("../shared/data"))
+    drawing = commands.add_parser("draw")
+    drawing.add_argument(
+        "--pair", nargs="+", action="append", required=True, help="source, reference, languages, outputs"
+    )
+    drawing.add_argument("--lines", type=int, default=110)
+    drawing.add_argument("--flagged", type=int, default=100)
+    drawing.add_argument("--out", type=Path, required=True)
+    comparing = commands.add_parser("judged")
+    comparing.add_argument("--labels", type=Path, nargs="+", required=True)
+    for command in (drawing, comparing):
+        command.add_argument("--key", type=Path, required=True)
     given = options.parse_args()
-    if given.command == "fit":
+    if given.command == "draw":
+        draw(given.pair, given.lines, given.flagged, given.out, given.key)
+    elif given.command == "judged":
+        judged(given.key, given.labels)
+    elif given.command == "fit":
         fit(given.data)
 
 

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 from posnmt.analyse.bins import FEWEST_SENTENCES
 from posnmt.report.charts import Chart, lines_of
+from posnmt.report.completeness import Shown
 from posnmt.report.embed import SCRIPTS, content_security_policy, interactive_parts, page_script
 from posnmt.report.examples import Examples
 from posnmt.report.figures import Drawing
@@ -39,6 +40,7 @@ def render(
     files: Sequence[str],
     results_text: str,
     examples: Examples | None = None,
+    complete: Shown | None = None,
 ) -> str:
     """The page of an analysis as HTML text.
 
@@ -49,6 +51,7 @@ def render(
         files: the names of the other files of the report.
         results_text: the text of results.json, which can be saved from the page.
         examples: the sentences of the example browser, if any.
+        complete: omitted sentences, if they were looked for.
     """
     lines = lines_of(results)
     return page(
@@ -71,6 +74,7 @@ def render(
         bands=len(lines) <= MOST_BANDS,
         ranges=_training_words(results["training"]),
         files=files,
+        complete=complete,
         **interactive_parts(results, results_text, examples),
     )
 

@@ -11,6 +11,7 @@ from typing import Any
 from posnmt.analyse.seeds import spread
 from posnmt.config.writing import isolated
 from posnmt.report.charts import Chart, Line, lines_of
+from posnmt.report.completeness import omitted_sentences
 from posnmt.report.grid import Cell, Grid, Head, Row, Sheet
 from posnmt.report.measures import higher_is_better, measures_of, metrics_of, presentations
 from posnmt.report.significance import agreed, levels, significance_sheets
@@ -32,6 +33,8 @@ def latex_sheets(results: dict[str, Any], sections: dict[str, list[Chart]]) -> I
     yield from (tested.sheet for tested in significance_sheets(results))
     if results["seeds"]:
         yield each_seed(results)
+    if results["completeness"]:
+        yield omitted_sentences(results)
 
 
 def ranked(results: dict[str, Any]) -> list[Line]:

@@ -11,7 +11,7 @@ from posnmt.report.grid import csv_text
 Rows = Iterable[Sequence[Any]]
 
 
-TABLES = ("scores", "differences", "significance", "seeds", "swap", "positions", "lengths")
+TABLES = ("scores", "differences", "significance", "seeds", "swap", "positions", "lengths", "completeness")
 """The names of the tables."""
 
 
@@ -48,6 +48,9 @@ def tables(results: dict[str, Any]) -> dict[str, tuple[list[str], Rows]]:
             ["system", "kind", "place", "precision", "output_words", "recall", "reference_words"], _positions(results),
         ),
         "lengths": (["bin", "text", "system", "first", "last", "sentences"], _lengths(results)),
+        "completeness": (
+            ["system", "place", "sentences", "omitted", "rate", "low", "high", "at_most"], _completeness(results),
+        ),
     }  # fmt: skip
 
 
@@ -127,6 +130,14 @@ def _positions(results: dict[str, Any]) -> Rows:
             columns = [curves["precision"], curves["n"]["precision"], curves["recall"], curves["n"]["recall"]]
             for place, *figures in zip(places, *columns, strict=True):
                 yield [system["name"], kind, place, *figures]
+
+
+def _completeness(results: dict[str, Any]) -> Rows:
+    """A row for each output and place of a sentence in its line; the place `all` is the full test set."""
+    for system in (results["completeness"] or {"systems": []})["systems"]:
+        for each in [{**system, "place": "all"}, *system["places"]]:
+            counts = [each[key] for key in ("place", "sentences", "omitted", "rate")]
+            yield [system["name"], *counts, *(each["interval"] or (None, None)), each["at_most"]]
 
 
 def _lengths(results: dict[str, Any]) -> Rows:

@@ -43,6 +43,7 @@ def write(analysis: Analysis, out: Path, examples: int | None = None) -> None:
         UserError: the files cannot be written.
     """
     from posnmt.report.charts import charts
+    from posnmt.report.completeness import shown as shown_omissions
     from posnmt.report.examples import Examples
     from posnmt.report.figures import draw
     from posnmt.report.latex_sheet import to_latex
@@ -65,7 +66,10 @@ def write(analysis: Analysis, out: Path, examples: int | None = None) -> None:
         **{f"tables/{sheet.name}.tex": to_latex(sheet) for sheet in latex_sheets(results, sections)},
     }
     names = [*texts, "figures/*.svg", "figures/*.pdf"]
-    texts["report.html"] = render(results, sections, drawings, names, texts["results.json"], shown)
+    complete = None
+    if analysis.completeness is not None:
+        complete = shown_omissions(results, analysis.completeness, analysis.texts, examples != 0)
+    texts["report.html"] = render(results, sections, drawings, names, texts["results.json"], shown, complete)
     files = {name: text.encode("utf-8") for name, text in texts.items()}
     write_files({**files, **figure_files(drawings)}, out)
     for name in TABLES:

@@ -92,6 +92,28 @@ def test_the_tables_have_the_measures(results, tmp_path):
         assert (tmp_path / "out/tables" / f"{measure}-by-length.tex".replace("_", "-")).exists()
 
 
+def test_the_report_shows_what_is_missing_in_the_worst_lines(results, tmp_path):
+    page = (tmp_path / "out/report.html").read_text(encoding="utf-8")
+    section = page.split('<h2 id="completeness">')[1].split("<h2")[0]
+    assert section.count("<del>") == sum(
+        len(each["sentences"]) for each in results["completeness"]["systems"][1]["worst"]
+    )
+    for number, place in list(LOST.items()):
+        shown = f"Line {number + 1}:" in section
+        assert (f"<del>{SOURCES[number][place]}" in section) == shown
+    with (tmp_path / "out/completeness.csv").open(encoding="utf-8", newline="") as table:
+        [row] = [each for each in csv.DictReader(table) if (each["system"], each["place"]) == ("short", "all")]
+    assert (int(row["omitted"]), int(row["sentences"])) == (len(LOST), SENTENCES)
+    assert f"{100 * len(LOST) / SENTENCES:.2f}" in (tmp_path / "out/tables/omitted-sentences.tex").read_text()
+
+
+def test_a_report_without_examples_has_no_sentences(run, tmp_path):
+    run({"short": lines(SHORT)}, lines(SOURCES), lines(TARGETS), completeness=True, examples=0)
+    page = (tmp_path / "out/report.html").read_text(encoding="utf-8")
+    assert '<h2 id="completeness">' in page
+    assert not any(sentence in page for line in SOURCES for sentence in line)
+
+
 def test_labels_correct_the_rate_of_their_output(run, files):
     labels = files("labels", ["line\tsentence\tomitted", *(f"{n + 1}\t{p + 1}\t0" for n, p in LOST.items()), "2\t1\t0"])
     results = run({"short": lines(SHORT)}, lines(SOURCES), lines(TARGETS), completeness=True, judged={"short": labels})

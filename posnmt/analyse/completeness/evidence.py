@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from posnmt.analyse.completeness.segmentation import cuts
+from posnmt.analyse.completeness.segmentation import INSIDE, cuts
 from posnmt.analyse.completeness.split import Line
 
 if TYPE_CHECKING:
@@ -82,19 +82,22 @@ def evidence(
     return Evidence(*np.array(rows, dtype=float).reshape(-1, len(FEATURES)).T, linked)
 
 
-def parts(source: Line, translation: Line, table: np.ndarray, expansion: float) -> list[slice]:
+def parts(
+    source: Line, translation: Line, table: np.ndarray, expansion: float, inside_cost: float = INSIDE
+) -> list[slice]:
     """The words of a translation that belong to each sentence of its source line, in order.
 
     Args:
         table: `[n, T]` how well words translate each other.
         expansion: as in `evidence`.
+        inside_cost: as of `cuts`.
     """
     import numpy as np
 
     total = len(translation.forms)
     gains = np.stack([table[part].max(axis=0, initial=0.0) for part in source.parts])
     expected = [expansion * (part.stop - part.start) for part in source.parts]
-    places = cuts(gains, expected, [end for end in translation.ends if 0 < end < total])
+    places = cuts(gains, expected, [end for end in translation.ends if 0 < end < total], inside_cost)
     return [slice(*ends) for ends in pairwise([0, *places, total])]
 
 

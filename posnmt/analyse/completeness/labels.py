@@ -1,8 +1,8 @@
 """What people say of sentences: a file of labels, the rate that they correct, and how well two judges agree.
 
-The published rate is the automatic one plus the mean of (hand - automatic) over the labelled sentences, each weighted
-by the inverse of its probability of being drawn (prediction-powered inference: Angelopoulos et al. 2023): it is unbiased
-whatever the detector overlooks.
+The published rate is the automatic rate plus the mean of (hand - automatic) over labelled sentences. Each is weighted
+by the inverse of its probability of being drawn (prediction-powered inference: Angelopoulos et al. 2023), so that the rate
+is unbiased whatever the detector overlooks.
 
 Legend: K sentences of all source lines, k labelled ones.
 """
@@ -120,8 +120,8 @@ def corrected(labels: Labels, omitted: np.ndarray, lines: np.ndarray, numbers: n
     rows = np.array([at[place] for place in labels.places])
     automatic, weights, owner = omitted[rows].astype(float), 1 / labels.probabilities, lines[rows]
     second = ~np.isnan(labels.second)
-    base = _share(omitted.astype(float), np.ones(len(omitted)), lines)
-    correction = _share(labels.omitted - automatic, weights, owner)
+    base = weighted_mean(omitted.astype(float), np.ones(len(omitted)), lines)
+    correction = weighted_mean(labels.omitted - automatic, weights, owner)
     rate, interval = base["value"] + correction["value"], None
     if base["interval"] is not None and correction["interval"] is not None:
         reach = sum(((high - low) / 2) ** 2 for low, high in (base["interval"], correction["interval"])) ** 0.5
@@ -132,14 +132,19 @@ def corrected(labels: Labels, omitted: np.ndarray, lines: np.ndarray, numbers: n
         "omitted": int(labels.omitted.sum()),
         "rate": rate,
         "interval": interval,
-        "sensitivity": _share(automatic, weights * labels.omitted, owner),
-        "specificity": _share(1 - automatic, weights * (1 - labels.omitted), owner),
+        "sensitivity": weighted_mean(automatic, weights * labels.omitted, owner),
+        "specificity": weighted_mean(1 - automatic, weights * (1 - labels.omitted), owner),
         "agreement": judges,
     }
 
 
-def _share(values: np.ndarray, weights: np.ndarray, lines: np.ndarray) -> dict[str, Any]:
-    """A weighted mean with its jackknife interval over lines; `value` None without any weight."""
+def weighted_mean(values: np.ndarray, weights: np.ndarray, lines: np.ndarray) -> dict[str, Any]:
+    """A weighted mean with its jackknife interval over lines; `value` None without any weight.
+
+    Args:
+        values, weights: `[k]` of sentences.
+        lines: `[k]` the number of the line of each.
+    """
     import numpy as np
 
     total = float(weights.sum())

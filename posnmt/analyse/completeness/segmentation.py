@@ -25,13 +25,14 @@ MOST = 4.0
 """The largest cost of a length, and the cost of a sentence without any word."""
 
 
-def cuts(gains: np.ndarray, expected: Sequence[float], ends: Collection[int]) -> list[int]:
+def cuts(gains: np.ndarray, expected: Sequence[float], ends: Collection[int], inside_cost: float = INSIDE) -> list[int]:
     """Cut a translation into the parts of J sentences.
 
     Args:
         gains: `[J, T]` how well each word belongs to each sentence.
         expected: `[J]` words that each sentence would have in the output.
         ends: places between words, 1 to T - 1, at which sentences of the output end.
+        inside_cost: of a cut elsewhere.
 
     Returns:
         `[J - 1]` places from 0 to T: sentence j has the words from the cut before it to the cut behind it.
@@ -41,7 +42,7 @@ def cuts(gains: np.ndarray, expected: Sequence[float], ends: Collection[int]) ->
     words = gains.shape[1]
     places = np.arange(words + 1)
     lengths = places[:, None] - places  # [to, from]
-    inside = np.full(words + 1, INSIDE)
+    inside = np.full(words + 1, inside_cost)
     inside[[0, words, *ends]] = 0.0
     best = np.full(words + 1, -np.inf)
     best[0] = 0.0
