@@ -26,12 +26,13 @@ from posnmt.analyse.bins import (
     usual_bins,
 )
 from posnmt.analyse.completeness.measure import Completeness
-from posnmt.analyse.completeness.requested import completeness_faults, measured_completeness
+from posnmt.analyse.completeness.requested import completeness_faults, cut_paragraphs, measured_completeness
 from posnmt.analyse.extract import Counted, count_all
 from posnmt.analyse.inputs import Text, input_record, name_fault, read_aligned, warnings_of
 from posnmt.analyse.intervals import LEVEL
 from posnmt.analyse.length import length_distribution, trained_lengths
 from posnmt.analyse.measure import DEFAULT_RESAMPLING, Resampling, measure
+from posnmt.analyse.places import by_place
 from posnmt.analyse.positions import places, position_curves
 from posnmt.analyse.seeds import seed_groups, seed_results, systems_of
 from posnmt.analyse.seen import Watch, seen_in_store
@@ -73,6 +74,7 @@ class Settings:
         target_language, source_language: their codes, such as `ja`.
         completeness: whether to measure sentence ends, aligned source words and omitted sentences.
         parallel: source and target of more aligned text, from which the lexicon of completeness is learned, too.
+        realign: whether to cut paragraphs into a line for each sentence of the source before anything is measured.
         judged: name of an output → a file with what people say of the completeness of its sentences.
         lower_is_better: metrics with sentence scores from elsewhere of which lower ones are better.
         resampling: of intervals and significance tests.
@@ -94,6 +96,7 @@ class Settings:
     target_language: str | None = None
     source_language: str | None = None
     completeness: bool = False
+    realign: bool = False
     parallel: tuple[Path, Path] | None = None
     judged: Mapping[str, Path] = field(default_factory=dict)
     lower_is_better: Sequence[str] = ()
@@ -170,6 +173,10 @@ def analyse(
     nothing = UserError("there is no output to analyse", "--output", "give at least one NAME=FILE")
     labels = [*outputs, *(f"{system}:{share:g}" for system, share in swapped or {})]
     wrong = [fault for name in outputs if (fault := name_fault(name)) is not None]
+    if settings.realign and (swapped or scores):
+        option = "--swapped" if swapped else "--scores"
+        what = "paragraphs cannot be cut where there are texts or scores of whole lines"
+        wrong.append(UserError(what, option, "leave it out, or leave --realign out"))
     wrong += [
         UserError(
             f"no output is called {quoted(name)}, of which there are labels",
@@ -202,6 +209,11 @@ def analyse(
     inputs = [input_record(text.file, text, digests=findings.digests) for text in every]
     first, further = without_gaps([text.lines for text in every[1 : 1 + len(references)]])
     every[1] = replace(every[1], lines=first)
+    given, numbers_of_sentences = every, None
+    if settings.realign:
+        say("cutting paragraphs into sentences")
+        every, numbers_of_sentences = cut_paragraphs(every, settings)
+        first, further = without_gaps([text.lines for text in every[1 : 1 + len(references)]])
     texts = [*every[:2], *every[1 + len(references) :]]
     elsewhere = read_scores(scores or {}, texts[2:])
     inputs += [
@@ -270,11 +282,11 @@ def analyse(
     rows = [np.flatnonzero(numbers == number) for number in range(len(bins))]
     warnings = [
         *(sentence for text in seen for sentence in text.warnings),
-        *suspicions(every),
+        *suspicions(given),
         *units.warnings,
         *(complete.warnings if complete else []),
         *resampling.warnings(len(outputs)),
-        *warnings_of(every, findings, None if ter_search is None else ter_search["band"], units.ter_characters),
+        *warnings_of(given, findings, None if ter_search is None else ter_search["band"], units.ter_characters),
     ]
     for sentence in warnings:
         say(f"warning: {sentence}")
@@ -311,6 +323,9 @@ def analyse(
             length_distribution(output_lengths[: len(outputs)], reference_lengths, chosen) for chosen in rows
         ],
         "positions": _positions(counted, texts[2:], units.bleu_tokenizer),
+        "places": None
+        if numbers_of_sentences is None
+        else by_place(additive, numbers_of_sentences, list(outputs), resampling.samples, resampling.seed),
         "completeness": complete.results if complete else None,
         "warnings": warnings,
     }  # fmt: skip

@@ -69,7 +69,7 @@ class Analysis:
         Args:
             table: `scores` (a row for each system and length bin, with every measure and the ends of its interval; the
                 bin `all` is the whole test set), `differences`, `significance`, `seeds`, `swap`, `positions`,
-                `lengths` or `completeness`.
+                `lengths`, `places` or `completeness`.
 
         Returns:
             Column -> value for each row, numbers as numbers and missing values as None; nothing where the analysis

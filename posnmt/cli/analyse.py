@@ -81,6 +81,11 @@ from posnmt.parallel.cores import cores
     help="count sentence ends, source words with a counterpart, and source sentences without one",
 )
 @click.option(
+    "--realign",
+    is_flag=True,
+    help="cut paragraphs into a line for each sentence of the source first, and measure by its place, too",
+)
+@click.option(
     "--parallel",
     type=(click.Path(path_type=Path), click.Path(path_type=Path)),
     metavar="SOURCE TARGET",

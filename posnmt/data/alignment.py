@@ -64,12 +64,6 @@ def pharaoh(links: Iterable[tuple[int, int]]) -> str:
     return " ".join(f"{i}-{j}" for i, j in sorted(links))
 
 
-def eflomal() -> str | None:
-    """The path of the program eflomal-align, beside Python or on the PATH; None where it is not installed."""
-    scripts = os.path.dirname(sys.executable)
-    return shutil.which("eflomal-align", path=os.pathsep.join([scripts, os.environ.get("PATH", "")]))
-
-
 def align(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Links]:
     """Alignments by eflomal (Östling and Tiedemann 2016) in both directions, symmetrised.
 
@@ -79,7 +73,8 @@ def align(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Links]:
     Raises:
         UserError: eflomal is not installed, or fails.
     """
-    program = eflomal()
+    scripts = os.path.dirname(sys.executable)
+    program = shutil.which("eflomal-align", path=os.pathsep.join([scripts, os.environ.get("PATH", "")]))
     if program is None:
         raise UserError("word alignments need eflomal, which is not installed", None, INSTALL)
     with tempfile.TemporaryDirectory() as name:

@@ -11,7 +11,7 @@ from posnmt.report.grid import csv_text
 Rows = Iterable[Sequence[Any]]
 
 
-TABLES = ("scores", "differences", "significance", "seeds", "swap", "positions", "lengths", "completeness")
+TABLES = ("scores", "differences", "significance", "seeds", "swap", "positions", "lengths", "completeness", "places")
 """The names of the tables."""
 
 
@@ -48,6 +48,7 @@ def tables(results: dict[str, Any]) -> dict[str, tuple[list[str], Rows]]:
             ["system", "kind", "place", "precision", "output_words", "recall", "reference_words"], _positions(results),
         ),
         "lengths": (["bin", "text", "system", "first", "last", "sentences"], _lengths(results)),
+        "places": (["system", "place", "n", *measures, *ends], _places(results, measures, ends)),
         "completeness": (
             ["system", "place", "sentences", "omitted", "rate", "low", "high", "at_most"], _completeness(results),
         ),
@@ -130,6 +131,16 @@ def _positions(results: dict[str, Any]) -> Rows:
             columns = [curves["precision"], curves["n"]["precision"], curves["recall"], curves["n"]["recall"]]
             for place, *figures in zip(places, *columns, strict=True):
                 yield [system["name"], kind, place, *figures]
+
+
+def _places(results: dict[str, Any], measures: Sequence[str], ends: Sequence[str]) -> Rows:
+    """A row for each output and place of a sentence in its paragraph."""
+    places = results["places"] or {"systems": []}
+    for system in places["systems"]:
+        for place, (label, count) in enumerate(zip(places["labels"], places["n"], strict=True)):
+            interval = {name: limits[place] for name, limits in (system["intervals"] or {}).items()}
+            figures = [system[name][place] for name in measures]
+            yield [system["name"], label, count, *figures, *_limits(interval, measures, ends)]
 
 
 def _completeness(results: dict[str, Any]) -> Rows:

@@ -1,8 +1,8 @@
 """What people say of sentences: a file of labels, the rate that they correct, and how well two judges agree.
 
 The published rate is the automatic rate plus the mean of (hand - automatic) over labelled sentences. Each is weighted
-by the inverse of its probability of being drawn (prediction-powered inference: Angelopoulos et al. 2023), so that the rate
-is unbiased whatever the detector overlooks.
+by the inverse of its probability of being drawn (prediction-powered inference: Angelopoulos et al. 2023), so that the
+rate is unbiased whatever the detector overlooks.
 
 Legend: K sentences of all source lines, k labelled ones.
 """

@@ -1,4 +1,4 @@
-"""What the words of source and translations are aligned by: eflomal, or a lexicon."""
+"""What the words of source and translations are aligned by: a lexicon."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from posnmt.analyse.completeness.lexicon import learn
 from posnmt.analyse.completeness.split import Line
-from posnmt.data.alignment import Links, align, eflomal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,8 +22,8 @@ class Aligned:
     """The alignments of several translations of the same source.
 
     Attributes:
-        by: `eflomal` or `lexicon`.
-        lines: aligned lines that the lexicon is learned from; with eflomal, all lines that are aligned together.
+        by: `lexicon`; a detector is fitted for it.
+        lines: aligned lines that the lexicon is learned from.
         of_texts: the strengths of each translation.
     """
 
@@ -39,39 +38,17 @@ def aligned(
     translations: Sequence[Sequence[Line]],
     further: Iterable[tuple[Sequence[str], Sequence[str]]] = (),
 ) -> Aligned:
-    """Align translations with their source.
+    """Align translations with their source, by a lexicon of source and reference.
 
     Args:
         sources, reference: N lines.
         translations: texts of N lines.
         further: forms of more aligned lines, for the lexicon.
     """
-    known = [(source.forms, line.forms) for source, line in zip(sources, reference, strict=True)]
-    if eflomal() is not None:
-        own = [(source.forms, line.forms) for text in translations for source, line in zip(sources, text, strict=True)]
-        links = align([*known, *own])[len(known) :]
-        starts = range(0, len(own), max(1, len(sources)))
-        texts = [_of_links(own[at : at + len(sources)], links[at : at + len(sources)]) for at in starts]
-        return Aligned("eflomal", len(known) + len(own), texts)
+    known = ((source.forms, line.forms) for source, line in zip(sources, reference, strict=True))
     lexicon = learn(chain(known, further))
-    return Aligned(
-        "lexicon", lexicon.lines,
-        [
-            lambda number, text=text: lexicon.table(sources[number].forms, text[number].forms)  # type: ignore[misc]
-            for text in translations
-        ],
-    )  # fmt: skip
 
+    def strengths_of(text: Sequence[Line]) -> Strengths:
+        return lambda number: lexicon.table(sources[number].forms, text[number].forms)
 
-def _of_links(pairs: Sequence[tuple[Sequence[str], Sequence[str]]], links: Sequence[Links]) -> Strengths:
-    """Strengths of a text whose words are linked or not."""
-
-    def strengths(number: int) -> np.ndarray:
-        import numpy as np
-
-        table = np.zeros(tuple(map(len, pairs[number])))
-        for i, j in links[number]:
-            table[i, j] = 1.0
-        return table
-
-    return strengths
+    return Aligned("lexicon", lexicon.lines, [strengths_of(text) for text in translations])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posnmt.analyse.completeness.labels import OPTION, Labels, read_labels
 from posnmt.analyse.completeness.measure import Completeness, completeness
+from posnmt.analyse.completeness.realign import realigned
 from posnmt.analyse.inputs import Text, input_record
 from posnmt.analyse.sentence_scores import label
 from posnmt.config.writing import EXAMPLES, writing
@@ -79,6 +81,19 @@ def measured_completeness(
         (settings.source_language or source, settings.target_language or target), further, labels, shown,
     )  # fmt: skip
     return complete, records
+
+
+def cut_paragraphs(texts: Sequence[Text], settings: Settings) -> tuple[list[Text], list[int]]:
+    """Texts of paragraphs with a line for each sentence of the source, and the number of each in its paragraph, from 0.
+
+    Args:
+        texts: source, references and outputs.
+    """
+    source, target = (writing(text.lines[:EXAMPLES]).code for text in texts[:2])
+    languages = settings.source_language or source, settings.target_language or target
+    cut = realigned(texts[0].lines, [text.lines for text in texts[1:]], languages)
+    stripped = [[line.strip() for line in lines] for lines in cut.texts]
+    return [replace(text, lines=lines) for text, lines in zip(texts, stripped, strict=True)], cut.places
 
 
 def _pairs(paths: tuple[Path, Path], records: list[dict[str, Any]]) -> list[tuple[str, str]]:
