@@ -202,6 +202,15 @@ class Run:
         return read_counts(self.folder / COUNTS, size)
 
     @property
+    def several_sentences(self) -> dict[str, float]:
+        """The share of the training lines with several sentences by side; nothing if the record has none.
+
+        Raises:
+            UserError: the record is damaged.
+        """
+        return _validated(self.record, "several_sentences", dict[str, float], {}, self.folder)
+
+    @property
     def marks(self) -> dict[str, int]:
         """Training pairs for each mark of a target language, of some; nothing if the record has none.
 

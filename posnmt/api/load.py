@@ -26,6 +26,7 @@ from posnmt.run import Run
 from posnmt.show.values import Attentions, DistanceBias, Positions
 from posnmt.translate.attention import offset_bias
 from posnmt.translate.options import with_options
+from posnmt.translate.several import why_in_sentences
 from posnmt.translate.terms import Terms
 from posnmt.translate.together import in_blocks
 from posnmt.translate.translations import Translation, kept_badly, refuse_too_many
@@ -131,7 +132,8 @@ class TrainedModel:
         min_length: int | None = None,
         sampling: Mapping[str, Any] | None = None,
         mbr: int | None = None,
-        split: Literal["sentences", "auto", "huge", "off"] | None = None,
+        split: Literal["as-trained", "sentences", "auto", "huge", "off"] | None = None,
+        complete: Literal["as-trained", "mend", "warn", "off"] | None = None,
         join: int | None = None,
         protect: Literal["auto", "off"] | list[str] | None = None,
         allow_unk: bool | None = None,
@@ -143,8 +145,9 @@ class TrainedModel:
         """The translation of each line, in order; that of an empty line is empty.
 
         The texts are those of `posnmt translate` with the same options. A `posnmt.TranslationWarning` counts the lines
-        with characters that the vocabulary lacks, and those whose translations have other placeholders, mark-up,
-        addresses or paths.
+        with characters that the vocabulary lacks, those whose translations have other placeholders, mark-up, addresses
+        or paths, those that `as-trained` had translated a sentence at a time, and those whose translations leave out
+        sentences, or did so before they were mended.
 
         Args:
             lines: one sentence each, of any length.
@@ -157,7 +160,11 @@ class TrainedModel:
             mbr: of so many translations take the one most similar to the others by chrF; 0: the most probable.
             split: which lines are translated in parts, cut at ends of sentences and clauses: `auto`, those longer than
                 training sentences; `huge`, those of more than 4,096 subwords and 8 times as long; `sentences`, also
-                those of several sentences, each alone; `off`, none.
+                those of several sentences, each alone; `as-trained`, as `sentences` where fewer than 10 % of the
+                training lines had several, else as `huge`; `off`, none.
+            complete: what is done where a translation leaves out a sentence of its line: `mend`, the line is translated
+                again, a sentence at a time; `warn`, it is reported; `as-trained`, as `mend` where fewer than 10 % of
+                the training lines had several sentences, else as `warn`; `off`: nothing, unless it is empty.
             join: so many consecutive lines are translated together, each in the context of the others, by a model
                 trained with `train.context`; 1: each alone.
             protect: what stands in translations as in their lines. `auto`: placeholders, mark-up, addresses, paths,
@@ -177,12 +184,17 @@ class TrainedModel:
             UserError: an option out of its range, a line that is none, or one too long for a finite position table.
         """
         options = _options(
-            beam, length_penalty, coverage_penalty, max_ratio, max_extra, min_length, sampling, mbr, split, join,
-            protect, allow_unk, batch,
+            beam, length_penalty, coverage_penalty, max_ratio, max_extra, min_length, sampling, mbr, split,
+            complete, join, protect, allow_unk, batch,
         )  # fmt: skip
         translations = list(self._search(lines, 1, options, prefixes, terms, documents, scored=False))
-        if sentences := kept_badly(translations):
-            todo = "`hypotheses` names them in `unknown` and `differing`"
+        sentences = kept_badly(translations)
+        count = sum(each.in_sentences for each in translations)
+        if count and (split or self._decode.split) == "as-trained":
+            why = why_in_sentences(self._searching.several)
+            sentences.append(f"{count:,} of {len(translations):,} lines {why}")
+        if sentences:
+            todo = "`hypotheses` names them in `unknown`, `differing`, `omitted`, `mended` and `in_sentences`"
             warnings.warn(f"{'; '.join(sentences)}; {todo}", TranslationWarning, stacklevel=3)  # behind `typed`
         return [translation.text for translation in translations]
 
@@ -200,7 +212,8 @@ class TrainedModel:
         min_length: int | None = None,
         sampling: Mapping[str, Any] | None = None,
         mbr: int | None = None,
-        split: Literal["sentences", "auto", "huge", "off"] | None = None,
+        split: Literal["as-trained", "sentences", "auto", "huge", "off"] | None = None,
+        complete: Literal["as-trained", "mend", "warn", "off"] | None = None,
         join: int | None = None,
         protect: Literal["auto", "off"] | list[str] | None = None,
         allow_unk: bool | None = None,
@@ -224,8 +237,8 @@ class TrainedModel:
         The other arguments and errors are those of `translate`.
         """
         options = _options(
-            beam, length_penalty, coverage_penalty, max_ratio, max_extra, min_length, sampling, mbr, split, join,
-            protect, allow_unk, batch,
+            beam, length_penalty, coverage_penalty, max_ratio, max_extra, min_length, sampling, mbr, split,
+            complete, join, protect, allow_unk, batch,
         )  # fmt: skip
         searched = self._search(lines, nbest, options, prefixes, terms, documents, scored=True, aligned=alignments)
         return [_hypotheses(translation, self._searching.text.target) for translation in searched]
@@ -408,6 +421,9 @@ def _hypotheses(translation: Translation, target: SideText) -> list[Hypothesis]:
                 list(translation.unknown),
                 list(translation.protected),
                 list(translation.differing),
+                translation.in_sentences,
+                list(translation.omitted),
+                translation.mended,
                 aligned.words if aligned else [],
                 aligned.links(place, in_order) if aligned else [],
             )
@@ -442,6 +458,7 @@ def _options(
     sampling: Mapping[str, Any] | None,
     mbr: int | None,
     split: str | None,
+    complete: str | None,
     join: int | None,
     protect: str | list[str] | None,
     allow_unk: bool | None,
@@ -457,6 +474,7 @@ def _options(
         "sampling": _mapping(sampling),
         "mbr": mbr,
         "split": split,
+        "complete": complete,
         "join": join,
         "protect": protect,
         "allow_unk": allow_unk,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from posnmt.show.distances import Floats
+from posnmt.translate.spans import Interval
 from posnmt.translate.words import Span, Word
 
 
@@ -34,6 +35,10 @@ class Hypothesis:
         unknown: what the vocabulary lacks of the line.
         protected: what stands in `text` as in the line: placeholders, mark-up, addresses and others.
         differing: of these what the line has and the best translation lacks, or the reverse.
+        in_sentences: whether the line was translated a sentence at a time, as it has several.
+        omitted: sentences of the line that the best translation leaves out, as their first character and the one behind
+            their last.
+        mended: whether the line was translated again, a sentence at a time, as a sentence was left out.
         source_words: of the line, each with its place in it; none unless `alignments` were asked for.
         alignment: pairs of a word of `source_words` and one of `words`, by their numbers from 0, sorted.
     """
@@ -49,6 +54,9 @@ class Hypothesis:
     unknown: list[str] = field(default_factory=list)
     protected: list[str] = field(default_factory=list)
     differing: list[str] = field(default_factory=list)
+    in_sentences: bool = False
+    omitted: list[Interval] = field(default_factory=list)
+    mended: bool = False
     source_words: list[Span] = field(default_factory=list)
     alignment: list[tuple[int, int]] = field(default_factory=list)
 

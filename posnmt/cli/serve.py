@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from posnmt.cli.group import COMMAND, NumberRange, allow_plugins, choose_checkpoint, loading
+from posnmt.cli.group import COMMAND, COMPLETE, SPLIT, NumberRange, allow_plugins, choose_checkpoint, loading
 from posnmt.extras import requires
 
 
@@ -105,10 +105,13 @@ from posnmt.extras import requires
 @click.option("--beam", type=click.IntRange(min=1), help="hypotheses kept; default: the run's config")
 @click.option(
     "--split",
-    type=click.Choice(["sentences", "auto", "huge", "off"]),
-    default="sentences",
-    show_default=True,
+    type=click.Choice(SPLIT),
     help="which lines are translated in parts; as in `posnmt translate`",
+)
+@click.option(
+    "--complete",
+    type=click.Choice(COMPLETE),
+    help="what is done where a translation leaves out a sentence of its line; as in `posnmt translate`",
 )
 @click.option(
     "--precision",
@@ -129,7 +132,8 @@ def serve(
     languages: tuple[str, ...],
     keys: Path | None,
     beam: int | None,
-    split: str,
+    split: str | None,
+    complete: str | None,
     precision: str | None,
     engine: str | None,
     checkpoint: str,
@@ -149,7 +153,7 @@ def serve(
         from posnmt.deploy.server.command import serve as run
         from posnmt.deploy.server.settings import Settings
 
-    given = (("beam", beam), ("split", split), ("precision", precision))
+    given = (("beam", beam), ("split", split), ("complete", complete), ("precision", precision))
     search = {name: value for name, value in given if value is not None}
     settings = Settings(**limits)
     run(models, languages, host, port, keys, engine, checkpoint, search, settings, click.echo)

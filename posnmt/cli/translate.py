@@ -7,7 +7,16 @@ from typing import Any
 
 import click
 
-from posnmt.cli.group import COMMAND, NumberRange, allow_plugins, choose_checkpoint, language_pair, loading
+from posnmt.cli.group import (
+    COMMAND,
+    COMPLETE,
+    SPLIT,
+    NumberRange,
+    allow_plugins,
+    choose_checkpoint,
+    language_pair,
+    loading,
+)
 from posnmt.cli.positions import chosen_positions, positions_options
 from posnmt.errors import UserError
 
@@ -65,10 +74,17 @@ _TO = click.option(
 )
 @click.option(
     "--split",
-    type=click.Choice(["sentences", "auto", "huge", "off"]),
+    type=click.Choice(SPLIT),
     help="translate lines in parts: every sentence of a line alone (sentences); at ends of sentences and clauses, lines"
-    " longer than training sentences (auto), or of more than 4,096 subwords and 8 times as long (huge); default: the"
-    " run's config",
+    " longer than training sentences (auto), or of more than 4,096 subwords and 8 times as long (huge); sentences where"
+    " fewer than 10 % of the training lines had several, else huge (as-trained); default: the run's config",
+)
+@click.option(
+    "--complete",
+    type=click.Choice(COMPLETE),
+    help="what is done where a translation leaves out a sentence of its line: translate the line again, a sentence at a"
+    " time (mend), or report it (warn); mend where fewer than 10 % of the training lines had several sentences, else"
+    " warn (as-trained); default: the run's config",
 )
 @click.option(
     "--protect",

@@ -33,6 +33,10 @@ Activation = Literal["relu", "gelu", "silu"]
 """The function inside the feed-forward layers: see `posnmt.model.layers`."""
 Norm = Literal["post", "pre", "deep"]
 """Position of layer normalisation: see `posnmt.model.layers`."""
+Split = Literal["as-trained", "sentences", "auto", "huge", "off"]
+"""Which lines are translated in parts: see `posnmt.translate.parts`."""
+Complete = Literal["as-trained", "mend", "warn", "off"]
+"""What is done about sentences that a translation leaves out: see `posnmt.translate.omissions`."""
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
@@ -557,12 +561,20 @@ class Decode(Section):
     max_source: Positive | None = Field(
         None, description="refuse input lines of more subwords; none: translate any line"
     )
-    split: Literal["huge", "auto", "sentences", "off"] = Field(
-        "huge",
+    split: Split = Field(
+        "as-trained",
         description="which lines are translated in parts as long as training sentences, cut at the ends of sentences "
         "and clauses and joined again; huge: those of more than 4,096 subwords and 8 times the longest training "
         "sentence; auto: those longer than the longest training sentence; sentences: huge ones, and every line of "
-        "several sentences, a sentence at a time; off: none",
+        "several sentences, a sentence at a time; as-trained: huge where at least 10 % of the training lines had "
+        "several sentences, else sentences; off: none",
+    )
+    complete: Complete = Field(
+        "as-trained",
+        description="what is done about a translation that leaves out a sentence of its line: warn: it is reported; "
+        "mend: the line is translated again, a sentence at a time, and reported as mended if less is missing; "
+        "as-trained: warn where at least 10 % of the training lines had several sentences, else mend; off: nothing, "
+        "and only empty translations are reported",
     )
     min_length: int = Field(0, ge=0, description="shortest output in subwords, as far as max_ratio allows it")
     protect: Literal["auto", "off"] | list[str] = Field(

@@ -22,7 +22,7 @@ from posnmt.run import EXPORTED, Run
 from posnmt.translate.command import Chosen, Engine, Work, choose_runs, fingerprint, translate_lines
 from posnmt.translate.engines.ctranslate2 import CTranslate2Engine, refuse_settings, wanted_of
 from posnmt.translate.options import with_options
-from posnmt.translate.translator import longest_trained, trained_model
+from posnmt.translate.translator import least_several, longest_trained, trained_model
 
 POSITIONS = 8192
 """Entries of a position table that has no end of its own, where a run is converted for one call."""
@@ -205,9 +205,10 @@ def _exported(
     package()
     limits = manifest.limits["source"], manifest.limits["target"]
     trained = manifest.training_lengths["source"]["longest"] if manifest.training_lengths else None
+    several = (manifest.several_sentences or {}).get("source")
 
     def load() -> Engine:
-        return CTranslate2Engine(folder, text, limits, precision or manifest.precision, trained)
+        return CTranslate2Engine(folder, text, limits, precision or manifest.precision, trained, several)
 
     return manifest.decode, load, manifest.marks
 
@@ -221,7 +222,7 @@ def _converted(run: Run, checkpoint: str, precision: str, positions: Positions) 
         engine, _ = write_verified(trained_model(run, checkpoint, positions), text, Path(place), POSITIONS)
         if precision != "fp32":
             engine = CTranslate2Engine(Path(place), text, engine.longest, precision)
-        engine.trained = trained
+        engine.trained, engine.several = trained, least_several([run])
         return engine
 
 

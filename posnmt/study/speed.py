@@ -106,12 +106,13 @@ def _training(racer: Racer, turn: int) -> float:
 
 def _decoding(racer: Racer, lines: Sequence[str]) -> float:
     """Source tokens a second of translating some lines."""
-    from posnmt.config.schema import Decode
     from posnmt.run import Run
+    from posnmt.study.trainings import searched
+    from posnmt.translate.options import with_options
     from posnmt.translate.translator import Translator
 
     run = Run.open(racer.run)
-    decode = Decode.model_validate({**run.config.decode.model_dump(), **racer.search})
+    decode = with_options(run.config.decode, searched(run.config.decode, racer.search))
     translator = Translator.load([run], precision=decode.precision, cuda_graphs=decode.cuda_graphs)
     _synchronise(translator.device)
     began = time.perf_counter()

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from posnmt.config.schema import Decode
 from posnmt.config.systems import SIZES, named
 from posnmt.config.yaml import merge
 from posnmt.defaults import AUTO, distance
@@ -61,6 +62,20 @@ def text_config(recipe: Recipe, scale: Scale, definition: Training, system: str 
     if system is not None and (own := named(recipe.systems[system].system).subword):
         config = {**config, "subword": merge(own, config.get("subword", {}))}
     return config
+
+
+def searched(decode: Decode, search: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of search that override a run's, so that a test measures the model itself unless the recipe says more.
+
+    Lines stay whole and nothing is mended where neither the run nor the recipe decides.
+
+    Args:
+        decode: of the run.
+        search: of the recipe.
+    """
+    left_open = (name for name in ("split", "complete") if getattr(decode, name) == "as-trained")
+    whole = {"split": "huge", "complete": "off"}
+    return {**{name: whole[name] for name in left_open}, **search}
 
 
 def _with_options(model: Config, common: Options, own: Options, scale: Scale) -> Config:

@@ -49,6 +49,7 @@ from posnmt.train.schedule import learning_rate
 from posnmt.train.sharding import copy_unsharded
 from posnmt.train.stop import INTERRUPTED, agreed, why_counted, why_stop
 from posnmt.train.update import Updater, new_model
+from posnmt.translate.several import share_of_several
 
 if TYPE_CHECKING:
     from posnmt.data.store import Store
@@ -464,7 +465,9 @@ def _first_record(config: Config, store: Store, corpus: Corpus, parameters: int)
     spread = {side: {"shortest": int(each.min()), "longest": int(each.max())} for side, each in lengths.items()}
     record = {**provenance(config.train.seed, store.manifest["key"], parameters), "training_lengths": spread}
     record["training_histograms"] = {side: histogram(each) for side, each in lengths.items()}
+    alone = store.split("train") if config.train.context else corpus  # joined lines of a context are still lines
     more = {
+        "several_sentences": share_of_several(alone, store.text),
         "plugins": [origin.as_json() for origin in origins(config)],
         "marks": marks_in(store.split("train"), store.text.source.subwords),
     }

@@ -28,6 +28,7 @@ from posnmt.run import Run
 from posnmt.translate.options import with_options
 from posnmt.translate.output import Output, PartialOutput, Record, is_stream, opened
 from posnmt.translate.repetition import REPEATS
+from posnmt.translate.several import why_in_sentences
 from posnmt.translate.terms import Terms
 from posnmt.translate.together import in_blocks
 from posnmt.translate.translations import Translation, refuse_too_many
@@ -60,6 +61,8 @@ class Engine(Protocol):
 
     name: str
     text: TextPipeline
+
+    several: float | None
 
     @property
     def aligns(self) -> bool:
@@ -275,6 +278,12 @@ def translate_lines(
                     record.at_limit.add(number)
                 if translation.too_long:
                     record.split.add(number)
+                if translation.in_sentences:
+                    record.in_sentences.add(number)
+                if translation.omitted:
+                    record.omitted.add(number)
+                if translation.mended:
+                    record.mended.add(number)
                 if translation.fell_apart:
                     record.fell_apart.add(number)
                 if any(translation.repetitive[:1]):
@@ -289,7 +298,7 @@ def translate_lines(
             subwords += sum(len(translation.source) for translation in translations)
             if total is not None:
                 display.show("translating", record.lines / total, f"{record.lines:,} of {total:,} lines")
-        for sentence in [*_notes(translator, findings, file, record), *_warnings(record, decode)]:
+        for sentence in [*_notes(translator, findings, file, record, decode), *_warnings(record, decode)]:
             display.say(sentence)
     return Work(record.lines, subwords, time.monotonic() - started)
 
@@ -358,7 +367,7 @@ def _kept(out: Output, whole: bool, display: Display) -> Iterator[None]:
         raise
 
 
-def _notes(translator: Engine, findings: Findings, file: TextFile, record: Record) -> Iterator[str]:
+def _notes(translator: Engine, findings: Findings, file: TextFile, record: Record, decode: Decode) -> Iterator[str]:
     """How the text was read and translated."""
     for note in translator.notes:
         yield f"note: {note}"
@@ -367,6 +376,14 @@ def _notes(translator: Engine, findings: Findings, file: TextFile, record: Recor
         yield f"note: {empty:,} empty lines are left empty"
     if record.passed.count:
         yield f"note: {record.passed.count:,} lines without words are passed on as they are (lines {record.passed})"
+    if record.in_sentences.count and decode.split == "as-trained":
+        count, why = f"{record.in_sentences.count:,} of {record.lines:,}", why_in_sentences(translator.several)
+        yield f"note: {count} lines {why}; see --split (lines {record.in_sentences})"
+    if record.mended.count:
+        yield (
+            f"note: {record.mended.count:,} of {record.lines:,} lines were translated again a sentence at a time, as a"
+            f" sentence was left out; see --complete (lines {record.mended})"
+        )
     if crlf:
         yield f"note: {crlf:,} lines end in CRLF; the carriage return is removed"
 
@@ -383,6 +400,11 @@ def _warnings(record: Record, decode: Decode) -> Iterator[str]:
             f"warning: {record.at_limit.count:,} of {record.lines:,} lines reached the output limit of"
             f" {decode.max_ratio:g} x source + {decode.max_extra} subwords; see --max-ratio and --max-extra"
             f" (lines {record.at_limit})"
+        )
+    if record.omitted.count:
+        yield (
+            f"warning: {record.omitted.count:,} of {record.lines:,} translations leave out sentences of their lines;"
+            f" --format jsonl names them, and see --complete and --split (lines {record.omitted})"
         )
     if record.fell_apart.count:
         yield (
@@ -460,7 +482,7 @@ def _shown(
         row = {
             "line": number,
             "source": line,
-            **facts(translation),
+            **facts(line, translation),
             "hypotheses": hypothesis_records(translation, target),
         }
         if (of_line := source_words(translation)) is not None:
@@ -483,9 +505,14 @@ def _pharaoh(translation: Translation, place: int, target: SideText) -> list[str
     return [pharaoh(translation.aligned.links(place, translation.spans(place, target)))]
 
 
-def facts(translation: Translation) -> dict[str, list[str]]:
+def facts(line: str, translation: Translation) -> dict[str, Any]:
     """What is to know of a line beside its hypotheses, as JSON has it."""
-    return {name: list(getattr(translation, name)) for name in ("unknown", "protected", "differing")}
+    return {
+        **{name: list(getattr(translation, name)) for name in ("unknown", "protected", "differing")},
+        "in_sentences": translation.in_sentences,
+        "omitted": [{"text": line[start:end], "start": start, "end": end} for start, end in translation.omitted],
+        "mended": translation.mended,
+    }
 
 
 def source_words(translation: Translation) -> list[dict[str, Any]] | None:

@@ -60,6 +60,9 @@ class Record(BaseModel):
         at_limit: lines whose translation the output limit ended.
         repetitive: lines whose translation repeats itself.
         split: lines that were translated in parts.
+        in_sentences: lines that were translated a sentence at a time, as they have several.
+        omitted: lines whose translation leaves out a sentence.
+        mended: lines that were translated again, as a sentence was left out.
         fell_apart: lines that were translated alone, since those that they were to be together with were too long.
         missing_terms: lines whose translation lacks a term that it should have.
         unknown: lines with characters that the vocabulary lacks.
@@ -74,6 +77,9 @@ class Record(BaseModel):
     at_limit: Lines = Lines()
     repetitive: Lines = Lines()
     split: Lines = Lines()
+    in_sentences: Lines = Lines()
+    omitted: Lines = Lines()
+    mended: Lines = Lines()
     fell_apart: Lines = Lines()
     missing_terms: Lines = Lines()
     unknown: Lines = Lines()

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, TypeVar
 
 from posnmt.config.schema import Decode
@@ -20,7 +21,7 @@ from posnmt.errors import UserError
 from posnmt.translate.alignments import joined
 from posnmt.translate.search import Hypothesis
 from posnmt.translate.sentences import ends_spaceless, sentences
-from posnmt.translate.spans import find, patterns
+from posnmt.translate.spans import Interval, find, patterns
 from posnmt.translate.translations import Translation, first_ranks, is_ranked
 
 if TYPE_CHECKING:
@@ -70,9 +71,10 @@ class Parts:
         """The subwords of the longest part of each line."""
         return [max(parts, key=len) for parts in self.encoded]
 
-    def numbers(self, first: int) -> list[int]:
-        """A number for each part, which determines its samples; `first` is that of the first line."""
-        return [line + (place << 40) for line, parts in enumerate(self.texts, first) for place in range(len(parts))]
+    def numbers(self, lines: Iterable[int]) -> list[int]:
+        """A number for each part, which determines its samples; `lines` are those of the lines."""
+        of_parts = zip(lines, self.texts, strict=True)
+        return [line + (place << 40) for line, parts in of_parts for place in range(len(parts))]
 
     def prefixes(self, beginnings: Sequence[list[int]], first_line: int, name: str) -> list[list[int]]:
         """For each part the subwords with which its translation begins, of those of each line.
@@ -102,14 +104,21 @@ class Parts:
 
 
 def in_parts(
-    lines: Sequence[str], encoded: Sequence[list[int]], side: SideText, decode: Decode, trained: int | None
+    lines: Sequence[str],
+    encoded: Sequence[list[int]],
+    side: SideText,
+    decode: Decode,
+    trained: int | None,
+    kept: Collection[int] = (),
 ) -> Parts:
     """Lines, those in parts that `decode.split` says.
 
     Args:
         encoded: the subwords of each line.
         side: the text pipeline of the lines.
+        decode: its `split` is not `as-trained`; see `posnmt.translate.several.as_trained`.
         trained: subwords of the longest training sentence; None: not known.
+        kept: places of lines that stay whole though they have several sentences.
     """
     most = max(1, trained or UNRECORDED)
     above = most if decode.split == "auto" else max(HUGE, MULTIPLE * most)
@@ -120,7 +129,7 @@ def in_parts(
         texts = [line]
         if len(ids) > above:
             texts = cut(line, side.words.language, lambda texts: list(map(len, side.encode(texts))), most)
-        elif decode.split == "sentences":
+        elif decode.split == "sentences" and number not in kept:
             texts = sentences(line, side.words.language)
         if len(texts) > 1 and decode.protect != "off":
             texts = unbroken(texts, find(line, patterns(decode)))
@@ -129,6 +138,11 @@ def in_parts(
             if len(ids) > above:
                 parts.too_long.add(number)
     return parts
+
+
+def prefixed(prefixes: Sequence[str]) -> set[int]:
+    """The places of the lines whose translation has a given beginning."""
+    return {place for place, prefix in enumerate(prefixes) if prefix}
 
 
 def unbroken(parts: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[str]:
@@ -195,6 +209,7 @@ def _join(texts: list[str], parts: list[Translation], whole: list[int], decode: 
     kept = first_ranks(in_order) if is_ranked(decode) else ranks
     hypotheses = [[_at(part.hypotheses, rank) for part in parts if part.hypotheses] for rank in kept]
     links = [part.aligned for part in parts if part.aligned is not None]
+    placed = list(zip(accumulate(map(len, texts), initial=0), parts, strict=False))
     return Translation(
         [in_order[rank] for rank in kept],
         [_joined_hypothesis(of_parts, decode.length_penalty) for of_parts in hypotheses],
@@ -205,6 +220,7 @@ def _join(texts: list[str], parts: list[Translation], whole: list[int], decode: 
         protected=[each for part in parts for each in part.protected],
         unknown=[each for part in parts for each in part.unknown],
         differing=[each for part in parts for each in part.differing],
+        omitted=[Interval(begin + start, begin + end) for begin, part in placed for start, end in part.omitted],
     )
 
 

@@ -20,7 +20,7 @@ from posnmt.translate.alignments import Aligned
 from posnmt.translate.mbr import expected_similarities
 from posnmt.translate.repetition import is_repetitive
 from posnmt.translate.search import Hypothesis
-from posnmt.translate.spans import blanked
+from posnmt.translate.spans import Interval, blanked
 from posnmt.translate.words import GAP, Span, Word, spans, words
 
 if TYPE_CHECKING:
@@ -43,6 +43,9 @@ class Translation:
         protected: what stands in each translation as in the line; see `posnmt.translate.protect`.
         unknown: what the vocabulary lacks of the line, in order.
         differing: spans that the line has and its best translation lacks, or the reverse.
+        omitted: where sentences stand in the line that its best translation leaves out; see
+            `posnmt.translate.omissions`.
+        mended: whether it was translated again, a sentence at a time, as something was left out.
     """
 
     texts: list[str]
@@ -57,6 +60,18 @@ class Translation:
     protected: Sequence[str] = ()
     unknown: Sequence[str] = ()
     differing: Sequence[str] = ()
+    omitted: Sequence[Interval] = ()
+    mended: bool = False
+
+    @property
+    def in_sentences(self) -> bool:
+        """Whether it is in parts because it has several sentences, and for nothing else."""
+        return self.parts > 1 and not self.too_long and not self.mended
+
+    @property
+    def faults(self) -> int:
+        """Sentences that are left out, and one more where the output limit ended the translation."""
+        return len(self.omitted) + self.at_limit
 
     @property
     def text(self) -> str:
@@ -177,7 +192,7 @@ def refuse_too_many(nbest: int, decode: Decode) -> None:
 
 
 def kept_badly(translations: Sequence[Translation]) -> list[str]:
-    """How many lines have characters that the vocabulary lacks, and how many lost or gained spans: a sentence each."""
+    """How many lines have characters that the vocabulary lacks, lost or gained spans, or lost sentences: one each."""
     of, sentences = f"of {len(translations):,} lines", []
     if unknown := sum(bool(each.unknown) for each in translations):
         sentences.append(f"{unknown:,} {of} have characters that the vocabulary lacks")
@@ -185,4 +200,8 @@ def kept_badly(translations: Sequence[Translation]) -> list[str]:
         sentences.append(
             f"{differing:,} {of} have other placeholders, mark-up, addresses or paths in their translations"
         )
+    if omitted := sum(bool(each.omitted) for each in translations):
+        sentences.append(f"{omitted:,} {of} have sentences that their translations leave out")
+    if mended := sum(each.mended for each in translations):
+        sentences.append(f"{mended:,} {of} were translated again a sentence at a time, as a sentence was left out")
     return sentences

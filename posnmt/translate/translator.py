@@ -6,7 +6,7 @@ order; batching affects only the speed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,9 +23,12 @@ from posnmt.model.at_inference import change_positions
 from posnmt.parallel.threads import Workers
 from posnmt.processor import multiplies_bf16
 from posnmt.translate.alignments import Aligned, align
-from posnmt.translate.parts import Parts, in_parts
+from posnmt.translate.mending import mended
+from posnmt.translate.omissions import Align, with_omissions
+from posnmt.translate.parts import Parts, in_parts, prefixed
 from posnmt.translate.protect import Protected, protect
 from posnmt.translate.search import Hypothesis
+from posnmt.translate.several import as_trained, has_learned
 from posnmt.translate.subwords import Wanted, score_subwords, translate_subwords
 from posnmt.translate.terms import Terms, contains, continuing, ends_with, subwords_of
 from posnmt.translate.together import Together, blocks, grouped
@@ -46,6 +49,7 @@ class Translator:
         precision: of the products, `fp32` or `bf16`; a CPU without bf16 instructions computes in fp32.
         cuda_graphs: whether to record and replay the steps of search.
         trained: subwords of the longest source sentence in training; None: not known.
+        several: the share of training sources with several sentences; None: not known.
         context: most sentences that were joined in training.
 
     Attributes:
@@ -66,8 +70,9 @@ class Translator:
         cuda_graphs: bool = False,
         trained: int | None = None,
         context: int = 1,
+        several: float | None = None,
     ) -> None:
-        self.trained, self.context = trained, context
+        self.trained, self.context, self.several = trained, context, several
         self.device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.models = [model.to(self.device).eval() for model in models]
         self.text = text
@@ -148,7 +153,8 @@ class Translator:
         positions = runs[0].config.decode.positions if positions is None else positions
         models = [trained_model(run, checkpoint, positions) for run in runs]
         context = min(run.config.train.context or 1 for run in runs)
-        return cls(models, runs[0].text(), device, precision, cuda_graphs, longest_trained(runs, positions), context)
+        trained, several = longest_trained(runs, positions), least_several(runs)
+        return cls(models, runs[0].text(), device, precision, cuda_graphs, trained, context, several)
 
     def translate(
         self,
@@ -165,7 +171,8 @@ class Translator:
     ) -> list[Translation]:
         """Translate lines; one result for each, in order. Lines may be in parts (`decode.split`).
 
-        With `decode.join`, consecutive lines are translated together; the first line begins such a group.
+        With `decode.join`, consecutive lines are translated together; the first line begins such a group. What becomes
+        of sentences that a translation leaves out is in `decode.complete`.
 
         Args:
             decode: beam, length penalty, limits, batch size; or how to sample.
@@ -184,9 +191,45 @@ class Translator:
         """
         if decode.join > 1:
             self._refuse_together(decode, nbest, bool(terms or any(prefixes)))
+        whole = prefixed(prefixes) if decode.split == "as-trained" else ()
+        decode = as_trained(decode, self.several)
+        wanted = partial(
+            self._translate, nbest=nbest, first_line=first_line, name=name, scored=scored, terms=terms, aligned=aligned
+        )
+        numbers = range(first_line, first_line + len(lines))
+        translations = wanted(lines, numbers, decode, prefixes=prefixes, documents=documents, whole=whole)
+        if decode.complete != "mend":
+            return translations
+
+        def again(places: Sequence[int], changed: Decode) -> list[Translation]:
+            return wanted([lines[place] for place in places], [numbers[place] for place in places], changed)
+
+        return mended(lines, translations, self.text.source, decode, prefixes, again)
+
+    def _translate(
+        self,
+        lines: Sequence[str],
+        numbers: Sequence[int],
+        decode: Decode,
+        nbest: int,
+        first_line: int,
+        name: str,
+        scored: bool,
+        terms: Terms | None,
+        aligned: bool,
+        prefixes: Sequence[str] = (),
+        documents: Sequence[str | None] = (),
+        whole: Collection[int] = (),
+    ) -> list[Translation]:
+        """The translations of lines as `translate` has them, none of them mended.
+
+        Args:
+            numbers: of the lines, which determine samples.
+            whole: places of lines that are not translated a sentence at a time.
+        """
         encoded = self.text.source.encode(list(lines))
         refuse_longer(encoded, decode.max_source, first_line, name)
-        parts = in_parts(lines, encoded, self.text.source, decode, self.trained)
+        parts = in_parts(lines, encoded, self.text.source, decode, self.trained, whole)
         self._refuse_too_long(parts.longest, first_line, name, todo=SPLIT)
         protected = protect(parts, self.text.source, decode, prefixes, terms)
         parts = protected.parts
@@ -194,7 +237,7 @@ class Translator:
         self._refuse_unknown(prefixes, beginnings, first_line)
         self._refuse_too_long(beginnings, first_line, "the prefixes", target=True)
         beginnings = parts.prefixes(beginnings, first_line, name)
-        wanted = Wanted(parts.numbers(first_line), max(nbest, decode.mbr), beginnings)
+        wanted = Wanted(parts.numbers(numbers), max(nbest, decode.mbr), beginnings)
         if terms is not None:
             wanted = self._with_terms(wanted, terms, protected.in_lines, prefixes)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.narrow):
@@ -209,7 +252,25 @@ class Translator:
                 translations = self._aligned(protected, translations, decode.batch)
             links = partial(self._links, protected, batch=decode.batch) if self.aligns else None
             translations = protected.restored(translations, self.text.target, links)
+            signs = partial(self._scores, decode.batch), self._linking(decode), has_learned(self.several)
+            translations = with_omissions(protected, translations, decode, self.text, *signs)
         return parts.joined(translations, decode)
+
+    def _scores(
+        self, batch: int, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    ) -> Sequence[float]:
+        return score_subwords(self.models, sources, targets, batch, self.device)
+
+    def _linking(self, decode: Decode) -> Align | None:
+        """What aligns translations to their sources; None: the models have no alignments."""
+
+        def links(
+            lines: Sequence[str], sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+        ) -> Sequence[Aligned]:
+            tokens = [[each] for each in targets]
+            return align(self.models, self.text.source, lines, sources, tokens, decode.batch)
+
+        return links if self.aligns else None
 
     def _refuse_unknown(self, prefixes: Sequence[str], beginnings: Sequence[list[int]], first_line: int) -> None:
         """Check that translations can begin with their prefixes."""
@@ -377,6 +438,13 @@ def longest_trained(runs: Sequence[Run], positions: Positions | None = None) -> 
     longest = [lengths["source"]["longest"] for lengths in recorded if "source" in lengths]
     factor = (positions and (positions.interpolate or positions.ntk or positions.yarn)) or 1.0
     return int(min(longest) * max(1.0, factor)) if longest else None
+
+
+def least_several(runs: Sequence[Run]) -> float | None:
+    """The share of training sources with several sentences, the least of some runs; None: one has not recorded it."""
+    shares = [run.several_sentences.get("source") if (run.folder / "record.json").exists() else None for run in runs]
+    known = [share for share in shares if share is not None]
+    return min(known) if known and len(known) == len(shares) else None
 
 
 SPLIT = (

@@ -135,7 +135,8 @@ def test_line_ends_and_empty_lines_stay(served, expected):
 def test_sentences_of_a_line_are_translated_one_by_one_unless_a_client_has_them_whole(served):
     first, second = "Uns mebu zabi.", "Bevu sipo un leri."
     text = f"{first} {second}"
-    each = [run("translate", LEARNED, stdin=line)[0].rstrip("\n") for line in (first, second, text)]
+    kept = ("--split", "off", "--complete", "off")
+    each = [run("translate", LEARNED, *kept, stdin=line)[0].rstrip("\n") for line in (first, second, text)]
     parts, whole = " ".join(each[:2]), each[2]
     assert parts != whole
     query = {"q": text, "source": "en", "target": "de"}

@@ -190,7 +190,7 @@ def test_translations_of_parts_have_the_blanks_of_their_language(sources, transl
 
 def test_each_part_has_samples_of_its_own():
     lines = parts.Parts([[1], [2, 3]], [["a"], ["b", "c"]], [[[1]], [[2], [3]]])
-    first, second, third = lines.numbers(5)
+    first, second, third = lines.numbers([5, 6])
     assert (first, second) == (5, 6), "a line that is whole has the samples of its number"
     assert third not in range(1 << 32)
 

@@ -179,9 +179,13 @@ class _Report:
             "reached the output limit; see --max-ratio and --max-extra": translation.at_limit,
             "repeat themselves, as the source does not": any(translation.repetitive[:1]),
             "are empty": not translation.text.strip(),
+            "leave out a sentence of their texts; see --complete": bool(
+                translation.omitted and translation.text.strip()
+            ),
+            "were made again a sentence at a time, as a sentence was left out; see --complete": translation.mended,
             "are of texts with characters that the vocabulary lacks": bool(translation.unknown),
             "have other placeholders, mark-up, addresses or paths than their texts": bool(translation.differing),
-            "were made in parts, since the sentences are too long for one piece; see --split": translation.parts > 1,
+            "were made in parts, since the sentences are too long for one piece; see --split": translation.too_long,
         }
         for sign, is_so in signs.items():
             if is_so:

@@ -30,7 +30,9 @@ class Query(Body):
     text: str | list[str] = Field(description="the text, or a list of texts")
     target_lang: str = Field(description="language code")
     source_lang: str | None = Field(None, description="language code; left out: it is detected")
-    split_sentences: str | int | bool = Field("1", description="`0`: each line whole; otherwise as `--split` says")
+    split_sentences: str | int | bool = Field(
+        "1", description="`0`: each line whole; otherwise as the server was started"
+    )
     formality: str = Field("default", description="`default`, `prefer_more` or `prefer_less`, which have no effect")
     auth_key: str | None = Field(None, description="in place of the header Authorization: DeepL-Auth-Key KEY")
 
@@ -76,7 +78,8 @@ def routes(service: Service) -> APIRouter:
         texts = [query.text] if isinstance(query.text, str) else query.text
         model, _ = service.between(query.source_lang, query.target_lang, texts)
         whole = str(query.split_sentences).lower() in ("0", "false")
-        search = service.search(model, 1, split="huge" if whole else None)
+        kept = {"split": "huge", "complete": "warn"} if whole else {}
+        search = service.search(model, 1, **kept)
         translated = await service.translate(request, client, model, texts, search)
         answers = [
             {

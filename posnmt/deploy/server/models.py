@@ -75,6 +75,7 @@ class Model:
 
     Attributes:
         trained: shortest and longest training sentences of each side, in subwords, if recorded.
+        several_sentences: the share of training lines with several sentences by side, if recorded.
         engine_name: the program that computes.
     """
 
@@ -83,6 +84,7 @@ class Model:
     target: str
     system: str | None
     trained: dict[str, dict[str, int]] | None
+    several_sentences: dict[str, float] | None
     engine: Engine
     engine_name: str
     decode: Decode
@@ -133,9 +135,8 @@ def load(
         loaded.text = loaded.text.marked(mark_for(target, marks, "--languages"))
     worker = Worker(choice.name, loaded, decode, queue, metrics.observe(choice.name, queue))
     name = getattr(loaded, "name", "PyTorch")
-    return Model(
-        choice.name, source, target, about["system"], about["training_lengths"], loaded, name, decode, queue, worker
-    )
+    lengths, several = about["training_lengths"], about["several_sentences"]
+    return Model(choice.name, source, target, about["system"], lengths, several, loaded, name, decode, queue, worker)
 
 
 class Models:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from posnmt.config.schema import Complete, Split
 from posnmt.deploy.server.fields import Body, body_of, read
 from posnmt.deploy.server.libretranslate import ERRORS
 from posnmt.deploy.server.models import Model
@@ -26,8 +27,11 @@ class Query(Body):
     target: str | None = Field(None, description="language code")
     nbest: int = Field(1, ge=1, description="hypotheses of each line, at most the beam")
     beam: int | None = Field(None, ge=1, description="hypotheses kept; default: the model's")
-    split: Literal["sentences", "auto", "huge", "off"] | None = Field(
+    split: Split | None = Field(
         None, description="which lines are translated in parts; default: as the server was started"
+    )
+    complete: Complete | None = Field(
+        None, description="what is done about sentences that are left out; default: as the server was started"
     )
     alignments: bool = Field(False, description="whether words are linked to those of the source")
     api_key: str | None = Field(None, description="in place of the header Authorization: Bearer KEY")
@@ -87,6 +91,9 @@ class LineBody(BaseModel):
         unknown: what the vocabulary lacks of the line.
         protected: what stands in the translations as in the line: placeholders, mark-up, addresses and others.
         differing: of these what the line has and the best translation lacks, or the reverse.
+        in_sentences: whether it was translated a sentence at a time, as it has several.
+        omitted: its sentences that the best translation leaves out.
+        mended: whether it was translated again, a sentence at a time, as a sentence was left out.
         source_words: of the line, if alignments were asked for.
     """
 
@@ -96,6 +103,9 @@ class LineBody(BaseModel):
     unknown: list[str]
     protected: list[str]
     differing: list[str]
+    in_sentences: bool
+    omitted: list[SpanBody]
+    mended: bool
     source_words: list[SpanBody] | None = None
     hypotheses: list[HypothesisBody]
 
@@ -123,6 +133,7 @@ class ModelBody(BaseModel):
     Attributes:
         system: named system, if it is one.
         trained: shortest and longest training sentences of each side, in subwords, if recorded.
+        several_sentences: the share of training lines with several sentences by side, if recorded.
         beam: the default.
         output_limit: `max_ratio` x source + `max_extra`, in subwords.
         alignments: whether it has them.
@@ -134,6 +145,7 @@ class ModelBody(BaseModel):
     system: str | None
     engine: str
     trained: dict[str, dict[str, int]] | None
+    several_sentences: dict[str, float] | None
     beam: int
     output_limit: dict[str, float]
     alignments: bool
@@ -159,7 +171,7 @@ def routes(service: Service) -> APIRouter:
         if query.nbest > (beam := query.beam or model.decode.beam):
             raise Refusal(400, f"nbest {query.nbest} is more than the beam of {beam} keeps; raise beam")
         search = service.search(
-            model, query.nbest, query.beam, scored=True, aligned=query.alignments, split=query.split
+            model, query.nbest, query.beam, True, query.alignments, split=query.split, complete=query.complete
         )
         translated = await service.translate(request, client, model, texts, search)
         return {
@@ -181,6 +193,7 @@ def routes(service: Service) -> APIRouter:
                 "system": model.system,
                 "engine": model.engine_name,
                 "trained": model.trained,
+                "several_sentences": model.several_sentences,
                 "beam": model.decode.beam,
                 "output_limit": {"max_ratio": model.decode.max_ratio, "max_extra": model.decode.max_extra},
                 "alignments": model.engine.aligns,
@@ -213,7 +226,7 @@ def _text(model: Model, text: Translated) -> dict[str, Any]:
             "source": line,
             "source_subwords": len(translation.source),
             "longest_part": translation.longest_part,
-            **facts(translation),
+            **facts(line, translation),
             "source_words": source_words(translation),
             "hypotheses": hypothesis_records(translation, target),
         }

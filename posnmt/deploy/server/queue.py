@@ -39,7 +39,8 @@ class Search:
     Attributes:
         beam: None: the model's.
         nbest: hypotheses of each line.
-        split: which lines are in parts; None: as the model's settings say.
+        split, complete: which lines are in parts, and what is done about sentences that are left out; None: as the
+            model's settings say.
         scored: whether probabilities are computed.
         aligned: whether words are linked to those of the line.
     """
@@ -49,6 +50,7 @@ class Search:
     scored: bool = False
     aligned: bool = False
     split: str | None = None
+    complete: str | None = None
 
 
 @dataclass(eq=False)

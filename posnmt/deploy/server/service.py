@@ -135,6 +135,7 @@ class Service:
         scored: bool = False,
         aligned: bool = False,
         split: str | None = None,
+        complete: str | None = None,
     ) -> Search:
         """How to search for so many translations; the beam becomes as wide as they are many.
 
@@ -146,7 +147,7 @@ class Service:
         width = max(nbest, beam or model.decode.beam)
         if width > MOST_BEAM and width != model.decode.beam:
             raise Refusal(400, f"at most {MOST_BEAM} translations of a text, and as wide a beam, can be asked for")
-        return Search(None if width == model.decode.beam else width, nbest, scored, aligned, split)
+        return Search(None if width == model.decode.beam else width, nbest, scored, aligned, split, complete)
 
     async def translate(
         self, request: Request, client: str, model: Model, texts: Sequence[str], search: Search

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,12 @@ from posnmt.data.subword import BOS, EOS, PAD, UNK
 from posnmt.data.text import TextPipeline
 from posnmt.errors import UserError
 from posnmt.parallel.cores import cores
+from posnmt.translate.mending import mended
+from posnmt.translate.omissions import with_omissions
 from posnmt.translate.parts import in_parts
 from posnmt.translate.protect import protect
 from posnmt.translate.search import Hypothesis
+from posnmt.translate.several import as_trained, has_learned
 from posnmt.translate.subwords import output_limit
 from posnmt.translate.terms import Terms
 from posnmt.translate.translations import Translation, as_text
@@ -52,6 +56,7 @@ class CTranslate2Engine:
         longest: the longest source with its end symbol and the longest target with its begin symbol; None: no limit.
         precision: of the products, `fp32` or `int8`.
         trained: subwords of the longest source sentence in training; None: not known.
+        several: the share of training sources with several sentences; None: not known.
 
     Attributes:
         name: of the program, with its version.
@@ -64,11 +69,12 @@ class CTranslate2Engine:
         longest: tuple[int | None, int | None] = (None, None),
         precision: str = "fp32",
         trained: int | None = None,
+        several: float | None = None,
     ) -> None:
         import ctranslate2
 
         self.aligns = False
-        self.text, self.longest, self.trained = text, longest, trained
+        self.text, self.longest, self.trained, self.several = text, longest, trained, several
         self.name = f"CTranslate2 {ctranslate2.__version__}"
         self.notes: list[str] = []
         self._source, self._target = text.source.subwords.pieces, text.target.subwords.pieces
@@ -102,6 +108,20 @@ class CTranslate2Engine:
             UserError: settings that this engine does not have; see `refuse_settings`.
         """
         refuse_settings(decode, wanted_of(len(prefixes) > 0, terms is not None, aligned))
+        decode = as_trained(decode, self.several)
+        translations = self._translate(lines, decode, nbest, first_line, name, scored)
+        if decode.complete != "mend":
+            return translations
+
+        def again(places: Sequence[int], changed: Decode) -> list[Translation]:
+            return self._translate([lines[place] for place in places], changed, nbest, first_line, name, scored)
+
+        return mended(lines, translations, self.text.source, decode, prefixes, again)
+
+    def _translate(
+        self, lines: Sequence[str], decode: Decode, nbest: int, first_line: int, name: str, scored: bool
+    ) -> list[Translation]:
+        """The translations of lines as `translate` has them, none of them mended."""
         encoded = self.text.source.encode(list(lines))
         refuse_longer(encoded, decode.max_source, first_line, name)
         parts = in_parts(lines, encoded, self.text.source, decode, self.trained)
@@ -113,7 +133,11 @@ class CTranslate2Engine:
         of_place = dict(zip(places, searched, strict=True))
         hypotheses = [of_place.get(number, []) for number in range(len(flat))]
         translations = as_text(self.text, flat, hypotheses, decode, nbest)
-        return parts.joined(protected.restored(translations, self.text.target, None), decode)
+        translations = protected.restored(translations, self.text.target, None)
+        score = partial(self.score, batch=decode.batch)
+        learned = has_learned(self.several)
+        translations = with_omissions(protected, translations, decode, self.text, score, None, learned)
+        return parts.joined(translations, decode)
 
     def score(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], batch: int = 4096

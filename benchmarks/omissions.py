@@ -1,0 +1,193 @@
+"""Fit the detector of omissions on made deletions, and test it on others: benchmarks/notes/length.md has the results.
+
+python benchmarks/omissions.py --fit RUN SOURCE TARGET --fit RUN SOURCE TARGET --test RUN SOURCE TARGET
+
+Consecutive lines are joined by three. A translation is the reference, or the outputs of the run for the three lines
+alone. From each one sentence is deleted, the first, second and third in turn. The logistic function is fitted on all
+sentences of `--fit`, each run and kind of translation with the same weight; the threshold is the lowest from 0.5 on at
+which at most 2 % of the intact lines of each have an alarm. Tests are printed for both.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posnmt.config.writing import writing
+from posnmt.run import Run
+from posnmt.translate.alignments import Aligned, align
+from posnmt.translate.omissions import SUSPICIOUS, Pair, Weights, examine, intervals
+from posnmt.translate.options import with_options
+from posnmt.translate.subwords import score_subwords
+from posnmt.translate.translator import Translator
+
+LINES = 1500
+"""Lines of a text that are used, at most."""
+
+SENTENCES = 600
+"""Of these, sentences that are used, at most: 200 joined lines."""
+
+ALARMS = 0.02
+"""Share of intact lines that may have an alarm."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The signs of the sentences of joined lines.
+
+    Attributes:
+        name: of the run and the kind of translation.
+        signs: [N,3] C, S and A of each sentence; A is 1 without alignments.
+        missing: [N] whether it was deleted.
+        line: [N] the number of its line; intact lines and those with a deletion are different ones.
+    """
+
+    name: str
+    signs: NDArray[np.float64]
+    missing: NDArray[np.bool_]
+    line: NDArray[np.int64]
+
+
+def samples(run: Path, source: Path, target: Path) -> list[Sample]:
+    """The signs of the references and of the run's own translations of a text."""
+    opened = Run.open(run)
+    translator = Translator.load([opened])
+    lines = [path.read_text(encoding="utf-8").removesuffix("\n").split("\n")[:LINES] for path in (source, target)]
+    pairs = [(one.strip(), other.strip()) for one, other in zip(*lines, strict=True) if one.strip() and other.strip()]
+    language = translator.text.source.words.language
+    alone = [(one, other) for one, other in pairs if _is_sentence(one, language)]
+    alone = alone[: min(SENTENCES, len(alone) // 3 * 3)]
+    sources = [one for one, _ in alone]
+    decode = with_options(opened.config.decode, {"split": "off", "complete": "off"})
+    own = [each.text for each in translator.translate(sources, decode, scored=False)]
+    kinds = {"references": [other for _, other in alone], "outputs": own}
+    return [_sample(translator, f"{run.name}, {kind}", sources, texts) for kind, texts in kinds.items()]
+
+
+def _is_sentence(line: str, language: str) -> bool:
+    """Whether a line is one sentence that ends as one."""
+    return len(intervals(line, language)) == 1 and line[-1] in ".!?。！？"
+
+
+def _sample(translator: Translator, name: str, sources: list[str], texts: list[str]) -> Sample:
+    text = translator.text
+    between, apart = ("" if writing(each).counts_characters else " " for each in (texts, sources))
+    pairs: list[Pair] = []
+    missing: list[bool] = []
+    for first in range(0, len(sources), 3):
+        line = apart.join(sources[first : first + 3])
+        where = intervals(line, text.source.words.language)
+        if len(where) != 3:  # some end without a stop
+            continue
+        for deleted in (None, len(pairs) // 2 % 3):
+            written = [each for place, each in enumerate(texts[first : first + 3]) if place != deleted]
+            output = between.join(written)
+            fewer = max(0, 3 - len(intervals(output, text.target.words.language)))
+            [ids], [tokens] = text.source.encode([line]), text.target.encode([output])
+            pairs.append(Pair(line, ids, where, tokens, fewer))
+            missing += [place == deleted for place in range(3)]
+    links = partial(_links, translator) if translator.aligns else None
+    score = partial(score_subwords, translator.models, batch=4096, device=translator.device)
+    signs = [each for of_pair in examine(pairs, text.source, score, links, everything=True) for each in of_pair]
+    values = [[each.gain, each.fewer > 0, 1.0 if each.aligned is None else each.aligned] for each in signs if each]
+    return Sample(name, np.array(values, float), np.array(missing), np.arange(len(signs)) // 3)
+
+
+def _links(
+    translator: Translator, lines: Sequence[str], sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+) -> Sequence[Aligned]:
+    return align(translator.models, translator.text.source, lines, sources, [[each] for each in targets], 4096)
+
+
+def fit(fitted: list[Sample]) -> tuple[Weights, list[float]]:
+    """The weights of C and S by Newton's method, with the threshold; and those of 1, C, S and A, to be compared."""
+    two, three = (_newton(fitted, columns) for columns in (2, 3))
+    alarms = [np.quantile(_highest(each, two), 1 - ALARMS, method="higher") for each in fitted]
+    threshold = max(0.5, float(np.ceil(1000 * max(alarms)) / 1000))
+    return Weights(*two.round(2).tolist(), threshold), three.round(2).tolist()
+
+
+def _newton(fitted: list[Sample], columns: int, ridge: float = 1e-4) -> NDArray[np.float64]:
+    """The weights of 1 and of the first signs; each sample has the same weight."""
+    x = np.concatenate([each.signs[:, :columns] for each in fitted])
+    x = np.column_stack([np.ones(len(x)), x])
+    y = np.concatenate([each.missing for each in fitted]).astype(float)
+    weight = np.concatenate([np.full(len(each.missing), 1 / len(each.missing)) for each in fitted])
+    beta = np.zeros(x.shape[1])
+    for _ in range(50):
+        p = 1 / (1 + np.exp(-x @ beta))
+        gradient = x.T @ (weight * (y - p)) - ridge * beta
+        curvature = (x * (weight * p * (1 - p))[:, None]).T @ x + ridge * np.eye(len(beta))
+        beta += np.linalg.solve(curvature, gradient)
+    return beta
+
+
+def _probabilities(sample: Sample, beta: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(1 / (1 + np.exp(-(beta[0] + sample.signs[:, :2] @ beta[1:]))))
+
+
+def _highest(sample: Sample, beta: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The highest probability of each intact line."""
+    p = _probabilities(sample, beta)
+    intact = [number for number in np.unique(sample.line) if not sample.missing[sample.line == number].any()]
+    return np.array([p[sample.line == number].max() for number in intact])
+
+
+def report(sample: Sample, weights: Weights) -> str:
+    """A row of the table: alarms on intact lines, deletions found with S alone and with A, AUC of each sign."""
+    likely = _probabilities(sample, np.array(weights[:3])) >= weights.threshold
+    fewer, unaligned = sample.signs[:, 1] > 0, sample.signs[:, 2] < SUSPICIOUS
+    alarm = likely & (fewer | unaligned)
+    lines = np.unique(sample.line)
+    deleted = np.array([sample.missing[sample.line == number].any() for number in lines])
+    any_alarm = np.array([alarm[sample.line == number].any() for number in lines])
+    shares = [
+        any_alarm[~deleted].mean(),
+        alarm[sample.missing].mean(),
+        (likely & fewer)[sample.missing].mean(),
+        any_alarm[deleted].mean(),
+    ]
+    aucs = [auc(sign * sample.signs[:, place], sample.missing) for place, sign in enumerate((1, 1, -1))]
+    figures = [f"{(~deleted).sum()}", *(f"{100 * share:.1f} %" for share in shares), *(f"{each:.2f}" for each in aucs)]
+    return f"| {sample.name} | {' | '.join(figures)} |"
+
+
+def auc(values: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
+    """The probability that a positive has a higher value than a negative, ties counted half."""
+    ones, zeros = values[positive][:, None], values[~positive][None]
+    return float(((ones > zeros) + 0.5 * (ones == zeros)).mean())
+
+
+def main() -> None:
+    """Fit and test."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    texts = {"nargs": 3, "type": Path, "action": "append", "default": [], "metavar": ("RUN", "SOURCE", "TARGET")}
+    for option in ("--fit", "--test"):
+        parser.add_argument(option, **texts)
+    given = parser.parse_args()
+    fitted, tested = ([one for each in group for one in samples(*each)] for group in (given.fit, given.test))
+    weights, with_alignments = fit(fitted)
+    print(f"{weights}\nof 1, C, S and A: {with_alignments}\n")
+    heads = (
+        "lines",
+        "intact, with an alarm",
+        "deletions found",
+        "where S gates alone",
+        "their lines",
+        "AUC of C",
+        "S",
+        "A",
+    )
+    print(f"| run and translations | {' | '.join(heads)} |\n|{'---|' * (len(heads) + 1)}")
+    for each in [*fitted, *tested]:
+        print(report(each, weights))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,223 @@
+"""Sentences of a line that its translation leaves out: found by three signs, without a reference.
+
+- C: how much better the translation is explained by the source without the sentence, in nats a subword (Vamvas and
+  Sennrich 2022, equation 1): C_j = mean_t [ln p(y_t | y_<t, x without j) - ln p(y_t | y_<t, x)].
+- S: whether the translation has fewer sentences than the source.
+- A: the share of a sentence's content words that some subword of the translation is aligned to.
+
+S costs nothing, A one forward pass without search, and C one for the source and one for each sentence. So C is computed
+only where S or a low A makes a line suspicious; where models have no alignments, S alone does. A logistic function of C
+and S, fitted on translations from which a sentence was deleted (benchmarks/omissions.py), decides. A is not in it, as it
+told nothing beside the others (benchmarks/notes/length.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+from posnmt.config.schema import Decode
+from posnmt.config.writing import writing
+from posnmt.data.text import SideText, TextPipeline
+from posnmt.translate.alignments import Aligned
+from posnmt.translate.protect import Protected
+from posnmt.translate.sentences import sentences
+from posnmt.translate.spans import Interval
+from posnmt.translate.translations import Translation
+
+CONTENT = 4
+"""Letters of a content word, at least, in scripts with blanks between words."""
+
+SUSPICIOUS = 0.5
+"""Share of aligned content words of a sentence below which C is computed."""
+
+
+class Weights(NamedTuple):
+    """Weights of the logistic function of 1, C and S, and the probability from which a sentence counts as left out."""
+
+    constant: float
+    gain: float
+    fewer: float
+    threshold: float
+
+
+WEIGHTS = Weights(-4.21, 10.03, 3.79, 0.501)
+"""Fitted by benchmarks/omissions.py; see benchmarks/notes/length.md."""
+
+Score = Callable[[Sequence[Sequence[int]], Sequence[Sequence[int]]], Sequence[float]]
+"""The log-probabilities of targets given their sources, both as subwords, end symbols included."""
+
+Align = Callable[[Sequence[str], Sequence[Sequence[int]], Sequence[Sequence[int]]], Sequence[Aligned]]
+"""The links of targets to their sources, both as subwords; the first argument has the text of each source."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A source of several sentences and its translation.
+
+    Attributes:
+        text: of the source, with blanks for what does not go through the model.
+        source: its subwords.
+        sentences: where its sentences with words stand.
+        target: the subwords of the translation.
+        fewer: sentences that the translation has less than the source; 0 if it has as many or more.
+        aligned: its links, if they are known.
+    """
+
+    text: str
+    source: Sequence[int]
+    sentences: Sequence[Interval]
+    target: Sequence[int]
+    fewer: int
+    aligned: Aligned | None = None
+
+
+class Evidence(NamedTuple):
+    """The signs C and S that a sentence is left out; A is what made the line suspicious, None: no alignments."""
+
+    gain: float
+    fewer: int
+    aligned: float | None
+
+    @property
+    def probability(self) -> float:
+        """That the sentence is left out."""
+        exponent = WEIGHTS.constant + WEIGHTS.gain * self.gain + WEIGHTS.fewer * (self.fewer > 0)
+        return 1 / (1 + math.exp(-max(-500.0, min(500.0, exponent))))
+
+    @property
+    def is_omission(self) -> bool:
+        """Whether the sentence counts as left out."""
+        return self.probability >= WEIGHTS.threshold
+
+
+def intervals(text: str, language: str, blanked: str | None = None) -> list[Interval]:
+    """Where the sentences of a text stand that have a letter, without the white space around them.
+
+    Args:
+        language: code, for the ends of sentences.
+        blanked: the text with blanks for what does not count; None: all of it counts.
+    """
+    counted = text if blanked is None else blanked
+    ends = [0, *accumulate(map(len, sentences(text, language)))]
+    found = []
+    for start, end in pairwise(ends):
+        part = text[start:end]
+        if any(map(str.isalpha, counted[start:end])):
+            begin = start + len(part) - len(part.lstrip())
+            found.append(Interval(begin, start + len(part.rstrip())))
+    return found
+
+
+def with_omissions(
+    protected: Protected,
+    translations: Sequence[Translation],
+    decode: Decode,
+    text: TextPipeline,
+    score: Score,
+    align: Align | None,
+    learned: bool,
+) -> list[Translation]:
+    """The translations of parts of lines, complete, with the sentences that they leave out.
+
+    A part with words whose translation is empty leaves out all of its sentences, whatever `decode.complete` says.
+
+    Args:
+        align: None: there are no alignments.
+        learned: whether the models have learned lines of several sentences. If not, as many sentences count as left out
+            as the translation has fewer than the part, the most probable ones. References of other lines have fewer,
+            too, where two sentences become one.
+    """
+    languages = text.source.words.language, text.target.words.language
+    found: dict[int, Sequence[Interval]] = {}
+    pairs: dict[int, Pair] = {}
+    rows, blanked = protected.parts.flat, protected.lines
+    for place, (line, each) in enumerate(zip(protected.texts, translations, strict=True)):
+        if each.passed or not rows[place] or not each.hypotheses:
+            continue
+        if not each.text.strip():
+            found[place] = intervals(line, languages[0], blanked[place])
+        elif decode.complete != "off" and len(of_line := intervals(line, languages[0], blanked[place])) > 1:
+            fewer = max(0, len(of_line) - len(intervals(each.text, languages[1])))
+            tokens = each.hypotheses[0].tokens
+            pairs[place] = Pair(blanked[place], rows[place], of_line, tokens, fewer, each.aligned)
+    signs = examine([*pairs.values()], text.source, score, align)
+    for (place, pair), of_pair in zip(pairs.items(), signs, strict=True):
+        judged = [(where, sign) for where, sign in zip(pair.sentences, of_pair, strict=True) if sign is not None]
+        judged.sort(key=lambda each: -each[1].probability)
+        count = sum(sign.is_omission for _, sign in judged)
+        found[place] = sorted(where for where, _ in judged[: count if learned else max(count, pair.fewer)])
+    return [replace(each, omitted=found.get(place, ())) for place, each in enumerate(translations)]
+
+
+def examine(
+    pairs: Sequence[Pair], source: SideText, score: Score, align: Align | None, everything: bool = False
+) -> list[list[Evidence | None]]:
+    """The signs of each sentence of each pair; None: nothing is suspicious.
+
+    Args:
+        source: the text pipeline of the sources.
+        everything: whether all sentences count as suspicious.
+    """
+    shares = _shares(pairs, align)
+    wanted = [
+        (number, place)
+        for number, (pair, of_pair) in enumerate(zip(pairs, shares, strict=True))
+        for place, share in enumerate(of_pair)
+        if everything or pair.fewer or (share is not None and share < SUSPICIOUS)
+    ]
+    without = source.encode([_without(pairs[number].text, pairs[number].sentences[place]) for number, place in wanted])
+    numbers = sorted({number for number, _ in wanted})
+    scores = score(
+        [pairs[number].source for number in numbers] + without,
+        [pairs[number].target for number in numbers] + [pairs[number].target for number, _ in wanted],
+    )
+    whole = dict(zip(numbers, scores, strict=False))
+    signs: list[list[Evidence | None]] = [[None] * len(pair.sentences) for pair in pairs]
+    for (number, place), alone in zip(wanted, scores[len(numbers) :], strict=True):
+        pair = pairs[number]
+        gain = (alone - whole[number]) / (len(pair.target) + 1)
+        signs[number][place] = Evidence(gain, pair.fewer, shares[number][place])
+    return signs
+
+
+def _without(text: str, sentence: Interval) -> str:
+    """A text without one of its sentences."""
+    return f"{text[: sentence.start]} {text[sentence.end :]}"
+
+
+def _shares(pairs: Sequence[Pair], align: Align | None) -> list[list[float | None]]:
+    """The share of aligned content words of each sentence; None: there are no alignments."""
+    links: list[Aligned | None] = [pair.aligned for pair in pairs]
+    unknown = [number for number, each in enumerate(links) if each is None]
+    if align is not None and unknown:
+        chosen = [pairs[number] for number in unknown]
+        found = align(
+            [each.text for each in chosen], [each.source for each in chosen], [each.target for each in chosen]
+        )
+        for number, each in zip(unknown, found, strict=True):
+            links[number] = each
+    return [
+        [None if each is None else _share(each, pair.text, where) for where in pair.sentences]
+        for pair, each in zip(pairs, links, strict=True)
+    ]
+
+
+def _share(aligned: Aligned, text: str, sentence: Interval) -> float:
+    """The share of the content words of a sentence that the best translation is aligned to.
+
+    A sentence without any has its words count; one without words counts as aligned.
+    """
+    least = 1 if writing([text]).counts_characters else CONTENT
+    linked = set(aligned.attended[0])
+    letters = {
+        number: sum(map(str.isalpha, word.text))
+        for number, word in enumerate(aligned.words)
+        if sentence.start <= word.start < sentence.end
+    }
+    counted = [number for number, count in letters.items() if count >= least]
+    counted = counted or [number for number, count in letters.items() if count]
+    return sum(number in linked for number in counted) / len(counted) if counted else 1.0
