@@ -1,16 +1,21 @@
 """Fit the detector of omissions on made deletions, and test it on others: benchmarks/notes/length.md has the results.
 
 python benchmarks/omissions.py --fit RUN SOURCE TARGET --fit RUN SOURCE TARGET --test RUN SOURCE TARGET
+python benchmarks/omissions.py --read en-de=whole.jsonl --read en-de=mended.jsonl
 
 Consecutive lines are joined by three. A translation is the reference, or the outputs of the run for the three lines
 alone. From each one sentence is deleted, the first, second and third in turn. The logistic function is fitted on all
 sentences of `--fit`, each run and kind of translation with the same weight; the threshold is the lowest from 0.5 on at
 which at most 2 % of the intact lines of each have an alarm. Tests are printed for both.
+
+`--read` counts what translations leave out, of what `posnmt translate --format jsonl` wrote: sentences
+that a translation has fewer than its line, and those that the detector reports.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -158,6 +163,20 @@ def report(sample: Sample, weights: Weights) -> str:
     return f"| {sample.name} | {' | '.join(figures)} |"
 
 
+def read(file: Path, source: str, target: str) -> str:
+    """A row of the table: what the translations of a file leave out."""
+    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    texts = [row["hypotheses"][0]["text"] if row["hypotheses"] else "" for row in rows]
+    wanted = [len(intervals(row["source"], source)) for row in rows]
+    written = [len(intervals(text, target)) for text in texts]
+    fewer = sum(max(0, one - other) for one, other in zip(wanted, written, strict=True))
+    reported = sum(len(row["omitted"]) for row in rows)
+    shares = [f"{count} ({100 * count / sum(wanted):.1f} %)" for count in (fewer, reported)]
+    means = [f"{sum(len(text.split()) for text in texts) / len(texts):.1f}", f"{sum(written) / len(texts):.2f}"]
+    figures = [f"{len(rows)}", f"{sum(wanted)}", *shares, f"{sum(row['mended'] for row in rows)}", *means]
+    return f"| {file.stem} | {' | '.join(figures)} |"
+
+
 def auc(values: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
     """The probability that a positive has a higher value than a negative, ties counted half."""
     ones, zeros = values[positive][:, None], values[~positive][None]
@@ -170,7 +189,16 @@ def main() -> None:
     texts = {"nargs": 3, "type": Path, "action": "append", "default": [], "metavar": ("RUN", "SOURCE", "TARGET")}
     for option in ("--fit", "--test"):
         parser.add_argument(option, **texts)
+    parser.add_argument("--read", action="append", default=[], metavar="SOURCE-TARGET=FILE")
     given = parser.parse_args()
+    if given.read:
+        heads = "lines", "sentences", "fewer sentences", "reported", "mended lines", "mean words", "mean sentences"
+        print(f"| translations | {' | '.join(heads)} |\n|{'---|' * (len(heads) + 1)}")
+        for each in given.read:
+            languages, _, file = each.partition("=")
+            print(read(Path(file), *languages.split("-")))
+    if not given.fit:
+        return
     fitted, tested = ([one for each in group for one in samples(*each)] for group in (given.fit, given.test))
     weights, with_alignments = fit(fitted)
     print(f"{weights}\nof 1, C, S and A: {with_alignments}\n")

@@ -7,7 +7,7 @@
 
 S costs nothing, A one forward pass without search, and C one for the source and one for each sentence. So C is computed
 only where S or a low A makes a line suspicious; where models have no alignments, S alone does. A logistic function of C
-and S, fitted on translations from which a sentence was deleted (benchmarks/omissions.py), decides. A is not in it, as it
+and S, fitted on translations from which a sentence was deleted (benchmarks/omissions.py), decides. A is not in it: it
 told nothing beside the others (benchmarks/notes/length.md).
 """
 
