@@ -116,13 +116,15 @@ def test_a_line_in_parts_is_the_translation_of_its_parts(trained, lines, longest
         tokens = sum(len(each.subwords) + 1 for each in of_rank)
         assert joined["score"] == pytest.approx(joined["log_probability"] / tokens, abs=1e-5)
 
-    [whole] = model.hypotheses([long], beam=2)
+    [whole] = model.hypotheses([long], beam=2, split="huge", complete="off")
     [again] = model.hypotheses([long], beam=2, split="auto", nbest=2)
     assert (whole[0].parts, len(again), again[0].parts) == (1, 2, len(pieces))
     assert [each.text for each in again] == [each["text"] for each in rows[1]["hypotheses"]]
     assert again[0].text != whole[0].text
-    by_default = [json.loads(row)["hypotheses"] for row in run(*command)[0].splitlines()]
-    assert {each["parts"] for row in by_default for each in row} == {1}, "long is not huge"
+    whole = [
+        json.loads(row)["hypotheses"] for row in run(*command, "--split", "huge", "--complete", "off")[0].splitlines()
+    ]
+    assert {each["parts"] for row in whole for each in row} == {1}, "long is not huge"
 
 
 def test_every_sentence_of_a_line_is_translated_alone(trained, lines, longest, tmp_path):
