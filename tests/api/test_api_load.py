@@ -88,7 +88,10 @@ def test_hypotheses_are_those_of_translate(trained, lines, tmp_path):
             for record, each in zip(row["hypotheses"], of_line, strict=True):
                 values = json.loads(json.dumps(asdict(each)))
                 places = [{key: word[key] for key in ("text", "start", "end")} for word in values.pop("source_words")]
-                of_the_line = {name: values.pop(name) for name in ("unknown", "protected", "differing")}
+                omitted = [[where["start"], where["end"]] for where in row["omitted"]]
+                assert values.pop("omitted") == omitted
+                names = ("unknown", "protected", "differing", "in_sentences", "mended")
+                of_the_line = {name: values.pop(name) for name in names}
                 assert (values, places) == (record, row["source_words"])
                 assert of_the_line == {name: row[name] for name in of_the_line}
         assert hypotheses[3] == []
