@@ -103,13 +103,13 @@ def intervals(text: str, language: str, blanked: str | None = None) -> list[Inte
     """
     counted = text if blanked is None else blanked
     ends = [0, *accumulate(map(len, sentences(text, language)))]
-    found = []
+    places = []
     for start, end in pairwise(ends):
         part = text[start:end]
         if any(map(str.isalpha, counted[start:end])):
             begin = start + len(part) - len(part.lstrip())
-            found.append(Interval(begin, start + len(part.rstrip())))
-    return found
+            places.append(Interval(begin, start + len(part.rstrip())))
+    return places
 
 
 def with_omissions(
@@ -132,14 +132,14 @@ def with_omissions(
             too, where two sentences become one.
     """
     languages = text.source.words.language, text.target.words.language
-    found: dict[int, Sequence[Interval]] = {}
+    omitted: dict[int, Sequence[Interval]] = {}
     pairs: dict[int, Pair] = {}
     rows, blanked = protected.parts.flat, protected.lines
     for place, (line, each) in enumerate(zip(protected.texts, translations, strict=True)):
         if each.passed or not rows[place] or not each.hypotheses:
             continue
         if not each.text.strip():
-            found[place] = intervals(line, languages[0], blanked[place])
+            omitted[place] = intervals(line, languages[0], blanked[place])
         elif decode.complete != "off" and len(of_line := intervals(line, languages[0], blanked[place])) > 1:
             fewer = max(0, len(of_line) - len(intervals(each.text, languages[1])))
             tokens = each.hypotheses[0].tokens
@@ -149,8 +149,8 @@ def with_omissions(
         judged = [(where, sign) for where, sign in zip(pair.sentences, of_pair, strict=True) if sign is not None]
         judged.sort(key=lambda each: -each[1].probability)
         count = sum(sign.is_omission for _, sign in judged)
-        found[place] = sorted(where for where, _ in judged[: count if learned else max(count, pair.fewer)])
-    return [replace(each, omitted=found.get(place, ())) for place, each in enumerate(translations)]
+        omitted[place] = sorted(where for where, _ in judged[: count if learned else max(count, pair.fewer)])
+    return [replace(each, omitted=omitted.get(place, ())) for place, each in enumerate(translations)]
 
 
 def examine(
@@ -195,10 +195,10 @@ def _shares(pairs: Sequence[Pair], align: Align | None) -> list[list[float | Non
     unknown = [number for number, each in enumerate(links) if each is None]
     if align is not None and unknown:
         chosen = [pairs[number] for number in unknown]
-        found = align(
+        aligned = align(
             [each.text for each in chosen], [each.source for each in chosen], [each.target for each in chosen]
         )
-        for number, each in zip(unknown, found, strict=True):
+        for number, each in zip(unknown, aligned, strict=True):
             links[number] = each
     return [
         [None if each is None else _share(each, pair.text, where) for where in pair.sentences]
