@@ -166,8 +166,7 @@ def _systems(losses: Losses, baseline: str | None) -> list[str]:
 
 def _finite(losses: Losses) -> np.ndarray:
     """`[T]` whether all models have a probability."""
-    finite: np.ndarray = np.isfinite(losses.losses).all(axis=0)
-    return finite
+    return np.asarray(np.isfinite(losses.losses).all(axis=0))
 
 
 def _defined_shares(losses: Losses, systems: Sequence[str]) -> dict[str, float]:

@@ -361,7 +361,8 @@ def _changes(before: Content, after: Content, count: int) -> Iterator[Change]:
         if old is None or new is None:
             yield Change(name, count, "the claim", old and "registered", new and "added")
             continue
-        yield from _differences(name, count, *({"primary": each["primary"], **each["test"]} for each in (old, new)))
+        before_it, after_it = ({"primary": each["primary"], **each["test"]} for each in (old, new))
+        yield from _differences(name, count, before_it, after_it)
         kept = [*new["beside"], new["test"]]
         for comparison in old["beside"]:
             if comparison not in kept:

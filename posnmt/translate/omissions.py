@@ -172,7 +172,7 @@ def examine(
     without = source.encode([_without(pairs[number].text, pairs[number].sentences[place]) for number, place in wanted])
     numbers = sorted({number for number, _ in wanted})
     scores = score(
-        [pairs[number].source for number in numbers] + without,
+        [*(pairs[number].source for number in numbers), *without],
         [pairs[number].target for number in numbers] + [pairs[number].target for number, _ in wanted],
     )
     whole = dict(zip(numbers, scores, strict=False))

@@ -74,12 +74,14 @@ def evidence(
         ends = max(-1, min(1, len(translation.sentences) - len(source.sentences)))
         ratio = _log_ratio(len(translation.forms), expansion * len(source.forms))
         for part, own in zip(source.parts, parts(source, translation, table, expansion), strict=True):
-            chosen, links = content[number][part], (table[part, own] > 0).any(axis=1)
+            chosen = content[number][part]
+            links: np.ndarray = (table[part, own] > 0).any(axis=1)
             linked[number] += np.count_nonzero(links[chosen])
             shared = links[chosen] if chosen.any() else links
             length = expansion * (part.stop - part.start)
             rows.append((float(shared.mean()), ends, ratio, _log_ratio(own.stop - own.start, length)))
-    return Evidence(*np.array(rows, dtype=float).reshape(-1, len(FEATURES)).T, linked)
+    shared_words, ends_less, ratios, own_ratios = np.array(rows, dtype=float).reshape(-1, len(FEATURES)).T
+    return Evidence(shared_words, ends_less, ratios, own_ratios, linked)
 
 
 def parts(

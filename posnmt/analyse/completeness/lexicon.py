@@ -108,7 +108,7 @@ def _expected_links(
     kinds, cells = np.unique(codes, return_inverse=True)
     cells = cells.astype(np.int32)
     first, second = kinds // targets, kinds % targets
-    links = np.ones(len(kinds))
+    links: np.ndarray = np.ones(len(kinds))
     for _ in range(ITERATIONS):
         forward = links / np.maximum(np.bincount(first, links, minlength=sources)[first], TINY)
         backward = links / np.maximum(np.bincount(second, links, minlength=targets)[second], TINY)

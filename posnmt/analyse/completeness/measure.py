@@ -76,7 +76,7 @@ def completeness(
     sources = [split(line, here) for line in source]
     references = [split(line, there) for line in reference]
     texts = [[split(line, there) for line in lines] for lines in outputs.values()]
-    forms = (tuple([word.form for word in words(line)] for line in pair) for pair in further)
+    forms = (([word.form for word in words(one)], [word.form for word in words(other)]) for one, other in further)
     links = aligned(sources, references, texts, forms)
     common = function_words(line.forms for line in sources)
     content = [np.array([form not in common for form in line.forms], dtype=bool) for line in sources]

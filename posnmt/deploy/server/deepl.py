@@ -78,8 +78,8 @@ def routes(service: Service) -> APIRouter:
         texts = [query.text] if isinstance(query.text, str) else query.text
         model, _ = service.between(query.source_lang, query.target_lang, texts)
         whole = str(query.split_sentences).lower() in ("0", "false")
-        kept = {"split": "huge", "complete": "warn"} if whole else {}
-        search = service.search(model, 1, **kept)
+        split, complete = ("huge", "warn") if whole else (None, None)
+        search = service.search(model, 1, split=split, complete=complete)
         translated = await service.translate(request, client, model, texts, search)
         answers = [
             {
