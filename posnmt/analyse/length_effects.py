@@ -185,7 +185,7 @@ def _seed_notes(losses: Losses, systems: Sequence[str]) -> list[str]:
         names = f"{isolated(other)} and {isolated(baseline)}"
         if not shared:
             notes.append(f"{names} have no seed in common: their means are compared as if they were two models.")
-        elif left := sorted(places[other].keys() - places[baseline].keys()):
+        elif left := sorted(places[other].keys() ^ places[baseline].keys()):
             seeds = ", ".join(map(str, left))
             notes.append(f"{names} are compared by the seeds that both have; without seed {seeds}.")
     return notes

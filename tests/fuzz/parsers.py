@@ -496,7 +496,8 @@ def _run(folder: Path, name: str) -> None:
 
     run = Run.open(folder)
     run.record, run.text_hash()
-    run.sentences_by_length, run.target_counts(run.text().target.size)
+    if "training_histograms" in run.record:  # runs of earlier versions have none
+        run.sentences_by_length, run.target_counts(run.text().target.size)
     run.text().source.encode(["a b c"])
     for place in checkpoints_in(folder / "checkpoints"):
         evaluated(place)

@@ -150,6 +150,8 @@ def test_an_output_does_not_outgrow_a_finite_table():
 class Ids:
     """Text that is subword ids already, for a `Translator`."""
 
+    words = SimpleNamespace(language="en")
+
     @staticmethod
     def encode(lines):
         return [[int(word) for word in line.split()] for line in lines]
@@ -162,7 +164,7 @@ class Ids:
 def test_a_line_as_long_as_a_finite_table_and_one_that_is_longer():
     """A table of 9 holds 8 subwords and the end of the sentence, of a target 8 subwords and its beginning."""
     translator = Translator([build(system="learned", max_length=9)], SimpleNamespace(source=Ids, target=Ids), CPU)
-    decode = Decode(beam=1, max_ratio=1.0, max_extra=0, protect="off")
+    decode = Decode(beam=1, max_ratio=1.0, max_extra=0, protect="off", split="off", complete="off")
     fits, over = " ".join(["5"] * 8), " ".join(["5"] * 9)
     assert translator.translate([fits], decode)[0].source == [5] * 8
     assert len(translator.score([fits], [fits])) == 1
