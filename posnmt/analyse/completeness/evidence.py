@@ -75,7 +75,7 @@ def evidence(
         ratio = _log_ratio(len(translation.forms), expansion * len(source.forms))
         for part, own in zip(source.parts, parts(source, translation, table, expansion), strict=True):
             chosen = content[number][part]
-            links: np.ndarray = (table[part, own] > 0).any(axis=1)
+            links = np.asarray((table[part, own] > 0).any(axis=1))
             linked[number] += np.count_nonzero(links[chosen])
             shared = links[chosen] if chosen.any() else links
             length = expansion * (part.stop - part.start)
