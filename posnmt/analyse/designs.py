@@ -16,7 +16,7 @@ from posnmt.analyse.zones import BEYOND, DENSE, zones_of
 from posnmt.errors import UserError
 
 AFTER_BOUNDARY = 3
-"""Subwords after the boundary of two sentences that the swap leaves out."""
+"""Subwords after the boundary of two sentences that the swap leaves out of its means; their losses are there."""
 
 
 def zone_contrast(losses: Losses, zone: int = BEYOND, kept: np.ndarray | None = None, by: str = "token") -> Statistic:
@@ -67,11 +67,11 @@ def index_shift(losses: Losses, shifted: Losses) -> Statistic:
 
 
 def source_contrast(units: Units, seen: np.ndarray, places: np.ndarray) -> Statistic:
-    """D4: the mean loss under sources longer than any in training minus that under others, at the same positions.
+    """D4: the mean loss under sources longer than training reaches minus that under others, at the same positions.
 
     Args:
         units: of subwords.
-        seen: `[T]` whether the source has a length in training.
+        seen: `[T]` whether training reaches the length of the source.
         places: `[T]` mask of the subwords at the positions.
     """
     return difference_of_ratios(units, np.where(places, np.where(seen, 0, 1), -1), [-1, 1])

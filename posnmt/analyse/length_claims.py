@@ -17,6 +17,12 @@ SCOPE = (
 )
 """What no figure of these says."""
 
+PLACES = (
+    "target positions that 1 in 10 training pairs reaches to those that fewer than 1 in 1,000 reach, in the same"
+    " sentences"
+)
+"""What D1 compares: `LEAST_DENSE` and `LEAST_REACHED`."""
+
 
 def claims(effects: LengthEffects) -> list[str]:
     """One text for each system but the baseline."""
@@ -31,15 +37,14 @@ def _sentences(effects: LengthEffects, system: str) -> Iterator[str]:
         more, less = _order(effects, system, signs[0])
         yield (
             f"On longer text, {more} loses ground to {less} in predicting the reference, given a correct prefix:"
-            f" {_more(within)} from dense to unseen target positions of the same sentences (D1), and {_more(swapped)}"
-            " from one short to one long sentence before (D2)."
+            f" {_more(within)} from {PLACES} (D1), and {_more(swapped)} from one short to one long sentence before"
+            " (D2)."
         )
     elif within and signs[0]:
         more, less = _order(effects, system, signs[0])
         yield (
-            f"From dense to unseen target positions of the same sentences, {more} loses {_more(within)} to"
-            f" {less} in predicting the reference, given a correct prefix. This stands for design D1 alone:"
-            f" {_why_not(swapped, 'D2')}."
+            f"From {PLACES}, {more} loses {_more(within)} to {less} in predicting the reference, given a correct"
+            f" prefix. This stands for design D1 alone: {_why_not(swapped, 'D2')}."
         )
     elif swapped and signs[1]:
         more, less = _order(effects, system, signs[1])

@@ -17,7 +17,7 @@ from posnmt.analyse.jackknife import Statistic, Units, mean, subwords
 from posnmt.analyse.losses import Losses
 from posnmt.analyse.suspect_references import unusual_ratios, worst_by_average
 from posnmt.analyse.token_regression import adjusted_contrast
-from posnmt.analyse.zones import SPARSE, ZONES, Support, exposure_at, longest_trained, merged_bins, zones_of
+from posnmt.analyse.zones import SPARSE, ZONES, Support, exposure_at, longest_reached, merged_bins, zones_of
 from posnmt.config.writing import isolated
 from posnmt.errors import UserError
 
@@ -37,7 +37,7 @@ class Measured:
         support: the sentences and documents that it rests on.
         levels: system → its figure, the mean over its seeds.
         differences: system → its figure minus that of the baseline, by seed.
-        training: whether the places of the bin occur in training; None: not by place.
+        training: whether training reaches the places of the bin; None: not by place.
         exposure: the mean exposure of its subwords, where the axis is `target position`.
     """
 
@@ -57,9 +57,9 @@ class LengthEffects:
     Attributes:
         systems: names, the baseline first.
         overall: the mean loss of all subwords, and bits per character (Mielke 2019), without end symbols.
-        zones: by zone of the target position; `by_source` by zone and whether the source's length occurs in training.
+        zones: by zone of the target position; `by_source` by zone and whether training reaches the source's length.
         positions, source_lengths, distances: curves, over target positions, source lengths, and subwords beyond the
-            longest training sentence.
+            lengths that training reaches.
         designs: name → D1 and its variants, D2, D3 for each shift, D5; without those that cannot be computed.
         same_positions: D4, by target position.
         ends: by source: -ln p of the end symbol at the end, and its mean probability before it.
@@ -147,7 +147,7 @@ class _OfSystems:
         return [Measured(axis, label, statistic.support, levels, differences, training)]
 
     def bins(self, places: np.ndarray, longest: int | None, start: int = 0) -> Iterator[tuple[Bin, np.ndarray, Mark]]:
-        """Merged bins of places `[T]`, the mask of each, and whether training has places up to `longest`."""
+        """Merged bins of places `[T]`, the mask of each, and its mark, if training reaches up to `longest`."""
         units = subwords(self.losses)
         trained = TrainedLengths(0, longest)
         for each in merged_bins(places, lambda mask: units.chosen(mask).support.status, start):
@@ -214,35 +214,35 @@ def _overall(of: _OfSystems) -> list[Measured]:
 
 
 def _zones(of: _OfSystems) -> tuple[list[Measured], list[Measured]]:
-    """By zone, and by zone under sources of trained and of longer lengths."""
+    """By zone, and by zone under sources of lengths that training reaches and of longer ones."""
     losses, units = of.losses, subwords(of.losses)
     zones, seen = zones_of(losses.target_exposure, losses.position), _source_seen(losses)
     by_zone, by_source = [], []
     for number, zone in enumerate(ZONES):
         inside = zones == number
         by_zone += of.measured("zone", zone, mean(units.chosen(inside)))
-        for label, mask in (("source seen", seen), ("source unseen", ~seen)):
+        for label, mask in (("source within", seen), ("source beyond", ~seen)):
             by_source += of.measured("zone, source", f"{zone}, {label}", mean(units.chosen(inside & mask)))
     return by_zone, by_source
 
 
 def _source_seen(losses: Losses) -> np.ndarray:
-    """`[T]` whether training has sources as long as that of the subword."""
-    seen: np.ndarray = (losses.source_lengths <= longest_trained(losses.source_exposure))[losses.sentence]
+    """`[T]` whether training reaches the length of the source of the subword."""
+    seen: np.ndarray = (losses.source_lengths <= longest_reached(losses.source_exposure))[losses.sentence]
     return seen
 
 
 def _curves(of: _OfSystems) -> tuple[list[Measured], list[Measured], list[Measured]]:
-    """By target position, by source length, and by the distance beyond the longest training sentence."""
+    """By target position, by source length, and by the distance beyond the lengths that training reaches."""
     losses, units = of.losses, subwords(of.losses)
-    longest = longest_trained(losses.target_exposure)
+    longest = longest_reached(losses.target_exposure)
     exposure = exposure_at(losses.target_exposure, losses.position)
     positions, sources, distances = [], [], []
     for each, inside, training in of.bins(losses.position, longest - 1):
         figures = of.measured("target position", each.label, mean(units.chosen(inside)), training)
         positions += [replace(figure, exposure=float(exposure[inside].mean())) for figure in figures]
     lengths = losses.source_lengths[losses.sentence]
-    for each, inside, training in of.bins(lengths, longest_trained(losses.source_exposure)):
+    for each, inside, training in of.bins(lengths, longest_reached(losses.source_exposure)):
         sources += of.measured("source length", each.label, mean(units.chosen(inside)), training)
     beyond = losses.position - longest + 1
     for each, inside, _ in of.bins(beyond, None, start=1):
@@ -286,13 +286,13 @@ def _same_positions(of: _OfSystems) -> list[Measured]:
 
 
 def _ends(of: _OfSystems) -> list[Measured]:
-    """What models assign to the end symbol, under sources of trained and of longer lengths, by sentence."""
+    """What models assign to the end symbol by sentence, under sources that training reaches and longer ones."""
     losses, figures = of.losses, []
-    seen = losses.source_lengths <= longest_trained(losses.source_exposure)
+    seen = losses.source_lengths <= longest_reached(losses.source_exposure)
     for axis, values in (("-ln p of the end at the end", losses.ends), ("p of the end before it", losses.early_ends)):
         known = np.isfinite(values).all(axis=0)
         units = Units(values, np.ones(len(seen), dtype=int), np.arange(len(seen)), losses.documents)
-        for label, mask in (("source seen", seen), ("source unseen", ~seen)):
+        for label, mask in (("source within", seen), ("source beyond", ~seen)):
             figures += of.measured(axis, label, mean(units.chosen(mask & known)))
     return figures
 
@@ -300,7 +300,7 @@ def _ends(of: _OfSystems) -> list[Measured]:
 def _missing(designs: Mapping[str, Measured], defined: Mapping[str, float]) -> Iterator[str]:
     """What could not be computed."""
     if D1 not in designs:
-        yield "No subword of the test stands beyond the positions of training, so there is no D1."
+        yield "No subword of the test stands where fewer than 1 in 1,000 training pairs reach, so there is no D1."
     elif D5 not in designs:
         yield "The covariates cannot be told apart from the zone, so there is no D5."
     if D2 not in designs:

@@ -18,6 +18,10 @@ DENSE, SPARSE, BEYOND = range(3)
 LEAST_DENSE = 0.1
 """The exposure from which training counts as dense."""
 
+LEAST_REACHED = 0.001
+"""The exposure below which training counts as not reaching a place: one odd line of training can be far longer than
+anything that a model has learned."""
+
 WIDTH = 10
 """Of the bins, in subwords."""
 
@@ -72,14 +76,14 @@ def exposure_at(exposure: np.ndarray, positions: np.ndarray) -> np.ndarray:
 
 
 def zones_of(exposure: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    """The index in `ZONES` of each position `[T]`: e >= 0.1, 0 < e < 0.1, e = 0."""
+    """The index in `ZONES` of each position `[T]`: e >= 0.1, 0.001 <= e < 0.1, e < 0.001."""
     at = exposure_at(exposure, positions)
-    return np.where(at >= LEAST_DENSE, DENSE, np.where(at > 0, SPARSE, BEYOND))
+    return np.where(at >= LEAST_DENSE, DENSE, np.where(at >= LEAST_REACHED, SPARSE, BEYOND))
 
 
-def longest_trained(exposure: np.ndarray) -> int:
-    """The content subwords of the longest training sentence; position p occurs in training if it is below."""
-    return int((exposure > 0).sum())
+def longest_reached(exposure: np.ndarray) -> int:
+    """The greatest length that enough of training has; it reaches position p if p is below this."""
+    return int((exposure >= LEAST_REACHED).sum())
 
 
 def merged_bins(places: np.ndarray, support: Callable[[np.ndarray], str], start: int = 0) -> list[Bin]:

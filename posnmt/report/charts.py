@@ -99,6 +99,7 @@ class Chart:
         counts: heading, and the number of sentences or words at each position; drawn below the labels if it is `n`.
         training: for each position, whether its lengths occur in training; None: unknown.
         trained: what occurs in training or not, for the legend.
+        unreached: the legend's words for positions that too little of training reaches, where `training` marks these.
         squared: of kind `heat`, whether rows are the positions of columns, so that `training` marks both.
         width: of the classes of a histogram, which start at `places`.
         opened: whether the page shows it initially.
@@ -116,6 +117,7 @@ class Chart:
     counts: tuple[str, Sequence[int]] | None = None
     training: Sequence[str | None] | None = None
     trained: str = "length"
+    unreached: str = ""
     squared: bool = False
     width: int = 1
     opened: bool = True
@@ -208,7 +210,7 @@ class Chart:
             for panel, curve in columns
         ]
         counts = [Head(self.counts[0])] if self.counts else []
-        training = [Head("In training")] if self.training else []
+        training = [Head("Reached in training" if self.unreached else "In training")] if self.training else []
         rows = []
         for place, label in enumerate(self.labels):
             marked = self.training[place] if self.training else None

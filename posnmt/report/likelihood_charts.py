@@ -14,6 +14,7 @@ from posnmt.report.measures import Measure
 
 LOSS = Measure("Loss", "nats per subword, lower is better", 3)
 SHARE = Measure("Share of training", "pairs that reach the position, %", 1, neutral=0)
+UNREACHED = "reached by fewer than 1 in 1,000 training pairs"
 UNDECIDED = "too few sentences or documents to decide"
 
 
@@ -68,7 +69,7 @@ def _chart(
     return Chart(
         name, title, label, [row.bin if row.axis != "all" else "all" for row in rows], panels,
         counts=("n", [row.support.sentences for row in rows]), training=marks,
-        trained="positions" if axis == "target position" else "length", undecided=(pale, UNDECIDED), kind=kind,
+        unreached=UNREACHED, undecided=(pale, UNDECIDED), kind=kind,
     )  # fmt: skip
 
 

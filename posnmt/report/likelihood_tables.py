@@ -14,7 +14,7 @@ from posnmt.report.likelihood_charts import LOSS, difference_measure
 from posnmt.report.measures import Measure
 
 TITLES = {
-    D1: "D1: unseen − dense target positions, the same sentences",
+    D1: "D1: beyond − dense target positions, the same sentences",
     BY_SENTENCE: "D1, by sentence",
     SPARSE_CONTRAST: "sparse − dense target positions, the same sentences",
     D2: "D2: after one long − after one short sentence",
@@ -32,7 +32,7 @@ def likelihood_sheets(effects: LengthEffects) -> list[Sheet]:
     tables = {
         "designs": ("Designs", "What length does, by design", list(effects.designs.values())),
         "zones": ("Zones", "By zone of the target position, and by source", [*effects.zones, *effects.by_source]),
-        "same-positions": ("D4", "The same target positions: unseen − seen sources", effects.same_positions),
+        "same-positions": ("D4", "The same target positions: sources beyond − within", effects.same_positions),
         "ends": ("Ends", "The end symbol, by sentence", effects.ends),
         "all": ("All", "All subwords", effects.overall),
     }

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from losses_case import random_losses
 
-from posnmt.analyse.length_claims import claims
+from posnmt.analyse.length_claims import PLACES, claims
 from posnmt.analyse.length_effects import length_effects
 
 SEEDS = (1, 2, 3)
@@ -29,10 +29,10 @@ def effects_of(beyond, swapped, seeds=SEEDS, noise=0.02, **options):
     [
         (0.5, 0.5, "On longer text, b loses ground to a", True),
         (-0.5, -0.5, "On longer text, a loses ground to b", True),
-        (0.5, -0.5, "From dense to unseen target positions of the same sentences, b loses", False),
-        (-0.5, 0.5, "From dense to unseen target positions of the same sentences, a loses", False),
-        (0.5, 0.0, "From dense to unseen target positions of the same sentences, b loses", False),
-        (0.5, None, "From dense to unseen target positions of the same sentences, b loses", False),
+        (0.5, -0.5, f"From {PLACES}, b loses", False),
+        (-0.5, 0.5, f"From {PLACES}, a loses", False),
+        (0.5, 0.0, f"From {PLACES}, b loses", False),
+        (0.5, None, f"From {PLACES}, b loses", False),
         (0.0, 0.5, "From one short to one long sentence before, b loses", False),
         (0.0, 0.0, "Nothing is decided between b and a", False),
         (0.0, None, "Nothing is decided between b and a", False),
@@ -94,7 +94,6 @@ def test_every_system_is_compared_with_the_baseline():
     losses = random_losses((("a", SEEDS), ("b", SEEDS), ("c", SEEDS)), sentences=400, documents=40, seed=3,
                            beyond={"c": 0.5})  # fmt: skip
     texts = claims(length_effects(losses))
-    assert [text.split(",")[1][:8] if "Nothing" not in text else text[:18] for text in texts] == [
-        "Nothing is decided", " c loses",
-    ]  # fmt: skip
+    assert ["Nothing is decided" in text for text in texts] == [True, False]
+    assert texts[1].startswith(f"From {PLACES}, c loses")
     assert claims(length_effects(random_losses((("a", (1,)),)))) == []

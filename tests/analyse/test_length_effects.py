@@ -47,7 +47,7 @@ def test_zones_and_sources_are_those_of_loops(losses, effects):
     for each in effects.by_source:
         name, source = each.bin.split(", ")
         expected = values(
-            losses, "b", lambda p, n, name=name, source=source: zone(p) == name and (n > 28) == ("unseen" in source)
+            losses, "b", lambda p, n, name=name, source=source: zone(p) == name and (n > 28) == ("beyond" in source)
         )
         assert each.levels["b"].value == pytest.approx(expected)
 

@@ -4,16 +4,24 @@ import numpy as np
 import pytest
 
 from posnmt.analyse.bins import Bin
-from posnmt.analyse.zones import Support, exposure_at, longest_trained, merged_bins, zones_of
+from posnmt.analyse.zones import Support, exposure_at, longest_reached, merged_bins, zones_of
+from posnmt.data.exposure import exposure
 
 
 def test_zones_follow_exposure_at_its_borders():
-    exposure = np.array([1, 0.1, 0.0999, 1e-9, 0])
-    assert zones_of(exposure, np.array([0, 1, 2, 3, 4, 5, 900])).tolist() == [0, 0, 1, 1, 2, 2, 2]
-    assert zones_of(exposure[:4], np.array([3, 4])).tolist() == [1, 2], "the array may end with the longest sentence"
-    assert longest_trained(exposure) == longest_trained(exposure[:4]) == 4
-    assert exposure_at(exposure, np.array([1, 7])).tolist() == [0.1, 0]
+    shares = np.array([1, 0.1, 0.0999, 0.001, 0.000999, 0])
+    assert zones_of(shares, np.array([0, 1, 2, 3, 4, 5, 900])).tolist() == [0, 0, 1, 1, 2, 2, 2]
+    assert zones_of(shares[:4], np.array([3, 4])).tolist() == [1, 2], "the array may end with the longest sentence"
+    assert longest_reached(shares) == longest_reached(shares[:4]) == 4
+    assert exposure_at(shares, np.array([1, 7])).tolist() == [0.1, 0]
     assert zones_of(np.zeros(0), np.array([0])).tolist() == [2]
+
+
+def test_odd_lines_of_training_do_not_move_what_is_beyond():
+    counts = np.bincount([*[30] * 2000, 400, 500])
+    places = np.array([29, 30, 399])
+    assert zones_of(exposure(counts), places).tolist() == [0, 2, 2]
+    assert longest_reached(exposure(counts)) == 30
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,8 @@ def test_charts_show_the_curves_with_simultaneous_bands(report):
     assert share.values == [100 * each.exposure for each in rows]
     assert loss.training == [each.training for each in rows]
     assert {"seen", "unseen"} <= set(loss.training)
+    assert "fewer than 1 in 1,000" in draw([loss])[loss.name].svg
+    assert "Reached in training" in [head.title for head in loss.by_place().heads]
 
 
 def test_bins_that_decide_nothing_are_pale(report):

@@ -116,7 +116,9 @@ def shaded(chart: Chart) -> list[str]:
 
 def _shade_text(mark: str | None, chart: Chart) -> str:
     text, _ = SHADES[mark]
-    return f"{chart.trained} {text}" if mark == "unseen" else text
+    if mark == "unseen":
+        return chart.unreached or f"{chart.trained} {text}"
+    return "in part" if chart.unreached else text
 
 
 def shade(axes: Axes, chart: Chart) -> dict[str, Any]:
