@@ -9,7 +9,9 @@ Legend: M models, C characters of all references in NFC, N sentences, t subwords
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +20,12 @@ from numpy.typing import NDArray
 
 from posnmt.analyse.losses import Losses, Scored
 from posnmt.data.subword import BYTE
+
+WIDTH = 20
+"""Of a bin, in characters."""
+
+COLUMNS = ("bin", "system", "seed", "sentences", "documents", "characters", "bits")
+"""Of the table; `bits` is a mean over characters."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +48,41 @@ class CharacterLosses:
 
     @classmethod
     def of(cls, groups: Sequence[tuple[Losses, Sequence[str]]]) -> CharacterLosses:
-        """Of groups of models, each with a vocabulary and its pieces by id, that scored the same sentences."""
+        """Of groups of models, each with a vocabulary and its pieces by id, that scored the same sentences.
+
+        Sentences where a model is undefined are left out.
+        """
         first, _ = groups[0]
         read = np.bincount(first.sentence, minlength=len(first.characters)) > 0  # others have no subwords
         characters = np.where(read, first.characters, 0)
-        bits = [_by_character(losses, pieces, characters) / np.log(2) for losses, pieces in groups]
+        bits = np.concatenate([_by_character(losses, pieces, characters) / np.log(2) for losses, pieces in groups])
+        defined = np.isfinite(bits).all(axis=0)
         return cls(
-            np.concatenate(bits),
-            np.repeat(np.arange(len(characters)), characters),
-            np.concatenate([np.zeros(0, np.int64), *map(np.arange, characters)]),
+            bits[:, defined],
+            np.repeat(np.arange(len(characters)), characters)[defined],
+            np.concatenate([np.zeros(0, np.int64), *map(np.arange, characters)])[defined],
             first.documents,
             [model for losses, _ in groups for model in losses.models],
         )
+
+
+def character_csv(losses: CharacterLosses) -> str:
+    """Bits per character by the characters before, as CSV."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([COLUMNS, *_rows(losses)])
+    return text.getvalue()
+
+
+def _rows(losses: CharacterLosses) -> Iterator[list[Any]]:
+    """A row for each bin that has characters, and each model."""
+    for number in np.unique(losses.position // WIDTH).tolist():
+        chosen = losses.position // WIDTH == number
+        sentences = np.unique(losses.sentence[chosen])
+        documents = len(np.unique(losses.documents[sentences]))
+        name = f"{number * WIDTH}-{(number + 1) * WIDTH - 1}"
+        for model, row in zip(losses.models, losses.bits, strict=True):
+            mean = f"{row[chosen].mean():.6f}"
+            yield [name, model.system, model.seed, len(sentences), documents, int(chosen.sum()), mean]
 
 
 def _by_character(losses: Losses, pieces: Sequence[str], characters: NDArray[np.integer[Any]]) -> NDArray[np.float64]:

@@ -86,13 +86,11 @@ class Design:
     Attributes:
         sentences: int64 [n], their places in the test.
         before: int64 [n], the sentence in front of each, on both sides; None: each is alone.
-        left_out: subwords at the beginning of each sentence that are not scored.
         shift: positions at which the source and the target begin.
     """
 
     sentences: NDArray[np.int64]
     before: NDArray[np.int64] | None = None
-    left_out: int = 0
     shift: tuple[int, int] = (0, 0)
 
     @classmethod
@@ -222,36 +220,32 @@ class Reached:
         return np.array_equal(self.source, other.source) and np.array_equal(self.target, other.target)
 
 
-def losses_of(
-    test: EncodedTest, design: Design, expected: Sequence[Expected], kept: NDArray[np.bool_], reached: Reached
-) -> Losses:
-    """The losses of models in one design.
+def losses_of(test: EncodedTest, design: Design, expected: Sequence[Expected], reached: Reached) -> Losses:
+    """The losses of models in one design; NaN where a model is undefined.
+
+    Positions are those in the scored sentence, also where another stands before it.
 
     Args:
         expected: of each model.
-        kept: bool [n], the sentences that are compared; all models are defined there.
         reached: by the training.
     """
-    chosen = replace(
-        design,
-        sentences=design.sentences[kept],
-        before=None if design.before is None else design.before[kept],
-    )
-    places, left_out = chosen.sentences, design.left_out
-    forced = [[each for each in model.forced if each is not None] for model in _only(expected, kept)]
+    places = design.sentences
     own = test.target_lengths[places]
-    scored = np.maximum(own - left_out, 0)
-    subwords = list(chain.from_iterable(test.targets[place][left_out:] for place in places))
+    forced = [
+        [each or _undefined(length) for each, length in zip(model.forced, own.tolist(), strict=True)]
+        for model in expected
+    ]
+    subwords = list(chain.from_iterable(test.targets[place] for place in places))
     total = reached.counts.sum()
     return Losses(
-        losses=np.array([_joined([each.losses[left_out:-1] for each in model]) for model in forced]),
+        losses=np.array([_joined([each.losses[:-1] for each in model]) for model in forced]),
         ends=np.array([[each.losses[-1] for each in model] for model in forced]),
-        early_ends=np.array([[_mean(each.ends[left_out:-1]) for each in model] for model in forced]),
-        sentence=np.repeat(np.arange(len(places)), scored),
-        position=_joined([np.arange(left_out, length) for length in own]).astype(np.int64),
+        early_ends=np.array([[_mean(each.ends[:-1]) for each in model] for model in forced]),
+        sentence=np.repeat(np.arange(len(places)), own),
+        position=_joined([np.arange(length) for length in own]).astype(np.int64),
         subword=np.array(subwords, dtype=np.int64),
-        source_lengths=chosen.lengths(test.source_lengths),
-        target_lengths=chosen.lengths(test.target_lengths),
+        source_lengths=design.lengths(test.source_lengths),
+        target_lengths=design.lengths(test.target_lengths),
         characters=test.characters[places],
         documents=np.unique(test.documents[places], return_inverse=True)[1],
         models=[each.model for each in expected],
@@ -261,10 +255,10 @@ def losses_of(
     )
 
 
-def _only(expected: Sequence[Expected], kept: NDArray[np.bool_]) -> list[Expected]:
-    """What models expect of some of the sentences."""
-    places = np.flatnonzero(kept).tolist()
-    return [replace(each, forced=[each.forced[place] for place in places]) for each in expected]
+def _undefined(length: int) -> Forced:
+    """What a model without the positions of a text expects of its target of so many subwords."""
+    nothing = np.full(length + 1, np.nan)
+    return Forced(nothing, nothing)
 
 
 def _joined(rows: Sequence[NDArray[Any]]) -> NDArray[np.float64]:

@@ -10,18 +10,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from posnmt.analyse.designs import AFTER_BOUNDARY
 from posnmt.analyse.likelihood import Design, EncodedTest
-from posnmt.data.exposure import percentile
+from posnmt.analyse.zones import longest_reached
+from posnmt.data.exposure import exposure, percentile
 
 SHORT = 0.9
 """The joined source after a short sentence is at most as long as this share of training sources is."""
-
-LONG = 0.999
-"""The joined source after a long sentence is longer than this share of training sources. The longest source would be a
-limit that one odd line can set, far beyond lengths that were learned."""
-
-LEFT_OUT = 3
-"""Subwords behind the boundary that are not scored."""
 
 MOST = 10
 """Most scored sentences of a document, so that no document dominates."""
@@ -30,6 +25,8 @@ MOST = 10
 def swap_designs(test: EncodedTest, source_counts: NDArray[np.int64]) -> tuple[Design, Design] | None:
     """The sentences of a test after a short and after a long sentence of their documents; None: no sentence has both.
 
+    After a long one, the joined source is longer than training reaches.
+
     Where a document has several, the nearest is taken, the earlier of two equally near; where more than `MOST`
     sentences of a document can be scored, they are evenly spaced.
 
@@ -37,9 +34,9 @@ def swap_designs(test: EncodedTest, source_counts: NDArray[np.int64]) -> tuple[D
         test: sentences in the order of their documents.
         source_counts: int64 [L+1], training sources by length.
     """
-    short, long = percentile(source_counts, SHORT), percentile(source_counts, LONG)
+    short, long = percentile(source_counts, SHORT), longest_reached(exposure(source_counts))
     rows: list[tuple[int, int, int]] = []
-    usable = (test.source_lengths > 0) & (test.target_lengths > LEFT_OUT)
+    usable = (test.source_lengths > 0) & (test.target_lengths > AFTER_BOUNDARY)
     for document in np.unique(test.documents):
         places = np.flatnonzero((test.documents == document) & usable)
         triples = [_with_neighbours(place, places, test.source_lengths, short, long) for place in places.tolist()]
@@ -47,7 +44,7 @@ def swap_designs(test: EncodedTest, source_counts: NDArray[np.int64]) -> tuple[D
     if not rows:
         return None
     sentences, after_short, after_long = np.array(rows, dtype=np.int64).T
-    return Design(sentences, after_short, LEFT_OUT), Design(sentences, after_long, LEFT_OUT)
+    return Design(sentences, after_short), Design(sentences, after_long)
 
 
 def _with_neighbours(

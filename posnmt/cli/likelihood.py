@@ -1,4 +1,4 @@
-"""`posnmt score --by-position`: reads the text, scores the runs, prints the table and writes the files."""
+"""`posnmt score --by-position`: reads the text, scores the runs, and prints or writes the report."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posnmt.errors import UserError, raise_all
+from posnmt.errors import UserError, quoted, raise_all
 
 if TYPE_CHECKING:
     from posnmt.analyse.likelihood import Design, EncodedTest, Expected, Reached
     from posnmt.analyse.losses import Losses
     from posnmt.config.schema import Positions
+    from posnmt.report.likelihood import LikelihoodReport
     from posnmt.run import Run
 
 PLAIN, AFTER_SHORT, AFTER_LONG, SHIFTED = "losses", "after-short", "after-long", "shift"
@@ -30,6 +31,7 @@ class Request:
         out: a new folder for the files.
         swap: whether sentences are also scored after a short and after a long one of their document.
         shift: positions also begin at this number.
+        baseline: the system that others are compared with; None: that of the first run.
         checkpoint, positions, to: see `posnmt score`.
     """
 
@@ -39,21 +41,21 @@ class Request:
     out: Path | None
     swap: bool
     shift: int | None
+    baseline: str | None
     checkpoint: str
     positions: dict[str, Any] | None
     to: str | None
 
 
 def score_by_position(folders: Sequence[Path], request: Request) -> None:
-    """Print the mean losses by position of the models of runs, and write all losses.
+    """Score the models of runs, and write the report and all losses, or print its table.
 
     Raises:
         UserError: faulty text, runs that cannot be compared, or that do not have what a design needs.
     """
-    from posnmt.analyse.losses_files import as_csv, write_losses
-    from posnmt.files import write_text
+    from posnmt.analyse.losses_files import write_losses
     from posnmt.progress import Display
-    from posnmt.report.write import place_faults
+    from posnmt.report.write import place_faults, write_files
     from posnmt.run import Run, refuse_existing
 
     if request.swap and request.documents is None:
@@ -65,17 +67,21 @@ def score_by_position(folders: Sequence[Path], request: Request) -> None:
     display = Display()
     runs = [Run.open(folder) for folder in folders]
     _refuse_twice(runs)
-    for note in _differences(runs):
-        display.say(f"note: {note}")
+    _refuse_unknown(request.baseline, runs)
     scored = Comparison(runs, request, display)
-    rows = scored.rows()
-    print(as_csv(rows), end="")
-    if request.out is not None:
-        request.out.mkdir(parents=True, exist_ok=True)
+    report = scored.report()
+    if request.out is None:
+        print(report.csv if report else scored.by_character(), end="")
+    else:
+        write_files(report.files() if report else {"likelihood.csv": scored.by_character().encode()}, request.out)
         for name, losses in scored.losses.items():
             write_losses(request.out / f"{name}.npz", losses)
-        write_text(request.out / "likelihood.csv", as_csv(rows))
         display.say(f"written: {request.out}")
+    if report:
+        for note in report.effects.notes:
+            display.say(f"note: {note}")
+        for sentence in report.sentences:
+            display.say(sentence)
 
 
 class Comparison:
@@ -83,6 +89,7 @@ class Comparison:
 
     Attributes:
         losses: name of a design -> its losses; with several vocabularies, `losses-1` and so on for each of them.
+        notes: what is to be said of the text and the runs; said as soon as it is known.
 
     Raises:
         UserError: see `score_by_position`.
@@ -92,6 +99,9 @@ class Comparison:
         from posnmt.analyse.likelihood import Reached, losses_of
 
         self.request, self.display = request, display
+        self.notes: list[str] = []
+        for note in _differences(runs):
+            self._note(note)
         groups: dict[str, list[Run]] = {}
         for run in runs:
             groups.setdefault(run.text_hash(), []).append(run)
@@ -99,6 +109,9 @@ class Comparison:
         if len(self.groups) > 1 and (request.swap or request.shift is not None):
             what = "sentences are swapped and positions shifted for runs with the same subwords, and these have several"
             raise UserError(what, "--swap" if request.swap else "--shift", "leave it out, or train from one store")
+        if len(self.groups) > 1 and request.baseline is not None:
+            what = "systems with several vocabularies are shown beside each other, without differences"
+            raise UserError(what, "--baseline", "leave it out, or train from one store")
         self.reached = [Reached.of(group[0]) for group in self.groups]
         self._say_other_lengths()
         tests = self._tests()
@@ -106,29 +119,36 @@ class Comparison:
         expected = [self._expected(group, test) for group, test in zip(self.groups, tests, strict=True)]
         self.losses: dict[str, Losses] = {}
         for name, design in self.designs.items():
-            kept = self._kept(name, [each[name] for each in expected])
+            self._refuse_undefined(name, [each[name] for each in expected])
             for number, (test, each, reached) in enumerate(zip(tests, expected, self.reached, strict=True), 1):
                 named = f"{name}-{number}" if len(self.groups) > 1 else name
-                self.losses[named] = losses_of(test, design, each[name], kept, reached)
+                self.losses[named] = losses_of(test, design, each[name], reached)
 
-    def rows(self) -> list[list[Any]]:
-        """The rows of the table."""
-        from posnmt.analyse.by_character import CharacterLosses
-        from posnmt.analyse.losses_files import character_table, design_rows, table
+    def report(self) -> LikelihoodReport | None:
+        """All figures of runs with one vocabulary; None: they have several."""
+        from posnmt.report.likelihood import likelihood_report
 
         if len(self.groups) > 1:
-            pieces = [group[0].text().target.subwords.pieces for group in self.groups]
-            return character_table(CharacterLosses.of(list(zip(self.losses.values(), pieces, strict=True))))
-        rows = table(self.losses[PLAIN])
-        for axis, names in (("swap", (AFTER_SHORT, AFTER_LONG)), ("shift", (PLAIN, *self._shifted))):
-            present = {name: self.losses[name] for name in names if name in self.losses}
-            rows += design_rows(axis, present) if len(present) > 1 else []
-        return rows
+            return None
+        shifted = {
+            f"{name.removeprefix(f'{SHIFTED}-')} +{self.request.shift}": losses
+            for name, losses in self.losses.items()
+            if name.startswith(f"{SHIFTED}-")
+        }
+        swapped = self.losses.get(AFTER_SHORT), self.losses.get(AFTER_LONG)
+        return likelihood_report(self.losses[PLAIN], *swapped, shifted, self.request.baseline, self.notes)
 
-    @property
-    def _shifted(self) -> list[str]:
-        """The names of designs with other positions."""
-        return [name for name in self.designs if name.startswith(f"{SHIFTED}-")]
+    def by_character(self) -> str:
+        """Bits per character of runs with several vocabularies, as CSV."""
+        from posnmt.analyse.by_character import CharacterLosses, character_csv
+
+        pieces = [group[0].text().target.subwords.pieces for group in self.groups]
+        return character_csv(CharacterLosses.of(list(zip(self.losses.values(), pieces, strict=True))))
+
+    def _note(self, text: str) -> None:
+        """Say a note, and keep it for the report."""
+        self.display.say(f"note: {text}")
+        self.notes.append(text)
 
     def _tests(self) -> list[EncodedTest]:
         """The test in the subwords of each group."""
@@ -138,7 +158,7 @@ class Comparison:
         sources, targets, ids = _read(self.request)
         documents = document_numbers(ids, len(sources))
         if not ids:
-            self.display.say(f"note: without --documents, each {BLOCK} lines count as a document")
+            self._note(f"Without --documents, each {BLOCK} lines count as a document.")
         self.display.say(f"{len(sources):,} sentences of {len(np.unique(documents)):,} documents")
         tests = []
         for run, *_ in self.groups:
@@ -176,26 +196,25 @@ class Comparison:
                 by_design[name].append(each)
         return by_design
 
-    def _kept(self, name: str, of_groups: Sequence[Sequence[Expected]]) -> np.ndarray[Any, Any]:
-        """bool [n]: the sentences of a design where all models are defined; says where one is not.
+    def _refuse_undefined(self, name: str, of_groups: Sequence[Sequence[Expected]]) -> None:
+        """Say in how many sentences of a design each model is defined, if not in all.
 
         Raises:
-            UserError: there is none.
+            UserError: in none are all models.
         """
         models = [each for group in of_groups for each in group]
         kept = np.logical_and.reduce([each.defined for each in models])
         for each in models:
             if not each.defined.all():
                 count, total = int(each.defined.sum()), len(each.defined)
-                self.display.say(
-                    f"note: {each.model.name} is undefined where a text is longer than its position table: defined in"
+                self._note(
+                    f"{each.model.name} is undefined where a text is longer than its position table: defined in"
                     f" {count:,} of {total:,} sentences ({count / total:.1%}) of {name};"
-                    f" {int(kept.sum()):,} are compared"
+                    f" {int(kept.sum()):,} are compared."
                 )
         if not kept.any():
             what = f"in {name}, no sentence fits the position tables of all runs"
             raise UserError(what, self.request.source, "leave the run with the shortest table out")
-        return kept
 
     def _say_other_lengths(self) -> None:
         """Say which run's training lengths zones and exposures are those of, where runs differ."""
@@ -204,8 +223,8 @@ class Comparison:
         for group, reached in zip(self.groups, self.reached, strict=True):
             others = [run.folder for run in group[1:] if not reached.same_lengths(Reached.of(run))]
             if others:
-                self.display.say(
-                    f"note: training lengths are those of {group[0].folder}; {', '.join(map(str, others))} had others"
+                self._note(
+                    f"Training lengths are those of {group[0].folder}; {', '.join(map(str, others))} had others."
                 )
 
 
@@ -260,6 +279,21 @@ def _refuse_twice(runs: Sequence[Run]) -> None:
             raise UserError(what, "RUN", "name one of them, or score each in a command of its own")
 
 
+def _refuse_unknown(baseline: str | None, runs: Sequence[Run]) -> None:
+    """Check the name of a baseline before anything is scored.
+
+    Raises:
+        UserError: no run is of this system.
+    """
+    from posnmt.analyse.likelihood import named
+
+    systems = list(dict.fromkeys(named(run).system for run in runs))
+    if baseline is not None and baseline not in systems:
+        raise UserError(
+            f"no run is of the system {quoted(baseline)}", "--baseline", f"choose from {', '.join(systems)}"
+        )
+
+
 def _differences(runs: Sequence[Run]) -> Iterator[str]:
     """A sentence for each setting that makes losses of runs hard to compare, and differs."""
     settings = {
@@ -271,4 +305,4 @@ def _differences(runs: Sequence[Run]) -> Iterator[str]:
         values = {run.folder: read(run) for run in runs}
         if len(set(values.values())) > 1:
             shown = ", ".join(f"{folder} has {value}" for folder, value in values.items())
-            yield f"losses are compared although runs differ in {name}: {shown}"
+            yield f"Losses are compared although runs differ in {name}: {shown}."

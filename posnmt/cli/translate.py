@@ -282,7 +282,7 @@ def _with_sampling(search: dict[str, Any]) -> dict[str, Any]:
 @click.option(
     "--by-position",
     is_flag=True,
-    help="mean losses of the target's subwords by position, of one or several runs, as a table in CSV",
+    help="losses of the target's subwords by position and length, of one or several runs, with intervals",
 )
 @click.option(
     "--documents",
@@ -292,7 +292,12 @@ def _with_sampling(search: dict[str, Any]) -> dict[str, Any]:
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="with --by-position: a new folder for the table and the losses of all subwords (.npz)",
+    help="with --by-position: a new folder for the page, the figures, the table and the losses of all subwords (.npz)",
+)
+@click.option(
+    "--baseline",
+    metavar="SYSTEM",
+    help="with --by-position: the system that the others are compared with; default: that of the first run",
 )
 @click.option(
     "--swap",
@@ -316,6 +321,7 @@ def score(
     by_position: bool,
     documents: Path | None,
     out: Path | None,
+    baseline: str | None,
     swap: bool,
     shift: int | None,
     checkpoint: str,
@@ -325,8 +331,9 @@ def score(
 ) -> None:
     """Print the natural log-probability of each target line given its source line, by the full forward pass.
 
-    With --by-position, print the mean loss of the target's subwords by position and by source length, each given its
-    source and a correct prefix, for several runs that are compared.
+    With --by-position, compare runs by the losses of the target's subwords, each given its source and a correct prefix:
+    by position and by source length, with intervals over documents and seeds. It prints a table as CSV, or writes a
+    report with --out, and says what is decided.
 
     \b
     Example: posnmt score runs/multi30k --source test.en --target test.de
@@ -336,9 +343,11 @@ def score(
         with loading():
             from posnmt.cli.likelihood import Request, score_by_position
 
-        score_by_position(runs, Request(source, target, documents, out, swap, shift, checkpoint, changes, to))
+        score_by_position(runs, Request(source, target, documents, out, swap, shift, baseline, checkpoint, changes, to))
         return
-    with_positions = {"--documents": documents, "--out": out, "--swap": swap, "--shift": shift}
+    with_positions = {
+        "--documents": documents, "--out": out, "--baseline": baseline, "--swap": swap, "--shift": shift,
+    }  # fmt: skip
     if given := [name for name, value in with_positions.items() if value]:
         raise UserError("this matters to losses by position", ", ".join(given), "add --by-position, or leave it out")
     if len(runs) > 1:

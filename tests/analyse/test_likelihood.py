@@ -12,12 +12,16 @@ import torch
 
 import corpus
 from commands import refused, run
+from posnmt.analyse.designs import AFTER_BOUNDARY
+from posnmt.analyse.length_claims import SCOPE
 from posnmt.analyse.likelihood import EncodedTest, document_numbers
 from posnmt.analyse.losses import Scored
 from posnmt.analyse.losses_files import read_losses
-from posnmt.analyse.preceding import LEFT_OUT, LONG, MOST, SHORT, swap_designs
-from posnmt.data.exposure import percentile
+from posnmt.analyse.preceding import MOST, SHORT, swap_designs
+from posnmt.analyse.zones import longest_reached
+from posnmt.data.exposure import exposure, percentile
 from posnmt.errors import UserError
+from posnmt.report.likelihood import likelihood_report
 from posnmt.run import Run
 from posnmt.translate.subwords import force_subwords
 from posnmt.translate.together import joined
@@ -48,7 +52,7 @@ def place(tmp_path_factory):
 
 
 def score(place, *names, ids=True, status=0, **options):
-    """The losses by design, the rows of the table, and what was printed beside it."""
+    """The losses by design, the rows of the table, and what was said."""
     out = place / "-".join(["out", *names, *options])
     shutil.rmtree(out, ignore_errors=True)
     more = [part for name, value in options.items() for part in (f"--{name}", *([] if value is True else [value]))]
@@ -56,12 +60,9 @@ def score(place, *names, ids=True, status=0, **options):
     if ids:
         files += ["--documents", place / "test.ids"]
     printed, said = run("score", *(place / each for each in names), "--by-position", *files, "--out", out, *more)
-    assert (out / "likelihood.csv").read_text() == printed
-    return (
-        {each.stem: read_losses(each) for each in out.glob("*.npz")},
-        list(csv.DictReader(printed.splitlines())),
-        said,
-    )
+    assert printed == ""
+    table = (out / "likelihood.csv").read_text()
+    return {each.stem: read_losses(each) for each in out.glob("*.npz")}, list(csv.DictReader(table.splitlines())), said
 
 
 def lines(place, side):
@@ -115,42 +116,58 @@ def test_the_probability_of_an_early_end(place, scored):
     np.testing.assert_allclose(losses.early_ends[1], [each.ends[:-1].mean() for each in forced], atol=1e-6)
 
 
-def test_the_table_has_means_by_bin(scored):
-    losses, rows, _ = scored
-    plain = losses["losses"]
-    expected = {}
-    for row, model in enumerate(plain.models):
-        for unit, loss in enumerate(plain.losses[row]):
-            sentence = plain.sentence[unit]
-            for axis, value in (
-                ("target position", plain.position[unit]), ("source length", plain.source_lengths[sentence])
-            ):  # fmt: skip
-                first = value // 10 * 10
-                key = (axis, f"{first}-{first + 10}", model.system, str(model.seed))
-                expected.setdefault(key, []).append((sentence, plain.documents[sentence], loss))
-    table = {
-        (each["axis"], each["bin"], each["system"], each["seed"]): each
-        for each in rows
-        if each["axis"] in ("target position", "source length")
-    }
-    assert table.keys() == expected.keys()
-    for key, units in expected.items():
-        sentences, documents, of_units = zip(*units, strict=True)
-        got = table[key]
-        counted = len(set(sentences)), len(set(documents)), len(units)
-        assert (int(got["sentences"]), int(got["documents"]), int(got["units"])) == counted
-        assert float(got["loss"]) == pytest.approx(np.mean(of_units), abs=1e-5)
+def test_the_report_is_that_of_the_losses(place, scored):
+    """Of all designs, with the baseline and the notes of the command."""
+    losses, rows, said = scored
+    shifted = {f"{side} +40": losses[f"shift-{side}"] for side in ("source", "target", "both")}
+    expected = likelihood_report(losses["losses"], losses["after-short"], losses["after-long"], shifted)
+    got = {(each["axis"], each["bin"], each["system"]): each for each in rows}
+    wanted = list(csv.DictReader(expected.csv.splitlines()))
+    assert len(wanted) == len(rows)
+    for each in wanted:
+        row = got[each["axis"], each["bin"], each["system"]]
+        assert row["sentences"] == each["sentences"]
+        assert float(row["L"]) == pytest.approx(float(each["L"]), abs=1e-5)
+    designs = {each["bin"]: each for each in rows if each["axis"] == "design" and each["system"] == "transformer"}
+    assert {"D2", "D3 source +40", "D3 target +40", "D3 both +40"} <= designs.keys()
+    kept = losses["after-short"].position >= AFTER_BOUNDARY
+    change = (losses["after-long"].losses - losses["after-short"].losses)[:, kept].mean(axis=1)
+    assert float(designs["D2"]["L"]) == pytest.approx(change[2], abs=1e-5)
+    assert float(designs["D2"]["Delta"]) == pytest.approx(change[2] - change[0], abs=1e-5)
+    assert {each["baseline"] for each in rows} == {"", "relative"}
+    assert all(sentence in said for sentence in expected.sentences)
+
+
+def test_the_folder_has_the_page_and_the_figures(place, scored):
+    folder = place / "out-relative-1-relative-2-transformer-1-swap-shift"
+    page = (folder / "likelihood.html").read_text()
+    assert SCOPE in page
+    assert (folder / "figures/loss-by-target-position.svg").exists() == ("loss-by-target-position" in page)
+
+
+def test_the_baseline_may_be_named(place):
+    said = {}
+    for name in (None, "transformer"):
+        options = [] if name is None else ["--baseline", name]
+        files = ["--source", place / "corpus/test.source", "--target", place / "corpus/test.target"]
+        printed, said[name] = run(
+            "score", place / "relative-1", place / "transformer-1", "--by-position", *files, *options
+        )
+        rows = list(csv.DictReader(printed.splitlines()))
+        assert {each["baseline"] for each in rows} == {"", name or "relative"}
+    assert "Nothing is decided between transformer and relative" in said[None]
+    assert "Nothing is decided between relative and transformer" in said["transformer"]
 
 
 def test_swapped_sentences_are_the_same(place, scored):
-    """The same subwords after a short and after a long sentence of the document, without the first ones."""
+    """The same subwords after a short and after a long sentence of the document, by their places in the sentence."""
     short, long = scored[0]["after-short"], scored[0]["after-long"]
     for name in ("sentence", "position", "subword", "documents", "characters"):
         assert getattr(short, name).tolist() == getattr(long, name).tolist()
-    assert short.position.min() == LEFT_OUT
+    assert short.position[np.diff(short.sentence, prepend=-1) > 0].tolist() == [0] * len(short.documents)
     counts, _ = Run.open(place / "relative-1").sentences_by_length
     assert short.source_lengths.max() <= percentile(counts, SHORT)
-    assert long.source_lengths.min() > percentile(counts, LONG)
+    assert long.source_lengths.min() > longest_reached(exposure(counts))
 
 
 @pytest.mark.parametrize("name", ["relative-1", "context-1"])
@@ -167,9 +184,9 @@ def test_swapped_sentences_are_read_as_they_are_joined_in_training(place, name):
             [forced] = force_subwords(opened.model(), [source], [target], 1000, CPU)
             own = len(test.targets[second])
             got = losses[after].losses[0][losses[after].sentence == number]
-            np.testing.assert_allclose(got, forced.losses[-own - 1 :][LEFT_OUT:-1], atol=1e-5)
+            np.testing.assert_allclose(got, forced.losses[-own - 1 : -1], atol=1e-5)
             assert losses[after].ends[0, number] == pytest.approx(forced.losses[-1], abs=1e-5)
-            assert losses[after].early_ends[0, number] == pytest.approx(forced.ends[-own - 1 + LEFT_OUT : -1].mean())
+            assert losses[after].early_ends[0, number] == pytest.approx(forced.ends[-own - 1 : -1].mean())
 
 
 def test_the_nearest_sentences_of_a_document_are_taken():
@@ -178,7 +195,7 @@ def test_the_nearest_sentences_of_a_document_are_taken():
     lengths, documents = generator.integers(0, 30, 120), np.repeat([0, 1, 2, 3], [50, 40, 28, 2])
     counts = np.bincount(generator.integers(10, 35, 500))
     test = EncodedTest([[4] * n for n in lengths], [[5] * (n // 2) for n in lengths], lengths, documents)
-    short, long = percentile(counts, SHORT), percentile(counts, LONG)
+    short, long = percentile(counts, SHORT), longest_reached(exposure(counts))
 
     def nearest(place, is_right):
         others = [
@@ -187,14 +204,14 @@ def test_the_nearest_sentences_of_a_document_are_taken():
             if other != place
             and documents[other] == documents[place]
             and lengths[other] > 0
-            and lengths[other] // 2 > LEFT_OUT
+            and lengths[other] // 2 > AFTER_BOUNDARY
             and is_right(lengths[other] + lengths[place])
         ]
         return min(others, key=lambda other: (abs(other - place), other), default=None)
 
     expected = {}
     for place in range(120):
-        if lengths[place] // 2 > LEFT_OUT:
+        if lengths[place] // 2 > AFTER_BOUNDARY:
             pair = nearest(place, lambda total: total <= short), nearest(place, lambda total: total > long)
             if None not in pair:
                 expected[place] = pair
@@ -214,7 +231,7 @@ def test_the_nearest_sentences_of_a_document_are_taken():
 
 def test_shifted_positions(place, scored):
     """They change what sinusoids predict on each side, as the model itself does, and nothing for distances."""
-    losses, rows, _ = scored
+    losses = scored[0]
     plain, test, model = losses["losses"].losses, encoded(place), Run.open(place / "transformer-1").model()
     for side, shift in {"source": (40, 0), "target": (0, 40), "both": (40, 40)}.items():
         changed = losses[f"shift-{side}"].losses
@@ -223,11 +240,6 @@ def test_shifted_positions(place, scored):
         model.shift(*shift)
         forced = force_subwords(model, test.sources, test.targets, 50, CPU)
         np.testing.assert_allclose(changed[2], np.concatenate([each.losses[:-1] for each in forced]), atol=1e-4)
-    means = [each for each in rows if each["axis"] == "shift"]
-    assert [(each["bin"], each["system"]) for each in means[:4]] == [
-        ("losses", "relative"), ("losses", "relative"), ("losses", "transformer"), ("shift-source", "relative"),
-    ]  # fmt: skip
-    assert len(means) == 12
 
 
 def test_a_run_without_positions_is_not_shifted(place):
@@ -239,17 +251,19 @@ def test_a_run_without_positions_is_not_shifted(place):
 
 def test_sentences_beyond_a_table_are_counted_and_left_out(place):
     """All models are compared on those that every model has positions for."""
-    losses, _, said = score(place, "learned-1", "relative-1")
+    losses, rows, said = score(place, "learned-1", "relative-1")
     test, kept = encoded(place), losses["losses"]
-    fits = (np.maximum(test.source_lengths, test.target_lengths) < 31).tolist()
-    assert 0 < sum(fits) < 20
-    assert f"defined in {sum(fits)} of 20 sentences" in said
-    assert kept.target_lengths.tolist() == [n for n, fit in zip(test.target_lengths, fits, strict=True) if fit]
-    full = score(place, "relative-1")[0]["losses"]
-    chosen = np.isin(full.sentence, np.flatnonzero(fits))
-    np.testing.assert_allclose(kept.losses[1], full.losses[0][chosen], atol=1e-5)
-    documents = np.unique(full.documents[np.flatnonzero(fits)], return_inverse=True)[1]
-    assert kept.documents.tolist() == documents.tolist()
+    fits = np.maximum(test.source_lengths, test.target_lengths) < 31
+    assert 0 < fits.sum() < 20
+    assert f"defined in {fits.sum()} of 20 sentences" in said
+    defined = np.isfinite(kept.losses)
+    assert defined[0].tolist() == fits[kept.sentence].tolist()
+    assert np.isfinite(kept.ends[0]).tolist() == fits.tolist()
+    assert defined[1].all()
+    [whole, _] = [each for each in rows if each["bin"] == "nats per subword"]
+    assert int(whole["sentences"]) == fits.sum()
+    shown = (place / "out-learned-1-relative-1/likelihood.html").read_text()
+    assert f"defined in {fits.sum()} of 20 sentences" in shown
     files = ["--source", place / "corpus/test.source", "--target", place / "corpus/test.target"]
     [line] = refused("score", place / "learned-1", "--by-position", *files, "--shift", 31)
     assert "position tables" in line
@@ -259,15 +273,14 @@ def test_other_vocabularies_are_compared_by_character(place):
     """Bits of a sentence are those of its subwords, in units that both have."""
     losses, rows, _ = score(place, "relative-1", "other-1")
     assert losses.keys() == {"losses-1", "losses-2"}
-    assert {each["axis"] for each in rows} == {"target character"}
     for name, system in (("losses-1", "relative"), ("losses-2", "transformer")):
         of_bins = [each for each in rows if each["system"] == system]
-        total = sum(float(each["loss"]) * int(each["units"]) for each in of_bins)
+        total = sum(float(each["bits"]) * int(each["characters"]) for each in of_bins)
         assert total == pytest.approx(losses[name].losses.sum() / np.log(2), rel=1e-5)
         characters = sum(len(line) for line in lines(place, "target"))
-        assert sum(int(each["units"]) for each in of_bins) == characters
+        assert sum(int(each["characters"]) for each in of_bins) == characters
     assert not np.array_equal(losses["losses-1"].subword, losses["losses-2"].subword)
-    for option in (("--swap", "--documents", place / "test.ids"), ("--shift", 3)):
+    for option in (("--swap", "--documents", place / "test.ids"), ("--shift", 3), ("--baseline", "relative")):
         files = ["--source", place / "corpus/test.source", "--target", place / "corpus/test.target"]
         [line] = refused("score", place / "relative-1", place / "other-1", "--by-position", *files, *option)
         assert option[0] in line
@@ -282,6 +295,7 @@ def test_without_ids_blocks_of_lines_are_documents(place):
     losses, _, said = score(place, "relative-1", ids=False)
     assert losses["losses"].documents.tolist() == [0] * 20
     assert "20 lines" in said
+    assert "20 lines" in (place / "out-relative-1/likelihood.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -290,6 +304,8 @@ def test_without_ids_blocks_of_lines_are_documents(place):
         (["relative-1", "relative-2"], "RUN"),
         (["relative-1", "--swap"], "--swap"),
         (["relative-1", "--out", "{}/x", "--shift", "3"], "--out, --shift"),
+        (["relative-1", "--baseline", "relative"], "--baseline"),
+        (["relative-1", "--by-position", "--baseline", "rope"], "choose from relative"),
         (["relative-1", "--by-position", "--swap"], "--documents"),
         (["relative-1", "relative-1", "--by-position"], "seed 1"),
         (["relative-1", "--by-position", "--out", "{}/corpus"], "corpus"),
@@ -309,7 +325,7 @@ def test_mistakes(place, arguments, named):
         record = json.loads((place / "old/record.json").read_text())
         del record["training_histograms"]
         (place / "old/record.json").write_text(json.dumps(record))
-    runs = [each for each in arguments if "{}" not in each and not each.startswith("--") and not each.isdigit()]
+    runs = [each for each in arguments if each in ("nowhere", "old", "relative-1", "relative-2")]
     options = [each.format(place) for each in arguments if each not in runs]
     files = ["--source", place / "corpus/test.source", "--target", place / "corpus/test.target"]
     [error] = refused("score", *(place / each for each in runs), *files, *options)
@@ -323,7 +339,7 @@ def test_runs_that_differ_beside_their_positions_are_named(place):
     assert "label_smoothing: 0.1" in text
     (copied / "config.yaml").write_text(text.replace("label_smoothing: 0.1", "label_smoothing: 0.2"))
     assert "train.label_smoothing" in score(place, "relative-1", "smooth-2")[2]
-    assert "note" not in score(place, "relative-1", "relative-2")[2]
+    assert "runs differ" not in score(place, "relative-1", "relative-2")[2]
 
 
 def test_trainings_of_other_lengths_are_named(place):
