@@ -25,6 +25,8 @@ D1, D2, D3, D5 = "D1", "D2", "D3", "D5"
 BY_SENTENCE, SPARSE_CONTRAST = "D1 by sentence", "D1 sparse"
 FILTERS = {"D1 without unusual lengths": unusual_ratios, "D1 without the worst 5 %": worst_by_average}
 """Name of a design → what it leaves out."""
+END_AXES = {"-ln p of the end at the end": "ends", "p of the end before it": "early_ends"}
+"""What is measured of the end symbol → where `Losses` has it."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,8 @@ class LengthEffects:
             lengths that training reaches.
         designs: name → D1 and its variants, D2, D3 for each shift, D5; without those that cannot be computed.
         same_positions: D4, by target position.
-        ends: by source: -ln p of the end symbol at the end, and its mean probability before it.
+        ends: by source: -ln p of the end symbol at the end, and its mean probability before it; `shifted_ends` without
+            and with each shift of the index.
         defined: system → the share of subwords that all of its models have a probability for.
         notes: what was left out or could not be computed, in sentences.
     """
@@ -77,6 +80,7 @@ class LengthEffects:
     designs: dict[str, Measured]
     same_positions: list[Measured]
     ends: list[Measured]
+    shifted_ends: list[Measured]
     defined: dict[str, float]
     notes: list[str]
 
@@ -90,7 +94,7 @@ class LengthEffects:
         """Every figure once."""
         return [
             *self.overall, *self.zones, *self.by_source, *self.positions, *self.source_lengths, *self.distances,
-            *self.designs.values(), *self.same_positions, *self.ends,
+            *self.designs.values(), *self.same_positions, *self.ends, *self.shifted_ends,
         ]  # fmt: skip
 
 
@@ -125,7 +129,8 @@ def length_effects(
     designs = dict(_designs(of_systems, swapped, shifted or {}))
     return LengthEffects(
         systems, _overall(of_systems), *_zones(of_systems), *_curves(of_systems), designs,
-        _same_positions(of_systems), _ends(replace(of_systems, losses=everywhere)), defined,
+        _same_positions(of_systems), _ends(everywhere, of_systems),
+        _shifted_ends(everywhere, of_systems, shifted or {}), defined,
         [*notes, *_missing(designs, defined)],
     )  # fmt: skip
 
@@ -285,16 +290,30 @@ def _same_positions(of: _OfSystems) -> list[Measured]:
     return figures
 
 
-def _ends(of: _OfSystems) -> list[Measured]:
+def _ends(losses: Losses, of: _OfSystems) -> list[Measured]:
     """What models assign to the end symbol by sentence, under sources that training reaches and longer ones."""
-    losses, figures = of.losses, []
-    seen = losses.source_lengths <= longest_reached(losses.source_exposure)
-    for axis, values in (("-ln p of the end at the end", losses.ends), ("p of the end before it", losses.early_ends)):
-        known = np.isfinite(values).all(axis=0)
-        units = Units(values, np.ones(len(seen), dtype=int), np.arange(len(seen)), losses.documents)
+    seen, figures = losses.source_lengths <= longest_reached(losses.source_exposure), []
+    for axis, name in END_AXES.items():
+        known = np.isfinite(getattr(losses, name)).all(axis=0)
         for label, mask in (("source within", seen), ("source beyond", ~seen)):
-            figures += of.measured(axis, label, mean(units.chosen(mask & known)))
+            figures += of.measured(axis, label, _by_sentence(losses, name, known & mask))
     return figures
+
+
+def _shifted_ends(losses: Losses, of: _OfSystems, shifted: Mapping[str, Losses]) -> list[Measured]:
+    """The same without and with each shift of the index, over the sentences that are defined in all of them."""
+    figures, designs = [], {"none": losses, **shifted}
+    for axis, name in END_AXES.items():
+        known = np.logical_and.reduce([np.isfinite(getattr(each, name)).all(axis=0) for each in designs.values()])
+        for label, each in designs.items() if shifted else ():
+            figures += of.measured(axis, f"shift {label}", _by_sentence(each, name, known))
+    return figures
+
+
+def _by_sentence(losses: Losses, name: str, chosen: np.ndarray) -> Statistic:
+    """The mean of `ends` or `early_ends` over some sentences `[N]`."""
+    values, count = getattr(losses, name), len(losses.documents)
+    return mean(Units(values, np.ones(count, dtype=int), np.arange(count), losses.documents).chosen(chosen))
 
 
 def _missing(designs: Mapping[str, Measured], defined: Mapping[str, float]) -> Iterator[str]:

@@ -34,6 +34,7 @@ def likelihood_sheets(effects: LengthEffects) -> list[Sheet]:
         "zones": ("Zones", "By zone of the target position, and by source", [*effects.zones, *effects.by_source]),
         "same-positions": ("D4", "The same target positions: sources beyond − within", effects.same_positions),
         "ends": ("Ends", "The end symbol, by sentence", effects.ends),
+        "shifted-ends": ("Shifted ends", "The end symbol with shifted positions, by sentence", effects.shifted_ends),
         "all": ("All", "All subwords", effects.overall),
     }
     return [Sheet(name, title, about, [_grid(effects, rows)]) for name, (title, about, rows) in tables.items() if rows]

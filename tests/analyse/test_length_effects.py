@@ -127,6 +127,20 @@ def test_ends_are_by_sentence_and_in_no_bin(losses, effects):
     assert [each.levels for each in other.rows[:-4]] == [each.levels for each in effects.rows[:-4]]
 
 
+def test_ends_with_shifted_positions_are_of_the_same_sentences(losses):
+    holes = losses.ends + 1
+    holes[4, ::3] = np.nan
+    shifted = {"both +40": replace(losses, ends=holes, early_ends=losses.early_ends / 2)}
+    at_end, at_end_shifted, before, before_shifted = length_effects(losses, shifted=shifted).shifted_ends
+    kept = np.arange(500) % 3 > 0
+    assert [each.bin for each in (at_end, at_end_shifted)] == ["shift none", "shift both +40"]
+    assert at_end.support.sentences == at_end_shifted.support.sentences == kept.sum()
+    assert at_end.levels["b"].value == pytest.approx(losses.ends[3:, kept].mean())
+    assert at_end_shifted.levels["b"].value == pytest.approx(losses.ends[3:, kept].mean() + 1)
+    assert before_shifted.levels["a"].value == pytest.approx(before.levels["a"].value / 2)
+    assert length_effects(losses).shifted_ends == []
+
+
 def test_bits_per_character(losses, effects):
     bits = losses.losses[3:].sum(axis=1) / np.log(2) / losses.characters.sum()
     assert effects.overall[1].levels["b"].value == pytest.approx(bits.mean())

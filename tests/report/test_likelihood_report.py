@@ -138,7 +138,14 @@ def test_the_page_has_sentences_notes_figures_and_tables(report, page):
     assert all(sentence in text for sentence in report.sentences)
     assert "No ids &lt;here&gt;." in page
     assert re.findall('<h2 id="([^"]+)"', page) == ["curves", *(sheet.name for sheet in report.sheets), "made"]
-    assert [sheet.name for sheet in report.sheets] == ["designs", "zones", "same-positions", "ends", "all"]
+    assert [sheet.name for sheet in report.sheets] == [
+        "designs",
+        "zones",
+        "same-positions",
+        "ends",
+        "shifted-ends",
+        "all",
+    ]
     assert re.findall('<figure data-name="([^"]+)"', page) == [chart.name for chart in report.charts]
     assert "://" not in page.split("<script")[0], "nothing is loaded; the script names the namespace of SVG"
 
