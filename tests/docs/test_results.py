@@ -13,7 +13,9 @@ from statistics import mean, stdev
 import pytest
 
 from posnmt.files import load_json, read_json
-from posnmt.study.adopt import FACTS, FORMAT, MARK, RunFacts, Translations
+from posnmt.study.adopt import FACTS, FORMAT, MARK, RunFacts, Translations, folder_of
+from posnmt.study.load import load
+from posnmt.study.plan import PlannedRun
 
 DOCS = Path(__file__).parents[2] / "docs"
 COPIES = sorted(path.parent for path in (DOCS / "results").glob(f"*/{MARK}"))
@@ -48,6 +50,19 @@ def test_files_that_a_copy_describes_are_there(copy: Path) -> None:
 def test_an_unfinished_copy_says_how_to_go_on(copy: Path) -> None:
     text = (copy / "README.md").read_text(encoding="utf-8")
     assert ("to go on with it, add `--adopt .`" in text) == ("**It is not complete**" in text)
+
+
+@pytest.mark.parametrize("copy", COPIES, ids=lambda path: path.name)
+def test_the_recipe_of_a_copy_loads_and_has_its_trainings(copy: Path) -> None:
+    mark, recipe = read_json(copy / MARK) or {}, load(str(copy / "recipe.yaml"))
+    assert recipe.recipe == mark["recipe"]
+    assert recipe.claims_at(mark["scale"])
+    planned = {
+        folder_of(copy, PlannedRun(*variant, seed, "", {}))
+        for variant in recipe.variants(mark["scale"])
+        for seed in range(1, recipe.seeds(variant, mark["scale"]) + 1)
+    }
+    assert {path.parent for path in copy.glob(f"runs/*/{FACTS}")} == planned
 
 
 @functools.cache
