@@ -2,10 +2,11 @@
 
     python benchmarks/verdicts_anew.py docs/results/chen2019a-small --data ../shared/data --work /tmp/anew
 
-Printed is a row for each claim with a primary comparison. The claims are those of the copy's recipe, the translations
-those of the copy. A copy with the translations of some seeds needs `--earlier`, an earlier copy with all of them (`git
-archive COMMIT docs/results/NAME`); where both have a translation it must be the same. Test texts and subwords are made
-in the folder `--work`, once.
+Printed is a row for each claim; `--markdown PAGE` writes them into a page, between `<!-- begin chen2019a -->` and `<!--
+end chen2019a -->`. The claims are those of the copy's recipe, the translations those of the copy. A copy with the
+translations of some seeds needs `--earlier`, an earlier copy with all of them (`git archive COMMIT docs/results/NAME`);
+where both have a translation it must be the same. Test texts, subwords and counts are made in the folder `--work`,
+once.
 """
 
 from __future__ import annotations
@@ -14,89 +15,156 @@ import argparse
 import html
 import json
 import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from posnmt.analyse.measure import Resampling
 from posnmt.errors import UserError
-from posnmt.files import read_json
+from posnmt.files import read_json, write_text
 from posnmt.study import evidence, speed
 from posnmt.study.adopt import MARK, METRICS, SPEEDS, column_of, folder_of, translations_of
 from posnmt.study.claims import SPEEDS as MEASURES_OF_SPEED
 from posnmt.study.claims import Claim
+from posnmt.study.compatible import compatibility
 from posnmt.study.load import load
 from posnmt.study.packed import unpack, unpack_outputs
 from posnmt.study.plan import KINDS, Plan, analyses, plan
 from posnmt.study.steps import measured
 from posnmt.study.study import rules_of
-from posnmt.study.verdict import Decision, Verdict, corrected, counts, decide, shown_p
-from posnmt.study.wording import amount
+from posnmt.study.verdict import LEVEL, Decision, Rules, Verdict, corrected, counts, decide, shown_p
+from posnmt.study.wording import amount, asked, signed
 from posnmt.workflow import runner
 from posnmt.workflow.graph import Graph, with_needs
 from posnmt.workflow.kind import Context, Resources
 
-OF_CLAIM = re.compile(r'<section class="claim (\w+)".*?</span> (.*?)</h3>\s*<p>(.*?)</p>', re.DOTALL)
-INTERVAL = re.compile(r"95 % interval (\S+) to ([^\s,;.]+(?:\.\d+)?)")
+OF_CLAIM = re.compile(r'<section class="claim (\w+)".*?</span> (.*?)</h3>(.*?)</section>', re.DOTALL)
+OF_COMPARISON = re.compile(
+    r"(Supported|Contradicted|Undecided): (?:whether )?([^<>]*?)\. (?:On|In) ([\d,]+) "
+    r"[^<>]*?95 % interval (\S+) to ([^\s<]+)"
+)
+HEAD = (
+    "claim", "statement", "published claim", "the same comparison, published", "by the rule",
+    "difference (95 % interval)", "by Welch's test", "p", "after Holm", "compatible with the paper's effect",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Published:
+    """A claim as the published report has it.
+
+    Attributes:
+        name: such as "9, encoder".
+        word: the verdict.
+        comparisons: what is asked, and the number of sentences (or turns) -> the verdict with its interval.
+    """
+
+    name: str
+    word: str
+    comparisons: dict[tuple[str, str], str]
 
 
 def main() -> None:
-    """Print the table of one study."""
+    """Print the table of one study, or write it into a page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("copy", type=Path)
     parser.add_argument("--earlier", type=Path, help="a copy with the translations of all seeds")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--markdown", type=Path, metavar="PAGE", help="write the table into this page")
     options = parser.parse_args()
     copy, work = options.copy.resolve(), options.work.resolve()
     scale = (read_json(copy / MARK) or {})["scale"]
     study_plan = plan(load(str(copy / "recipe.yaml"), check_configs=False), scale, options.data)
     folders = _steps(study_plan, work)
     _write_outputs(study_plan, copy, options.earlier, folders)
-    claims = study_plan.recipe.claims_at(scale)
+    claims = [claim.model_copy(update={"beside": []}) for claim in study_plan.recipe.claims_at(scale)]
     proof = _evidence(study_plan, claims, folders, work)
-    speeds = _speeds(copy)
-    rules = rules_of(study_plan, speeds, folders)
+    rules = rules_of(study_plan, _speeds(copy), folders)
     verdicts = corrected([decide(claim, proof, rules) for claim in claims])
-    before = _published(copy)
-    print("| claim | before | now | D | 95 % interval by the rule | by Welch's test | p | after Holm | block |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for verdict in verdicts:
-        print(_row(verdict, before[str(verdict.claim.claim)]))
-    print(f"\n{study_plan.recipe.recipe}: {counts(verdicts)}")
+    text = "\n".join(_lines(verdicts, published(copy), rules))
+    if options.markdown is None:
+        print(text)
+    else:
+        _fill(options.markdown, study_plan.recipe.recipe, text)
 
 
-def _row(verdict: Verdict, before: tuple[str, str]) -> str:
+def _fill(page: Path, name: str, text: str) -> None:
+    """Write a text between the marks of a page."""
+    begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
+    before, _, rest = page.read_text(encoding="utf-8").partition(begin)
+    _, found, after = rest.partition(end)
+    if not found:
+        raise UserError(f"there is no place for {name}", page, f"write a line {begin.strip()} and a line {end} into it")
+    write_text(page, f"{before}{begin}\n{text}\n\n{end}{after}")
+
+
+def _lines(verdicts: Sequence[Verdict], before: Sequence[Published], rules: Rules) -> Iterator[str]:
+    """How many claims there are of each verdict, and the table."""
+    primary = [verdict for verdict in verdicts if verdict.claim.primary]
+    kept = sum(verdict.after_holm for verdict in primary)
+    later = sum(verdict.after_holm and not verdict.claim.registered for verdict in primary)
+    yield f"{counts(verdicts)}. Of {len(primary)} primary claims {kept} hold after Holm. Later ones of these: {later}."
+    yield ""
+    yield f"| {' | '.join(HEAD)} |"
+    yield "|---" * len(HEAD) + "|"
+    yield from (f"| {' | '.join(_row(verdict, before, rules))} |" for verdict in verdicts)
+
+
+def _row(verdict: Verdict, before: Sequence[Published], rules: Rules) -> tuple[str, ...]:
     """A row of the table."""
-    decision = verdict.comparisons[0]
-    now = verdict.word + " after Holm" * verdict.after_holm
-    word, interval = before
-    shown = f"{word} ({interval})" if interval else word
-    p = "" if decision.p is None else shown_p(decision.p).removeprefix("= ")
-    holm = "" if verdict.holm is None else shown_p(verdict.holm).removeprefix("= ")
+    claim, decision = verdict.claim, verdict.primary
+    earlier, then = same(verdict, before, rules)
     value = "" if decision.value is None else amount(decision.comparison, decision.value)
-    rule, welch = _intervals(decision)
-    block = f"{decision.systems} systems" if decision.systems else "none"
-    return f"| {verdict.claim.claim} | {shown} | {now} | {value} | {rule} | {welch} | {p} | {holm} | {block} |"
+    welch = "" if decision.welch is None else _interval(decision, *decision.welch.interval(LEVEL))
+    rule = "" if decision.low is None or decision.high is None else _interval(decision, decision.low, decision.high)
+    answer = compatibility(claim, decision, rules.scale)
+    effect = "" if answer.published is None else f": published {amount(claim.test, answer.published)}"
+    return (
+        str(claim.claim) + ("" if claim.registered else ", later"),
+        claim.says,
+        f"{earlier.name}: {earlier.word}" if earlier else "–",
+        then or "–",
+        f"**{verdict.word}**{' after Holm' * verdict.after_holm}",
+        f"{value} ({rule})" if rule else value or decision.why,
+        "the same" if welch and not decision.systems else welch or "–",
+        "–" if decision.p is None else shown_p(decision.p).removeprefix("= "),
+        "not primary" if verdict.holm is None else shown_p(verdict.holm).removeprefix("= "),
+        f"{answer.word}{', imprecise' if answer.imprecise else ''}{effect}",
+    )
 
 
-def _intervals(decision: Decision) -> tuple[str, str]:
-    """The intervals by the rule and by Welch's test."""
-    if decision.low is None or decision.high is None:
-        return decision.why, ""
+def _interval(decision: Decision, low: float, high: float) -> str:
+    """The ends of an interval; those of a relative comparison in per cent, as the value is."""
     unit = 100 if decision.comparison.relative else 1
-    ends = [(decision.low, decision.high), decision.welch.interval(0.95) if decision.welch else None]
-    rule, welch = (f"{unit * each[0]:.2f} to {unit * each[1]:.2f}" if each else "" for each in ends)
-    return rule, welch
+    return f"{signed(unit * low)} to {signed(unit * high)}"
 
 
-def _published(copy: Path) -> dict[str, tuple[str, str]]:
-    """Claim -> verdict and interval in the published report."""
-    page = (copy / "report.html").read_text(encoding="utf-8")
-    before = {}
-    for word, title, why in OF_CLAIM.findall(page):
-        name = html.unescape(title).partition(". ")[0]
-        ends = INTERVAL.search(html.unescape(why))
-        before[name] = word, f"{ends[1]} to {ends[2]}" if ends else ""
-    return before
+def same(verdict: Verdict, before: Sequence[Published], rules: Rules) -> tuple[Published | None, str]:
+    """The published claim that a claim comes from, and what was published of its very comparison.
+
+    It comes from the one of its number that has the comparison, or else from the first of its number.
+    """
+    number = re.match(r"\d*", str(verdict.claim.claim))[0]
+    family = [each for each in before if re.match(r"\d*", each.name)[0] == number]
+    sentences = re.search(r"[\d,]+", verdict.primary.why)
+    key = asked(verdict.claim.test, rules.scale, rules.label), sentences[0] if sentences else ""
+    for each in family:
+        if key in each.comparisons:
+            return each, each.comparisons[key]
+    return next(iter(family), None), ""
+
+
+def published(copy: Path) -> list[Published]:
+    """The claims of the published report."""
+    claims = []
+    for word, title, rest in OF_CLAIM.findall((copy / "report.html").read_text(encoding="utf-8")):
+        comparisons = {
+            (html.unescape(what), number): f"{each.lower()} ({low} to {re.sub(r'[,;.]+$', '', high)})"
+            for each, what, number, low, high in OF_COMPARISON.findall(rest)
+        }
+        claims.append(Published(html.unescape(title).partition(". ")[0], word, comparisons))
+    return claims
 
 
 def _steps(study_plan: Plan, work: Path) -> dict[str, Path]:
