@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from judgements import read as read_judgements
+from judgements import table
 
 from posnmt.analyse.completeness.evidence import FEATURES, Evidence, evidence
 from posnmt.analyse.completeness.labels import agreement, weighted_mean
@@ -256,34 +258,29 @@ def draw(pairs: Sequence[Sequence[str]], lines: int, flagged: int, out: Path, ke
     out.write_text("\n".join(rows) + "\n", encoding="utf-8")
     flags = [flag for *_, each in population for flag in each]
     facts = {"sentences": len(flags), "flagged": sum(flags), "items": records}
-    key.write_text(json.dumps(facts, indent=1), encoding="utf-8")
+    key.write_text(as_lines(facts), encoding="utf-8")
     print(f"{len(rows) - 1} sentences in {len(drawn)} lines, of {len(flags):,} sentences with {sum(flags):,} flagged")
 
 
+def as_lines(facts: dict) -> str:
+    """JSON with an item on each line."""
+    items = ",\n".join(json.dumps(each) for each in facts["items"])
+    head = json.dumps({name: value for name, value in facts.items() if name != "items"})
+    return f'{head[:-1]}, "items": [\n{items}\n]}}\n'
+
+
 def judged(key: Path, labels: Sequence[Path]) -> None:
-    """Print sensitivity, specificity, the corrected rate, and the agreement of two judges; the first judge counts."""
-    facts = json.loads(key.read_text("utf-8"))
-    by_judge = []
-    for path in labels:
-        heading, *lines = (line.split("\t") for line in read(path))
-        rows = [dict(zip(heading, line, strict=True)) for line in lines]
-        by_judge.append({(int(row["item"]), int(row["sentence"])): int(row["omitted"]) for row in rows})
-    first = by_judge[0]
-    used = [(each["item"], one) for each in facts["items"] for one in each["sentences"]
-            if (each["item"], one["sentence"]) in first]  # fmt: skip
-    items = np.array([item for item, _ in used])
-    hand = np.array([first[item, one["sentence"]] for item, one in used], dtype=float)
-    flags = np.array([one["flagged"] for _, one in used], dtype=float)
-    weights = np.array([1 / one["probability"] for _, one in used])
-    automatic = facts["flagged"] / facts["sentences"]
-    correction = weighted_mean(hand - flags, weights, items)
-    print(f"{len(used)} sentences, {hand.sum():.0f} omitted")
-    print("sensitivity", weighted_mean(flags, weights * hand, items))
-    print("specificity", weighted_mean(1 - flags, weights * (1 - hand), items))
-    print(f"automatic rate {automatic:.4f}, corrected {automatic + correction['value']:.4f}, correction {correction}")
-    for second in by_judge[1:]:
-        both = sorted(first.keys() & second.keys())
-        print("agreement", agreement(*(np.array([each[place] for place in both]) for each in (first, second))))
+    """Print how the detector does by each judge, the rate that each corrects, and the agreement of two judges."""
+    drawn = read_judgements(key, labels)
+    print(table(drawn, drawn.flagged))
+    for name, (omitted, known) in drawn.opinions.items():
+        difference = (omitted - drawn.flagged)[known].astype(float)
+        correction = weighted_mean(difference, drawn.weights[known], drawn.items[known])
+        low, high = (drawn.automatic + each for each in correction["interval"])
+        rate = drawn.automatic + correction["value"]
+        print(f"{name}: rate {rate:.4f} ({low:.4f} to {high:.4f}) instead of {drawn.automatic:.4f}")
+    for second in drawn.labels[1:]:
+        print("agreement", agreement(drawn.labels[0], second))
 
 
 def main() -> None:

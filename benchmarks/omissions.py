@@ -2,6 +2,7 @@
 
 python benchmarks/omissions.py --fit RUN SOURCE TARGET --fit RUN SOURCE TARGET --test RUN SOURCE TARGET
 python benchmarks/omissions.py --read en-de=whole.jsonl --read en-de=mended.jsonl
+python benchmarks/omissions.py --judged NAME RUN SOURCE OUTPUT --key key.json --labels first.tsv second.tsv
 
 Consecutive lines are joined by three. A translation is the reference, or the outputs of the run for the three lines
 alone. From each one sentence is deleted, the first, second and third in turn. The logistic function is fitted on all
@@ -10,6 +11,10 @@ which at most 2 % of the intact lines of each have an alarm. Tests are printed f
 
 `--read` counts what translations leave out, of what `posnmt translate --format jsonl` wrote: sentences
 that a translation has fewer than its line, and those that the detector reports.
+
+`--judged` examines outputs that judges have read (`benchmarks/completeness.py draw`): NAME is that of an output in
+the key, and RUN scores it as if it had written it. Printed for models that have learned lines of several sentences,
+whose sentences are left out by the function alone, and for those that have not.
 """
 
 from __future__ import annotations
@@ -22,12 +27,14 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from judgements import read as read_judgements
+from judgements import table
 from numpy.typing import NDArray
 
 from posnmt.config.writing import writing
 from posnmt.run import Run
 from posnmt.translate.alignments import Aligned, align
-from posnmt.translate.omissions import SUSPICIOUS, Pair, Weights, examine, intervals
+from posnmt.translate.omissions import SUSPICIOUS, Pair, Weights, examine, intervals, left_out
 from posnmt.translate.options import with_options
 from posnmt.translate.subwords import score_subwords
 from posnmt.translate.translator import Translator
@@ -177,6 +184,37 @@ def read(file: Path, source: str, target: str) -> str:
     return f"| {file.stem} | {' | '.join(figures)} |"
 
 
+def judged(outputs: Sequence[Sequence[str]], key: Path, labels: Sequence[Path]) -> None:
+    """Print how the detector does on sentences that judges have read; outputs: name in the key, run, source, texts."""
+    drawn = read_judgements(key, labels)
+    chosen = np.isin(drawn.outputs, [name for name, *_ in outputs])
+    flags = {learned: np.zeros(len(chosen), bool) for learned in (True, False)}
+    for name, run, *files in outputs:
+        translator = Translator.load([Run.open(Path(run))])
+        text = translator.text
+        lines = [Path(each).read_text(encoding="utf-8").removesuffix("\n").split("\n") for each in files]
+        rows = [row for row, output in enumerate(drawn.outputs) if output == name]
+        numbers = sorted({drawn.places[row][0] for row in rows})
+        pairs = []
+        for number in numbers:
+            source, output = (each[number - 1] for each in lines)
+            where = intervals(source, text.source.words.language)
+            fewer = max(0, len(where) - len(intervals(output, text.target.words.language)))
+            [ids], [tokens] = text.source.encode([source]), text.target.encode([output])
+            pairs.append(Pair(source, ids, where, tokens, fewer))
+        links = partial(_links, translator) if translator.aligns else None
+        score = partial(score_subwords, translator.models, batch=4096, device=translator.device)
+        signs = dict(zip(numbers, zip(pairs, examine(pairs, text.source, score, links), strict=True), strict=True))
+        for learned, of_kind in flags.items():
+            for row in rows:
+                number, sentence = drawn.places[row]
+                pair, of_pair = signs[number]
+                of_kind[row] = sentence - 1 in left_out(of_pair, pair.fewer, learned)
+    for learned, of_kind in flags.items():
+        print(f"\n{'lines of several sentences learned' if learned else 'not learned'}\n")
+        print(table(drawn, of_kind, chosen))
+
+
 def auc(values: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
     """The probability that a positive has a higher value than a negative, ties counted half."""
     ones, zeros = values[positive][:, None], values[~positive][None]
@@ -190,7 +228,12 @@ def main() -> None:
     for option in ("--fit", "--test"):
         parser.add_argument(option, **texts)
     parser.add_argument("--read", action="append", default=[], metavar="SOURCE-TARGET=FILE")
+    parser.add_argument("--judged", nargs=4, action="append", default=[], metavar=("NAME", "RUN", "SOURCE", "OUTPUT"))
+    parser.add_argument("--key", type=Path)
+    parser.add_argument("--labels", type=Path, nargs="+")
     given = parser.parse_args()
+    if given.judged:
+        judged(given.judged, given.key, given.labels)
     if given.read:
         heads = "lines", "sentences", "fewer sentences", "reported", "mended lines", "mean words", "mean sentences"
         print(f"| translations | {' | '.join(heads)} |\n|{'---|' * (len(heads) + 1)}")

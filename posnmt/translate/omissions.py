@@ -146,11 +146,22 @@ def with_omissions(
             pairs[place] = Pair(blanked[place], rows[place], of_line, tokens, fewer, each.aligned)
     signs = examine([*pairs.values()], text.source, score, align)
     for (place, pair), of_pair in zip(pairs.items(), signs, strict=True):
-        judged = [(where, sign) for where, sign in zip(pair.sentences, of_pair, strict=True) if sign is not None]
-        judged.sort(key=lambda each: -each[1].probability)
-        count = sum(sign.is_omission for _, sign in judged)
-        omitted[place] = sorted(where for where, _ in judged[: count if learned else max(count, pair.fewer)])
+        omitted[place] = [pair.sentences[each] for each in left_out(of_pair, pair.fewer, learned)]
     return [replace(each, omitted=omitted.get(place, ())) for place, each in enumerate(translations)]
+
+
+def left_out(signs: Sequence[Evidence | None], fewer: int, learned: bool) -> list[int]:
+    """The places of the sentences of a line that count as left out, in order.
+
+    Args:
+        signs: of each sentence, as `examine` returns them.
+        fewer: sentences that the translation has less than the line.
+        learned: as in `with_omissions`.
+    """
+    judged = [(place, sign) for place, sign in enumerate(signs) if sign is not None]
+    judged.sort(key=lambda each: -each[1].probability)
+    count = sum(sign.is_omission for _, sign in judged)
+    return sorted(place for place, _ in judged[: count if learned else max(count, fewer)])
 
 
 def examine(
