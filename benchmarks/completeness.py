@@ -276,7 +276,7 @@ def judged(key: Path, labels: Sequence[Path]) -> None:
     for name, (omitted, known) in drawn.opinions.items():
         difference = (omitted - drawn.flagged)[known].astype(float)
         correction = weighted_mean(difference, drawn.weights[known], drawn.items[known])
-        low, high = (drawn.automatic + each for each in correction["interval"])
+        low, high = (drawn.automatic + each for each in correction["interval"] or [float("nan")] * 2)
         rate = drawn.automatic + correction["value"]
         print(f"{name}: rate {rate:.4f} ({low:.4f} to {high:.4f}) instead of {drawn.automatic:.4f}")
     for second in drawn.labels[1:]:

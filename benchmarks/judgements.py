@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from posnmt.analyse.completeness.labels import weighted_mean
+from posnmt.analyse.completeness.labels import weighted_share
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ def table(judged: Judgements, flags: NDArray[np.bool_], chosen: NDArray[np.bool_
         for output in ["all", *dict.fromkeys(outputs[counted].tolist())]:
             here = counted & known & ((outputs == output) | (output == "all"))
             hand, flag, weights, items = omitted[here], flags[here], judged.weights[here], judged.items[here]
-            found = weighted_mean(flag.astype(float), weights * hand, items)
-            passed = weighted_mean((~flag).astype(float), weights * (1 - hand), items)
+            found = weighted_share(flag.astype(float), weights * hand, items)
+            passed = weighted_share((~flag).astype(float), weights * (1 - hand), items)
             counts = len(hand), hand.sum(), (flag & (hand == 1)).sum(), (flag & (hand == 0)).sum()
             cells = [name, output, *map(str, counts), _with_interval(found), _with_interval(passed)]
             rows.append(f"| {' | '.join(cells)} |")
@@ -89,9 +89,7 @@ def table(judged: Judgements, flags: NDArray[np.bool_], chosen: NDArray[np.bool_
 
 
 def _with_interval(share: dict) -> str:
-    """A share with its interval; a jackknife without any spread is no interval."""
     if share["value"] is None:
         return ""
-    low, high = share["interval"] or (share["value"], share["value"])
-    between = "" if low == high else f" ({max(0.0, low):.3f} to {min(1.0, high):.3f})"
+    between = " ({:.3f} to {:.3f})".format(*share["interval"]) if share["interval"] else ""
     return f"{share['value']:.3f}{between}"

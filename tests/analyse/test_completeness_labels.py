@@ -75,6 +75,22 @@ def test_sensitivity_and_specificity_weigh_each_sentence_by_how_rarely_it_is_dra
     assert (result["labels"], result["omitted"], result["agreement"]) == (5, 2, None)
 
 
+def test_labels_that_all_agree_with_the_detector_give_no_interval(tmp_path):
+    automatic = np.array([1, 0, 0, 0, 1], dtype=bool)
+    path = file(tmp_path, "line sentence omitted\n1 1 1\n1 2 0\n3 1 0\n3 2 0\n3 3 1\n")
+    result = corrected(read_labels(path, SIZES), automatic, LINES, NUMBERS)
+    assert (result["rate"], result["interval"]) == (2 / 5, None)
+    assert result["sensitivity"] == result["specificity"] == {"value": 1, "interval": None}
+
+
+def test_the_interval_of_a_share_ends_at_0_and_1(tmp_path):
+    automatic = np.array([1, 1, 0, 0, 1], dtype=bool)
+    path = file(tmp_path, "line sentence omitted\n1 1 1\n1 2 1\n3 1 1\n3 2 0\n3 3 1\n")
+    result = corrected(read_labels(path, SIZES), automatic, LINES, NUMBERS)
+    low, high = result["sensitivity"]["interval"]
+    assert 0 <= low < 3 / 4 < high <= 1
+
+
 def test_agreement_against_its_definitions():
     ones, others = np.array([1] * 2 + [1] * 1 + [0] * 3 + [0] * 94), np.array([1] * 2 + [0] * 1 + [1] * 3 + [0] * 94)
     by_chance = 0.03 * 0.05 + 0.97 * 0.95

@@ -123,8 +123,9 @@ def corrected(labels: Labels, omitted: np.ndarray, lines: np.ndarray, numbers: n
     base = weighted_mean(omitted.astype(float), np.ones(len(omitted)), lines)
     correction = weighted_mean(labels.omitted - automatic, weights, owner)
     rate, interval = base["value"] + correction["value"], None
-    if base["interval"] is not None and correction["interval"] is not None:
-        reach = sum(((high - low) / 2) ** 2 for low, high in (base["interval"], correction["interval"])) ** 0.5
+    if correction["interval"] is not None:
+        spreads = [each for each in (base["interval"], correction["interval"]) if each is not None]
+        reach = sum(((high - low) / 2) ** 2 for low, high in spreads) ** 0.5
         interval = [max(0.0, rate - reach), min(1.0, rate + reach)]
     judges = agreement(labels.omitted[second], labels.second[second]) if second.any() else None
     return {
@@ -132,14 +133,16 @@ def corrected(labels: Labels, omitted: np.ndarray, lines: np.ndarray, numbers: n
         "omitted": int(labels.omitted.sum()),
         "rate": rate,
         "interval": interval,
-        "sensitivity": weighted_mean(automatic, weights * labels.omitted, owner),
-        "specificity": weighted_mean(1 - automatic, weights * (1 - labels.omitted), owner),
+        "sensitivity": weighted_share(automatic, weights * labels.omitted, owner),
+        "specificity": weighted_share(1 - automatic, weights * (1 - labels.omitted), owner),
         "agreement": judges,
     }
 
 
 def weighted_mean(values: np.ndarray, weights: np.ndarray, lines: np.ndarray) -> dict[str, Any]:
     """A weighted mean with its jackknife interval over lines; `value` None without any weight.
+
+    The interval is None where all lines have the same mean: they say nothing of how far it may vary.
 
     Args:
         values, weights: `[k]` of sentences.
@@ -151,7 +154,15 @@ def weighted_mean(values: np.ndarray, weights: np.ndarray, lines: np.ndarray) ->
     if not total:
         return {"value": None, "interval": None}
     ends = jackknife(np.bincount(lines, values * weights), np.bincount(lines, weights))
-    return {"value": float((values * weights).sum()) / total, "interval": None if ends is None else list(ends)}
+    known = ends is not None and ends[0] < ends[1]
+    return {"value": float((values * weights).sum()) / total, "interval": [*ends] if ends and known else None}
+
+
+def weighted_share(values: np.ndarray, weights: np.ndarray, lines: np.ndarray) -> dict[str, Any]:
+    """The same of values from 0 to 1, where the interval ends."""
+    share = weighted_mean(values, weights, lines)
+    interval = share["interval"]
+    return {**share, "interval": interval and [max(0.0, interval[0]), min(1.0, interval[1])]}
 
 
 def agreement(ones: np.ndarray, others: np.ndarray) -> dict[str, Any]:
