@@ -162,6 +162,31 @@ def values(system: str, training: str, test: str, bin_name: str, measure: str) -
         return [float(row["value"]) for row in csv.DictReader(file) if tuple(row[name] for name in of) == wanted]
 
 
+def likelihood() -> str:
+    """The loss of two systems by target position in natural long sentences, in the bins that suffice to decide."""
+    axes = Axes(
+        "Loss by target position in natural sentences of 26 to 80 words, two systems",
+        "position in the reference, in subwords", "loss in nats per subword", (0, 90), (3.4, 5),
+        ticks(0, 90, 10), [(each / 10, f"{each / 10:g}") for each in range(34, 51, 4)],
+        (37, "reached by fewer than 1 in 10 training pairs"), legend=140,
+    )  # fmt: skip
+    for system, name in LIKELIHOOD_CURVES.items():
+        rows = [each for each in positions("long") if each["system"] == system and each["status"] == "decided"]
+        middles = [(int(first) + int(last) + 1) / 2 for first, last in (each["bin"].split("-") for each in rows)]
+        axes.curve(name, [(x, float(row["L"])) for x, row in zip(middles, rows, strict=True)], dots=True)
+    return axes.document()
+
+
+LIKELIHOOD_CURVES = {"relative": "relative vectors", "transformer": "sinusoids"}
+"""System -> its name in the picture."""
+
+
+def positions(test: str) -> list[dict[str, str]]:
+    """The rows by target position of a test in docs/results/likelihood."""
+    with (DOCS / "results" / "likelihood" / f"{test}.csv").open(encoding="utf-8", newline="") as file:
+        return [row for row in csv.DictReader(file) if row["axis"] == "target position"]
+
+
 PICTURES: dict[str, Callable[[], str]] = {
     "sinusoids": sinusoids,
     "clipping": clipping,
@@ -169,6 +194,7 @@ PICTURES: dict[str, Callable[[], str]] = {
     "biases": biases,
     "rope": rope,
     "second-sentence": second_sentence,
+    "likelihood": likelihood,
 }
 
 if __name__ == "__main__":

@@ -56,6 +56,7 @@ NO_RESULTS = {
         "Three things can go wrong",
         "**Unseen sentences**",
     ],
+    "docs/results/likelihood.md": ["On longer text, transformer loses ground"],
     "docs/tutorial.md": ["The last lines of the output", "The captions are short"],
 }
 """Page -> the beginnings of statements of the demo, of cost, of what a program prints, or of how schemes work."""
