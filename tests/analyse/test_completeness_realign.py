@@ -44,6 +44,13 @@ def test_a_deleted_sentence_leaves_an_empty_line_and_the_others_in_their_places(
     assert ["".join(next(joined) for _ in line) for line in sources] == output
 
 
+def test_an_opening_quotation_mark_goes_with_the_word_behind_it():
+    sources, targets = paragraphs(40)
+    quoted = [[f"„{each}“" for each in of_line] for of_line in targets]
+    result = realigned(lines(sources), [lines(quoted)], ("en", "de"))
+    assert right(result.texts[1], list(chain.from_iterable(quoted))) == 1
+
+
 def test_lines_without_words_stay_lines():
     result = realigned(["", "…", "Da. Da."], [["", "Q.", ""]], ("de", "en"))
     assert result.texts == [["", "…", "Da. ", "Da."], ["", "Q.", "", ""]]
