@@ -193,9 +193,9 @@ def test_the_nearest_sentences_of_a_document_are_taken():
     """Against plain loops, and at most ten sentences of a document."""
     generator = np.random.default_rng(1)
     lengths, documents = generator.integers(0, 30, 120), np.repeat([0, 1, 2, 3], [50, 40, 28, 2])
-    counts = np.bincount(generator.integers(10, 35, 500))
+    counts = np.bincount([*generator.integers(10, 35, 2000), 90])  # an odd line is no limit
     test = EncodedTest([[4] * n for n in lengths], [[5] * (n // 2) for n in lengths], lengths, documents)
-    short, long = percentile(counts, SHORT), longest_reached(exposure(counts))
+    short, long = percentile(counts, SHORT), 34
 
     def nearest(place, is_right):
         others = [
@@ -284,6 +284,15 @@ def test_other_vocabularies_are_compared_by_character(place):
         files = ["--source", place / "corpus/test.source", "--target", place / "corpus/test.target"]
         [line] = refused("score", place / "relative-1", place / "other-1", "--by-position", *files, *option)
         assert option[0] in line
+
+
+def test_characters_of_sentences_beyond_a_table_are_in_no_bin(place):
+    losses, rows, _ = score(place, "learned-1", "other-1")
+    fits = np.isfinite(losses["losses-1"].ends[0])
+    assert 0 < fits.sum() < 20
+    of_learned = [each for each in rows if each["system"] == "learned"]
+    assert sum(int(each["characters"]) for each in of_learned) == losses["losses-1"].characters[fits].sum()
+    assert np.isfinite([float(each["bits"]) for each in rows]).all()
 
 
 def test_documents():
