@@ -145,14 +145,19 @@ def same(verdict: Verdict, before: Sequence[Published], rules: Rules) -> tuple[P
 
     It comes from the one of its number that has the comparison, or else from the first of its number.
     """
-    number = re.match(r"\d*", str(verdict.claim.claim))[0]
-    family = [each for each in before if re.match(r"\d*", each.name)[0] == number]
+    number = _number(str(verdict.claim.claim))
+    family = [each for each in before if _number(each.name) == number]
     sentences = re.search(r"[\d,]+", verdict.primary.why)
     key = asked(verdict.claim.test, rules.scale, rules.label), sentences[0] if sentences else ""
     for each in family:
         if key in each.comparisons:
             return each, each.comparisons[key]
     return next(iter(family), None), ""
+
+
+def _number(name: str) -> str:
+    """The number that the name of a claim begins with; empty if it begins with none."""
+    return name[: len(name) - len(name.lstrip("0123456789"))]
 
 
 def published(copy: Path) -> list[Published]:

@@ -111,6 +111,14 @@ def test_the_page_on_the_papers_has_the_answers_on_compatibility() -> None:
     assert int(said[2]) == sum(answer.startswith("yes") for answer in answers.values())
 
 
+def test_the_page_on_the_papers_names_the_later_ones_of_those_that_hold() -> None:
+    text = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+    said = re.search(r"of the 12 are later statements\*\* \((.*?)\)", text)
+    assert said
+    held = [row["claim"] for name in PAPERS for row in rows(name) if row["by the rule"].endswith("after Holm")]
+    assert set(CLAIM.findall(said[1])) == {name.partition(",")[0] for name in held if name.endswith("later")}
+
+
 def test_a_published_report_is_read_with_all_its_comparisons(script: ModuleType) -> None:
     claims = {each.name: each for each in script.published(RESULTS / "chen2019a-small")}
     assert {name: each.word for name, each in claims.items()} == {
