@@ -153,6 +153,11 @@ def adopt(study_plan: Plan, out: Path, copy: Path) -> Iterator[str]:
         yield f"{name} is taken from {copy}, without its weights{', and what was begun here is removed' * begun}"
 
 
+def weightless(training: Path) -> bool:
+    """Whether the finished training in a folder was taken over, without its weights."""
+    return COPIED in (read_json(training / DONE) or {})
+
+
 def give_up_weightless(study_plan: Plan, out: Path, wanted: Collection[str]) -> Iterator[str]:
     """Have trainings made again that were taken over and whose weights are needed; yields a line for each.
 
@@ -165,7 +170,7 @@ def give_up_weightless(study_plan: Plan, out: Path, wanted: Collection[str]) -> 
     graph = Graph(study_plan.steps.values(), KINDS)
     for run in study_plan.runs:
         folder = graph.folder(out, run.train)
-        if COPIED in (read_json(folder / DONE) or {}):
+        if weightless(folder):
             waiting = _waiting(study_plan, graph, out, run.train, wanted)
             if waiting:
                 shutil.rmtree(folder)

@@ -18,7 +18,7 @@ from posnmt.config.yaml import Lines, faults, merge, override, place, read_yaml
 from posnmt.errors import UserError, UserErrors, nearest, quoted, raise_all
 from posnmt.metrics.registry import METRICS, check_bleu_tokenizer
 from posnmt.study.points import MARK, expanded, origins
-from posnmt.study.recipe import WHOLE, Analysis, Recipe, Runs, Scale, System, Training, at, lacks
+from posnmt.study.recipe import WHOLE, Analysis, Likelihood, Recipe, Runs, Scale, System, Test, Training, at, lacks
 from posnmt.study.sweep import grid_of
 
 LIKE = "like"
@@ -190,6 +190,37 @@ def _measurable(recipe: Recipe, analysis: Analysis) -> str | None:
     return None
 
 
+def _unscorable(recipe: Recipe, likelihood: Likelihood) -> Iterator[tuple[str, str, str]]:
+    """The key, the fault and what to do of each setting by which a likelihood is not possible; names may be unknown."""
+    reordered = {recipe.trainings[name].reorder for name in likelihood.trainings if name in recipe.trainings}
+    if len(reordered) > 1:
+        yield "trainings", "some reorder the source and some do not, so they read different texts", "name some of them"
+    compared = {
+        (system, training)
+        for runs in recipe.runs
+        if {*runs.scales} & {*likelihood.scales}
+        for system in runs.systems
+        for training in runs.trainings
+        if training in likelihood.trainings and (likelihood.systems is None or system in likelihood.systems)
+    }
+    if likelihood.baseline is not None and likelihood.variant(likelihood.baseline) not in compared:
+        there = ", ".join(f"{system}/{training}" for system, training in sorted(compared))
+        yield "baseline", f"{likelihood.baseline!r} is not one of the systems", f"there are {there or 'none'}"
+    test = recipe.tests.get(likelihood.test)
+    if likelihood.swap and test is not None and not any(_has_documents(recipe, test, each) for each in recipe.scales):
+        what = f"the test {likelihood.test} has no documents, so no sentence stands before another"
+        yield "swap", what, "give its corpus `documents`, or leave `swap` out"
+
+
+def _has_documents(recipe: Recipe, test: Test, scale: Scale) -> bool:
+    """Whether a test may have document ids at a scale; of a public corpus that is known once it is fetched."""
+    if test.join is not None or test.swap or lacks(test.corpus, scale):
+        return False
+    texts = recipe.scales[scale].corpora.get(at(test.corpus, scale), [])
+    texts = texts if isinstance(texts, list) else [texts]
+    return bool(texts) and all(text.public is not None or text.documents is not None for text in texts)
+
+
 def _unmeasured(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str]]:
     """The key and the fault of each figure that its analysis does not measure."""
     wanted: list[tuple[tuple[str, ...], str, str, list[float]]] = [] if recipe.recommend is None else [
@@ -356,6 +387,13 @@ def name_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]
         yield from unknown("systems", analysis.systems or [], "analyses", name, "systems")
         if fault := _measurable(recipe, analysis):
             yield UserError(f"analyses.{name}: {fault}", place(("analyses", name), path, lines))
+    for name, likelihood in recipe.likelihoods.items():
+        keys = ("likelihoods", name)
+        yield from unknown("tests", [likelihood.test], *keys, "test")
+        yield from unknown("trainings", likelihood.trainings, *keys, "trainings")
+        yield from unknown("systems", likelihood.systems or [], *keys, "systems")
+        for key, fault, todo in _unscorable(recipe, likelihood):
+            yield UserError(f"{'.'.join(keys)}.{key}: {fault}", place((*keys, key), path, lines), todo)
     asked: dict[int | str, int] = {}
     for number, claim in enumerate(recipe.claims):
         if (first := asked.setdefault(claim.claim, number)) != number:

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from posnmt.study.likelihood import Likelihood
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.registration import History
 
@@ -51,6 +52,8 @@ class StudyResults:
         texts: test -> the folder of its text, with `source` and `target`.
         translations: system, training, seed and test -> the folder of the translation, with `output`.
         speeds: of the systems that were measured in turn, of each turn: see `posnmt.study.speed`.
+        likelihoods: finished ones, read.
+        unscored: likelihood -> why it is missing.
         published: whether the page is a copy for others, without texts and without links into the study's folder.
     """
 
@@ -69,6 +72,8 @@ class StudyResults:
     texts: dict[str, Path] = field(default_factory=dict)
     translations: dict[tuple[str, str, int, str], Path] = field(default_factory=dict)
     speeds: Mapping[Variant, Mapping[str, Sequence[float]]] = field(default_factory=dict)
+    likelihoods: Mapping[str, Likelihood] = field(default_factory=dict)
+    unscored: Mapping[str, str] = field(default_factory=dict)
     published: bool = False
 
     @cached_property

@@ -21,6 +21,7 @@ from posnmt.study.compatible import compatibility
 from posnmt.study.figures import Plate, plates
 from posnmt.study.measured import Recommendation, StudyResults
 from posnmt.study.overview import facts
+from posnmt.study.scored import Shown, likelihoods
 from posnmt.study.tables import sheets
 from posnmt.study.verdict import counts, shown_p
 from posnmt.study.wording import amount, decimals
@@ -48,10 +49,12 @@ def render(results: StudyResults, out: Path) -> None:
         UserError: the files cannot be written.
     """
     of_paper, beyond, figures = sheets(results), [*every_output(results), *cost(results)], plates(results)
-    charts = [chart for plate in figures for chart in plate.charts]
+    scored = list(likelihoods(results))
+    charts = [chart for shown in (*figures, *scored) for chart in shown.charts]
     drawings = draw(charts)
     files: dict[str, bytes] = {}
-    for sheet in filter(lambda sheet: sheet.grids, [*of_paper, *beyond]):
+    of_likelihoods = [sheet for each in scored for sheet in each.sheets]
+    for sheet in filter(lambda sheet: sheet.grids, [*of_paper, *beyond, *of_likelihoods]):
         files[f"tables/{sheet.name}.csv"] = to_csv(sheet.grids).encode("utf-8")
         files[f"tables/{sheet.name}.tex"] = to_latex(sheet).encode("utf-8")
     for chart in charts:
@@ -61,7 +64,8 @@ def render(results: StudyResults, out: Path) -> None:
     for plate in figures:
         if plate.examples:
             files[f"figures/{plate.name}.csv"] = examples.to_csv(plate.examples).encode("utf-8")
-    files["report.html"] = _page(results, of_paper, beyond, figures, drawings, out).encode("utf-8")
+    files |= {f"tables/{each.name}.csv": each.csv.encode("utf-8") for each in scored if each.csv}
+    files["report.html"] = _page(results, of_paper, beyond, figures, scored, drawings, out).encode("utf-8")
     try:
         for name, content in files.items():
             (out / name).parent.mkdir(parents=True, exist_ok=True)
@@ -75,6 +79,7 @@ def _page(
     of_paper: list[Sheet],
     beyond: list[Sheet],
     figures: list[Plate],
+    scored: list[Shown],
     drawings: dict[str, Drawing],
     out: Path,
 ) -> str:
@@ -83,7 +88,7 @@ def _page(
     return page(
         "study.html",
         SHARED,
-        [chart for plate in figures for chart in plate.charts],
+        [chart for shown in (*figures, *scored) for chart in shown.charts],
         drawings,
         results=results,
         recipe=results.recipe,
@@ -94,6 +99,7 @@ def _page(
         words=words,
         sheets=of_paper,
         plates=figures,
+        likelihoods=scored,
         beyond=beyond,
         amount=amount,
         compatibility=compatibility,

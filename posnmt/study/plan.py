@@ -1,7 +1,8 @@
 """Plan a study: from a recipe to the steps that prepare, train, translate and analyse.
 
 Nothing runs here. A step's settings and needs hold everything that its result depends on, so that finished steps are
-recognised by their keys. Analyses are planned separately (`analyses`), from the translations that are finished.
+recognised by their keys. Analyses are planned separately (`analyses`), from the translations that are finished, and
+likelihoods (`likelihoods`) from the trainings.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from posnmt.errors import UserError, raise_all
 from posnmt.files import is_file
 from posnmt.study.claims import SPEEDS
 from posnmt.study.parts import in_key
-from posnmt.study.recipe import WHOLE, Analysis, Pair, Recipe, Scale, Setting, Text, Training, at, lacks
+from posnmt.study.recipe import WHOLE, Analysis, Likelihood, Pair, Recipe, Scale, Setting, Text, Training, at, lacks
 from posnmt.study.trainings import Config, text_config, train_config
 from posnmt.workflow.graph import Step
 
@@ -128,7 +129,9 @@ def plan(
         raise UserError(f"the recipe {recipe.recipe} has no scale {scale!r}", "--scale", f"it has {has}")
     study_plan = Plan(recipe, scale, data, format, keys, parts)
     variants = recipe.variants(scale)
-    corpora = [recipe.tests[test].corpus for tests in variants.values() for test in tests]
+    wanted = [test for tests in variants.values() for test in tests]
+    likelihoods = recipe.likelihoods_at(scale).values()
+    corpora = [recipe.tests[test].corpus for test in [*wanted, *(each.test for each in likelihoods)]]
     names = ["train", "dev", *(at(corpus, scale) for corpus in corpora if not lacks(corpus, scale))]
     faults: list[UserError] = []
     for name in dict.fromkeys(names):
@@ -139,6 +142,9 @@ def plan(
     raise_all(faults)
     for (system, training), tests in variants.items():
         _runs(study_plan, system, training, tests)
+    for each in likelihoods:
+        for training in dict.fromkeys(run.training for run in _scored(study_plan, each)):
+            _test(study_plan, each.test, training)  # whether or not it is translated
     if keys > 1:
         _speed(study_plan)
     return study_plan
@@ -393,6 +399,62 @@ def _analysis(study_plan: Plan, name: str, analysis: Analysis, runs: list[Planne
         **_counted(recipe.scales[scale].config),
     }
     return Step(f"analyse/{name}", "analyse", settings, needs, {}, study_plan.setting.resources.of("analyse"))
+
+
+def likelihoods(study_plan: Plan, finished: Iterable[str]) -> tuple[dict[str, Step], dict[str, str]]:
+    """The steps that score references with the finished trainings.
+
+    Args:
+        study_plan: the plan.
+        finished: names of the finished steps, without trainings that have no weights here.
+
+    Returns:
+        Name -> step, and likelihood -> why it is not possible.
+    """
+    done = set(finished)
+    steps: dict[str, Step] = {}
+    missing: dict[str, str] = {}
+    here = study_plan.recipe.likelihoods_at(study_plan.scale)
+    for name, likelihood in study_plan.recipe.likelihoods.items():
+        runs = _scored(study_plan, likelihood) if name in here else []
+        finished_runs = [run for run in runs if run.train in done]
+        if not runs:
+            missing[name] = f"it is not part of scale {study_plan.scale}"
+            continue
+        first = (runs[0].system, runs[0].training)
+        baseline = first if likelihood.baseline is None else likelihood.variant(likelihood.baseline)
+        if all((run.system, run.training) != baseline for run in finished_runs):
+            missing[name] = f"no training of {study_plan.recipe.label(baseline)} is finished with its weights here"
+        else:
+            steps[name] = _likelihood(study_plan, name, likelihood, finished_runs, baseline)
+    return steps, missing
+
+
+def _scored(study_plan: Plan, likelihood: Likelihood) -> list[PlannedRun]:
+    """The runs whose models a likelihood scores."""
+    return [
+        run
+        for run in study_plan.runs
+        if run.training in likelihood.trainings and (likelihood.systems is None or run.system in likelihood.systems)
+    ]
+
+
+def _likelihood(
+    study_plan: Plan, name: str, likelihood: Likelihood, runs: list[PlannedRun], baseline: tuple[str, str]
+) -> Step:
+    """The step that scores the references of a test with several runs."""
+    recipe = study_plan.recipe
+    needs = {"test": study_plan.tests[likelihood.test][runs[0].training]}
+    models: list[dict[str, Any]] = []
+    for number, run in enumerate(runs):
+        needs[f"run-{number}"] = run.train
+        config = train_config(recipe, study_plan.scale, run.system, run.training, run.seed)
+        positions = config.get("decode", {}).get("positions")
+        changed = {} if positions is None else {"positions": positions}
+        models.append({"system": recipe.label((run.system, run.training)), "seed": run.seed, **changed})
+    settings = {"models": models, "baseline": recipe.label(baseline), "swap": likelihood.swap}
+    resources = study_plan.setting.resources.of("likelihood")
+    return Step(f"likelihood/{name}", "likelihood", settings, needs, {}, resources)
 
 
 def _subword(study_plan: Plan, prepared: str) -> Any:

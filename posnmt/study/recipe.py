@@ -1,8 +1,9 @@
 """The schema of a recipe: the YAML file that defines what a study compares, and what its report shows.
 
-Corpora, systems, trainings (how the training text is made), tests (how a test text is made) and analyses (which outputs
-are measured together, and how) have names. `posnmt.study.load` checks that all names that a recipe uses are defined,
-and that the configuration of every training is valid.
+Corpora, systems, trainings (how the training text is made), tests (how a test text is made), analyses (which outputs
+are measured together, and how) and likelihoods (whose references are scored by which models) have names.
+`posnmt.study.load` checks that all names that a recipe uses are defined, and that the configuration of every training
+is valid.
 """
 
 from __future__ import annotations
@@ -223,6 +224,27 @@ class Analysis(Section):
     bleu_tokenizer: str | dict[Scale, str] = "13a"
 
 
+class Likelihood(Section):
+    """Likelihood by position: how well the systems predict the references of one test (docs/likelihood.md)."""
+
+    title: Words | None = None
+    test: str
+    trainings: list[str] = Field(min_length=1)
+    systems: list[str] | None = Field(None, description="default: all of `runs` that have these trainings")
+    baseline: str | None = Field(
+        None,
+        description="the others are compared with it: system, or system/training (the first of these trainings is "
+        "left out); default: the first",
+    )
+    swap: bool = Field(False, description="also after a short and after a long sentence of the document (D2)")
+    scales: list[Scale] = Field(list(SCALES), description="where it is computed")
+
+    def variant(self, text: str) -> tuple[str, str]:
+        """Parse `system/training`, or `system` for the first of its trainings."""
+        system, _, training = text.partition("/")
+        return system, training or self.trainings[0]
+
+
 class Recommend(Section):
     """The basis of a recommendation: the quality on these analyses, and the decoding speed."""
 
@@ -247,6 +269,7 @@ class Recipe(Section):
     runs: list[Runs] = Field([])
     sweep: dict[Name, Sweep] = Field({}, description="grids of settings; their points are further runs")
     analyses: dict[Name, Analysis]
+    likelihoods: dict[Name, Likelihood] = Field({})
     tables: list[Table] = Field([])
     figures: list[Figure] = Field([])
     claims: list[Claim] = Field([])
@@ -291,14 +314,25 @@ class Recipe(Section):
         """The claims that are asked at a scale."""
         return [claim for claim in self.claims if scale in claim.scales]
 
+    def likelihoods_at(self, scale: Scale) -> dict[str, Likelihood]:
+        """The likelihoods that are computed at a scale: those whose test has a corpus there."""
+        return {
+            name: each
+            for name, each in self.likelihoods.items()
+            if scale in each.scales and not lacks(self.tests[each.test].corpus, scale)
+        }
+
     def joined(self) -> set[str]:
         """The analyses of tests whose lines are several sentences joined."""
         return {name for name, each in self.analyses.items() if self.tests[each.test].join}
 
     def title_of(self, analysis: str, scale: Scale) -> str:
         """The title of an analysis at a scale."""
-        title = self.analyses[analysis].title
-        return analysis if title is None else words_at(title, scale)
+        return _titled(analysis, self.analyses[analysis].title, scale)
+
+    def title_of_likelihood(self, name: str, scale: Scale) -> str:
+        """The title of a likelihood at a scale."""
+        return _titled(name, self.likelihoods[name].title, scale)
 
     def variant(self, text: str) -> tuple[str, str]:
         """Parse `system/training`, or `system` for the first training."""
@@ -312,6 +346,11 @@ class Recipe(Section):
         if training == next(iter(self.trainings)):
             return name
         return f"{name}, {self.trainings[training].label or training}"
+
+
+def _titled(name: str, title: Words | None, scale: Scale) -> str:
+    """A title at a scale; the name of what has none."""
+    return name if title is None else words_at(title, scale)
 
 
 WHOLE = "whole"

@@ -30,7 +30,7 @@ class ByKind(Section):
     texts: Wanted = Field(Wanted(), description="steps that fetch or make texts: corpora, length parts, pre-orderers")
     prepare: Wanted = Field(Wanted(), description="subwords and encoding")
     train: Wanted = Wanted()
-    translate: Wanted = Field(Wanted(), description="also where speeds are measured")
+    translate: Wanted = Field(Wanted(), description="also where speeds are measured and references are scored")
     analyse: Wanted = Wanted()
 
     @model_validator(mode="after")
@@ -43,7 +43,7 @@ class ByKind(Section):
 
     def of(self, kind: str) -> Resources:
         """The resources of a kind of step, by its name in `posnmt.study.steps`."""
-        group = kind if kind in DEFAULTS else "translate" if kind == "speed" else "texts"
+        group = kind if kind in DEFAULTS else "translate" if kind in ("speed", "likelihood") else "texts"
         asked = self.all.model_dump(exclude_none=True) | getattr(self, group).model_dump(exclude_none=True)
         wanted = DEFAULTS[group].model_dump(exclude_none=True) | asked
         return Resources(

@@ -10,19 +10,12 @@ from rich.table import Table
 
 from posnmt.progress import Display
 from posnmt.study.calibrate import Cost, Estimate, costs, total
-from posnmt.study.plan import KINDS, Plan, analyses
+from posnmt.study.plan import Plan
 from posnmt.study.points import points
 from posnmt.study.power import ENOUGH, Power, of_recipe
-from posnmt.study.study import finished
+from posnmt.study.study import complete_graph, finished
 from posnmt.study.wording import amount, asked, percent
 from posnmt.workflow import status
-from posnmt.workflow.graph import Graph
-
-
-def full_graph(study_plan: Plan) -> Graph:
-    """The graph of all steps, including all analyses."""
-    steps, _ = analyses(study_plan, study_plan.steps)
-    return Graph([*study_plan.steps.values(), *steps.values()], KINDS)
 
 
 def print_plan(
@@ -37,7 +30,7 @@ def print_plan(
         display: shows which system is being timed.
         tokens_per_second: see `posnmt.study.calibrate.costs`; given, hours are printed and nothing is timed.
     """
-    graph = full_graph(study_plan)
+    graph = complete_graph(study_plan)
     kinds = {name: graph.steps[name].kind for name in graph.order()}
     done = set(finished(graph, out))
     estimated = calibrate or tokens_per_second is not None
@@ -160,4 +153,4 @@ def _cost(cost: Estimate) -> tuple[str, str]:
 
 def print_status(study_plan: Plan, out: Path) -> None:
     """Print the state of every step."""
-    Console().print(status.table(full_graph(study_plan), out))
+    Console().print(status.table(complete_graph(study_plan), out))

@@ -1,4 +1,4 @@
-"""The functions of a study's kinds of steps, which call prepare, train, translate, analyse and the conditions.
+"""The functions of a study's kinds of steps, which call prepare, train, translate, analyse, score and the conditions.
 
 Every corpus is a folder with `source`, `target` and optionally `documents`; a test with swapped words also has
 `swapped-SHARE`. The translation of `source` is `output`, and that of `swapped-SHARE` is `output-SHARE`.
@@ -400,6 +400,24 @@ def training_speed(run: Path) -> float | None:
     return median(speeds) if speeds else None
 
 
+def likelihood(context: Context) -> None:
+    """Score the references of a test with the models of runs; write losses, table and page."""
+    from posnmt.analyse.losses import Scored
+    from posnmt.config.schema import Positions
+    from posnmt.study.likelihood import Model, save
+
+    models = [
+        Model(
+            Scored(f"{each['system']}:{each['seed']}", each["system"], each["seed"]),
+            Run.open(context.inputs[f"run-{number}"] / "run"),
+            Positions.model_validate(each["positions"]) if "positions" in each else None,
+        )
+        for number, each in enumerate(context.settings["models"])
+    ]
+    settings = context.settings
+    save(models, settings["baseline"], context.inputs["test"], settings["swap"], context.folder, context.say)
+
+
 def _bins_of_parts(context: Context) -> list[int]:
     """The edges of bins that correspond to the parts of the training text: the first length of every bin but the first.
 
@@ -438,4 +456,5 @@ KINDS: dict[str, Kind] = {
     "translate": Kind(translate, 1, uses_gpu=True),
     "speed": Kind(speed, 1, uses_gpu=True),
     "analyse": Kind(analyse, 2),
+    "likelihood": Kind(likelihood, 1, uses_gpu=True),
 }

@@ -19,13 +19,13 @@ from posnmt.config.formats import FORMAT, OLDEST
 from posnmt.errors import UserError, raise_all
 from posnmt.files import load_json, sha256_of, write_json
 from posnmt.run import Part, changed_parts, read_record
-from posnmt.study import database, evidence, speed
-from posnmt.study.adopt import adopt, give_up_weightless
+from posnmt.study import database, evidence, likelihood, speed
+from posnmt.study.adopt import adopt, give_up_weightless, weightless
 from posnmt.study.blocks import recorded
 from posnmt.study.load import name_faults
 from posnmt.study.page import StudyResults, render
 from posnmt.study.parts import parts_of
-from posnmt.study.plan import KEYS, KINDS, SPEED, Plan, PlannedRun, analyses, plan
+from posnmt.study.plan import KEYS, KINDS, SPEED, Plan, PlannedRun, analyses, likelihoods, plan
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.recommend import recommend
 from posnmt.study.registration import history, register
@@ -50,6 +50,8 @@ class _Request(TypedDict):
 
 
 REQUEST = "asked.json"
+LAST = ("analyse", "likelihood")
+"""Kinds of steps whose files the report is made from."""
 
 
 def run(
@@ -155,12 +157,12 @@ def chosen(steps: Mapping[str, Step], only: Sequence[str]) -> list[Step]:
 
 
 def _ready_analyses(graph: Graph, out: Path) -> Graph:
-    """The analyses of a graph whose outputs are there, and the texts that they need."""
+    """The analyses and likelihoods of a graph whose outputs and trainings are there, and the texts that they need."""
     done = set(finished(graph, out))
 
     def is_ready(step: Step) -> bool:
         outputs = (name for name in step.needs.values() if graph.steps[name].kind in ("train", "translate"))
-        return step.kind == "analyse" and done.issuperset(outputs)
+        return step.kind in LAST and done.issuperset(outputs)
 
     needed = with_needs(graph.steps, [name for name, step in graph.steps.items() if is_ready(step)])
     return Graph([step for name, step in graph.steps.items() if name in needed], KINDS)
@@ -233,10 +235,24 @@ def _request(out: Path) -> _Request:
 
 
 def with_analyses(study_plan: Plan, out: Path) -> tuple[Graph, dict[str, str]]:
-    """The graph with the analyses of all finished translations, and analysis -> why it is not possible."""
+    """The graph with the analyses and likelihoods of all that is finished, and step -> why it is not possible."""
     graph = Graph(study_plan.steps.values(), KINDS)
-    steps, missing = analyses(study_plan, finished(graph, out))
-    return Graph([*study_plan.steps.values(), *steps.values()], KINDS), missing
+    done = finished(graph, out)
+    return _with_last(study_plan, done, [name for name in done if not weightless(graph.folder(out, name))])
+
+
+def complete_graph(study_plan: Plan) -> Graph:
+    """The graph with the analyses and likelihoods of all translations and trainings, finished or not."""
+    return _with_last(study_plan, study_plan.steps, study_plan.steps)[0]
+
+
+def _with_last(study_plan: Plan, done: Iterable[str], with_weights: Iterable[str]) -> tuple[Graph, dict[str, str]]:
+    """The graph with the analyses and likelihoods of some steps, and step -> why it is not possible."""
+    analysed, unanalysed = analyses(study_plan, done)
+    scored, unscored = likelihoods(study_plan, with_weights)
+    missing = {f"analyse/{name}": why for name, why in unanalysed.items()}
+    missing |= {f"likelihood/{name}": why for name, why in unscored.items()}
+    return Graph([*study_plan.steps.values(), *analysed.values(), *scored.values()], KINDS), missing
 
 
 def finished(graph: Graph, out: Path) -> list[str]:
@@ -247,16 +263,15 @@ def finished(graph: Graph, out: Path) -> list[str]:
 def altered(study_plan: Plan, out: Path) -> dict[str, status.State]:
     """Name -> state of the finished steps whose files have changed.
 
-    The report is made from the files of analyses, so they are always hashed; files of other steps only if their size or
-    modification time differs.
+    The report is made from the files of analyses and likelihoods, so they are always hashed; files of other steps only
+    if their size or modification time differs.
     """
-    complete, _ = analyses(study_plan, study_plan.steps)
     states: dict[str, status.State] = {}
-    for graph in (Graph([*study_plan.steps.values(), *complete.values()], KINDS), with_analyses(study_plan, out)[0]):
+    for graph in (complete_graph(study_plan), with_analyses(study_plan, out)[0]):
         for state in status.states(graph, out):
             if state.state == "altered":
                 states[state.step] = state
-            elif state.state == "done" and graph.steps[state.step].kind == "analyse":
+            elif state.state == "done" and graph.steps[state.step].kind in LAST:
                 folder = graph.folder(out, state.step)
                 if (what := alteration(folder, thorough=True)) is not None:
                     states[state.step] = status.altered(state.step, folder, what)
@@ -282,21 +297,17 @@ def results_of(study_plan: Plan, out: Path, say: Say = lambda message: None) -> 
     Raises:
         UserError: no analysis is finished.
     """
-    graph, missing = with_analyses(study_plan, out)
+    graph, impossible = with_analyses(study_plan, out)
     folders = {name: graph.folder(out, name) for name in finished(graph, out)}
     altered_steps = altered(study_plan, out)
-    ready = {
-        name: folders[step]
-        for name in study_plan.recipe.analyses
-        if (step := f"analyse/{name}") in folders and step not in altered_steps
-    }
+    unaltered = {step: folder for step, folder in folders.items() if step not in altered_steps}
+    because = impossible | _altered_needs(study_plan, altered_steps)
+    ready, missing = _by_name("analyse", study_plan.recipe.analyses, unaltered, because)
+    here = study_plan.recipe.likelihoods_at(study_plan.scale)
+    scored, unscored = _by_name("likelihood", here, unaltered, because)
     if not ready:
         todo = f"restore {', '.join(altered_steps)}, which was altered" if altered_steps else "run it first"
         raise UserError("no analysis of this study is finished, so there is nothing to report", out, todo)
-    missing |= {name: why for name, why in _altered_needs(study_plan, altered_steps).items() if name not in ready}
-    for name in study_plan.recipe.analyses:
-        if name not in ready and name not in missing:
-            missing[name] = "it failed, or was not made yet"
     say("deciding the claims")
     of_analyses = {name: evidence.load(folder) for name, folder in ready.items()}
     speeds = speed.load(folders[SPEED]) if SPEED in folders and SPEED not in altered_steps else None
@@ -327,8 +338,29 @@ def results_of(study_plan: Plan, out: Path, say: Say = lambda message: None) -> 
             for test, step in each.translations.items()
             if step in folders
         },
+        likelihoods={name: likelihood.read(folder) for name, folder in scored.items()},
+        unscored=unscored,
         cost=sum({run["run"]: run["seconds"] or 0.0 for run in runs}.values()),
     )
+
+
+def _by_name(
+    kind: str, names: Iterable[str], folders: Mapping[str, Path], because: Mapping[str, str]
+) -> tuple[dict[str, Path], dict[str, str]]:
+    """The folders of analyses or likelihoods by their names, and why each of the others is missing.
+
+    Args:
+        kind: of their steps.
+        names: those of the recipe.
+        folders: of finished and unaltered steps.
+        because: step -> why it is not there.
+    """
+    steps = {name: f"{kind}/{name}" for name in names}
+    present = {name: folders[step] for name, step in steps.items() if step in folders}
+    missing = {
+        name: because.get(step, "it failed, or was not made yet") for name, step in steps.items() if name not in present
+    }
+    return present, missing
 
 
 def rules_of(
@@ -355,14 +387,14 @@ def rules_of(
 
 
 def _altered_needs(study_plan: Plan, altered_steps: Mapping[str, status.State]) -> dict[str, str]:
-    """Analysis -> why it is missing, for those that were altered or that need an altered step."""
-    steps, _ = analyses(study_plan, study_plan.steps)
-    every = {**study_plan.steps, **{step.name: step for step in steps.values()}}
+    """Analysis or likelihood, as a step -> why it is missing, for those that were altered or need an altered step."""
+    every = complete_graph(study_plan).steps
 
     def first(name: str) -> str | None:
         return name if name in altered_steps else next(filter(None, map(first, every[name].needs.values())), None)
 
-    return {name: f"{need} was altered" for name, step in steps.items() if (need := first(step.name))}
+    last = [name for name, step in every.items() if step.kind in LAST]
+    return {name: f"{need} was altered" for name in last if (need := first(name))}
 
 
 def _run(graph: Graph, out: Path, planned: PlannedRun, folders: dict[str, Path]) -> dict[str, Any]:

@@ -1,0 +1,297 @@
+"""Likelihood by position in studies: what a recipe may ask for, what is planned, scored and shown."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from losses_case import random_losses
+from recipe_case import SMALL, faults_of, written
+from study_report_case import made_recipe, made_study
+
+import corpus
+from commands import run
+from posnmt.analyse.losses import Scored
+from posnmt.analyse.losses_files import read_losses, write_losses
+from posnmt.errors import UserError
+from posnmt.report.likelihood_tables import CSV_HEAD
+from posnmt.run import Run
+from posnmt.study.likelihood import Model, read, save
+from posnmt.study.load import load
+from posnmt.study.page import render
+from posnmt.study.plan import KINDS, Plan, likelihoods, plan
+from posnmt.study.recipe import Likelihood
+from posnmt.workflow.graph import Graph
+from posnmt.workflow.kind import load_kinds
+
+ALL = {"test": "test", "trainings": ["all"]}
+
+
+def planned(folder: Path, likelihood: dict[str, Any], **changes: Any) -> Plan:
+    return plan(load(written(folder, {**SMALL, **changes, "likelihoods": {"own": likelihood}})), "smoke", None)
+
+
+# --- what a recipe may ask for
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "fault", "line"),
+    [
+        (ALL | {"tests": "test"}, "unknown key likelihoods.own.tests", "tests: test"),
+        ({"test": "test"}, "likelihoods.own.trainings is missing", "own:"),
+        (ALL | {"trainings": []}, "likelihoods.own.trainings: ", "trainings: []"),
+        (ALL | {"test": "tset"}, "likelihoods.own.test: tests has no 'tset'", "test: tset"),
+        (ALL | {"trainings": ["al"]}, "likelihoods.own.trainings: trainings has no 'al'", "trainings:"),
+        (ALL | {"systems": ["relatives"]}, "likelihoods.own.systems: systems has no 'relatives'", "systems:"),
+        (ALL | {"baseline": "rnn"}, "there are relative/all, transformer/all", "baseline: rnn"),
+        (ALL | {"systems": ["relative"], "baseline": "transformer"}, "baseline: 'transformer' is not one of",
+         "baseline: transformer"),
+        (ALL | {"baseline": "relative/long"}, "'relative/long' is not one of the systems", "baseline: relative/long"),
+        (ALL | {"swap": True}, "likelihoods.own.swap: the test test has no documents", "swap: true"),
+        (ALL | {"test": "joined", "swap": True}, "the test joined has no documents", "swap: true"),
+        (ALL | {"trainings": ["all", "reordered"]}, "some reorder the source and some do not", "trainings:"),
+        (ALL | {"scales": ["large"]}, "likelihoods.own.scales.0: input should be 'smoke'", "- large"),
+    ],
+)  # fmt: skip
+def test_faults_are_told_with_their_lines(tmp_path: Path, likelihood: dict[str, Any], fault: str, line: str) -> None:
+    name = written(tmp_path, {**SMALL, "likelihoods": {"own": likelihood}})
+    told = faults_of(name)
+    assert told.count("\n") == 0
+    assert fault in told
+    [number] = re.findall(r"own\.yaml:(\d+)", told)
+    lines = Path(name).read_text(encoding="utf-8").splitlines()
+    assert lines[int(number) - 1].strip() == line
+    assert int(number) > lines.index("likelihoods:")
+
+
+def test_a_system_that_is_unknown_is_told_beside_a_likelihood(tmp_path: Path) -> None:
+    runs = [{**SMALL["runs"][0], "systems": ["relative", "reltive"]}]
+    tree = {**SMALL, "runs": runs, "likelihoods": {"own": ALL | {"baseline": "relative"}}}
+    told = faults_of(written(tmp_path, tree))
+    assert told.count("\n") == 0
+    assert "runs.0.systems: systems has no 'reltive'" in told
+
+
+def test_a_swap_needs_documents_at_one_scale(tmp_path: Path) -> None:
+    corpora = SMALL["scales"]["small"]["corpora"]
+    test = {**corpora["test"], "documents": "ids"}
+    for texts, possible in ((test, True), ([test, corpora["test"]], False), ({"public": {"sacrebleu": "wmt19"}}, True)):
+        small = {**SMALL["scales"]["small"], "corpora": {**corpora, "test": texts}}
+        tree = {**SMALL, "scales": {**SMALL["scales"], "small": small}, "likelihoods": {"own": ALL | {"swap": True}}}
+        if possible:
+            assert load(written(tmp_path, tree)).likelihoods["own"].swap
+        else:
+            assert "has no documents" in faults_of(written(tmp_path, tree))
+
+
+# --- what is planned
+
+
+def test_a_step_has_the_runs_and_the_text_that_they_read(tmp_path: Path) -> None:
+    made = planned(tmp_path, ALL | {"baseline": "relative"})
+    steps, missing = likelihoods(made, made.steps)
+    assert not missing
+    step = steps["own"]
+    assert step.kind in load_kinds(KINDS)
+    runs = [f"train/{system}/all/seed-{seed}" for system in ("transformer", "relative") for seed in (1, 2)]
+    assert step.needs == {"test": "corpus/test", **{f"run-{number}": name for number, name in enumerate(runs)}}
+    models = [{"system": system, "seed": seed} for system in ("transformer", "relative") for seed in (1, 2)]
+    assert step.settings == {"models": models, "baseline": "relative", "swap": False}
+    assert step.resources == made.setting.resources.of("translate")
+
+
+def test_trainings_that_are_not_finished_are_left_out(tmp_path: Path) -> None:
+    made = planned(tmp_path, ALL | {"baseline": "relative"})
+    first = ["train/relative/all/seed-2", "train/transformer/all/seed-1"]
+    [step] = likelihoods(made, first)[0].values()
+    assert {each for role, each in step.needs.items() if role != "test"} == {*first}
+    assert [(each["system"], each["seed"]) for each in step.settings["models"]] == [("transformer", 1), ("relative", 2)]
+    steps, missing = likelihoods(made, first[1:])
+    assert not steps
+    assert missing == {"own": "no training of relative is finished with its weights here"}
+
+
+def test_without_a_baseline_it_is_the_first_system(tmp_path: Path) -> None:
+    made = planned(tmp_path, ALL)
+    assert likelihoods(made, made.steps)[0]["own"].settings["baseline"] == "transformer"
+    _, missing = likelihoods(made, ["train/relative/all/seed-1"])
+    assert "transformer" in missing["own"]
+
+
+def test_a_likelihood_of_another_scale_is_not_planned(tmp_path: Path) -> None:
+    made = planned(tmp_path, ALL | {"scales": ["small"]})
+    assert likelihoods(made, made.steps) == ({}, {"own": "it is not part of scale smoke"})
+    tests = {**SMALL["tests"], "test": {"corpus": {"small": "test"}}}
+    made = planned(tmp_path, ALL | {"test": "test"}, tests=tests)
+    assert likelihoods(made, made.steps)[1] == {"own": "it is not part of scale smoke"}
+
+
+def test_a_text_that_no_system_translates_is_made_nevertheless(tmp_path: Path) -> None:
+    runs = [{**SMALL["runs"][0], "trainings": ["reordered"]}]
+    tests = {**SMALL["tests"], "more": {"corpus": {"smoke": "test-long"}}}
+    made = planned(tmp_path, {"test": "more", "trainings": ["reordered"]}, runs=runs, tests=tests)
+    step = likelihoods(made, made.steps)[0]["own"]
+    assert step.needs["test"] == "reorder/test-more"
+    assert made.steps["reorder/test-more"].needs["text"] == "corpus/test-long"
+
+
+def test_positions_that_a_system_changes_in_search_count(tmp_path: Path) -> None:
+    """Two systems that share their trainings are scored apart."""
+    wide = {"system": "rope", "decode": {"positions": {"interpolate": 2}}}
+    systems = {"rope": {"system": "rope"}, "wide": wide}
+    runs = [{"systems": [*systems], "trainings": ["all"], "tests": ["test"], "seeds": 1}]
+    made = planned(tmp_path, ALL, systems=systems, runs=runs)
+    step = likelihoods(made, made.steps)[0]["own"]
+    assert step.needs["run-0"] == step.needs["run-1"]
+    assert step.settings["models"] == [
+        {"system": "rope", "seed": 1},
+        {"system": "wide", "seed": 1, "positions": {"interpolate": 2}},
+    ]
+
+
+def test_other_steps_do_not_depend_on_likelihoods(tmp_path: Path) -> None:
+    def keys(made: Plan) -> dict[str, str]:
+        graph = Graph(made.steps.values(), KINDS)
+        return {name: graph.key(name) for name in graph.order()}
+
+    assert keys(planned(tmp_path, ALL)) == keys(plan(load(written(tmp_path, SMALL)), "smoke", None))
+
+
+# --- what is scored
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs of one vocabulary and of another one, and a test text of a study."""
+    folder = tmp_path_factory.mktemp("likelihood")
+    path = corpus.make(folder, pairs=120, train={"steps": 2, "evaluate_every": 2, "average": 1, "dev_bleu": False})
+    changes = {
+        "relative": [],
+        "transformer": ["model.system=transformer"],
+        "learned": ["model.system=learned", "model.max_length=31"],
+        "other": ["subword.vocabulary=120"],
+    }
+    for name, overrides in changes.items():
+        run("train", path, "--out", folder / name, *(part for each in overrides for part in ("--set", each)))
+    for test in ("test", "with-ids"):
+        (folder / test).mkdir()
+        for side in ("source", "target"):
+            (folder / test / side).write_bytes((folder / f"corpus/test.{side}").read_bytes())
+    (folder / "with-ids" / "documents").write_text("".join(f"d{line // 7} title\n" for line in range(20)))
+    return folder
+
+
+def scored(place: Path, folder: Path, *names: str, test: str = "test", swap: bool = False) -> Path:
+    models = [Model(Scored(f"{name}:1", f"The {name}", 1), Run.open(place / name)) for name in names]
+    save(models, f"The {names[-1]}", place / test, swap, folder, lambda line: None)
+    return folder
+
+
+def test_the_folder_has_what_the_command_computes(place: Path, tmp_path: Path) -> None:
+    """The same losses, by the study's names; with the swap where the text has documents."""
+    out = scored(place, tmp_path, "relative", "transformer", test="with-ids", swap=True)
+    files = [f"--{name}={place / 'with-ids' / name}" for name in ("source", "target", "documents")]
+    runs = [place / "relative", place / "transformer"]
+    run("score", *runs, "--by-position", *files, "--swap", "--out", tmp_path / "command")
+    names = {path.name for path in (tmp_path / "command").glob("*.npz")}
+    assert names == {"losses.npz", "after-short.npz", "after-long.npz"} == {path.name for path in out.glob("*.npz")}
+    for name in names:
+        own, its = read_losses(out / name), read_losses(tmp_path / "command" / name)
+        np.testing.assert_array_equal(own.losses, its.losses)
+        np.testing.assert_array_equal(own.documents, its.documents)
+        assert [each.system for each in own.models] == ["The relative", "The transformer"]
+    rows = list(csv.DictReader((out / "likelihood.csv").read_text(encoding="utf-8").splitlines()))
+    assert tuple(rows[0]) == CSV_HEAD
+    assert {each["baseline"] for each in rows} == {"", "The transformer"}
+    assert "The relative" in (out / "likelihood.html").read_text(encoding="utf-8")
+    found = read(out)
+    assert found.csv == (out / "likelihood.csv").read_text(encoding="utf-8")
+    assert found.report is not None
+    assert found.report.effects.systems == ["The transformer", "The relative"]
+
+
+def test_what_cannot_be_scored_is_noted(place: Path, tmp_path: Path) -> None:
+    """A study does not fail after its trainings because of a text without documents, or of a short table."""
+    notes = read(scored(place, tmp_path, "learned", "transformer", swap=True)).notes
+    assert any("no document ids: each 20 lines" in note for note in notes)
+    assert any(re.search(r"short and after a long one: .* no document ids", note) for note in notes)
+    [short] = [note for note in notes if "position table" in note]
+    defined, total, compared = map(int, re.findall(r"\d+", short.partition("defined in")[2]))
+    assert defined == compared < total == 20
+    assert len(read_losses(tmp_path / "losses.npz").documents) == compared
+
+
+def test_systems_with_different_subwords_are_compared_by_character(place: Path, tmp_path: Path) -> None:
+    out = scored(place, tmp_path, "relative", "other", test="with-ids", swap=True)
+    found = read(out)
+    assert found.report is None
+    assert not (out / "likelihood.html").exists()
+    rows = list(csv.DictReader(found.csv.splitlines()))
+    assert {each["axis"] for each in rows} == {"target character"}
+    assert {each["system"] for each in rows} == {"The relative", "The other"}
+    assert any("different subwords" in note for note in found.notes)
+    assert len(list(out.glob("losses-*.npz"))) == 2
+
+
+def test_damaged_files_are_told(place: Path, tmp_path: Path) -> None:
+    out = scored(place, tmp_path, "relative")
+    (out / "likelihood.json").write_text("{}")
+    with pytest.raises(UserError, match="baseline"):
+        read(out)
+
+
+# --- what is shown
+
+
+NAMES = {"first": {"title": "By <position>", **ALL}, "second": ALL, "third": ALL | {"scales": ["paper"]}}
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of a study with a likelihood, one that is missing, and one of another scale."""
+    folder = tmp_path_factory.mktemp("shown")
+    step = folder / "step"
+    step.mkdir()
+    losses = random_losses(
+        (("a", (1, 2, 3)), ("b", (1, 2, 3))), sentences=300, documents=40, longest=47, beyond={"a": 0.4}
+    )
+    write_losses(step / "losses.npz", losses)
+    (step / "likelihood.json").write_text(json.dumps({"baseline": "b", "notes": ["A <note> of its own."]}))
+    asked = {name: Likelihood.model_validate(each) for name, each in NAMES.items()}
+    study = made_study(folder / "study", recipe=made_recipe([("likelihoods", asked)]))
+    results = replace(study, likelihoods={"first": read(step)}, unscored={"second": "it was not lucky"})
+    render(results, folder / "out")
+    return folder
+
+
+def test_the_report_shows_each_likelihood(report: Path) -> None:
+    page = (report / "out" / "report.html").read_text(encoding="utf-8")
+    found = read(report / "step").report
+    assert found is not None
+    assert "By &lt;position&gt;</h3>" in page
+    assert "A &lt;note&gt; of its own." in page
+    for sheet in found.sheets:
+        assert f'id="likelihood-first-{sheet.name}"' in page
+    for chart in found.charts:
+        assert f'data-name="likelihood-first-{chart.name}"' in page
+    assert "Missing, because it was not lucky." in page
+    assert "likelihood-third" not in page
+
+
+def test_the_report_writes_tables_and_figures(report: Path) -> None:
+    found, out = read(report / "step").report, report / "out"
+    assert found is not None
+    assert (out / "tables" / "likelihood-first.csv").read_text(encoding="utf-8") == found.csv
+    assert not list(out.glob("tables/likelihood-second*"))
+    for sheet in found.sheets:
+        assert {path.suffix for path in out.glob(f"tables/likelihood-first-{sheet.name}.*")} == {".csv", ".tex"}
+    assert found.charts
+    for chart in found.charts:
+        written_as = {path.suffix for path in out.glob(f"figures/likelihood-first-{chart.name}.*")}
+        assert written_as == {".svg", ".pdf", ".csv"}
