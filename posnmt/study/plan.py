@@ -381,9 +381,7 @@ def _analysis(study_plan: Plan, name: str, analysis: Analysis, runs: list[Planne
     outputs: list[dict[str, Any]] = []
     for number, run in enumerate(runs):
         needs |= {f"output-{number}": run.translations[analysis.test], f"run-{number}": run.train}
-        label = recipe.label((run.system, run.training)) if len(analysis.trainings) > 1 else (
-            recipe.systems[run.system].label or run.system
-        )  # fmt: skip
+        label = _label(recipe, (run.system, run.training), analysis.trainings)
         own = _subword(study_plan, study_plan.steps[run.train].needs["prepared"])
         other = {} if own == subword else {"other_subwords": True}  # absent where nothing differs, so that keys stay
         outputs.append({"label": label, "system": run.system, "training": run.training, "seed": run.seed, **other})
@@ -424,7 +422,8 @@ def likelihoods(study_plan: Plan, finished: Iterable[str]) -> tuple[dict[str, St
         first = (runs[0].system, runs[0].training)
         baseline = first if likelihood.baseline is None else likelihood.variant(likelihood.baseline)
         if all((run.system, run.training) != baseline for run in finished_runs):
-            missing[name] = f"no training of {study_plan.recipe.label(baseline)} is finished with its weights here"
+            label = _label(study_plan.recipe, baseline, likelihood.trainings)
+            missing[name] = f"no training of {label} is finished with its weights here"
         else:
             steps[name] = _likelihood(study_plan, name, likelihood, finished_runs, baseline)
     return steps, missing
@@ -451,10 +450,17 @@ def _likelihood(
         config = train_config(recipe, study_plan.scale, run.system, run.training, run.seed)
         positions = config.get("decode", {}).get("positions")
         changed = {} if positions is None else {"positions": positions}
-        models.append({"system": recipe.label((run.system, run.training)), "seed": run.seed, **changed})
-    settings = {"models": models, "baseline": recipe.label(baseline), "swap": likelihood.swap}
+        label = _label(recipe, (run.system, run.training), likelihood.trainings)
+        models.append({"system": label, "seed": run.seed, **changed})
+    settings = {"models": models, "baseline": _label(recipe, baseline, likelihood.trainings), "swap": likelihood.swap}
     resources = study_plan.setting.resources.of("likelihood")
     return Step(f"likelihood/{name}", "likelihood", settings, needs, {}, resources)
+
+
+def _label(recipe: Recipe, variant: tuple[str, str], trainings: Sequence[str]) -> str:
+    """What a report of some trainings calls a system: without its training if that is the only one."""
+    system, _ = variant
+    return recipe.label(variant) if len(trainings) > 1 else recipe.systems[system].label or system
 
 
 def _subword(study_plan: Plan, prepared: str) -> Any:

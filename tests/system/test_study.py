@@ -66,6 +66,7 @@ RECIPE: dict[str, Any] = {
         "all": {"test": "swapped", "trainings": ["reordered"]},
         "by-length": {"test": "swapped", "trainings": ["reordered"], "bins": [5]},
     },
+    "likelihoods": {"references": {"test": "swapped", "trainings": ["reordered"]}},
     "tables": [TABLE],
     "claims": [{"claim": 1, "says": "It is faster than itself", "test": FASTER}],
 }
@@ -75,12 +76,13 @@ OTHER_NAMES: dict[str, Any] = {
     "tests": {"mixed": RECIPE["tests"]["swapped"]},
     "runs": [{"systems": ["sinusoids"], "trainings": ["half"], "tests": ["mixed"]}],
     "analyses": {"all": {"test": "mixed", "trainings": ["half"]}},
+    "likelihoods": {},
     "tables": [{**TABLE, "rows": ["sinusoids"]}],
 }
 """The same trainings and texts by other names."""
 KINDS = {
     "artificial", "part-of-artificial", "length-split", "join", "swap", "reorder-model", "reorder", "prepare", "train",
-    "translate", "speed", "analyse",
+    "translate", "speed", "analyse", "likelihood",
 }  # fmt: skip
 
 
@@ -140,6 +142,11 @@ def test_a_study_has_every_kind_of_step_and_its_report(killed: Study) -> None:
     assert found == [("all",), ("by-length",)]
     page = (killed.out / "report.html").read_text(encoding="utf-8")
     assert "Scores" in page
+    [scored] = killed.out.glob("steps/likelihood/*")
+    assert {"losses.npz", "likelihood.csv", "likelihood.html"} <= {path.name for path in scored.iterdir()}
+    table = killed.out / "tables" / "likelihood-references.csv"
+    assert table.read_bytes() == (scored / "likelihood.csv").read_bytes()
+    assert '<section id="likelihood-references"' in page
     [speeds] = [json.loads(path.read_text()) for path in killed.out.glob("steps/speed/*/speeds.json")]
     assert [(each["system"], each["training"]) for each in speeds] == [("transformer", "reordered")]
     for name in ("training_speed", "decoding_speed"):
@@ -236,6 +243,8 @@ def test_a_published_study_has_results_and_outputs_but_no_texts_weights_or_place
         assert packed[column] == output.read_bytes()
     [record] = killed.out.glob("steps/train/*/run/record.json")
     assert json.loads(copy[f"{folder}/record.json"])["seconds"] == json.loads(record.read_text())["seconds"]
+    table = "tables/likelihood-references.csv"
+    assert copy[table] == (killed.out / table).read_bytes()
     [[rows]] = values(killed.out, "select count(*) from results")
     assert lzma.decompress(copy["results.csv.xz"]).count(b"\n") == rows + 1
     texts = b"\n".join(content for name, content in copy.items() if not name.endswith((".xz", ".pdf")))
@@ -300,6 +309,9 @@ def test_a_study_goes_on_elsewhere_from_a_published_copy(killed: Study, tmp_path
     for kind in ("train", "translate", "speed"):
         assert f"started {kind}/" not in log
     assert not list(out.rglob("*.safetensors"))
+    assert "started likelihood/" not in log  # which needs weights
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "Missing, because no training of transformer is finished with its weights here" in page
     [[measured], [adopted]] = [list(each.glob("steps/speed/*/speeds.json")) for each in (killed.out, out)]
     assert json.loads(adopted.read_text()) == json.loads(measured.read_text())
     figures = "select test_condition, bin, measure, value from results order by 1, 2, 3, 4"
@@ -517,6 +529,9 @@ def test_a_papers_recipe_from_nothing_to_its_report(name: str, tmp_path: Path) -
     assert analysed == set(recipe.analyses)
     words = re.findall(r'<span class="word">([a-z ]+)</span>', page)
     assert len(words) == len(recipe.claims_at("smoke"))
+    likelihoods = recipe.likelihoods_at("smoke")
+    assert set(re.findall(r'<section id="likelihood-([\w.+-]+)" class="plate"', page)) == set(likelihoods)
+    assert all((out / "tables" / f"likelihood-{each}.csv").exists() for each in likelihoods)
     assert set(words) == {"undecided"}  # nothing was learned: all are below the floor
     status, _ = process("study", "status", "--out", out)
     assert {line.split()[0] for line in status.strip().split("\n")} == {"done"}
