@@ -115,6 +115,12 @@ from posnmt.parallel.cores import cores
     help="a METRIC of --scores of which lower ones are better, such as MetricX",
 )
 @click.option(
+    "--likelihood",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="of `posnmt score --by-position --out`: the report shows its losses by position as well",
+)
+@click.option(
     "--swapped",
     multiple=True,
     metavar="NAME:SHARE=FILE",
@@ -162,6 +168,7 @@ def analyse(
     bin_edges: str | None,
     max_trained_length: int | None,
     scores: tuple[str, ...],
+    likelihood: Path | None,
     swapped: tuple[str, ...],
     judged: tuple[str, ...],
     samples: int,
@@ -188,6 +195,7 @@ def analyse(
     from posnmt.analyse.sentence_scores import parse_scores
     from posnmt.analyse.swap import parse_swapped
     from posnmt.progress import Display
+    from posnmt.report.likelihood import read_report
     from posnmt.report.write import place_faults, write
 
     trained_store = None
@@ -236,8 +244,9 @@ def analyse(
             display.say(
                 f"note: the training text of {run} is not prepared here: test sentences are not looked for in it"
             )
+        by_position = None if likelihood is None else read_report(likelihood)
         analysis = measure(source, references, systems, settings, of_swapped, display.say, sentence_scores)
         display.say("drawing")
-        write(analysis, out, wanted)
+        write(analysis, out, wanted, by_position)
         display.say(analysis.results["verdict"]["sentence"])
     click.echo(str(out / "report.html"))

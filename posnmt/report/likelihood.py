@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import posnmt
 from posnmt.analyse.length_claims import SCOPE, claims
 from posnmt.analyse.length_effects import LengthEffects, length_effects
 from posnmt.analyse.losses import Losses
+from posnmt.analyse.losses_files import read_losses
 from posnmt.report.charts import Chart
 from posnmt.report.embed import SHARED
 from posnmt.report.grid import Sheet
@@ -16,6 +19,8 @@ from posnmt.report.likelihood_charts import likelihood_charts
 from posnmt.report.likelihood_tables import likelihood_csv, likelihood_sheets
 
 PAGE, TABLE = "likelihood.html", "likelihood.csv"
+LOSSES, AFTER_SHORT, AFTER_LONG, SHIFTED = "losses", "after-short", "after-long", "shift-"
+"""The files of losses of `posnmt score --by-position`; those with shifted positions begin with the last."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,12 @@ class LikelihoodReport:
     def csv(self) -> str:
         """Every figure in full precision."""
         return likelihood_csv(self.effects)
+
+    def named(self, prefix: str) -> LikelihoodReport:
+        """The same with names of sheets and charts that are unique on a page with others."""
+        sheets = [replace(sheet, name=f"{prefix}-{sheet.name}") for sheet in self.sheets]
+        charts = [replace(chart, name=f"{prefix}-{chart.name}") for chart in self.charts]
+        return replace(self, sheets=sheets, charts=charts)
 
     def files(self) -> dict[str, bytes]:
         """The page, the CSV file and the figures, by their paths in the report's folder."""
@@ -67,3 +78,26 @@ def likelihood_report(
     effects = length_effects(losses, after_short, after_long, shifted, baseline)
     sentences, notes = [*claims(effects), SCOPE], [*notes, *effects.notes]
     return LikelihoodReport(effects, sentences, notes, likelihood_sheets(effects), likelihood_charts(effects))
+
+
+def read_report(folder: Path) -> LikelihoodReport:
+    """The report of losses that `posnmt score --by-position --out` wrote, with the baseline of the folder's table.
+
+    Raises:
+        UserError: there are none, they are damaged, or of systems with different subwords.
+    """
+
+    def losses_of(name: str) -> Losses | None:
+        return read_losses(path) if (path := folder / f"{name}.npz").exists() else None
+
+    losses = read_losses(folder / f"{LOSSES}.npz")
+    shifted = {path.stem.removeprefix(SHIFTED): read_losses(path) for path in sorted(folder.glob(f"{SHIFTED}*.npz"))}
+    return likelihood_report(losses, losses_of(AFTER_SHORT), losses_of(AFTER_LONG), shifted, _baseline(folder / TABLE))
+
+
+def _baseline(table: Path) -> str | None:
+    """The baseline that a table names; None: it names none, or is not there."""
+    if not table.exists():
+        return None
+    with table.open(encoding="utf-8", newline="") as file:
+        return next((row["baseline"] for row in csv.DictReader(file) if row.get("baseline")), None)

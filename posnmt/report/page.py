@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
+    from posnmt.report.likelihood import LikelihoodReport
+
 # Name in the page's style sheet → colour of figures; the style sheet adds the colours of the dark theme.
 LIGHT = {**COLOURS, **{f"series-{number}": colour for number, colour in enumerate(SERIES, 1)}}
 # Replaced by the list of sections.
@@ -41,6 +44,7 @@ def render(
     results_text: str,
     examples: Examples | None = None,
     complete: Shown | None = None,
+    likelihood: LikelihoodReport | None = None,
 ) -> str:
     """The page of an analysis as HTML text.
 
@@ -52,12 +56,13 @@ def render(
         results_text: the text of results.json, which can be saved from the page.
         examples: the sentences of the example browser, if any.
         complete: omitted sentences, if they were looked for.
+        likelihood: of references by position, if it is given; with names of its own.
     """
     lines = lines_of(results)
     return page(
         "report.html",
         SCRIPTS,
-        [chart for section in sections.values() for chart in section],
+        [*chain.from_iterable(sections.values()), *(likelihood.charts if likelihood else ())],
         drawings,
         results=results,
         measures={name: presentations(results)[name] for name in measures_of(results)},
@@ -75,6 +80,7 @@ def render(
         ranges=_training_words(results["training"]),
         files=files,
         complete=complete,
+        likelihood=likelihood,
         **interactive_parts(results, results_text, examples),
     )
 

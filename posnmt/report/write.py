@@ -16,6 +16,10 @@ from posnmt.files import PARTIAL
 if TYPE_CHECKING:
     from posnmt.analyse.analyse import Analysis
     from posnmt.report.figures import Drawing
+    from posnmt.report.likelihood import LikelihoodReport
+
+
+BY_POSITION = "tables/likelihood.csv"
 
 
 def place_faults(out: Path) -> list[UserError]:
@@ -31,13 +35,16 @@ def place_faults(out: Path) -> list[UserError]:
     return []
 
 
-def write(analysis: Analysis, out: Path, examples: int | None = None) -> None:
+def write(
+    analysis: Analysis, out: Path, examples: int | None = None, likelihood: LikelihoodReport | None = None
+) -> None:
     """Draw all figures, then write all files; CSV files of an earlier analysis that would be empty now are removed.
 
     Args:
         analysis: the results.
         out: the folder, created if it does not exist.
         examples: number of evenly spaced sentences in the page's example browser; None: all, 0: none.
+        likelihood: of references by position, shown as well.
 
     Raises:
         UserError: the files cannot be written.
@@ -59,22 +66,26 @@ def write(analysis: Analysis, out: Path, examples: int | None = None) -> None:
         results["settings"]["target_language"],
     )  # fmt: skip
     sections = charts(results)
-    drawings = draw(chain.from_iterable(sections.values()))
+    by_position = None if likelihood is None else likelihood.named("likelihood")
+    drawings = draw([*chain.from_iterable(sections.values()), *(by_position.charts if by_position else ())])
     texts = {
         "results.json": json.dumps(results, ensure_ascii=False, indent=2, allow_nan=False) + "\n",
         **csv_tables(results),
         **{f"tables/{sheet.name}.tex": to_latex(sheet) for sheet in latex_sheets(results, sections)},
+        **({BY_POSITION: by_position.csv} if by_position else {}),
     }
     names = [*texts, "figures/*.svg", "figures/*.pdf"]
     complete = None
     if analysis.completeness is not None:
         complete = shown_omissions(results, analysis.completeness, analysis.texts, examples != 0)
-    texts["report.html"] = render(results, sections, drawings, names, texts["results.json"], shown, complete)
+    texts["report.html"] = render(
+        results, sections, drawings, names, texts["results.json"], shown, complete, by_position
+    )
     files = {name: text.encode("utf-8") for name, text in texts.items()}
     write_files({**files, **figure_files(drawings)}, out)
-    for name in TABLES:
-        if f"{name}.csv" not in files:
-            (out / f"{name}.csv").unlink(missing_ok=True)
+    for name in (*(f"{table}.csv" for table in TABLES), BY_POSITION):
+        if name not in files:
+            (out / name).unlink(missing_ok=True)
 
 
 def write_files(files: Mapping[str, bytes], out: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from posnmt.report.charts import Chart
 from posnmt.report.grid import Sheet
@@ -40,6 +40,5 @@ def likelihoods(results: StudyResults) -> Iterator[Shown]:
         elif (report := likelihood.report) is None:
             yield Shown(section, title, [BY_CHARACTER, *likelihood.notes], likelihood.csv)
         else:
-            sheets = [replace(sheet, name=f"{section}-{sheet.name}") for sheet in report.sheets]
-            charts = [replace(chart, name=f"{section}-{chart.name}") for chart in report.charts]
-            yield Shown(section, title, [*report.sentences, *report.notes], report.csv, sheets, charts)
+            named = report.named(section)
+            yield Shown(section, title, [*named.sentences, *named.notes], named.csv, named.sheets, named.charts)
