@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from typing_extensions import TypedDict
@@ -80,8 +80,8 @@ def save(models: Sequence[Model], baseline: str, test: Path, swap: bool, folder:
     Raises:
         UserError: a run lacks the lengths of its training, or no sentence fits the position tables of all runs.
     """
-    from posnmt.analyse.by_character import CharacterLosses
-    from posnmt.analyse.losses_files import as_csv, character_table, write_losses
+    from posnmt.analyse.by_character import CharacterLosses, character_csv
+    from posnmt.analyse.losses_files import write_losses
     from posnmt.report.write import write_files
 
     of_vocabulary: dict[str, list[Model]] = {}
@@ -97,7 +97,7 @@ def save(models: Sequence[Model], baseline: str, test: Path, swap: bool, folder:
     if len(groups) > 1:
         pieces = [group[0].run.text().target.subwords.pieces for group in groups]
         losses_by_character = CharacterLosses.of(list(zip(scoring.losses[PLAIN], pieces, strict=True)))
-        write_text(folder / TABLE, as_csv(character_table(losses_by_character)))
+        write_text(folder / TABLE, character_csv(losses_by_character))
     elif (report := read(folder).report) is not None:
         write_files(report.files(), folder)
 
@@ -116,12 +116,11 @@ def read(folder: Path) -> Likelihood:
     )
     if not (folder / f"{PLAIN}.npz").exists():
         return Likelihood(about["notes"], (folder / TABLE).read_text(encoding="utf-8"), None)
-    losses, *swapped = [
-        read_losses(path) if (path := folder / f"{name}.npz").exists() else None
-        for name in (PLAIN, AFTER_SHORT, AFTER_LONG)
-    ]
-    assert losses is not None
-    report = likelihood_report(losses, *swapped, baseline=about["baseline"], notes=about["notes"])
+    after_short, after_long = (
+        read_losses(path) if (path := folder / f"{name}.npz").exists() else None for name in (AFTER_SHORT, AFTER_LONG)
+    )
+    losses = read_losses(folder / f"{PLAIN}.npz")
+    report = likelihood_report(losses, after_short, after_long, baseline=about["baseline"], notes=about["notes"])
     return Likelihood(report.notes, report.csv, report)
 
 
@@ -149,9 +148,9 @@ class _Scoring:
         expected = [self._expected(group, text, designs) for group, text in zip(groups, tests, strict=True)]
         self.losses: dict[str, list[Losses]] = {}
         for name, design in designs.items():
-            kept = self._kept(name, [each for group in expected for each in group[name]])
+            self._note_undefined(name, [each for group in expected for each in group[name]])
             self.losses[name] = [
-                losses_of(text, design, group[name], kept, its_reached)
+                losses_of(text, design, group[name], its_reached)
                 for text, group, its_reached in zip(tests, expected, reached, strict=True)
             ]
 
@@ -199,13 +198,13 @@ class _Scoring:
                 by_design[name].append(replace(each, model=model.scored))
         return by_design
 
-    def _kept(self, name: str, expected: Sequence[Expected]) -> np.ndarray[Any, Any]:
-        """bool [n]: the sentences of a design where all models are defined.
+    def _note_undefined(self, name: str, expected: Sequence[Expected]) -> None:
+        """Note in how many sentences of a design each model is defined, if not in all.
 
         Raises:
-            UserError: there is none.
+            UserError: in none are all models.
         """
-        kept: np.ndarray[Any, Any] = np.logical_and.reduce([each.defined for each in expected])
+        kept = np.logical_and.reduce([each.defined for each in expected])
         for each in expected:
             if not each.defined.all():
                 count, total = int(each.defined.sum()), len(each.defined)
@@ -216,7 +215,6 @@ class _Scoring:
         if not kept.any():
             what = f"no sentence{PLACES[name]} fits the position tables of all systems"
             raise UserError(what, "likelihoods", "leave out the system with the shortest table")
-        return kept
 
 
 def _other_lengths(group: Sequence[Model], reached: Reached) -> Iterator[str]:

@@ -388,12 +388,14 @@ def name_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]
         if fault := _measurable(recipe, analysis):
             yield UserError(f"analyses.{name}: {fault}", place(("analyses", name), path, lines))
     for name, likelihood in recipe.likelihoods.items():
-        keys = ("likelihoods", name)
-        yield from unknown("tests", [likelihood.test], *keys, "test")
-        yield from unknown("trainings", likelihood.trainings, *keys, "trainings")
-        yield from unknown("systems", likelihood.systems or [], *keys, "systems")
+        at_likelihood = ("likelihoods", name)
+        yield from unknown("tests", [likelihood.test], *at_likelihood, "test")
+        yield from unknown("trainings", likelihood.trainings, *at_likelihood, "trainings")
+        yield from unknown("systems", likelihood.systems or [], *at_likelihood, "systems")
         for key, fault, todo in _unscorable(recipe, likelihood):
-            yield UserError(f"{'.'.join(keys)}.{key}: {fault}", place((*keys, key), path, lines), todo)
+            yield UserError(
+                f"{'.'.join(at_likelihood)}.{key}: {fault}", place((*at_likelihood, key), path, lines), todo
+            )
     asked: dict[int | str, int] = {}
     for number, claim in enumerate(recipe.claims):
         if (first := asked.setdefault(claim.claim, number)) != number:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from posnmt.errors import UserError
 from posnmt.progress import duration
+from posnmt.report.charts import Chart
 from posnmt.report.embed import SHARED
 from posnmt.report.figures import Drawing, draw
 from posnmt.report.grid import Sheet, to_csv
@@ -50,7 +51,7 @@ def render(results: StudyResults, out: Path) -> None:
     """
     of_paper, beyond, figures = sheets(results), [*every_output(results), *cost(results)], plates(results)
     scored = list(likelihoods(results))
-    charts = [chart for shown in (*figures, *scored) for chart in shown.charts]
+    charts = _charts(figures, scored)
     drawings = draw(charts)
     files: dict[str, bytes] = {}
     of_likelihoods = [sheet for each in scored for sheet in each.sheets]
@@ -74,6 +75,14 @@ def render(results: StudyResults, out: Path) -> None:
         raise UserError(f"the report cannot be written: {error.strerror}", out, "choose another --out") from None
 
 
+def _charts(figures: Sequence[Plate], scored: Sequence[Shown]) -> list[Chart]:
+    """All charts, in the order of the page."""
+    return [
+        *(chart for plate in figures for chart in plate.charts),
+        *(chart for each in scored for chart in each.charts),
+    ]
+
+
 def _page(
     results: StudyResults,
     of_paper: list[Sheet],
@@ -88,7 +97,7 @@ def _page(
     return page(
         "study.html",
         SHARED,
-        [chart for shown in (*figures, *scored) for chart in shown.charts],
+        _charts(figures, scored),
         drawings,
         results=results,
         recipe=results.recipe,
