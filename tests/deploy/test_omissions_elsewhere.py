@@ -87,3 +87,4 @@ def test_a_document_names_the_lines_of_what_is_left_out(folder, line, tmp_path):
     assert "leave out" not in err
     _, err = run("translate", folder / "silent", "--input", page, "--languages", "en-de", "--complete", "off")
     assert f"warning: 3 translations are empty ({page}, lines 1, 1, 2)" in err
+    assert "leave out" not in err
