@@ -13,13 +13,12 @@ import numpy as np
 
 from posnmt.analyse.jackknife import Statistic
 from posnmt.analyse.losses import Scored
+from posnmt.analyse.moderated import PRIOR, components, moderated, suffices
 from posnmt.analyse.seeds import t_quantile, t_tails
 from posnmt.analyse.zones import Support
 from posnmt.errors import UserError
 
 LEVEL = 0.95
-FEWEST_SYSTEMS = 4
-"""Systems that share seeds from which their common variance over seeds is used."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ def crossed(
         whole: D_r, `[R]`.
         without: `[G, R]` with each document left out.
         support: of the statistic; fewer than two effective documents have no variance.
-        over_seeds: V_r and its degrees of freedom, if they are known better: `moderated`.
+        over_seeds: V_r and its degrees of freedom, if they are known better: `variance_over_seeds`.
     """
     seeds, value = len(whole), float(whole.mean())
     if not np.isfinite(value) or not np.isfinite(without).all() or support.effective < 2:
@@ -104,21 +103,18 @@ def _jackknife(without: np.ndarray) -> np.ndarray:
     return variance
 
 
-def moderated(figures: np.ndarray, pair: tuple[int, int]) -> tuple[float, float]:
-    """The variance over seeds of the mean difference of two systems, and its degrees of freedom R + 3.
-
-    W = max((4 m + (R - 1) q) / (R + 3), q), with q the pair's own variance and m = 2 MS / R from the mean square of
-    systems by seeds (a moderated variance, Smyth 2004, with 4 prior degrees of freedom).
+def variance_over_seeds(figures: np.ndarray, pair: tuple[int, int]) -> tuple[float, float]:
+    """The moderated variance over seeds of the mean difference of two systems, and its degrees of freedom.
 
     Args:
         figures: `[S, R]` of systems that share seeds.
         pair: rows of the two systems.
     """
     systems, seeds = figures.shape
-    residuals = figures - figures.mean(axis=1, keepdims=True) - figures.mean(axis=0) + figures.mean()
-    square = float((residuals**2).sum()) / ((systems - 1) * (seeds - 1))
-    own = float(np.var(figures[pair[0]] - figures[pair[1]], ddof=1)) / seeds
-    return max((4 * 2 * square / seeds + (seeds - 1) * own) / (seeds + 3), own), seeds + 3
+    weights = np.zeros((systems, 1))
+    weights[list(pair), 0] = 1.0, -1.0
+    among = components(figures[..., None], weights, np.ones((systems, seeds), dtype=bool))
+    return float(moderated(among.own, among.usual, seeds)), PRIOR + seeds - 1
 
 
 def models_by_seed(models: Sequence[Scored]) -> dict[str, dict[int, int]]:
@@ -153,8 +149,8 @@ def shared_seeds(models: Sequence[Scored], system: str, other: str) -> list[int]
 def difference_of(statistic: Statistic, models: Sequence[Scored], system: str, other: str) -> Estimate:
     """The figure of `system` minus that of `other`, by the seeds that both have.
 
-    From `FEWEST_SYSTEMS` systems with these seeds on, the variance over seeds is `moderated`. Systems without a common
-    seed are compared by their means as if they were single models, over documents alone.
+    Where enough systems have these seeds, the variance over seeds is moderated (`posnmt.analyse.moderated`). Systems
+    without a common seed are compared by their means as if they were single models, over documents alone.
     """
     systems = models_by_seed(models)
     seeds = shared_seeds(models, system, other)
@@ -166,9 +162,9 @@ def difference_of(statistic: Statistic, models: Sequence[Scored], system: str, o
     sharing = [name for name, of_system in systems.items() if of_system.keys() >= set(seeds)]
     places = {name: [systems[name][seed] for seed in seeds] for name in sharing}
     over_seeds = None
-    if len(sharing) >= FEWEST_SYSTEMS and len(seeds) > 1:
+    if suffices(len(sharing), len(seeds), len(sharing) * len(seeds)):
         figures = np.stack([statistic.whole[places[name]] for name in sharing])
-        over_seeds = moderated(figures, (sharing.index(system), sharing.index(other)))
+        over_seeds = variance_over_seeds(figures, (sharing.index(system), sharing.index(other)))
     one, two = places[system], places[other]
     whole, without = statistic.whole[one] - statistic.whole[two], statistic.without[:, one] - statistic.without[:, two]
     return crossed(whole, without, statistic.support, over_seeds)

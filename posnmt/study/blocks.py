@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posnmt import plugins
+from posnmt.analyse.moderated import suffices
 from posnmt.config.yaml import merge, read_yaml
 from posnmt.run import read_record
-from posnmt.study.moderated import PRIOR
 from posnmt.study.trainings import train_config, with_distance
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 Variant = tuple[str, str]
 
-FEWEST_SYSTEMS = 4
-"""In a block whose systems share what is known of the variance over seeds."""
 FEWEST_PAIRED = 5
 """Seeds of a smaller block that are compared seed by seed all the same."""
 # What is no part of the weights, the batches or the updates: folders, what is logged, and the longest input.
@@ -61,7 +59,7 @@ class Unit:
         variants: of the contrast.
         seeds: that all of them have, and share.
         peers: further systems of the block, with those of `seeds` that they have; empty if there is no block of
-            `FEWEST_SYSTEMS`.
+            `posnmt.analyse.moderated.FEWEST_SYSTEMS`.
     """
 
     variants: tuple[Variant, ...]
@@ -145,7 +143,7 @@ def planned(recipe: Recipe, scale: Scale) -> Trainings:
 def units(seeds: Mapping[Variant, Sequence[int]], trainings: Trainings) -> list[Unit]:
     """The systems of a contrast, grouped by the blocks that they are in.
 
-    A block of `FEWEST_SYSTEMS` has peers. The systems of a smaller one are compared seed by seed from `FEWEST_PAIRED`
+    A block that is large enough has peers. The systems of a smaller one are compared seed by seed from `FEWEST_PAIRED`
     seeds on. Otherwise each system is a unit of its own with all of its seeds, as in Welch's test.
 
     Args:
@@ -207,7 +205,5 @@ def _peers(
 
 
 def _is_large(members: int, seeds: int, peers: Mapping[Variant, Sequence[int]]) -> bool:
-    """Whether a block has enough systems, and more degrees of freedom than what they say counts for (`PRIOR`)."""
-    systems = members + len(peers)
-    outputs = members * seeds + sum(map(len, peers.values()))
-    return seeds > 1 and systems >= FEWEST_SYSTEMS and outputs - systems - seeds + 1 >= PRIOR
+    """Whether the systems of a block, members and peers, say enough of the variance over seeds."""
+    return suffices(members + len(peers), seeds, members * seeds + sum(map(len, peers.values())))

@@ -20,8 +20,8 @@ LINES = 10_000
 LEARNED = 0.1
 """Least share of training lines with several sentences from which a model is said to have learned them.
 
-Training texts of single sentences that were counted have 0 to 0.06 of such lines, those of paragraphs 0.18 to 0.43
-(docs/long.md).
+Of the texts that were counted, those of single sentences have 0 to 0.06 of such lines, and those of paragraphs 0.37 to
+0.40 (docs/long.md).
 """
 
 

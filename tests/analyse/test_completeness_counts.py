@@ -5,7 +5,8 @@ from math import comb, sqrt
 import numpy as np
 import pytest
 
-from posnmt.analyse.completeness.counts import clopper_pearson, jackknife, mcnemar, t_quantile, upper_bound
+from posnmt.analyse.completeness.counts import clopper_pearson, jackknife, mcnemar, upper_bound
+from posnmt.analyse.seeds import t_quantile
 
 
 def at_most(events, trials, share):
@@ -41,13 +42,13 @@ def test_jackknife_leaves_out_one_line_at_a_time():
     error = sqrt((n - 1) / n * sum((each - mean) ** 2 for each in without))
     low, high = jackknife(events, trials)
     assert (low + high) / 2 == pytest.approx(events.sum() / trials.sum())
-    assert (high - low) / 2 == pytest.approx(t_quantile(n - 1) * error)
+    assert (high - low) / 2 == pytest.approx(t_quantile(0.975, n - 1) * error)
     assert jackknife(np.ones(1), np.ones(1)) is None
 
 
 @pytest.mark.parametrize(("freedom", "quantile"), [(1, 12.7062), (10, 2.22814), (1000, 1.96234)])
 def test_quantiles_of_t(freedom, quantile):
-    assert t_quantile(freedom) == pytest.approx(quantile, rel=1e-5)
+    assert t_quantile(0.975, freedom) == pytest.approx(quantile, rel=1e-5)
 
 
 def test_mcnemar_counts_the_sentences_on_which_two_systems_differ():

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from verdict_case import claim, compare, drawn, one, resolve
 
+from posnmt.analyse.moderated import components, interaction, moderated
 from posnmt.study.blocks import Training, Unit, planned, shares, units
 from posnmt.study.contrast import Contrast, Term
 from posnmt.study.estimate import Estimate, Part
 from posnmt.study.load import load
-from posnmt.study.moderated import components, interaction, moderated
 from posnmt.study.verdict import Decision, Verdict, corrected, counts, p_of, word_of
 
 # --- which trainings share seeds

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from posnmt.analyse.seeds import t_tails
+from posnmt.analyse.seeds import t_quantile
 from posnmt.analyse.significance import sign_p
 
 if TYPE_CHECKING:
@@ -57,13 +57,8 @@ def jackknife(events: np.ndarray, trials: np.ndarray, level: float = LEVEL) -> t
     rate = values.sum() / sizes.sum()
     without = (values.sum() - values) / (sizes.sum() - sizes)
     error = math.sqrt((lines - 1) / lines * float(((without - without.mean()) ** 2).sum()))
-    reach = t_quantile(lines - 1, level) * error
+    reach = t_quantile((1 + level) / 2, lines - 1) * error
     return float(rate - reach), float(rate + reach)
-
-
-def t_quantile(freedom: float, level: float = LEVEL) -> float:
-    """The half-width of Student's two-sided interval, in standard errors."""
-    return _falling(lambda t: t_tails(t, freedom), 1 - level, 0.0, 1e3)
 
 
 def mcnemar(ones: np.ndarray, others: np.ndarray) -> tuple[int, int, float]:
