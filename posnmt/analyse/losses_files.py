@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from posnmt.analyse.losses import Losses, Scored
 from posnmt.errors import UserError
 from posnmt.files import replacing
 
+PLAIN, AFTER_SHORT, AFTER_LONG, SHIFTED = "losses", "after-short", "after-long", "shift-"
+"""Names of designs, and of their files; those with shifted positions begin with the last."""
+
 
 def write_losses(path: Path, losses: Losses) -> None:
     """Write losses into an .npz file; those of subwords and ends in single precision, in which models compute."""
@@ -23,6 +27,13 @@ def write_losses(path: Path, losses: Losses) -> None:
     arrays["models"] = json.dumps([asdict(model) for model in losses.models], ensure_ascii=False)
     with replacing(path) as partial, partial.open("wb") as file:
         np.savez_compressed(file, **arrays)
+
+
+def write_all(losses: Mapping[str, Sequence[Losses]], folder: Path) -> None:
+    """Write the losses of each design, of one or several vocabularies: `losses.npz`, or `losses-1.npz` and so on."""
+    for name, of_groups in losses.items():
+        for number, each in enumerate(of_groups, 1):
+            write_losses(folder / (f"{name}-{number}.npz" if len(of_groups) > 1 else f"{name}.npz"), each)
 
 
 def read_losses(path: Path) -> Losses:

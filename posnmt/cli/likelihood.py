@@ -7,19 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from posnmt.errors import UserError, quoted, raise_all
 
 if TYPE_CHECKING:
-    from posnmt.analyse.likelihood import Design, EncodedTest, Expected, Reached
-    from posnmt.analyse.losses import Losses
-    from posnmt.config.schema import Positions
+    from posnmt.analyse.scoring import Scoring
     from posnmt.report.likelihood import LikelihoodReport
     from posnmt.run import Run
-
-PLAIN, AFTER_SHORT, AFTER_LONG, SHIFTED = "losses", "after-short", "after-long", "shift"
-"""Names of designs, and of their files."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +46,9 @@ def score_by_position(folders: Sequence[Path], request: Request) -> None:
     Raises:
         UserError: faulty text, runs that cannot be compared, or that do not have what a design needs.
     """
-    from posnmt.analyse.losses_files import write_losses
+    from posnmt.analyse.losses_files import write_all
     from posnmt.progress import Display
+    from posnmt.report.likelihood import TABLE
     from posnmt.report.write import place_faults, write_files
     from posnmt.run import Run, refuse_existing
 
@@ -68,14 +62,20 @@ def score_by_position(folders: Sequence[Path], request: Request) -> None:
     runs = [Run.open(folder) for folder in folders]
     _refuse_twice(runs)
     _refuse_unknown(request.baseline, runs)
-    scored = Comparison(runs, request, display)
-    report = scored.report()
+    scoring = _scoring(runs, request)
+    notes = [*_differences(runs), *scoring.notes]
+    for note in notes:
+        display.say(f"note: {note}")
+    known = len(scoring.notes)
+    scoring.score(display.say)
+    for note in scoring.notes[known:]:
+        display.say(f"note: {note}")
+    report = _report(scoring, request, [*notes, *scoring.notes[known:]])
     if request.out is None:
-        print(report.csv if report else scored.by_character(), end="")
+        print(report.csv if report else scoring.by_character(), end="")
     else:
-        write_files(report.files() if report else {"likelihood.csv": scored.by_character().encode()}, request.out)
-        for name, losses in scored.losses.items():
-            write_losses(request.out / f"{name}.npz", losses)
+        write_files(report.files() if report else {TABLE: scoring.by_character().encode()}, request.out)
+        write_all(scoring.losses, request.out)
         display.say(f"written: {request.out}")
     if report:
         for note in report.effects.notes:
@@ -84,154 +84,53 @@ def score_by_position(folders: Sequence[Path], request: Request) -> None:
             display.say(sentence)
 
 
-class Comparison:
-    """The losses of runs on one test, by design; runs with one vocabulary are compared by subword.
-
-    Attributes:
-        losses: name of a design -> its losses; with several vocabularies, `losses-1` and so on for each of them.
-        notes: what is to be said of the text and the runs; said as soon as it is known.
+def _scoring(runs: Sequence[Run], request: Request) -> Scoring:
+    """The runs and the test, with the designs that are asked for; nothing is scored yet.
 
     Raises:
-        UserError: see `score_by_position`.
+        UserError: faulty text, or a design is not possible.
     """
-
-    def __init__(self, runs: Sequence[Run], request: Request, display: Any) -> None:
-        from posnmt.analyse.likelihood import Reached, losses_of
-
-        self.request, self.display = request, display
-        self.notes: list[str] = []
-        for note in _differences(runs):
-            self._note(note)
-        groups: dict[str, list[Run]] = {}
-        for run in runs:
-            groups.setdefault(run.text_hash(), []).append(run)
-        self.groups = list(groups.values())
-        if len(self.groups) > 1 and (request.swap or request.shift is not None):
-            what = "sentences are swapped and positions shifted for runs with the same subwords, and these have several"
-            raise UserError(what, "--swap" if request.swap else "--shift", "leave it out, or train from one store")
-        if len(self.groups) > 1 and request.baseline is not None:
-            what = "systems with several vocabularies are shown beside each other, without differences"
-            raise UserError(what, "--baseline", "leave it out, or train from one store")
-        self.reached = [Reached.of(group[0]) for group in self.groups]
-        self._say_other_lengths()
-        tests = self._tests()
-        self.designs = self._designs(tests[0], self.reached[0])
-        expected = [self._expected(group, test) for group, test in zip(self.groups, tests, strict=True)]
-        self.losses: dict[str, Losses] = {}
-        for name, design in self.designs.items():
-            self._refuse_undefined(name, [each[name] for each in expected])
-            for number, (test, each, reached) in enumerate(zip(tests, expected, self.reached, strict=True), 1):
-                named = f"{name}-{number}" if len(self.groups) > 1 else name
-                self.losses[named] = losses_of(test, design, each[name], reached)
-
-    def report(self) -> LikelihoodReport | None:
-        """All figures of runs with one vocabulary; None: they have several."""
-        from posnmt.report.likelihood import likelihood_report
-
-        if len(self.groups) > 1:
-            return None
-        shifted = {
-            f"{name.removeprefix(f'{SHIFTED}-')} +{self.request.shift}": losses
-            for name, losses in self.losses.items()
-            if name.startswith(f"{SHIFTED}-")
-        }
-        swapped = self.losses.get(AFTER_SHORT), self.losses.get(AFTER_LONG)
-        return likelihood_report(self.losses[PLAIN], *swapped, shifted, self.request.baseline, self.notes)
-
-    def by_character(self) -> str:
-        """Bits per character of runs with several vocabularies, as CSV."""
-        from posnmt.analyse.by_character import CharacterLosses, character_csv
-
-        pieces = [group[0].text().target.subwords.pieces for group in self.groups]
-        return character_csv(CharacterLosses.of(list(zip(self.losses.values(), pieces, strict=True))))
-
-    def _note(self, text: str) -> None:
-        """Say a note, and keep it for the report."""
-        self.display.say(f"note: {text}")
-        self.notes.append(text)
-
-    def _tests(self) -> list[EncodedTest]:
-        """The test in the subwords of each group."""
-        from posnmt.analyse.likelihood import BLOCK, EncodedTest, document_numbers
-        from posnmt.data.marks import mark_for
-
-        sources, targets, ids = _read(self.request)
-        documents = document_numbers(ids, len(sources))
-        if not ids:
-            self._note(f"Without --documents, each {BLOCK} lines count as a document.")
-        self.display.say(f"{len(sources):,} sentences of {len(np.unique(documents)):,} documents")
-        tests = []
-        for run, *_ in self.groups:
-            mark = "" if self.request.to is None else mark_for(self.request.to, run.marks)
-            tests.append(EncodedTest.of(run.text().marked(mark), sources, targets, documents))
-        return tests
-
-    def _designs(self, test: EncodedTest, reached: Reached) -> dict[str, Design]:
-        """The designs by name."""
-        from posnmt.analyse.likelihood import Design
-        from posnmt.analyse.preceding import swap_designs
-
-        plain = Design.plain(test)
-        designs = {PLAIN: plain}
-        if self.request.swap:
-            swapped = swap_designs(test, reached.source)
-            if swapped is None:
-                what = "no sentence has both a short and a long enough one in its document"
-                raise UserError(what, "--swap", "add the other sentences of the documents to the test, or leave it out")
-            designs |= dict(zip((AFTER_SHORT, AFTER_LONG), swapped, strict=True))
-        if self.request.shift is not None:
-            shifted = plain.shifted(self.request.shift)
-            designs |= {f"{SHIFTED}-{side}": design for side, design in shifted.items()}
-        return designs
-
-    def _expected(self, group: Sequence[Run], test: EncodedTest) -> dict[str, list[Expected]]:
-        """Name of a design -> what the model of each run of a group expects."""
-        from posnmt.analyse.likelihood import expect
-
-        by_design: dict[str, list[Expected]] = {name: [] for name in self.designs}
-        for run in group:
-            self.display.say(f"scoring {run.folder}")
-            expected = expect(run, test, self.designs, self.request.checkpoint, _positions(self.request.positions))
-            for name, each in expected.items():
-                by_design[name].append(each)
-        return by_design
-
-    def _refuse_undefined(self, name: str, of_groups: Sequence[Sequence[Expected]]) -> None:
-        """Say in how many sentences of a design each model is defined, if not in all.
-
-        Raises:
-            UserError: in none are all models.
-        """
-        models = [each for group in of_groups for each in group]
-        kept = np.logical_and.reduce([each.defined for each in models])
-        for each in models:
-            if not each.defined.all():
-                count, total = int(each.defined.sum()), len(each.defined)
-                self._note(
-                    f"{each.model.name} is undefined where a text is longer than its position table: defined in"
-                    f" {count:,} of {total:,} sentences ({count / total:.1%}) of {name};"
-                    f" {int(kept.sum()):,} are compared."
-                )
-        if not kept.any():
-            what = f"in {name}, no sentence fits the position tables of all runs"
-            raise UserError(what, self.request.source, "leave the run with the shortest table out")
-
-    def _say_other_lengths(self) -> None:
-        """Say which run's training lengths zones and exposures are those of, where runs differ."""
-        from posnmt.analyse.likelihood import Reached
-
-        for group, reached in zip(self.groups, self.reached, strict=True):
-            others = [run.folder for run in group[1:] if not reached.same_lengths(Reached.of(run))]
-            if others:
-                self._note(
-                    f"Training lengths are those of {group[0].folder}; {', '.join(map(str, others))} had others."
-                )
-
-
-def _positions(changes: dict[str, Any] | None) -> Positions | None:
+    from posnmt.analyse.likelihood import named
+    from posnmt.analyse.losses_files import AFTER_SHORT
+    from posnmt.analyse.scoring import Model, Scoring, Test
     from posnmt.config.schema import Positions
 
-    return None if changes is None else Positions.model_validate(changes)
+    positions = None if request.positions is None else Positions.model_validate(request.positions)
+    models = [Model(named(run), run, request.checkpoint, positions) for run in runs]
+    if len({run.text_hash() for run in runs}) > 1:
+        _refuse_with_several_vocabularies(request)
+    scoring = Scoring(models, Test(*_read(request), request.to), request.swap, request.shift)
+    if request.swap and AFTER_SHORT not in scoring.designs:
+        what = "no sentence has both a short and a long enough one in its document"
+        raise UserError(what, "--swap", "add the other sentences of the documents to the test, or leave it out")
+    return scoring
+
+
+def _refuse_with_several_vocabularies(request: Request) -> None:
+    """Raise `UserError` for options that need runs with the same subwords."""
+    if request.swap or request.shift is not None:
+        what = "sentences are swapped and positions shifted for runs with the same subwords, and these have several"
+        raise UserError(what, "--swap" if request.swap else "--shift", "leave it out, or train from one store")
+    if request.baseline is not None:
+        what = "systems with several vocabularies are shown beside each other, without differences"
+        raise UserError(what, "--baseline", "leave it out, or train from one store")
+
+
+def _report(scoring: Scoring, request: Request, notes: Sequence[str]) -> LikelihoodReport | None:
+    """All figures of runs with one vocabulary; None: they have several."""
+    from posnmt.analyse.losses_files import AFTER_LONG, AFTER_SHORT, PLAIN, SHIFTED
+    from posnmt.report.likelihood import likelihood_report
+
+    if len(scoring.groups) > 1:
+        return None
+    losses = {name: of_groups[0] for name, of_groups in scoring.losses.items()}
+    shifted = {
+        f"{name.removeprefix(SHIFTED)} +{request.shift}": of_design
+        for name, of_design in losses.items()
+        if name.startswith(SHIFTED)
+    }
+    swapped = losses.get(AFTER_SHORT), losses.get(AFTER_LONG)
+    return likelihood_report(losses[PLAIN], *swapped, shifted, request.baseline, notes)
 
 
 def _read(request: Request) -> tuple[list[str], list[str], list[str]]:

@@ -11,7 +11,7 @@ import posnmt
 from posnmt.analyse.length_claims import SCOPE, claims
 from posnmt.analyse.length_effects import LengthEffects, length_effects
 from posnmt.analyse.losses import Losses
-from posnmt.analyse.losses_files import read_losses
+from posnmt.analyse.losses_files import AFTER_LONG, AFTER_SHORT, PLAIN, SHIFTED, read_losses
 from posnmt.report.charts import Chart
 from posnmt.report.embed import SHARED
 from posnmt.report.grid import Sheet
@@ -19,8 +19,6 @@ from posnmt.report.likelihood_charts import likelihood_charts
 from posnmt.report.likelihood_tables import likelihood_csv, likelihood_sheets
 
 PAGE, TABLE = "likelihood.html", "likelihood.csv"
-LOSSES, AFTER_SHORT, AFTER_LONG, SHIFTED = "losses", "after-short", "after-long", "shift-"
-"""The files of losses of `posnmt score --by-position`; those with shifted positions begin with the last."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ def read_report(folder: Path) -> LikelihoodReport:
     def losses_of(name: str) -> Losses | None:
         return read_losses(path) if (path := folder / f"{name}.npz").exists() else None
 
-    losses = read_losses(folder / f"{LOSSES}.npz")
+    losses = read_losses(folder / f"{PLAIN}.npz")
     shifted = {path.stem.removeprefix(SHIFTED): read_losses(path) for path in sorted(folder.glob(f"{SHIFTED}*.npz"))}
     return likelihood_report(losses, losses_of(AFTER_SHORT), losses_of(AFTER_LONG), shifted, _baseline(folder / TABLE))
 

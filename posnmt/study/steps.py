@@ -403,14 +403,15 @@ def training_speed(run: Path) -> float | None:
 def likelihood(context: Context) -> None:
     """Score the references of a test with the models of runs; write losses, table and page."""
     from posnmt.analyse.losses import Scored
+    from posnmt.analyse.scoring import Model
     from posnmt.config.schema import Positions
-    from posnmt.study.likelihood import Model, save
+    from posnmt.study.likelihood import save
 
     models = [
         Model(
             Scored(f"{each['system']}:{each['seed']}", each["system"], each["seed"]),
             Run.open(context.inputs[f"run-{number}"] / "run"),
-            Positions.model_validate(each["positions"]) if "positions" in each else None,
+            positions=Positions.model_validate(each["positions"]) if "positions" in each else None,
         )
         for number, each in enumerate(context.settings["models"])
     ]

@@ -19,16 +19,17 @@ import corpus
 from commands import run
 from posnmt.analyse.losses import Scored
 from posnmt.analyse.losses_files import read_losses, write_losses
+from posnmt.analyse.scoring import Model
 from posnmt.errors import UserError
 from posnmt.report.likelihood_tables import CSV_HEAD
 from posnmt.run import Run
-from posnmt.study.likelihood import Model, read, save
+from posnmt.study.likelihood import read, save
 from posnmt.study.load import load
 from posnmt.study.page import render
 from posnmt.study.plan import KINDS, Plan, likelihoods, plan
 from posnmt.study.recipe import Likelihood
 from posnmt.workflow.graph import Graph
-from posnmt.workflow.kind import load_kinds
+from posnmt.workflow.kind import Context, Resources, load_kinds
 
 ALL = {"test": "test", "trainings": ["all"]}
 
@@ -225,13 +226,30 @@ def test_the_folder_has_what_the_command_computes(place: Path, tmp_path: Path) -
     assert found.report.effects.systems == ["The transformer", "The relative"]
 
 
+def test_the_step_scores_with_the_positions_of_each_system(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "trained").mkdir()
+    (tmp_path / "trained" / "run").symlink_to(place / "transformer")
+    models = [
+        {"system": "transformer", "seed": 1},
+        {"system": "wide", "seed": 1, "positions": {"interpolate": 2}},
+    ]
+    inputs = {"test": place / "with-ids", "run-0": tmp_path / "trained", "run-1": tmp_path / "trained"}
+    settings = {"models": models, "baseline": "transformer", "swap": False}
+    out = tmp_path / "step"
+    out.mkdir()
+    load_kinds(KINDS)["likelihood"].run(Context(out, settings, inputs, {}, Resources(), lambda line: None))
+    plain, wide = read_losses(out / "losses.npz").losses
+    assert np.abs(plain - wide).max() > 1e-4
+
+
 def test_what_cannot_be_scored_is_noted(place: Path, tmp_path: Path) -> None:
     """A study does not fail after its trainings because of a text without documents, or of a short table."""
     notes = read(scored(place, tmp_path, "learned", "transformer", swap=True)).notes
     assert any("no document ids: each 20 lines" in note for note in notes)
     assert any(re.search(r"short and after a long one: .* no document ids", note) for note in notes)
     [short] = [note for note in notes if "position table" in note]
-    defined, total, compared = map(int, re.findall(r"\d+", short.partition("defined in")[2]))
+    [counts] = re.findall(r"defined in (\d+) of (\d+) sentences .*; (\d+) are compared", short)
+    defined, total, compared = map(int, counts)
     assert defined == compared < total == 20
     losses = read_losses(tmp_path / "losses.npz")
     assert len(np.unique(losses.sentence[np.isfinite(losses.losses).all(axis=0)])) == compared
