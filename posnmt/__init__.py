@@ -9,7 +9,7 @@ The names in `__all__` are the public Python API (docs/api.md); they are importe
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from posnmt.version import __version__
 
 if TYPE_CHECKING:
     from posnmt import position, testing
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from posnmt.errors import UserError
     from posnmt.interrupt import Interrupted
     from posnmt.run import Run
-    from posnmt.show.values import AttentionMap, Attentions, DistanceBias, Positions
+    from posnmt.translate.values import AttentionMap, Attentions, DistanceBias, Positions
 
 _MODULES = {
     "load": "api.load",
@@ -28,10 +28,10 @@ _MODULES = {
     "Hypothesis": "api.values",
     "Encoding": "api.values",
     "TranslationWarning": "api.values",
-    "Attentions": "show.values",
-    "AttentionMap": "show.values",
-    "DistanceBias": "show.values",
-    "Positions": "show.values",
+    "Attentions": "translate.values",
+    "AttentionMap": "translate.values",
+    "DistanceBias": "translate.values",
+    "Positions": "translate.values",
     "Analysis": "api.analyse",
     "Run": "run",
     "UserError": "errors",

@@ -10,7 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from posnmt.analyse.analyse import Settings, analyse
+from posnmt.analyse.analyse import analyse
+from posnmt.analyse.settings import Settings
 from posnmt.corpora.artificial.pairs import command as artificial
 from posnmt.progress import Display
 from posnmt.report.write import write

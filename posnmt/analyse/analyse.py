@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posnmt import __version__
 from posnmt.analyse.additive import NEUTRAL, Additive
 from posnmt.analyse.bins import (
     DEFAULT_CHARACTERS,
@@ -26,99 +25,33 @@ from posnmt.analyse.bins import (
     usual_bins,
 )
 from posnmt.analyse.completeness.measure import Completeness
-from posnmt.analyse.completeness.requested import completeness_faults, cut_paragraphs, measured_completeness
+from posnmt.analyse.completeness.requested import cut_paragraphs, measured_completeness
 from posnmt.analyse.extract import Counted, count_all
 from posnmt.analyse.inputs import Text, input_record, name_fault, read_aligned, warnings_of
 from posnmt.analyse.intervals import LEVEL
 from posnmt.analyse.length import length_distribution, trained_lengths
-from posnmt.analyse.measure import DEFAULT_RESAMPLING, Resampling, measure
+from posnmt.analyse.measure import measure
 from posnmt.analyse.places import by_place
 from posnmt.analyse.positions import places, position_curves
 from posnmt.analyse.seeds import seed_groups, seed_results, systems_of
 from posnmt.analyse.seen import Watch, seen_in_store
 from posnmt.analyse.sentence_scores import Scores, faults_of, read_scores
+from posnmt.analyse.settings import DEFAULT, Settings
 from posnmt.analyse.suspicions import warnings as suspicions
 from posnmt.analyse.swap import Swapped
 from posnmt.analyse.swap import faults_of as swap_faults
-from posnmt.analyse.units import choose_units, language_faults
+from posnmt.analyse.units import choose_units
 from posnmt.analyse.verdict import verdict
 from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.data.length_unit import CountLengths, length_unit
 from posnmt.errors import UserError, quoted, raise_all
-from posnmt.metrics.registry import DEFAULT_METRICS, filled, ter_search_limits, without_gaps
+from posnmt.metrics.registry import filled, ter_search_limits, without_gaps
+from posnmt.version import __version__
 
 if TYPE_CHECKING:
     import numpy as np
 
 FORMAT = "posnmt analysis 1"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """Settings of an analysis.
-
-    Attributes:
-        unit: of lengths: `words`, `tokens`, `subwords` or `characters`; default: words, and characters of text that has
-            no blanks between words.
-        subword_model: for `subwords`: a SentencePiece model, or a `text` folder (see `length_unit`); also used for the
-            target, unless there is a `target_subword_model`.
-        bin_width: width of the bins; default: 10, in characters 20, unless there are `bin_edges`.
-        bin_edges: the first length of each bin but the first.
-        max_trained_length, min_trained_length: longest and shortest source in training, in the unit.
-        trained_lengths: instead of these, shortest and longest source in the training of each output.
-        trained_on: source text of the training, to count these lengths in, and test sentences that occur in it.
-        trained_store: folder of the store that a system was trained on, to count test sentences that occur in it.
-        metrics: of `bleu`, `chrf`, `chrf++`, `ter`, `multi-bleu`.
-        bleu_tokenizer: sacreBLEU's tokeniser for BLEU, and for BLEU by position; default: that of `target_language`, or
-            of the script of the reference.
-        target_language, source_language: their codes, such as `ja`.
-        completeness: whether to measure sentence ends, aligned source words and omitted sentences.
-        parallel: source and target of more aligned text, from which the lexicon of completeness is learned, too.
-        realign: whether to cut paragraphs into a line for each sentence of the source before anything is measured.
-        judged: name of an output → a file with what people say of the completeness of its sentences.
-        lower_is_better: metrics with sentence scores from elsewhere of which lower ones are better.
-        resampling: of intervals and significance tests.
-        processes: number of counting processes; above 1, the calling script needs an `if __name__ == "__main__"` guard.
-    """
-
-    unit: str | None = None
-    subword_model: Path | None = None
-    target_subword_model: Path | None = None
-    bin_width: int | None = None
-    bin_edges: list[int] | None = None
-    max_trained_length: int | None = None
-    min_trained_length: int | None = None
-    trained_lengths: Sequence[Sequence[int]] = ()
-    trained_on: Path | None = None
-    trained_store: Path | None = None
-    metrics: Sequence[str] = DEFAULT_METRICS
-    bleu_tokenizer: str | None = None
-    target_language: str | None = None
-    source_language: str | None = None
-    completeness: bool = False
-    realign: bool = False
-    parallel: tuple[Path, Path] | None = None
-    judged: Mapping[str, Path] = field(default_factory=dict)
-    lower_is_better: Sequence[str] = ()
-    resampling: Resampling = DEFAULT_RESAMPLING
-    processes: int = 1
-
-    def faults(self) -> list[UserError]:
-        """All faults that can be detected without reading a file."""
-        faults = []
-        longest, shortest = self.max_trained_length, self.min_trained_length
-        if self.trained_on is not None and (longest is not None or shortest is not None):
-            what, todo = "the trained lengths are specified twice", "give a training text or lengths, not both"
-            faults.append(UserError(what, "--trained-on", todo))
-        for limit in (longest, shortest):
-            if limit is not None and limit < 1:
-                faults.append(UserError(f"a trained length is at least 1; got {limit}"))
-        if longest is not None and shortest is not None and shortest > longest:
-            faults.append(UserError(f"the shortest trained length, {shortest}, is above the longest, {longest}"))
-        if self.bin_width is not None and self.bin_edges is not None:
-            faults.append(UserError("the bins are specified twice", "--bin-edges", "give a width or edges, not both"))
-        faults += language_faults(self.source_language, "--source-language")
-        return [*faults, *language_faults(self.target_language), *completeness_faults(self)]
 
 
 @dataclass(frozen=True)
@@ -146,7 +79,7 @@ def analyse(
     source: Path,
     reference: Path | Sequence[Path],
     outputs: dict[str, Path],
-    settings: Settings = Settings(),
+    settings: Settings = DEFAULT,
     swapped: Swapped | None = None,
     say: Callable[[str], None] = lambda message: None,
     scores: Scores | None = None,

@@ -12,9 +12,9 @@ from typing import Annotated, Any, cast
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from posnmt.analyse.analyse import Analysis as Measured
-from posnmt.analyse.analyse import Settings
 from posnmt.analyse.analyse import analyse as measure
 from posnmt.analyse.measure import Resampling
+from posnmt.analyse.settings import Settings
 from posnmt.api.arguments import checked, typed
 from posnmt.data.lines import checked_lines, listed
 from posnmt.errors import UserError, UserErrors, refuse_unknown

@@ -23,7 +23,6 @@ from posnmt.data.portions import portions
 from posnmt.data.text import SideText
 from posnmt.errors import UserError, refuse_unknown
 from posnmt.run import Run
-from posnmt.show.values import Attentions, DistanceBias, Positions
 from posnmt.translate.attention import offset_bias
 from posnmt.translate.options import with_options
 from posnmt.translate.several import why_in_sentences
@@ -31,6 +30,7 @@ from posnmt.translate.terms import Terms
 from posnmt.translate.together import in_blocks
 from posnmt.translate.translations import Translation, kept_badly, refuse_too_many
 from posnmt.translate.translator import Translator
+from posnmt.translate.values import Attentions, DistanceBias, Positions
 
 CHECKPOINTS = ("model", "best", "average", "last")
 """The names of a run's checkpoints."""

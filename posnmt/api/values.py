@@ -1,4 +1,4 @@
-"""What the methods of a `TrainedModel` return; `posnmt.show.values` has attention and positions.
+"""What the methods of a `TrainedModel` return; `posnmt.translate.values` has attention and positions.
 
 Shapes: J source subwords with `</s>`, d model width.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from posnmt.show.distances import Floats
+from posnmt.translate.distances import Floats
 from posnmt.translate.spans import Interval
 from posnmt.translate.words import Span, Word
 

@@ -187,12 +187,12 @@ def analyse(
     Example: posnmt analyse --source test.en --reference test.de --output mine=out.de --output other=other.de
     """
     requires("analyse")
-    from posnmt.analyse.analyse import Settings
     from posnmt.analyse.analyse import analyse as measure
     from posnmt.analyse.completeness.requested import parse_judged
     from posnmt.analyse.inputs import parse_outputs
     from posnmt.analyse.measure import Resampling
     from posnmt.analyse.sentence_scores import parse_scores
+    from posnmt.analyse.settings import Settings
     from posnmt.analyse.swap import parse_swapped
     from posnmt.progress import Display
     from posnmt.report.likelihood import read_report

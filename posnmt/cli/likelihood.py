@@ -49,7 +49,7 @@ def score_by_position(folders: Sequence[Path], request: Request) -> None:
     from posnmt.analyse.losses_files import write_all
     from posnmt.progress import Display
     from posnmt.report.likelihood import TABLE
-    from posnmt.report.write import place_faults, write_files
+    from posnmt.report.write import likelihood_files, place_faults, write_files
     from posnmt.run import Run, refuse_existing
 
     if request.swap and request.documents is None:
@@ -74,7 +74,7 @@ def score_by_position(folders: Sequence[Path], request: Request) -> None:
     if request.out is None:
         print(report.csv if report else scoring.by_character(), end="")
     else:
-        write_files(report.files() if report else {TABLE: scoring.by_character().encode()}, request.out)
+        write_files(likelihood_files(report) if report else {TABLE: scoring.by_character().encode()}, request.out)
         write_all(scoring.losses, request.out)
         display.say(f"written: {request.out}")
     if report:

@@ -15,7 +15,6 @@ from typing import Any
 
 import click
 
-from posnmt import __version__
 from posnmt.cli.analyse import analyse
 from posnmt.cli.condition import condition
 from posnmt.cli.data import data
@@ -29,6 +28,7 @@ from posnmt.cli.translate import score, translate
 from posnmt.errors import UserError
 from posnmt.extras import requires
 from posnmt.runtime import ENVIRONMENT
+from posnmt.version import __version__
 
 
 @click.group(cls=Group, context_settings=COMMAND)

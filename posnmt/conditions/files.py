@@ -12,8 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from posnmt import __version__
 from posnmt.errors import UserError
+from posnmt.version import __version__
 
 MANIFEST = "manifest.json"
 

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posnmt.conditions.files import PlainFiles
-from posnmt.conditions.text import InputText, language_without_blanks, unsegmented
+from posnmt.conditions.text import InputText, language_without_blanks
+from posnmt.config.writing import unsegmented
 from posnmt.data.corpus import Pair
 from posnmt.data.length_unit import CountLengths, length_unit
 from posnmt.errors import UserError

@@ -14,8 +14,8 @@ from random import Random
 from typing import Any
 
 from posnmt.conditions.files import PlainFiles
-from posnmt.conditions.text import InputText, language_without_blanks, unsegmented
-from posnmt.config.writing import EXAMPLES
+from posnmt.conditions.text import InputText, language_without_blanks
+from posnmt.config.writing import EXAMPLES, unsegmented
 from posnmt.errors import UserError
 
 _BLANKS = re.compile("([ \t]+)")

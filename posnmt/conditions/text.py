@@ -135,13 +135,3 @@ def language_without_blanks(lines: Iterable[str]) -> str | None:
     """The language of a text without blanks between words, such as `Japanese`, by its first lines; else None."""
     how = writing(islice(lines, EXAMPLES))
     return how.language.capitalize() if how.language and how.counts_characters else None
-
-
-def unsegmented(single: int, filled: int) -> bool:
-    """Whether the words of a text do not seem to be separated: 9 in 10 lines that are not blank are a single word.
-
-    Args:
-        single: lines of one word.
-        filled: lines that are not blank.
-    """
-    return filled > 0 and single >= 0.9 * filled

@@ -128,6 +128,16 @@ def writing(lines: Iterable[str]) -> Writing:
     return Writing(largest if counts[largest] > MOST * letters else None, spaced)
 
 
+def unsegmented(single: int, filled: int) -> bool:
+    """Whether the words of a text do not seem to be separated: 9 in 10 lines that are not blank are a single word.
+
+    Args:
+        single: lines of one word.
+        filled: lines that are not blank.
+    """
+    return filled > 0 and single >= 0.9 * filled
+
+
 def is_code(code: str) -> bool:
     """Whether a text has the form of a language code, such as `de`, `pt-BR` or `jpn_Jpan`."""
     return re.fullmatch("[a-z]{2,3}([-_][a-z0-9]+)*", code, re.IGNORECASE) is not None

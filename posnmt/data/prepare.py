@@ -22,7 +22,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import posnmt
 from posnmt.config.schema import Config, Data, Pairs
 from posnmt.config.segmenters import SEGMENTERS, requires
 from posnmt.config.writing import base_code
@@ -30,16 +29,17 @@ from posnmt.config.yaml import expand
 from posnmt.data.corpus import BYTE_ORDER_MARK, Chunk, Findings, TextFile, corpus_files, read_chunks
 from posnmt.data.encode import REASONS, Account, EncodeChunk
 from posnmt.data.learn import Files, Report, all_files, learn, text_folder, with_progress
+from posnmt.data.pairing import pairs_of, read_lexicon, translations_of
 from posnmt.data.restored import settings_of, shown
 from posnmt.data.sampling import Sampler
 from posnmt.data.store import FORMAT, Split, SplitWriter, Store, sampled_splits
 from posnmt.data.suspicions import signs
 from posnmt.data.text import SIDES, SideText, TextPipeline, text_hash
-from posnmt.data.word_pairs import pairs_of, read_lexicon, translations_of
 from posnmt.errors import UserError, existing_file, raise_all
 from posnmt.files import PARTIAL, Digests, commit_folder, folder_digests, locked, sha256_of
 from posnmt.parallel.cores import cores
 from posnmt.parallel.processes import ordered_map
+from posnmt.version import __version__
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -445,4 +445,4 @@ def _versions(config: Config) -> dict[str, str]:
     segmenters = [SEGMENTERS[name].packages for name in config.data.tokenisers if name in SEGMENTERS]
     names = ("sentencepiece", "sacremoses", "pyarrow", *itertools.chain.from_iterable(segmenters))
     packages = {name: version(name) for name in names}
-    return {"posnmt": posnmt.__version__, "python": platform.python_version(), **packages}
+    return {"posnmt": __version__, "python": platform.python_version(), **packages}

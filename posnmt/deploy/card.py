@@ -7,10 +7,10 @@ from typing import Any
 
 from safetensors import safe_open
 
-import posnmt
 from posnmt.config.schema import Corpus
 from posnmt.deploy.folder import Manifest
 from posnmt.run import Run
+from posnmt.version import __version__
 
 
 def card(run: Run, manifest: Manifest) -> str:
@@ -27,7 +27,7 @@ def card(run: Run, manifest: Manifest) -> str:
         "",
         f"# {manifest.run}: {source} to {target}",
         "",
-        f"A translator {_origin(run)}, exported by posnmt {posnmt.__version__}.",
+        f"A translator {_origin(run)}, exported by posnmt {__version__}.",
         "",
         "| | |",
         "|---|---|",

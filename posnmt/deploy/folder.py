@@ -15,12 +15,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-import posnmt
 from posnmt.config.schema import Decode
 from posnmt.data.text import TextPipeline
 from posnmt.errors import UserError
 from posnmt.files import PARTIAL, commit_folder, folder_digests, is_file, read_json, sha256_of, write_json
 from posnmt.run import EXPORTED, Run
+from posnmt.version import __version__
 from posnmt.workflow.lock import Lock
 
 FORMAT = 1
@@ -56,7 +56,7 @@ class Manifest(BaseModel):
 
     format: int = FORMAT
     kind: Literal["ctranslate2", "huggingface"]
-    posnmt: str = posnmt.__version__
+    posnmt: str = __version__
     run: str
     checkpoint: str
     weights: str
@@ -181,9 +181,7 @@ def open_folder(folder: Path, kind: str) -> tuple[Manifest, TextPipeline]:
         what = "its posnmt.json cannot be read" if is_exported(folder) else "it has no posnmt.json"
         raise UserError(f"not an exported model: {what}", folder, AGAIN)
     if isinstance(number := tree.get("format"), int) and number > FORMAT:
-        what = (
-            f"exported by posnmt {tree.get('posnmt')}, in a format newer than this posnmt ({posnmt.__version__}) reads"
-        )
+        what = f"exported by posnmt {tree.get('posnmt')}, in a format newer than this posnmt ({__version__}) reads"
         raise UserError(what, folder, "install a newer posnmt, or export the run with this one")
     try:
         manifest = Manifest.model_validate(tree)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from posnmt.analyse.additive import Additive
 from posnmt.analyse.bins import Bin, TrainedLengths, mark
 from posnmt.analyse.inputs import Text
-from posnmt.conditions.text import unsegmented
-from posnmt.config.writing import EXAMPLES, writing
+from posnmt.config.writing import EXAMPLES, unsegmented, writing
 from posnmt.metrics.scores import sentence_scores
 
 if TYPE_CHECKING:

@@ -7,13 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import posnmt
 from posnmt.analyse.length_claims import SCOPE, claims
 from posnmt.analyse.length_effects import LengthEffects, length_effects
 from posnmt.analyse.losses import Losses
 from posnmt.analyse.losses_files import AFTER_LONG, AFTER_SHORT, PLAIN, SHIFTED, read_losses
 from posnmt.report.charts import Chart
-from posnmt.report.embed import SHARED
 from posnmt.report.grid import Sheet
 from posnmt.report.likelihood_charts import likelihood_charts
 from posnmt.report.likelihood_tables import likelihood_csv, likelihood_sheets
@@ -48,16 +46,6 @@ class LikelihoodReport:
         sheets = [replace(sheet, name=f"{prefix}-{sheet.name}") for sheet in self.sheets]
         charts = [replace(chart, name=f"{prefix}-{chart.name}") for chart in self.charts]
         return replace(self, sheets=sheets, charts=charts)
-
-    def files(self) -> dict[str, bytes]:
-        """The page, the CSV file and the figures, by their paths in the report's folder."""
-        from posnmt.report.figures import draw
-        from posnmt.report.page import page
-        from posnmt.report.write import figure_files
-
-        drawings = draw(self.charts)
-        text = page("likelihood.html", SHARED, self.charts, drawings, report=self, version=posnmt.__version__)
-        return {**figure_files(drawings), TABLE: self.csv.encode("utf-8"), PAGE: text.encode("utf-8")}
 
 
 def likelihood_report(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from posnmt.errors import UserError, raise_all
 from posnmt.files import PARTIAL
+from posnmt.version import __version__
 
 if TYPE_CHECKING:
     from posnmt.analyse.analyse import Analysis
@@ -125,3 +126,15 @@ def figure_files(drawings: Mapping[str, Drawing]) -> dict[str, bytes]:
         files[f"figures/{name}.svg"] = drawing.svg.encode("utf-8")
         files[f"figures/{name}.pdf"] = drawing.pdf
     return files
+
+
+def likelihood_files(report: LikelihoodReport) -> dict[str, bytes]:
+    """The page, the CSV file and the figures of likelihood by position, by their paths inside its folder."""
+    from posnmt.report.embed import SHARED
+    from posnmt.report.figures import draw
+    from posnmt.report.likelihood import PAGE, TABLE
+    from posnmt.report.page import page
+
+    drawings = draw(report.charts)
+    text = page("likelihood.html", SHARED, report.charts, drawings, report=report, version=__version__)
+    return {**figure_files(drawings), TABLE: report.csv.encode("utf-8"), PAGE: text.encode("utf-8")}

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from posnmt.report.charts import Chart, Curve, Panel
 from posnmt.report.measures import Measure
-from posnmt.show.distances import ByDistance
 from posnmt.show.sections import SIDES, Group, Section, Shown, Side, curve, marks, on, within
-from posnmt.show.values import DistanceBias, TrainedTokens
+from posnmt.translate.distances import ByDistance
+from posnmt.translate.values import DistanceBias, TrainedTokens
 
 DISTANCE = "distance in subwords, key minus query"
 CROSS = "source position minus target position"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from posnmt.report.charts import Chart, Panel
 from posnmt.report.measures import Measure
 from posnmt.show.sections import SIDES, Group, Section, Shown, Side, curve, marks, on, within
-from posnmt.show.values import Similarity, VectorNorms
+from posnmt.translate.values import Similarity, VectorNorms
 
 COSINE = Measure("Cosine", "1: the same direction", 2)
 CHANGE = Measure("Change", "of the vector, by its length", 3)

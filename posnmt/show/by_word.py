@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from posnmt.report.charts import Chart, Panel
 from posnmt.report.measures import Measure
 from posnmt.show.sections import SIDES, Group, Section, Sentence, Shown, curve
-from posnmt.show.values import AttentionMap
+from posnmt.translate.values import AttentionMap
 
 KINDS = {"encoder": "encoder", "decoder": "decoder", "cross": "target to source"}
 PENALTY = Measure("Penalty", "mean over features", 2)

@@ -19,10 +19,13 @@ from posnmt.model.base import TranslationModel
 from posnmt.model.ordered import OrderedEmbedding, OrderedTranslator
 from posnmt.model.transformer import Transformer
 from posnmt.run import Run
-from posnmt.show.distances import ByDistance, Floats, Sums, mass, mean
 from posnmt.show.embedded import moved_words, similarity
 from posnmt.show.trained import trained_tokens
-from posnmt.show.values import (
+from posnmt.show.vectors import embedded_norms, layer_norms
+from posnmt.translate.attention import Recorded, offset_bias
+from posnmt.translate.distances import ByDistance, Floats, Sums, mass, mean
+from posnmt.translate.translator import Translator
+from posnmt.translate.values import (
     AttentionMap,
     Attentions,
     DistanceBias,
@@ -31,9 +34,6 @@ from posnmt.show.values import (
     TrainedTokens,
     VectorNorms,
 )
-from posnmt.show.vectors import embedded_norms, layer_norms
-from posnmt.translate.attention import Recorded, offset_bias
-from posnmt.translate.translator import Translator
 
 LEAST, MOST = 32, 256
 """Bounds of the positions that are looked at if nobody says how many."""

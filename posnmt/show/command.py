@@ -13,8 +13,8 @@ from posnmt.show.collect import attentions, collect, has_attention, has_schemes
 from posnmt.show.lines import MOST_WORDS, Lines, chosen, dev_of, read
 from posnmt.show.page import Page, files_of
 from posnmt.show.sections import Sentence, Shown
-from posnmt.show.values import Positions
 from posnmt.translate.translator import Translator
+from posnmt.translate.values import Positions
 
 PAGE = "report.html"
 
@@ -38,7 +38,7 @@ def show(
         out: folder to write.
         most: lines that means are over.
         sentences: lines that are drawn with words.
-        length: see `posnmt.show.values.Positions`.
+        length: see `posnmt.translate.values.Positions`.
         display: progress.
 
     Raises:

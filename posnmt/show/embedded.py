@@ -15,7 +15,7 @@ from torch import Tensor
 from posnmt.model.lookup import look_up
 from posnmt.model.ordered import OrderedEmbedding
 from posnmt.position.seam import Scheme, Span
-from posnmt.show.values import MovedWords, Similarity
+from posnmt.translate.values import MovedWords, Similarity
 
 WORDS = 8
 """Most frequent subwords that the similarity is the mean over, where it depends on the word."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import posnmt
 from posnmt.progress import Display
 from posnmt.report.embed import SHARED
 from posnmt.report.figures import Drawing
@@ -15,6 +14,7 @@ from posnmt.report.write import figure_files
 from posnmt.show import by_distance, by_position, by_word
 from posnmt.show.lines import Lines
 from posnmt.show.sections import Section, Shown
+from posnmt.version import __version__
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,6 @@ def files_of(what: Page, name: str, display: Display) -> dict[str, bytes]:
         notes=what.notes,
         sections=sections,
         marked=any(chart.training and set(chart.training) != {"seen"} for chart in charts),
-        version=posnmt.__version__,
+        version=__version__,
     )
     return {**files, name: text.encode("utf-8")}

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posnmt.report.charts import Chart, Curve
-from posnmt.show.values import Attentions, Positions, StackPositions, TrainedTokens
+from posnmt.translate.values import Attentions, Positions, StackPositions, TrainedTokens
 
 Side = Literal["encoder", "decoder"]
 SIDES: tuple[Side, ...] = ("encoder", "decoder")

@@ -7,7 +7,7 @@ import numpy as np
 from posnmt.analyse.seen import training_store
 from posnmt.errors import UserError
 from posnmt.run import Run
-from posnmt.show.values import TrainedTokens
+from posnmt.translate.values import TrainedTokens
 
 SIDES = {"encoder": "source", "decoder": "target"}
 """Stack -> side of the text."""

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from posnmt.model.ordered import OrderedEmbedding
 from posnmt.position.distance_vectors import ByDistanceVectors
 from posnmt.position.seam import LayerPositions
-from posnmt.show.distances import Integers
 from posnmt.show.embedded import added, changes_embeddings, embedded, frequent
-from posnmt.show.values import TrainedTokens, VectorNorms
+from posnmt.translate.distances import Integers
+from posnmt.translate.values import TrainedTokens, VectorNorms
 
 
 def embedded_norms(embedding: OrderedEmbedding, trained: TrainedTokens | None) -> list[VectorNorms]:

@@ -59,7 +59,7 @@ def save(models: Sequence[Model], baseline: str, test: Path, swap: bool, folder:
     from posnmt.analyse.scoring import Scoring, Test
     from posnmt.data.corpus import document_of
     from posnmt.report.likelihood import TABLE
-    from posnmt.report.write import write_files
+    from posnmt.report.write import likelihood_files, write_files
 
     path = test / "documents"
     documents = [document_of(line) or "" for line in _lines(path)] if path.exists() else []
@@ -71,7 +71,7 @@ def save(models: Sequence[Model], baseline: str, test: Path, swap: bool, folder:
     if len(scoring.groups) > 1:
         write_text(folder / TABLE, scoring.by_character())
     elif (report := read(folder).report) is not None:
-        write_files(report.files(), folder)
+        write_files(likelihood_files(report), folder)
 
 
 def read(folder: Path) -> Likelihood:

@@ -325,8 +325,8 @@ def analyse(context: Context) -> None:
 
 def measured(context: Context, resampling: Resampling) -> tuple[Analysis, list[dict[str, Any]]]:
     """The analysis of the outputs of one test, and the facts about every output."""
-    from posnmt.analyse.analyse import Settings
     from posnmt.analyse.analyse import analyse as measure
+    from posnmt.analyse.settings import Settings
     from posnmt.config.segmenters import word_tokeniser
     from posnmt.data.text import TextPipeline
     from posnmt.data.tokenise import Words

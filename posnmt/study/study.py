@@ -14,7 +14,6 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from posnmt import __version__
 from posnmt.config.formats import FORMAT, OLDEST
 from posnmt.errors import UserError, raise_all
 from posnmt.files import load_json, sha256_of, write_json
@@ -31,6 +30,7 @@ from posnmt.study.recommend import recommend
 from posnmt.study.registration import history, register
 from posnmt.study.steps import SIDES, training_speed
 from posnmt.study.verdict import Rules, corrected, decide
+from posnmt.version import __version__
 from posnmt.workflow import runner, status
 from posnmt.workflow.folder import alteration
 from posnmt.workflow.graph import Graph, Step, with_needs

@@ -17,11 +17,11 @@ from typing import Any
 import torch
 from lightning_fabric import Fabric
 
-import posnmt
 from posnmt.config.schema import Config
 from posnmt.files import sync, write_text
 from posnmt.processor import processor
 from posnmt.train.loggers import LOGGERS, Guarded
+from posnmt.version import __version__
 
 
 def provenance(seed: int, data_key: str, parameters: int) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def provenance(seed: int, data_key: str, parameters: int) -> dict[str, Any]:
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": sys.argv,
-        "posnmt": posnmt.__version__,
+        "posnmt": __version__,
         "commit": _commit(),
         "seed": seed,
         "data": data_key,
@@ -63,7 +63,7 @@ def computed_with(fabric: Fabric) -> dict[str, Any]:
         "precision": str(fabric._precision.precision),
         "processor": processor(),
         "torch": _version("torch"),
-        "posnmt": _commit() or posnmt.__version__,
+        "posnmt": _commit() or __version__,
     }
 
 
@@ -82,7 +82,7 @@ _version = cache(metadata.version)  # which searches the folders of packages
 @cache
 def _commit() -> str | None:
     """The commit of the running source tree, with `+changes` if it has edits; None outside a repository."""
-    folder = Path(posnmt.__file__).parent
+    folder = Path(__file__).parent
     try:
         described = subprocess.run(
             ["git", "-C", str(folder), "describe", "--always", "--dirty=+changes", "--abbrev=12"],  # noqa: S607

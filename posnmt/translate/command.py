@@ -13,7 +13,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import posnmt
 from posnmt.config.schema import Decode, Positions
 from posnmt.data.alignment import pharaoh
 from posnmt.data.arriving import arriving_lines
@@ -33,6 +32,7 @@ from posnmt.translate.terms import Terms
 from posnmt.translate.together import in_blocks
 from posnmt.translate.translations import Translation, refuse_too_many
 from posnmt.translate.translator import Translator
+from posnmt.version import __version__
 
 SPEED_ALONE = {"batch", "cuda_graphs"}
 """Settings of search that may change where a translation is resumed: they change scores by rounding alone."""
@@ -241,7 +241,7 @@ def translate_lines(
             texts["mark"] = translator.text.source.mark
         if alignments:
             texts["alignments"] = "by attention"
-        return {"posnmt": posnmt.__version__, "engine": translator.name, **texts, **chosen.model(), **search}
+        return {"posnmt": __version__, "engine": translator.name, **texts, **chosen.model(), **search}
 
     subwords, started = 0, time.monotonic()
     with Display() as display, opened(output, settings, resume) as out, _kept(out, not streamed, display):

@@ -21,11 +21,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import posnmt
 from posnmt import plugins
 from posnmt.errors import UserError
 from posnmt.files import read_json, replacing, write_json
 from posnmt.interrupt import Interrupted
+from posnmt.version import __version__
 from posnmt.workflow.folder import DONE, FAILED, PROGRESS, RUNNING, SHORT, STEP, STEPS, last_lines, outputs
 from posnmt.workflow.kind import Context, Kind, Resources, load_kinds
 from posnmt.workflow.lock import Lock, now
@@ -111,7 +111,7 @@ def _run_and_record(out: Path, folder: Path, step: dict[str, Any]) -> None:
 
 def _versions() -> Iterator[tuple[str, str]]:
     """Versions of the software that results depend on."""
-    yield "posnmt", posnmt.__version__
+    yield "posnmt", __version__
     yield "python", platform.python_version()
     for name in VERSIONS:
         try:

@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import posnmt
 from posnmt.errors import UserError, refuse_unknown
 from posnmt.files import read_json, write_json
 from posnmt.interrupt import StopSignal
 from posnmt.parallel.cores import available_cores
 from posnmt.progress import duration
+from posnmt.version import __version__
 from posnmt.workflow import status
 from posnmt.workflow.cluster import Cluster
 from posnmt.workflow.dask_cluster import Dask
@@ -96,7 +96,7 @@ def open_study(out: Path, recipe_name: str, recipe_hash: str) -> None:
         UserError: see `check_study`.
     """
     check_study(out, recipe_name)
-    about = {"format": FORMAT, "recipe": recipe_name, "hash": recipe_hash, "posnmt": posnmt.__version__}
+    about = {"format": FORMAT, "recipe": recipe_name, "hash": recipe_hash, "posnmt": __version__}
     before = read_json(out / STUDY) or {}
     if before != {**before, **about}:
         out.mkdir(parents=True, exist_ok=True)

@@ -15,10 +15,11 @@ from analyse_case import HTML_NAME, OUTPUT, REFERENCE, SOURCE
 from click.testing import CliRunner
 from sentencepiece import SentencePieceTrainer
 
-from posnmt.analyse.analyse import Settings, analyse
+from posnmt.analyse.analyse import analyse
 from posnmt.analyse.inputs import parse_outputs
 from posnmt.analyse.length import MOST_CLASSES, length_distribution
 from posnmt.analyse.measure import Resampling
+from posnmt.analyse.settings import Settings
 from posnmt.cli.main import main
 from posnmt.data.length_unit import length_unit
 from posnmt.errors import UserError

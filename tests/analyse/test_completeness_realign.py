@@ -8,9 +8,10 @@ import pytest
 from completeness_case import lines, paragraphs
 from sacrebleu import corpus_chrf
 
-from posnmt.analyse.analyse import Settings, analyse
+from posnmt.analyse.analyse import analyse
 from posnmt.analyse.completeness.realign import realigned
 from posnmt.analyse.measure import Resampling
+from posnmt.analyse.settings import Settings
 from posnmt.errors import UserError
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"

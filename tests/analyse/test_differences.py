@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from posnmt.analyse.additive import Additive
-from posnmt.analyse.analyse import Settings, analyse
+from posnmt.analyse.analyse import analyse
 from posnmt.analyse.differences import differences
 from posnmt.analyse.intervals import percentile_interval, resampled_measures
 from posnmt.analyse.measure import Resampling
+from posnmt.analyse.settings import Settings
 
 GROUPS = np.arange(90) % 3 // 2  # two bins: 60 and 30 sentences
 

@@ -5,8 +5,9 @@ import random
 import pytest
 from report_case import noisy, sentences
 
-from posnmt.analyse.analyse import Settings, analyse
+from posnmt.analyse.analyse import analyse
 from posnmt.analyse.measure import Resampling
+from posnmt.analyse.settings import Settings
 from posnmt.metrics.registry import METRICS
 from posnmt.report.significance import contested, explained
 

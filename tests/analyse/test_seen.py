@@ -8,9 +8,10 @@ from pathlib import Path
 from analyse_case import SOURCE as FEW
 from prepare_case import SOURCE, TARGET, configure, write
 
-from posnmt.analyse.analyse import Settings, analyse
+from posnmt.analyse.analyse import analyse
 from posnmt.analyse.measure import Resampling
 from posnmt.analyse.seen import Seen, seen_in_store, training_store
+from posnmt.analyse.settings import Settings
 from posnmt.data.prepare import prepare, store_folder
 from posnmt.run import Run
 

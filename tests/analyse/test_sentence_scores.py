@@ -8,10 +8,11 @@ import pytest
 from analyse_case import OUTPUT, REFERENCE, SOURCE
 from click.testing import CliRunner
 
-from posnmt.analyse.analyse import Settings, analyse
+from posnmt.analyse.analyse import analyse
 from posnmt.analyse.measure import Resampling
 from posnmt.analyse.resample import bootstrap_sums, half_sums
 from posnmt.analyse.sentence_scores import STEP, parse_scores
+from posnmt.analyse.settings import Settings
 from posnmt.cli.main import main
 from posnmt.errors import UserError
 

@@ -11,9 +11,10 @@ from click.testing import CliRunner
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from posnmt.analyse import units
-from posnmt.analyse.analyse import Settings, analyse
+from posnmt.analyse.analyse import analyse
 from posnmt.analyse.intervals import resampled_measures
 from posnmt.analyse.measure import Resampling
+from posnmt.analyse.settings import Settings
 from posnmt.cli.main import main
 from posnmt.errors import UserError
 from posnmt.metrics.registry import METRICS

@@ -7,9 +7,10 @@ import pytest
 import sacrebleu
 
 from posnmt.analyse.additive import Additive
-from posnmt.analyse.analyse import Settings, analyse
+from posnmt.analyse.analyse import analyse
 from posnmt.analyse.bins import TrainedLengths
 from posnmt.analyse.measure import Resampling
+from posnmt.analyse.settings import Settings
 from posnmt.analyse.significance import approximate_randomisation
 from posnmt.analyse.verdict import _sentence, verdict
 

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from posnmt import __version__
 from posnmt.conditions.files import PlainFiles
 from posnmt.errors import UserError
+from posnmt.version import __version__
 
 ROWS = [("one", "eins"), ("two\u2028lines", "zw\u0085ei"), ("", "leer")]
 

@@ -11,9 +11,10 @@ from safetensors.torch import load_file
 
 import commands
 import corpus
+from posnmt.data.pairing import pair_words, read_lexicon, translations_of
 from posnmt.data.prepare import prepare
 from posnmt.data.text import TextPipeline
-from posnmt.data.word_pairs import WordPairs, pair_words, read_lexicon, translations_of
+from posnmt.data.word_pairs import WordPairs
 from posnmt.errors import UserError
 from posnmt.resolve import load
 from posnmt.run import Run

@@ -14,6 +14,7 @@ from posnmt.analyse.length_claims import SCOPE
 from posnmt.report.figures import draw
 from posnmt.report.likelihood import PAGE, TABLE, likelihood_report
 from posnmt.report.likelihood_tables import CSV_HEAD
+from posnmt.report.write import likelihood_files
 
 SEEDS = (1, 2, 3)
 PAIR = (("sinusoids", SEEDS), ("relative", SEEDS))
@@ -37,7 +38,7 @@ def report():
 @pytest.fixture(scope="module")
 def page(report):
     with without_figures():
-        return report.files()[PAGE].decode("utf-8")
+        return likelihood_files(report)[PAGE].decode("utf-8")
 
 
 def test_the_csv_file_has_every_figure_of_every_system(report):
@@ -130,7 +131,7 @@ def test_one_system_has_no_differences():
     assert report.sentences == [SCOPE]
     assert not any("difference" in chart.name for chart in report.charts)
     with without_figures():
-        assert "Difference from" not in report.files()[PAGE].decode("utf-8")
+        assert "Difference from" not in likelihood_files(report)[PAGE].decode("utf-8")
 
 
 def test_the_page_has_sentences_notes_figures_and_tables(report, page):
@@ -153,7 +154,7 @@ def test_the_page_has_sentences_notes_figures_and_tables(report, page):
 def test_figures_of_too_little_text_are_in_parentheses():
     report = likelihood_report(losses_of(sentences=190))
     with without_figures():
-        page = report.files()[PAGE].decode("utf-8")
+        page = likelihood_files(report)[PAGE].decode("utf-8")
     statuses = [each.support.status == "decided" for each in report.effects.designs.values()]
     assert 0 < sum(statuses) < len(statuses)
     designs = page.split('<h2 id="designs">')[1].split("<h2 ")[0]
@@ -162,7 +163,7 @@ def test_figures_of_too_little_text_are_in_parentheses():
 
 def test_files_are_the_page_the_table_and_every_figure(report):
     with without_figures():
-        files = report.files()
+        files = likelihood_files(report)
     assert set(files) == {
         PAGE, TABLE, *(f"figures/{chart.name}.{kind}" for chart in report.charts for kind in ("svg", "pdf")),
     }  # fmt: skip

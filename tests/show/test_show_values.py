@@ -14,12 +14,12 @@ from posnmt.position.seam import Span
 from posnmt.run import Run
 from posnmt.show.by_distance import _equal_layers
 from posnmt.show.collect import collect
-from posnmt.show.distances import Sums, mass, mean
 from posnmt.show.lines import Lines
 from posnmt.show.page import Page
 from posnmt.show.sections import Sentence, Shown, marks
-from posnmt.show.values import AttentionMap, TrainedTokens
+from posnmt.translate.distances import Sums, mass, mean
 from posnmt.translate.translator import Translator
+from posnmt.translate.values import AttentionMap, TrainedTokens
 from untrained import LEARNED
 
 LINES = (["mo ra si", "ka ti mo ra", "un"], ["ti ka", "mo", "si ra ti"])

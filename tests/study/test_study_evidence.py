@@ -10,9 +10,10 @@ from metrics_case import CORPUS_SCORE, texts
 from verdict_case import compare, drawn, one, output
 
 from posnmt.analyse.additive import Additive
-from posnmt.analyse.analyse import Settings, analyse
+from posnmt.analyse.analyse import analyse
 from posnmt.analyse.measure import Resampling
 from posnmt.analyse.seeds import t_quantile, t_tails
+from posnmt.analyse.settings import Settings
 from posnmt.metrics.scores import corpus_scores
 from posnmt.study import contrast as contrast_module
 from posnmt.study import evidence as stored

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from posnmt.analyse.analyse import Settings
 from posnmt.analyse.seeds import seed_groups
+from posnmt.analyse.settings import Settings
 from posnmt.config.schema import Config
 from posnmt.data.length_unit import length_unit
 from posnmt.data.prepare import prepare

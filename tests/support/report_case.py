@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from posnmt.analyse.analyse import Settings, analyse
+from posnmt.analyse.analyse import analyse
 from posnmt.analyse.measure import Resampling
+from posnmt.analyse.settings import Settings
 from posnmt.report.figures import Drawing
 from posnmt.report.write import write
 

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from posnmt import __version__
 from posnmt.analyse.completeness.counts import clopper_pearson, jackknife, mcnemar, upper_bound
 from posnmt.analyse.completeness.detector import DETECTORS
 from posnmt.analyse.completeness.evidence import FEATURES, evidence
@@ -16,6 +15,7 @@ from posnmt.analyse.completeness.links import aligned
 from posnmt.analyse.completeness.split import Line, split
 from posnmt.analyse.completeness.words import FUNCTION_SHARE, LETTERS, function_words, words
 from posnmt.config.writing import isolated
+from posnmt.version import __version__
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,24 +12,13 @@ from posnmt.analyse.completeness.measure import Completeness, completeness
 from posnmt.analyse.completeness.realign import realigned
 from posnmt.analyse.inputs import Text, input_record
 from posnmt.analyse.sentence_scores import label
+from posnmt.analyse.settings import Settings
 from posnmt.config.writing import EXAMPLES, writing
 from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.errors import UserError, quoted, raise_all
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from posnmt.analyse.analyse import Settings
-
-
-def completeness_faults(settings: Settings) -> list[UserError]:
-    """Options that need `--completeness`."""
-    given = {"--parallel": settings.parallel, OPTION: settings.judged}
-    return [
-        UserError("only completeness reads it", option, "add --completeness, or leave it out")
-        for option, value in given.items()
-        if value and not settings.completeness
-    ]
 
 
 def parse_judged(pairs: Sequence[str]) -> dict[str, Path]:

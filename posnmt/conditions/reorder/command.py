@@ -13,7 +13,8 @@ from typing import Any
 
 from posnmt.conditions.files import MANIFEST, PlainFiles
 from posnmt.conditions.reorder.preorder import LONGEST, PASSES, SHORTEST, Preorderer, learn
-from posnmt.conditions.text import language_without_blanks, unsegmented
+from posnmt.conditions.text import language_without_blanks
+from posnmt.config.writing import unsegmented
 from posnmt.data.alignment import (
     Links,
     align,

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import posnmt
 from posnmt.data.text import TextPipeline
 from posnmt.deploy.folder import new_folder
 from posnmt.deploy.importing.vocabulary import settings
@@ -23,6 +22,7 @@ from posnmt.model.registry import build_undrawn
 from posnmt.model.weights import save_model
 from posnmt.resolve import from_tree
 from posnmt.run import Run
+from posnmt.version import __version__
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def write(imported: Imported, out: Path) -> Run:
     record = {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": sys.argv,
-        "posnmt": posnmt.__version__,
+        "posnmt": __version__,
         "parameters": sum(parameter.numel() for parameter in parameters.values()),
         "imported": {
             "format": imported.format,

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from posnmt.show.distances import ByDistance, Floats, Integers, Sums, mean
+from posnmt.translate.distances import ByDistance, Floats, Integers, Sums, mean
 
 
 @dataclass(frozen=True)
