@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 
 from posnmt.data.alignment import alignment_error_rate, read_alignment, tokens
-from posnmt.run import Run
+from posnmt.run.run import Run
 from posnmt.translate.alignments import align
 from posnmt.translate.translator import Translator
 from posnmt.translate.words import spans

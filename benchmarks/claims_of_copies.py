@@ -10,8 +10,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from posnmt.base.files import read_json, write_text
 from posnmt.config.yaml import read_yaml, written_yaml
-from posnmt.files import read_json, write_text
 from posnmt.study.adopt import MARK
 from posnmt.study.load import load
 

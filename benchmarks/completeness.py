@@ -27,12 +27,12 @@ import numpy as np
 from judgements import read as read_judgements
 from judgements import table
 
-from posnmt.analyse.completeness.evidence import FEATURES, Evidence, evidence
-from posnmt.analyse.completeness.labels import agreement, weighted_mean
-from posnmt.analyse.completeness.lexicon import learn
-from posnmt.analyse.completeness.measure import completeness
-from posnmt.analyse.completeness.split import Line, split
-from posnmt.analyse.completeness.words import function_words
+from posnmt.evaluation.analyse.completeness.evidence import FEATURES, Evidence, evidence
+from posnmt.evaluation.analyse.completeness.labels import agreement, weighted_mean
+from posnmt.evaluation.analyse.completeness.lexicon import learn
+from posnmt.evaluation.analyse.completeness.measure import completeness
+from posnmt.evaluation.analyse.completeness.split import Line, split
+from posnmt.evaluation.analyse.completeness.words import function_words
 
 FOLDS = 4
 MOST = 500

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import sacrebleu
 
+from posnmt.cli.demo import LONGEST, SYSTEMS, _config
 from posnmt.corpora.artificial.pairs import command as artificial
-from posnmt.demo import LONGEST, SYSTEMS, _config
-from posnmt.resolve import from_tree
-from posnmt.train.loop import train
+from posnmt.run.resolve import from_tree
+from posnmt.training.loop import train
 from posnmt.translate.command import translate_file
 
 WORDS = {"rok": ("korin", "tisor"), "lum": ("malun", "tisul")}

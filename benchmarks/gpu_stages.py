@@ -94,7 +94,7 @@ def gradients(work: Path, tiny: bool) -> Iterator[Line]:
     """Loss and gradients of a system of each family against float64 on the CPU, in fp32 and bf16."""
     import torch
 
-    from posnmt.train.loss import TrainingLoss
+    from posnmt.training.loss import TrainingLoss
 
     device = device_of(tiny)
     generator = torch.Generator().manual_seed(1)
@@ -170,9 +170,9 @@ def training(work: Path, tiny: bool) -> Iterator[Line]:
     import torch
 
     from posnmt.config.schema import Train
-    from posnmt.train.device import make_fabric
-    from posnmt.train.loss import TrainingLoss
-    from posnmt.train.optimizer import make_optimizer
+    from posnmt.training.device import make_fabric
+    from posnmt.training.loss import TrainingLoss
+    from posnmt.training.optimizer import make_optimizer
 
     device = device_of(tiny)
     length, tokens = 32, 128 if tiny else 25_600
@@ -281,7 +281,7 @@ def model_of(system: str, size: str, vocabulary: int, **model: Any) -> Any:
     import torch
 
     from posnmt.model.registry import build_model
-    from posnmt.resolve import from_tree
+    from posnmt.run.resolve import from_tree
 
     tree = {"data": {"train": {"source": "-", "target": "-"}}, "train": {"steps": 1, "dev_bleu": False}}
     section = {"system": system, "size": size, "tie_embeddings": "all", **model}

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from posnmt.analyse.completeness.labels import weighted_share
+from posnmt.evaluation.analyse.completeness.labels import weighted_share
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,9 @@ from typing import Any
 
 import yaml
 
-from posnmt.processor import processor
-from posnmt.resolve import load
-from posnmt.train.evaluate import bleu
+from posnmt.position.processor import processor
+from posnmt.run.resolve import load
+from posnmt.training.evaluate import bleu
 
 POSNMT = Path(sys.executable).with_name("posnmt")
 COMMON = (

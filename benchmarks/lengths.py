@@ -14,15 +14,15 @@ import argparse
 import os
 from pathlib import Path
 
-from posnmt.analyse.bins import bins_from_edges
+from posnmt.base.progress import Display
 from posnmt.config.schema import Decode
 from posnmt.config.systems import SYSTEMS
 from posnmt.corpora.artificial.pairs import command as artificial
-from posnmt.progress import Display
-from posnmt.resolve import load
-from posnmt.run import Run
-from posnmt.train.evaluate import bleu
-from posnmt.train.loop import train
+from posnmt.evaluation.analyse.bins import bins_from_edges
+from posnmt.run.resolve import load
+from posnmt.run.run import Run
+from posnmt.training.evaluate import bleu
+from posnmt.training.loop import train
 from posnmt.translate.translator import Translator
 
 CONFIG = Path(__file__).parent.parent / "configs" / "artificial.yaml"

@@ -4,7 +4,7 @@ python benchmarks/likelihood_intervals.py [--studies N]
 
 Each study has G documents with fixed numbers of subwords in "beyond" and in "dense". The difference of two systems in
 "beyond" is the truth, plus an effect of the seed, of the document, and of both; all are normal. The intervals are those
-of `posnmt.analyse.crossed`. It prints the table of benchmarks/notes/length.md.
+of `posnmt.evaluation.analyse.crossed`. It prints the table of benchmarks/notes/length.md.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from statistics import NormalDist
 
 import numpy as np
 
-from posnmt.analyse.crossed import Estimate, crossed
-from posnmt.analyse.jackknife import Statistic, Units, difference_of_ratios
-from posnmt.analyse.seeds import t_tails
-from posnmt.analyse.zones import effective_number
+from posnmt.evaluation.analyse.crossed import Estimate, crossed
+from posnmt.evaluation.analyse.jackknife import Statistic, Units, difference_of_ratios
+from posnmt.evaluation.analyse.seeds import t_tails
+from posnmt.evaluation.analyse.zones import effective_number
 
 TRUTH = -0.1
 SUBWORDS = 134  # of a document in "beyond", on average, as in the pilot

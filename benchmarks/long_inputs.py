@@ -31,7 +31,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any
 
-from posnmt.runtime import ENVIRONMENT
+from posnmt.base.runtime import ENVIRONMENT
 
 os.environ.update({**ENVIRONMENT, **os.environ})  # as the command line does: before PyTorch is loaded
 
@@ -42,10 +42,10 @@ from posnmt.config.schema import Train
 from posnmt.config.systems import SYSTEMS
 from posnmt.model.registry import architecture, build_model
 from posnmt.model.transformer import Transformer
-from posnmt.processor import processor
-from posnmt.resolve import from_tree
-from posnmt.train.device import make_fabric
-from posnmt.train.gradients import Gradients, InParts, Whole
+from posnmt.position.processor import processor
+from posnmt.run.resolve import from_tree
+from posnmt.training.device import make_fabric
+from posnmt.training.gradients import Gradients, InParts, Whole
 
 VOCABULARY = 104
 TOKENS = 4096

@@ -32,7 +32,7 @@ from judgements import table
 from numpy.typing import NDArray
 
 from posnmt.config.writing import writing
-from posnmt.run import Run
+from posnmt.run.run import Run
 from posnmt.translate.alignments import Aligned, align
 from posnmt.translate.omissions import SUSPICIOUS, Pair, Weights, examine, intervals, left_out
 from posnmt.translate.options import with_options

@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from posnmt.conditions.join import join
-from posnmt.conditions.text import InputText
+from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode, Positions
+from posnmt.corpora.conditions.join import join
+from posnmt.corpora.conditions.text import InputText
 from posnmt.data.corpus import TextFile
-from posnmt.errors import UserError
-from posnmt.run import Run
-from posnmt.train.evaluate import bleu
+from posnmt.run.run import Run
+from posnmt.training.evaluate import bleu
 from posnmt.translate.translator import Translator
 
 CHANGES: dict[str, dict[str, Any]] = {

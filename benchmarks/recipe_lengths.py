@@ -22,8 +22,8 @@ from posnmt.study.load import load
 from posnmt.study.plan import KINDS, Plan, plan
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.steps import store_of
-from posnmt.workflow import runner
-from posnmt.workflow.graph import Graph
+from posnmt.study.workflow import runner
+from posnmt.study.workflow.graph import Graph
 
 PERCENTILES = (5, 25, 50, 75, 90, 95, 99, 100)
 

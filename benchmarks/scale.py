@@ -9,7 +9,7 @@ import argparse
 
 from posnmt.config.schema import Model
 from posnmt.model.registry import count_parameters
-from posnmt.resolve import from_tree
+from posnmt.run.resolve import from_tree
 
 SIZES = ("small", "base", "big")
 LINKS = {"NVLink": 450.0, "InfiniBand 400 Gb/s": 50.0, "Ethernet 100 Gb/s": 12.5, "Ethernet 10 Gb/s": 1.25}

@@ -23,24 +23,24 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from posnmt.runtime import ENVIRONMENT
+from posnmt.base.runtime import ENVIRONMENT
 
 os.environ.update({**ENVIRONMENT, **os.environ})  # as the command line does: before PyTorch is loaded
 
 import torch
 
+from posnmt.base.parallel.threads import Workers
 from posnmt.config.schema import Decode, Train
 from posnmt.config.systems import SYSTEMS
 from posnmt.data.batch import Pair
 from posnmt.model.base import TranslationModel
 from posnmt.model.packed import pack
 from posnmt.model.registry import build_model
-from posnmt.parallel.threads import Workers
-from posnmt.processor import processor
-from posnmt.resolve import from_tree
-from posnmt.train.device import make_fabric
-from posnmt.train.gradients import InParts
-from posnmt.train.loss import TrainingLoss
+from posnmt.position.processor import processor
+from posnmt.run.resolve import from_tree
+from posnmt.training.device import make_fabric
+from posnmt.training.gradients import InParts
+from posnmt.training.loss import TrainingLoss
 from posnmt.translate.subwords import translate_subwords
 
 VOCABULARY = 8004

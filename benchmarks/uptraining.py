@@ -15,14 +15,14 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from posnmt.analyse.bins import bins_from_edges
+from posnmt.base.progress import Display
 from posnmt.config.schema import Decode
 from posnmt.corpora.artificial.pairs import command as artificial
-from posnmt.progress import Display
-from posnmt.run import Run
-from posnmt.train.choose import Written, for_training
-from posnmt.train.evaluate import bleu
-from posnmt.train.loop import train
+from posnmt.evaluation.analyse.bins import bins_from_edges
+from posnmt.run.run import Run
+from posnmt.training.choose import Written, for_training
+from posnmt.training.evaluate import bleu
+from posnmt.training.loop import train
 from posnmt.translate.translator import Translator
 
 EDGES = [11, 15, 20]

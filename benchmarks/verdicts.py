@@ -20,8 +20,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from posnmt.analyse.moderated import PRIOR, components, moderated
-from posnmt.analyse.seeds import t_quantile
+from posnmt.evaluation.analyse.moderated import PRIOR, components, moderated
+from posnmt.evaluation.analyse.seeds import t_quantile
 
 Array = np.ndarray
 TESTS = ("Welch", "paired t", "rule")

@@ -19,9 +19,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from posnmt.analyse.measure import Resampling
-from posnmt.errors import UserError
-from posnmt.files import read_json, write_text
+from posnmt.base.errors import UserError
+from posnmt.base.files import read_json, write_text
+from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.study import evidence, speed
 from posnmt.study.adopt import MARK, METRICS, SPEEDS, column_of, folder_of, translations_of
 from posnmt.study.claims import SPEEDS as MEASURES_OF_SPEED
@@ -34,9 +34,9 @@ from posnmt.study.steps import measured
 from posnmt.study.study import rules_of
 from posnmt.study.verdict import LEVEL, Decision, Rules, Verdict, corrected, counts, decide, shown_p
 from posnmt.study.wording import amount, asked, signed
-from posnmt.workflow import runner
-from posnmt.workflow.graph import Graph, with_needs
-from posnmt.workflow.kind import Context, Resources
+from posnmt.study.workflow import runner
+from posnmt.study.workflow.graph import Graph, with_needs
+from posnmt.study.workflow.kind import Context, Resources
 
 OF_CLAIM = re.compile(r'<section class="claim (\w+)".*?</span> (.*?)</h3>(.*?)</section>', re.DOTALL)
 OF_COMPARISON = re.compile(

@@ -9,7 +9,7 @@ The names in `__all__` are the public Python API (docs/api.md); they are importe
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from posnmt.version import __version__
+from posnmt.base.version import __version__
 
 if TYPE_CHECKING:
     from posnmt import position, testing
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from posnmt.api.load import TrainedModel, load
     from posnmt.api.train import train
     from posnmt.api.values import Encoding, Hypothesis, TranslationWarning
-    from posnmt.errors import UserError
-    from posnmt.interrupt import Interrupted
-    from posnmt.run import Run
+    from posnmt.base.errors import UserError
+    from posnmt.base.interrupt import Interrupted
+    from posnmt.run.run import Run
     from posnmt.translate.values import AttentionMap, Attentions, DistanceBias, Positions
 
 _MODULES = {
@@ -33,14 +33,19 @@ _MODULES = {
     "DistanceBias": "translate.values",
     "Positions": "translate.values",
     "Analysis": "api.analyse",
-    "Run": "run",
-    "UserError": "errors",
-    "Interrupted": "interrupt",
+    "train": "api.train",
+    "analyse": "api.analyse",
+    "Run": "run.run",
+    "UserError": "base.errors",
+    "Interrupted": "base.interrupt",
 }
 """Name -> module of posnmt that defines it."""
 
-_PACKAGES = ("train", "analyse", "position", "testing")
-"""Public modules; the first two can be called."""
+_PUBLIC = ("position", "testing")
+"""Public modules."""
+
+_EXTRAS = {"train": "train", "analyse": "analyse", "Analysis": "analyse"}
+"""Name -> the extra that its module needs."""
 
 __all__ = [
     "Analysis",
@@ -65,10 +70,18 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """A public name that is not imported yet (PEP 562)."""
-    if name in _PACKAGES:
+    """A public name that is not imported yet (PEP 562).
+
+    Raises:
+        posnmt.UserError: it needs packages that are not installed.
+    """
+    if name in _PUBLIC:
         return importlib.import_module(f"posnmt.{name}")
     if name in _MODULES:
+        if name in _EXTRAS:
+            from posnmt.base.extras import requires
+
+            requires(_EXTRAS[name])
         value = globals()[name] = getattr(importlib.import_module(f"posnmt.{_MODULES[name]}"), name)
         return value
     raise AttributeError(f"module 'posnmt' has no attribute {name!r}")

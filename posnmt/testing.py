@@ -154,9 +154,9 @@ def gradients(subject: Subject) -> None:
 def parts(subject: Subject) -> None:
     """A batch in parts, as in training on a CPU, has the same loss and gradients as the whole batch."""
     from posnmt.config.schema import Train
-    from posnmt.train.device import make_fabric
-    from posnmt.train.gradients import InParts, Whole
-    from posnmt.train.loss import TrainingLoss
+    from posnmt.training.device import make_fabric
+    from posnmt.training.gradients import InParts, Whole
+    from posnmt.training.loss import TrainingLoss
 
     generator, fabric = np.random.default_rng(1), make_fabric(Train(steps=1, precision="fp64"))
     batch = [

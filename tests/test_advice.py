@@ -11,9 +11,9 @@ import pytest
 
 import posnmt
 from commands import refused
+from posnmt.base.errors import UserError
 from posnmt.cli.group import LESS_MEMORY
 from posnmt.cli.main import main
-from posnmt.errors import UserError
 from untrained import LEARNED, untrained
 
 PACKAGE = Path(posnmt.__file__).parent

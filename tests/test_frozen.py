@@ -18,14 +18,14 @@ from typing import Any
 import pytest
 
 from posnmt.data.prepare import prepare
-from posnmt.resolve import json_schema, load
-from posnmt.run import Run
+from posnmt.run.resolve import json_schema, load
+from posnmt.run.run import Run
 from posnmt.study.load import load as load_recipe
 from posnmt.study.load import shipped
 from posnmt.study.plan import KINDS, plan
-from posnmt.train.loop import train
+from posnmt.study.workflow.graph import Graph
+from posnmt.training.loop import train
 from posnmt.translate.translator import Translator
-from posnmt.workflow.graph import Graph
 from tiny import NAMED, build
 
 FROZEN = Path(__file__).with_name("frozen")

@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode
 from posnmt.data.text import TextPipeline
-from posnmt.errors import UserError
 
 
 def main() -> None:

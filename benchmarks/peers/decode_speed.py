@@ -31,9 +31,9 @@ from typing import Any
 import torch
 from decode_once import read_lines, use_environment
 
-from posnmt.errors import UserError, existing_file
-from posnmt.processor import processor
-from posnmt.run import Run
+from posnmt.base.errors import UserError, existing_file
+from posnmt.position.processor import processor
+from posnmt.run.run import Run
 
 HERE = Path(__file__).parent
 COMPUTE_TYPES = ("float32", "int8", "bfloat16", "int8_bfloat16")

@@ -29,7 +29,7 @@ from speed_peers import CONFIG, PEERS, launcher
 from speed_trainer import Job, TrainingFailed, run
 
 from posnmt.data.prepare import prepare
-from posnmt.resolve import load
+from posnmt.run.resolve import load
 
 LEARNING = Path(__file__).parents[1] / "learning.py"
 sys.path.append(str(LEARNING.parent))

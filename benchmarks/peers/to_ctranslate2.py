@@ -17,9 +17,9 @@ from pathlib import Path
 import torch
 from decode_once import read_lines, translate, use_environment
 
+from posnmt.base.errors import UserError, existing_file
 from posnmt.deploy.ctranslate2 import write
-from posnmt.errors import UserError, existing_file
-from posnmt.run import Run
+from posnmt.run.run import Run
 from posnmt.translate.translator import Translator
 
 POSITIONS = 2048

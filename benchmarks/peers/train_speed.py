@@ -27,12 +27,12 @@ from speed_peers import CONFIG, PEERS, posnmt, posnmt_settings
 from speed_table import ACCOUNTING, table
 from speed_trainer import REPORT, Job, Trainer, TrainingFailed, run, speed
 
+from posnmt.base.errors import UserError
 from posnmt.config.schema import Train
 from posnmt.config.systems import SYSTEMS
-from posnmt.errors import UserError
-from posnmt.processor import processor
-from posnmt.resolve import load
-from posnmt.train.device import precision
+from posnmt.position.processor import processor
+from posnmt.run.resolve import load
+from posnmt.training.device import precision
 
 PRECISIONS = ("auto", "fp32")
 OURS = tuple(posnmt(precision) for precision in PRECISIONS)

@@ -69,7 +69,7 @@ def text(value: str) -> str:
 
 def settings() -> str:
     """A table for each section of a configuration."""
-    from posnmt.resolve import json_schema
+    from posnmt.run.resolve import json_schema
 
     schema = json_schema()
     inner, parts = schema["$defs"], []
@@ -271,7 +271,6 @@ def python() -> str:
     import posnmt.position as position
 
     top = {name: f"posnmt.{module}.{name}" for name, module in posnmt._MODULES.items()}
-    top |= {name: f"posnmt.api.{name}.{name}" for name in ("train", "analyse")}
     schemes = {name: f"posnmt.position.{position._MODULES[name]}.{name}" for name in position.__all__}
     groups = {
         "posnmt": dict(sorted(top.items(), key=lambda item: item[0].lower())),
@@ -283,6 +282,24 @@ def python() -> str:
         rows = [(f"`{package}.{name}`", f"`{path}`", text(_first_sentence(path))) for name, path in names.items()]
         parts.append(f"## {package}\n\n{table(('name', 'defined as', 'is'), rows)}")
     return "\n\n".join(parts)
+
+
+def modules() -> str:
+    """Every module by its folder, with the first sentence of its docstring."""
+    package = DOCS.parent / "posnmt"
+    parts = []
+    for folder in sorted({path.parent for path in package.rglob("*.py")}):
+        files = [path for path in sorted(folder.glob("*.py")) if path.name not in ("__init__.py", "__main__.py")]
+        lines = [f"- `{path.name}`: {_summary(path)}" for path in files]
+        name = folder.relative_to(package.parent).as_posix()
+        parts += [f"## {name}\n", f"{_summary(folder / '__init__.py')}\n", *lines, ""]
+    return "\n".join(parts)
+
+
+def _summary(path: Path) -> str:
+    """The first sentence of a module's docstring."""
+    text_ = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return re.split(r"(?<=\.)\s|\n\n", text_, maxsplit=1)[0].replace("\n", " ").rstrip(":")
 
 
 def _first_sentence(path: str) -> str:
@@ -308,6 +325,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "systems": systems,
     "schemes": schemes,
     "architectures": architectures,
+    "modules": modules,
     "claims": claims,
     "python": python,
 }

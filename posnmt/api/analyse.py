@@ -11,15 +11,15 @@ from typing import Annotated, Any, cast
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from posnmt.analyse.analyse import Analysis as Measured
-from posnmt.analyse.analyse import analyse as measure
-from posnmt.analyse.measure import Resampling
-from posnmt.analyse.settings import Settings
 from posnmt.api.arguments import checked, typed
+from posnmt.base.errors import UserError, UserErrors, refuse_unknown
+from posnmt.base.progress import Display
 from posnmt.data.lines import checked_lines, listed
-from posnmt.errors import UserError, UserErrors, refuse_unknown
+from posnmt.evaluation.analyse.analyse import Analysis as Measured
+from posnmt.evaluation.analyse.analyse import analyse as measure
+from posnmt.evaluation.analyse.measure import Resampling
+from posnmt.evaluation.analyse.settings import Settings
 from posnmt.metrics.registry import DEFAULT_METRICS
-from posnmt.progress import Display
 
 Lines = str | Path | Sequence[str]
 """A text: the path of a file, or a list of its lines."""
@@ -78,7 +78,7 @@ class Analysis:
         Raises:
             UserError: no such table.
         """
-        from posnmt.report.tables import TABLES, tables
+        from posnmt.evaluation.report.tables import TABLES, tables
 
         refuse_unknown(table, TABLES, "table")
         heading, rows = tables(self.results)[table]
@@ -95,7 +95,7 @@ class Analysis:
         Raises:
             UserError: the files cannot be written, or `examples` is no number of 0 or more.
         """
-        from posnmt.report.write import write
+        from posnmt.evaluation.report.write import write
 
         write(self.measured, Path(out), checked(examples, NonNegativeInt | None, "examples"))
         return Path(out) / "report.html"
@@ -123,7 +123,7 @@ def analyse(
         scores: metric -> name of a system -> its sentence scores from elsewhere, such as COMET's: numbers, or the path
             of a file with one a line.
         show_progress: on standard error.
-        settings: those of `posnmt.analyse.analyse.Settings`, such as `unit`, `bin_width`, `bin_edges`,
+        settings: those of `posnmt.evaluation.analyse.analyse.Settings`, such as `unit`, `bin_width`, `bin_edges`,
             `max_trained_length`, `trained_on`, `metrics` (one name or several), `target_language` and
             `bleu_tokenizer`, and those of resampling: `samples`, `seed`, `significance` and `correction`. The defaults
             are those of `posnmt analyse`.

@@ -13,9 +13,9 @@ from typing import Any, ParamSpec, TypeVar, Union, get_args, get_origin, get_typ
 from pydantic import ValidationError
 from pydantic_core import SchemaValidator
 
+from posnmt.base.errors import UserError, quoted, raise_all
+from posnmt.base.files import validator
 from posnmt.config.numbers import exact
-from posnmt.errors import UserError, quoted, raise_all
-from posnmt.files import validator
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

@@ -15,14 +15,14 @@ import torch
 
 from posnmt.api.arguments import typed
 from posnmt.api.values import Encoding, Hypothesis, TranslationWarning
+from posnmt.base.errors import UserError, refuse_unknown
 from posnmt.config.schema import Decode
 from posnmt.data.corpus import document_of
 from posnmt.data.lines import checked_lines, listed
 from posnmt.data.marks import mark_for
 from posnmt.data.portions import portions
 from posnmt.data.text import SideText
-from posnmt.errors import UserError, refuse_unknown
-from posnmt.run import Run
+from posnmt.run.run import Run
 from posnmt.translate.attention import offset_bias
 from posnmt.translate.options import with_options
 from posnmt.translate.several import why_in_sentences
@@ -293,7 +293,7 @@ class TrainedModel:
         Raises:
             UserError: an ensemble, a model that is not a Transformer, or a line too long for a finite position table.
         """
-        from posnmt.show.collect import attentions
+        from posnmt.evaluation.show.collect import attentions
 
         self._refuse_ensemble("attention")
         [source] = checked_lines([source], "source")
@@ -319,7 +319,7 @@ class TrainedModel:
             UserError: an ensemble, no line that is not empty, different numbers of lines, or a line too long for a
                 finite position table.
         """
-        from posnmt.show.collect import collect, refuse_unpaired
+        from posnmt.evaluation.show.collect import collect, refuse_unpaired
 
         self._refuse_ensemble("positions")
         read = checked_lines(sources, "sources")

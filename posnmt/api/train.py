@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from posnmt import plugins
 from posnmt.api.arguments import checked, typed
+from posnmt.base import plugins
+from posnmt.base.errors import UserError, quoted
+from posnmt.base.progress import Display
 from posnmt.config.schema import Config
-from posnmt.errors import UserError, quoted
-from posnmt.progress import Display
-from posnmt.run import Run
-from posnmt.train.command import train_command
+from posnmt.run.run import Run
+from posnmt.training.command import train_command
 
 
 @typed

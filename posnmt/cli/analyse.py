@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
+from posnmt.base.errors import UserError, raise_all
+from posnmt.base.extras import requires
+from posnmt.base.parallel.cores import cores
 from posnmt.cli.group import COMMAND, allow_plugins
-from posnmt.errors import UserError, raise_all
-from posnmt.extras import requires
-from posnmt.parallel.cores import cores
 
 
 @click.command(context_settings=COMMAND)
@@ -187,21 +187,21 @@ def analyse(
     Example: posnmt analyse --source test.en --reference test.de --output mine=out.de --output other=other.de
     """
     requires("analyse")
-    from posnmt.analyse.analyse import analyse as measure
-    from posnmt.analyse.completeness.requested import parse_judged
-    from posnmt.analyse.inputs import parse_outputs
-    from posnmt.analyse.measure import Resampling
-    from posnmt.analyse.sentence_scores import parse_scores
-    from posnmt.analyse.settings import Settings
-    from posnmt.analyse.swap import parse_swapped
-    from posnmt.progress import Display
-    from posnmt.report.likelihood import read_report
-    from posnmt.report.write import place_faults, write
+    from posnmt.base.progress import Display
+    from posnmt.evaluation.analyse.analyse import analyse as measure
+    from posnmt.evaluation.analyse.completeness.requested import parse_judged
+    from posnmt.evaluation.analyse.inputs import parse_outputs
+    from posnmt.evaluation.analyse.measure import Resampling
+    from posnmt.evaluation.analyse.sentence_scores import parse_scores
+    from posnmt.evaluation.analyse.settings import Settings
+    from posnmt.evaluation.analyse.swap import parse_swapped
+    from posnmt.evaluation.report.likelihood import read_report
+    from posnmt.evaluation.report.write import place_faults, write
 
     trained_store = None
     if run is not None:
-        from posnmt.analyse.seen import training_store
-        from posnmt.run import Run
+        from posnmt.evaluation.analyse.seen import training_store
+        from posnmt.run.run import Run
 
         opened = Run.open(run)
         trained_store = training_store(opened)

@@ -79,8 +79,8 @@ def reorder(
     Example: posnmt condition reorder --source train.ja --target train.en --apply train.ja=train.ja
              --apply dev.ja=dev.ja --apply test.ja=test.ja --out reordered
     """
-    from posnmt.conditions.reorder.command import command
-    from posnmt.progress import Display
+    from posnmt.base.progress import Display
+    from posnmt.corpora.conditions.reorder.command import command
 
     with Display() as display:
         command(out, applied, source, target, alignment, model, program, seed, passes, display)
@@ -124,7 +124,7 @@ def length_split(out: Path, parts: int, unit: str | None, **options: Path | None
     \b
     Example: posnmt condition length-split --source train.en --target train.de --out split
     """
-    from posnmt.conditions.length import length_split as split
+    from posnmt.corpora.conditions.length import length_split as split
 
     _by_length(split, out, parts, unit, **options)
 
@@ -140,7 +140,7 @@ def cap(out: Path, max_length: int, unit: str | None, **options: Path | None) ->
     \b
     Example: posnmt condition cap --source train.en --target train.de --max-length 75 --out cap75
     """
-    from posnmt.conditions.length import cap as write_capped
+    from posnmt.corpora.conditions.length import cap as write_capped
 
     _by_length(write_capped, out, max_length, unit, **options)
 
@@ -157,9 +157,9 @@ def _by_length(
     """Run a condition that depends on lengths, and print its table."""
     from rich.console import Console
 
-    from posnmt.conditions.length import choose_unit, length_table
-    from posnmt.conditions.text import parallel_text
-    from posnmt.progress import Display
+    from posnmt.base.progress import Display
+    from posnmt.corpora.conditions.length import choose_unit, length_table
+    from posnmt.corpora.conditions.text import parallel_text
 
     counted = choose_unit(unit, subword_model, target_subword_model)
     with Display() as display:
@@ -190,9 +190,9 @@ def join(
     \b
     Example: posnmt condition join --source test.en --target test.de --documents test.ids --sentences 2 --out joined
     """
-    from posnmt.conditions.join import join as write_joined
-    from posnmt.conditions.text import parallel_text
-    from posnmt.progress import Display
+    from posnmt.base.progress import Display
+    from posnmt.corpora.conditions.join import join as write_joined
+    from posnmt.corpora.conditions.text import parallel_text
 
     with Display() as display:
         text = parallel_text(**files, display=display)
@@ -218,10 +218,10 @@ def swap(out: Path, source: Path, shares: tuple[float, ...], seed: int) -> None:
     \b
     Example: posnmt condition swap --source test.en --share 0.1 --share 0.2 --share 0.3 --out swapped
     """
-    from posnmt.conditions.swap import swap as write_swapped
-    from posnmt.conditions.text import InputText
+    from posnmt.base.progress import Display
+    from posnmt.corpora.conditions.swap import swap as write_swapped
+    from posnmt.corpora.conditions.text import InputText
     from posnmt.data.corpus import TextFile
-    from posnmt.progress import Display
 
     with Display() as display:
         write_swapped(out, InputText({"source": TextFile("--source", source)}, display), shares, seed)

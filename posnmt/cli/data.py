@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from posnmt.base.errors import UserError, raise_all
 from posnmt.cli.group import COMMAND, NumberRange, language_pair
-from posnmt.errors import UserError, raise_all
 
 if TYPE_CHECKING:
     from posnmt.corpora.spec import Corpus
@@ -67,9 +67,9 @@ def fetch(names: tuple[str, ...], cache: Path | None, pair: str | None) -> None:
     \b
     Example: posnmt data fetch newstest2014-de-en --pair en-de --cache corpora
     """
+    from posnmt.base.progress import Display
     from posnmt.corpora.fetch import default_cache
     from posnmt.corpora.fetch import fetch as get
-    from posnmt.progress import Display
 
     faults = []
     with Display() as display:
@@ -100,9 +100,9 @@ def extract(file: Path, pair: str, out: str) -> None:
     \b
     Example: posnmt data extract memory.tmx --pair en-de --out memory
     """
+    from posnmt.base.errors import existing_file
+    from posnmt.base.files import replacing
     from posnmt.corpora.tmx import write_tmx
-    from posnmt.errors import existing_file
-    from posnmt.files import replacing
 
     languages = language_pair(pair, "--pair")
     if languages[0] == languages[1]:
@@ -204,11 +204,11 @@ def clean(
     """
     from rich.console import Console
 
+    from posnmt.base.files import write_text
+    from posnmt.base.progress import Display
     from posnmt.corpora.cleaning.clean import Settings, table
     from posnmt.corpora.cleaning.clean import clean as write
     from posnmt.corpora.cleaning.opusfilter import configuration
-    from posnmt.files import write_text
-    from posnmt.progress import Display
 
     if len(sources) != len(targets):
         counted = f"got {len(sources)} and {len(targets)}"

@@ -13,8 +13,8 @@ from typing import Any
 
 import click
 
-from posnmt import plugins
-from posnmt.errors import UserError, is_out_of_memory
+from posnmt.base import plugins
+from posnmt.base.errors import UserError, is_out_of_memory
 
 SPLIT = "as-trained", "sentences", "auto", "huge", "off"
 COMPLETE = "as-trained", "mend", "warn", "off"

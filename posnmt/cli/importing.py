@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from posnmt.base.errors import UserError
 from posnmt.cli.group import COMMAND, Group, language_pair, loading
-from posnmt.errors import UserError
 
 if TYPE_CHECKING:
     from posnmt.deploy.importing.imported import Imported

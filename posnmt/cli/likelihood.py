@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posnmt.errors import UserError, quoted, raise_all
+from posnmt.base.errors import UserError, quoted, raise_all
 
 if TYPE_CHECKING:
-    from posnmt.analyse.scoring import Scoring
-    from posnmt.report.likelihood import LikelihoodReport
-    from posnmt.run import Run
+    from posnmt.evaluation.analyse.scoring import Scoring
+    from posnmt.evaluation.report.likelihood import LikelihoodReport
+    from posnmt.run.run import Run
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ def score_by_position(folders: Sequence[Path], request: Request) -> None:
     Raises:
         UserError: faulty text, runs that cannot be compared, or that do not have what a design needs.
     """
-    from posnmt.analyse.losses_files import write_all
-    from posnmt.progress import Display
-    from posnmt.report.likelihood import TABLE
-    from posnmt.report.write import likelihood_files, place_faults, write_files
-    from posnmt.run import Run, refuse_existing
+    from posnmt.base.progress import Display
+    from posnmt.evaluation.analyse.losses_files import write_all
+    from posnmt.evaluation.report.likelihood import TABLE
+    from posnmt.evaluation.report.write import likelihood_files, place_faults, write_files
+    from posnmt.run.run import Run, refuse_existing
 
     if request.swap and request.documents is None:
         what = "the preceding sentence is one of the same document, and no document ids are given"
@@ -90,10 +90,10 @@ def _scoring(runs: Sequence[Run], request: Request) -> Scoring:
     Raises:
         UserError: faulty text, or a design is not possible.
     """
-    from posnmt.analyse.likelihood import named
-    from posnmt.analyse.losses_files import AFTER_SHORT
-    from posnmt.analyse.scoring import Model, Scoring, Test
     from posnmt.config.schema import Positions
+    from posnmt.evaluation.analyse.likelihood import named
+    from posnmt.evaluation.analyse.losses_files import AFTER_SHORT
+    from posnmt.evaluation.analyse.scoring import Model, Scoring, Test
 
     positions = None if request.positions is None else Positions.model_validate(request.positions)
     models = [Model(named(run), run, request.checkpoint, positions) for run in runs]
@@ -118,8 +118,8 @@ def _refuse_with_several_vocabularies(request: Request) -> None:
 
 def _report(scoring: Scoring, request: Request, notes: Sequence[str]) -> LikelihoodReport | None:
     """All figures of runs with one vocabulary; None: they have several."""
-    from posnmt.analyse.losses_files import AFTER_LONG, AFTER_SHORT, PLAIN, SHIFTED
-    from posnmt.report.likelihood import likelihood_report
+    from posnmt.evaluation.analyse.losses_files import AFTER_LONG, AFTER_SHORT, PLAIN, SHIFTED
+    from posnmt.evaluation.report.likelihood import likelihood_report
 
     if len(scoring.groups) > 1:
         return None
@@ -167,7 +167,7 @@ def _refuse_twice(runs: Sequence[Run]) -> None:
     Raises:
         UserError: two are the same.
     """
-    from posnmt.analyse.likelihood import named
+    from posnmt.evaluation.analyse.likelihood import named
 
     first: dict[tuple[str, int], Run] = {}
     for run in runs:
@@ -184,7 +184,7 @@ def _refuse_unknown(baseline: str | None, runs: Sequence[Run]) -> None:
     Raises:
         UserError: no run is of this system.
     """
-    from posnmt.analyse.likelihood import named
+    from posnmt.evaluation.analyse.likelihood import named
 
     systems = list(dict.fromkeys(named(run).system for run in runs))
     if baseline is not None and baseline not in systems:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from posnmt.base.plugins import usable
+from posnmt.base.progress import warn
 from posnmt.config.systems import RECOMMENDED, SYSTEMS, named
-from posnmt.plugins import usable
-from posnmt.progress import warn
 
 
 def all_systems() -> dict[str, dict[str, str]]:

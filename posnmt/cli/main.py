@@ -15,6 +15,10 @@ from typing import Any
 
 import click
 
+from posnmt.base.errors import UserError
+from posnmt.base.extras import requires
+from posnmt.base.runtime import ENVIRONMENT
+from posnmt.base.version import __version__
 from posnmt.cli.analyse import analyse
 from posnmt.cli.condition import condition
 from posnmt.cli.data import data
@@ -25,10 +29,6 @@ from posnmt.cli.serve import serve
 from posnmt.cli.show import show
 from posnmt.cli.study import study
 from posnmt.cli.translate import score, translate
-from posnmt.errors import UserError
-from posnmt.extras import requires
-from posnmt.runtime import ENVIRONMENT
-from posnmt.version import __version__
 
 
 @click.group(cls=Group, context_settings=COMMAND)
@@ -59,8 +59,8 @@ def demo(out: Path, updates: int, seed: int) -> None:
     """
     requires("train", "analyse")
     with loading():
-        from posnmt.demo import demo as run_demo
-        from posnmt.progress import Display
+        from posnmt.base.progress import Display
+        from posnmt.cli.demo import demo as run_demo
 
     with Display() as display:
         page = run_demo(out, updates, seed, display)
@@ -143,10 +143,10 @@ def prepare(config: Path, out: Path | None, settings: tuple[str, ...], check: bo
     requires("train")
     from rich.console import Console
 
+    from posnmt.base.progress import Display
     from posnmt.data.prepare import changed, sampled, table
     from posnmt.data.suspicions import warnings
-    from posnmt.progress import Display
-    from posnmt.train.choose import Written, for_preparing, for_training, prepared
+    from posnmt.training.choose import Written, for_preparing, for_training, prepared
 
     with Display() as display:
         complete = for_training if check else for_preparing
@@ -157,7 +157,7 @@ def prepare(config: Path, out: Path | None, settings: tuple[str, ...], check: bo
         for sentence in (*sampled(store), *changed(store)):
             display.say(sentence)
         if check:
-            from posnmt.train.checks import check_all
+            from posnmt.training.checks import check_all
 
             check_all(whole, store, display)
     Console(stderr=True).print(table(store))
@@ -198,15 +198,15 @@ def train(
     Example: posnmt train --init runs/mine --source new.en --target new.de --minutes 10 --out runs/new
     """
     if schema:
-        from posnmt.resolve import json_schema
+        from posnmt.run.resolve import json_schema
 
         click.echo(json.dumps(json_schema(), indent=2))
         return
     requires("train")
     with loading():
-        from posnmt.interrupt import Interrupted
-        from posnmt.progress import Display
-        from posnmt.train.command import train_command
+        from posnmt.base.interrupt import Interrupted
+        from posnmt.base.progress import Display
+        from posnmt.training.command import train_command
 
     folder = out or Path("runs") / ("mine" if config is None else config.stem)
     try:

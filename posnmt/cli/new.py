@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
+from posnmt.base.errors import UserError
 from posnmt.cli.group import COMMAND
-from posnmt.errors import UserError
 
 SCHEME = '''"""A bias for nearness with a trained width for each head: e_ij = q_i k_j - (j - i)^2 / (2 s_h^2)."""
 

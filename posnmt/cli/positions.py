@@ -43,10 +43,10 @@ def chosen_positions(texts: Sequence[str], interpolate: float | None = None) -> 
         return None
     from pydantic import ValidationError
 
+    from posnmt.base.errors import UserError, quoted, raise_all, refuse_unknown
     from posnmt.config.numbers import in_digits
     from posnmt.config.schema import Decode, Positions
     from posnmt.config.yaml import faults
-    from posnmt.errors import UserError, quoted, raise_all, refuse_unknown
 
     chosen: dict[str, Any] = {} if interpolate is None else {"interpolate": interpolate}
     for text in ",".join(texts).split(",") if texts else []:

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from posnmt.base.extras import requires
 from posnmt.cli.group import COMMAND, COMPLETE, SPLIT, NumberRange, allow_plugins, choose_checkpoint, loading
-from posnmt.extras import requires
 
 
 @click.command(context_settings=COMMAND)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from posnmt.base.extras import requires
 from posnmt.cli.group import COMMAND, allow_plugins, loading
-from posnmt.extras import requires
 
 
 @click.command(context_settings=COMMAND)
@@ -63,9 +63,9 @@ def show(
     """
     requires("analyse", "train")  # the dev text and the lengths of training are in a store
     with loading():
-        from posnmt.files import named_folders
-        from posnmt.progress import Display
-        from posnmt.show.command import show as draw
+        from posnmt.base.files import named_folders
+        from posnmt.base.progress import Display
+        from posnmt.evaluation.show.command import show as draw
 
     folders = named_folders(runs, "runs")
     with Display() as display:

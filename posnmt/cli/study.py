@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from posnmt.base.errors import UserError
+from posnmt.base.extras import requires
 from posnmt.cli.group import COMMAND, NumberRange
-from posnmt.errors import UserError
-from posnmt.extras import requires
 
 if TYPE_CHECKING:
     from posnmt.study.plan import Plan
@@ -59,8 +59,8 @@ def recipes() -> None:
     \b
     Example: posnmt study list
     """
-    from posnmt.plugins import usable
-    from posnmt.progress import warn
+    from posnmt.base.plugins import usable
+    from posnmt.base.progress import warn
     from posnmt.study.load import load, recipe_file, shipped
 
     files = {name: (path, "") for name, path in shipped().items()}
@@ -94,7 +94,7 @@ def plan(
     Example: posnmt study plan neishi2019 --scale smoke --out study
     """
     requires("train", "analyse")
-    from posnmt.progress import Display
+    from posnmt.base.progress import Display
     from posnmt.study.load import load
     from posnmt.study.show import print_plan
     from posnmt.study.study import plan_in
@@ -152,7 +152,7 @@ def run(
     Example: posnmt study run neishi2019 --scale smoke --out study
     """
     requires("train", "analyse")
-    from posnmt.progress import Display
+    from posnmt.base.progress import Display
     from posnmt.study.load import load
     from posnmt.study.study import run as run_study
 
@@ -208,9 +208,9 @@ def report(recipe: str | None, scale: str | None, out: Path) -> None:
     Example: posnmt study report --out study
     """
     requires("analyse")
-    from posnmt.progress import Display
+    from posnmt.base.progress import Display
     from posnmt.study import study
-    from posnmt.workflow import status
+    from posnmt.study.workflow import status
 
     study_plan = _load_plan(recipe, scale, out)
     with Display() as display:

@@ -6,12 +6,12 @@ import inspect
 from dataclasses import asdict
 from typing import Any
 
+from posnmt.base.plugins import usable
+from posnmt.base.progress import warn
 from posnmt.config.systems import named
 from posnmt.model.registry import ARCHITECTURES, architecture, count_parameters
-from posnmt.plugins import usable
 from posnmt.position.registry import SCHEMES, scheme_class
-from posnmt.progress import warn
-from posnmt.resolve import from_tree
+from posnmt.run.resolve import from_tree
 
 
 def describe(name: str, vocabulary: int, size: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from posnmt.base.errors import UserError
 from posnmt.cli.group import (
     COMMAND,
     COMPLETE,
@@ -18,7 +19,6 @@ from posnmt.cli.group import (
     loading,
 )
 from posnmt.cli.positions import chosen_positions, positions_options
-from posnmt.errors import UserError
 
 _TO = click.option(
     "--to", metavar="LANGUAGE", help="the target language, of a model for several: its mark is put before each line"

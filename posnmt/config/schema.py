@@ -1,6 +1,6 @@
 """The sections of a configuration, typed and frozen: `data`, `subword`, `model`, `train`, `decode`.
 
-`posnmt.resolve` reads a configuration from a file, fills in named systems and sizes, and checks it.
+`posnmt.run.resolve` reads a configuration from a file, fills in named systems and sizes, and checks it.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import re
 from importlib.util import find_spec
 from typing import NamedTuple
 
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
 
 
 class Needs(NamedTuple):

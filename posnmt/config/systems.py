@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from posnmt import plugins
-from posnmt.errors import refuse_unknown
+from posnmt.base import plugins
+from posnmt.base.errors import refuse_unknown
 
 SIZES: dict[str, dict[str, Any]] = {
     "tiny": {"d_model": 64, "feed_forward": 128, "heads": 4, "encoder": {"layers": 2}, "decoder": {"layers": 2}},

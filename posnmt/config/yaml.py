@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationErro
 from pydantic_core import CoreSchema
 from yaml.constructor import ConstructorError
 
+from posnmt.base.errors import UserError, existing_file, nearest, quoted, raise_all
 from posnmt.config.numbers import exact
-from posnmt.errors import UserError, existing_file, nearest, quoted, raise_all
 
 MOST_BYTES = 2**22
 """The largest file that is read: a fault at the end of 100 kB takes a second to find."""

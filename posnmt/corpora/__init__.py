@@ -1,1 +1,1 @@
-"""Public corpora and their download, and the built-in artificial language pair."""
+"""Public corpora and their download, the built-in artificial language pair, cleaning, and conditions of tests."""

@@ -21,9 +21,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
+from posnmt.base.errors import UserError, nearest
 from posnmt.corpora.download import require_space
 from posnmt.data.unpack import refuse_bomb, reported_memory, unpacking
-from posnmt.errors import UserError, nearest
 
 _DAMAGE = (zlib.error, lzma.LZMAError, EOFError)
 """What compressed streams raise where they are damaged, beside an OSError without a number."""

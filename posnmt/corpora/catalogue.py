@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
+from posnmt.base.errors import UserError, raise_all, refuse_unknown
 from posnmt.config.yaml import Section, faults, read_yaml
 from posnmt.corpora.spec import Languages, Remote, TestSet
-from posnmt.errors import UserError, raise_all, refuse_unknown
 
 
 class Entry(Section):

@@ -19,11 +19,11 @@ from urllib.request import Request, urlopen
 
 from typing_extensions import TypedDict
 
-from posnmt import files
+from posnmt.base import files
+from posnmt.base.errors import UserError
+from posnmt.base.files import load_json, write_json
+from posnmt.base.version import __version__
 from posnmt.corpora.partial import Partial
-from posnmt.errors import UserError
-from posnmt.files import load_json, write_json
-from posnmt.version import __version__
 
 Say = Callable[[str], None]
 Show = Callable[[str, float, str], None]

@@ -19,6 +19,9 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
+from posnmt.base.errors import UserError, existing_file, raise_all
+from posnmt.base.files import load_json
+from posnmt.base.version import __version__
 from posnmt.config.writing import base_code
 from posnmt.corpora.archive import extract
 from posnmt.corpora.catalogue import by_mtdata, entry
@@ -28,9 +31,6 @@ from posnmt.corpora.spec import Corpus, Indexed, Listed, LocalText, Remote, Test
 from posnmt.corpora.testset import choose_pair, write_test_set
 from posnmt.corpora.text import write_text, write_tsv
 from posnmt.corpora.tmx import write_tmx
-from posnmt.errors import UserError, existing_file, raise_all
-from posnmt.files import load_json
-from posnmt.version import __version__
 
 __all__ = ["FetchedCorpus", "default_cache", "fetch", "spec"]
 

@@ -16,9 +16,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from posnmt.base.errors import UserError, nearest
 from posnmt.corpora.download import Say, locked
 from posnmt.corpora.spec import Remote
-from posnmt.errors import UserError, nearest
 
 INSTALL = "pip install 'posnmt[data]', or pipx install mtdata; or name the corpus by url (docs/data.md)"
 

@@ -12,7 +12,7 @@ from email.message import Message
 from pathlib import Path
 from typing import Any
 
-from posnmt.files import read_json, write_json
+from posnmt.base.files import read_json, write_json
 
 
 class Partial:

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from posnmt.base.errors import UserError, quoted, raise_all
 from posnmt.config.yaml import Section, faults
-from posnmt.errors import UserError, quoted, raise_all
 
 Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}$")]
 Languages = tuple[Language, Language]

@@ -8,10 +8,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from posnmt.base.errors import UserError, raise_all, refuse_unknown
+from posnmt.base.extras import requires
 from posnmt.corpora.archive import extract, is_archive
 from posnmt.corpora.download import Checksum, Downloads, Say
-from posnmt.errors import UserError, raise_all, refuse_unknown
-from posnmt.extras import requires
 
 
 def choose_pair(name: str, wanted: str | None, languages: tuple[str, str]) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from posnmt.base.errors import UserError
 from posnmt.corpora.archive import unpacked
 from posnmt.corpora.download import Say
 from posnmt.data.unpack import limited_lines
-from posnmt.errors import UserError
 
 
 def write_text(files: Sequence[Path], out: Sequence[Path]) -> int:

@@ -10,11 +10,11 @@ from typing import Any, BinaryIO
 from xml.etree import ElementTree
 from xml.parsers import expat
 
+from posnmt.base.errors import UserError, raise_all
 from posnmt.config.writing import is_alike, is_same
 from posnmt.corpora.archive import unpacked
 from posnmt.corpora.download import Say
 from posnmt.corpora.text import write_rows
-from posnmt.errors import UserError, raise_all
 
 _MARKUP = ("bpt", "ept", "it", "ph", "ut")
 """Elements inside a segment with another format's markup, which is no text."""

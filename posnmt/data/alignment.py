@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from posnmt.base.errors import UserError
 from posnmt.data.corpus import Findings, TextFile, read_lines
-from posnmt.errors import UserError
 
 Links = frozenset[tuple[int, int]]
 

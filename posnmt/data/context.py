@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from posnmt.base.errors import UserError
 from posnmt.data.joined import Joined
 from posnmt.data.store import Split
 from posnmt.data.subword import BREAK
-from posnmt.errors import UserError
 
 
 class InContext(Joined):

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from posnmt.base.errors import UserError, existing_file, raise_all
 from posnmt.config.schema import Corpus
 from posnmt.config.yaml import expand
 from posnmt.data.unpack import limited_lines, unpacking
-from posnmt.errors import UserError, existing_file, raise_all
 
 # kind of fault -> message, advice
 _SENTENCES = {

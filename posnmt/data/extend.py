@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from posnmt.base.errors import UserError
 from posnmt.data.subword import Subwords
-from posnmt.errors import UserError
 
 
 def extended(subwords: Subwords, texts: Iterable[str], coverage: float, folder: Path) -> Subwords:

@@ -8,6 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
+from posnmt.base.errors import UserError, raise_all
+from posnmt.base.parallel.processes import ordered_map
 from posnmt.config.schema import Config
 from posnmt.config.writing import base_code
 from posnmt.config.yaml import expand
@@ -17,8 +19,6 @@ from posnmt.data.extend import extended
 from posnmt.data.subword import Reservoir, Subwords
 from posnmt.data.text import SideText, TextPipeline
 from posnmt.data.tokenise import TruecaseLearner, Words
-from posnmt.errors import UserError, raise_all
-from posnmt.parallel.processes import ordered_map
 
 REPORT_EVERY = 100_000
 # Fixed, and not train.seed, so that runs with different seeds share one vocabulary and one store.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
 
 UNITS = ("words", "tokens", "subwords", "characters")
 CountLengths = Callable[[list[str]], list[int]]

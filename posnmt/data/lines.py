@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
-from posnmt.errors import UserError, raise_all
+from posnmt.base.errors import UserError, raise_all
 
 T = TypeVar("T")
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posnmt.base.errors import UserError, refuse_unknown
 from posnmt.config.writing import is_alike
 from posnmt.data.subword import BLANK
-from posnmt.errors import UserError, refuse_unknown
 
 if TYPE_CHECKING:
     from posnmt.data.batch import Pairs

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from posnmt.base.errors import UserError
 from posnmt.config.numbers import in_digits
 from posnmt.data.alignment import align
 from posnmt.data.corpus import Findings, TextFile, read_lines
@@ -15,7 +16,6 @@ from posnmt.data.store import Split
 from posnmt.data.subword import SPECIALS
 from posnmt.data.text import TextPipeline
 from posnmt.data.word_pairs import WordPairs
-from posnmt.errors import UserError
 
 Translations = Mapping[tuple[int, int], float]
 """Probabilities of target subwords given source subwords."""

@@ -22,6 +22,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from posnmt.base.errors import UserError, existing_file, raise_all
+from posnmt.base.files import PARTIAL, Digests, commit_folder, folder_digests, locked, sha256_of
+from posnmt.base.parallel.cores import cores
+from posnmt.base.parallel.processes import ordered_map
+from posnmt.base.version import __version__
 from posnmt.config.schema import Config, Data, Pairs
 from posnmt.config.segmenters import SEGMENTERS, requires
 from posnmt.config.writing import base_code
@@ -35,11 +40,6 @@ from posnmt.data.sampling import Sampler
 from posnmt.data.store import FORMAT, Split, SplitWriter, Store, sampled_splits
 from posnmt.data.suspicions import signs
 from posnmt.data.text import SIDES, SideText, TextPipeline, text_hash
-from posnmt.errors import UserError, existing_file, raise_all
-from posnmt.files import PARTIAL, Digests, commit_folder, folder_digests, locked, sha256_of
-from posnmt.parallel.cores import cores
-from posnmt.parallel.processes import ordered_map
-from posnmt.version import __version__
 
 if TYPE_CHECKING:
     from rich.table import Table

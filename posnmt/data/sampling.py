@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from itertools import accumulate, groupby, pairwise
 from random import Random
 
+from posnmt.base.errors import UserError
 from posnmt.config.schema import SubwordSampling
 from posnmt.data.subword import BLANK, UNK, Subwords
-from posnmt.errors import UserError
 
 REMEMBERED = 2**17
 """Characters of words whose lattices are cached, some 50 MB. The cache is cleared when it is full."""

@@ -18,10 +18,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from typing_extensions import TypedDict
 
+from posnmt.base.errors import UserError
+from posnmt.base.files import load_json, sha256_of
 from posnmt.data.offsets import Shift
 from posnmt.data.text import TextPipeline
-from posnmt.errors import UserError
-from posnmt.files import load_json, sha256_of
 
 FORMAT = 2
 ROWS = 8192

@@ -27,10 +27,10 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from posnmt.base.errors import UserError, existing_file
+from posnmt.base.files import load_json
 from posnmt.config.schema import Subword
 from posnmt.data.forms import CONTROLS, Forms
-from posnmt.errors import UserError, existing_file
-from posnmt.files import load_json
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 SPECIALS = 4

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from posnmt.base.errors import UserError, existing_file
+from posnmt.base.files import load_json
 from posnmt.data.forms import is_visible
 from posnmt.data.subword import Subwords
 from posnmt.data.tokenise import Truecaser, Words
 from posnmt.data.word_pairs import WordPairs
-from posnmt.errors import UserError, existing_file
-from posnmt.files import load_json
 
 SIDES = ("source", "target")
 PAIRS = "pairs.tsv"

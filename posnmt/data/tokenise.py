@@ -16,11 +16,11 @@ from typing import Any, get_args
 
 from typing_extensions import TypedDict
 
+from posnmt.base.files import load_json
 from posnmt.config.schema import Tokeniser
 from posnmt.config.segmenters import SEGMENTERS
 from posnmt.data.moses import MosesTokeniser
 from posnmt.data.segment import Segmenter
-from posnmt.files import load_json
 
 # Truecasing assumes that a sentence starts after the first, or after these followed by the second.
 _SENTENCE_END = frozenset(".:?!")

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
 
 RATIO = 200
 """Bytes that a byte of a compressed file may become, above `FREE`."""

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from posnmt.base.errors import UserError
 from posnmt.data.subword import SPECIALS
-from posnmt.errors import UserError
 
 CLASSES = ("all", "lm", "wf", "ur")
 """The classes of pairs."""

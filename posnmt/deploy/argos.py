@@ -12,12 +12,12 @@ import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from posnmt.base.errors import UserError
+from posnmt.base.files import replacing
 from posnmt.data.text import TextPipeline
 from posnmt.deploy.command import run_to_export, say_verified, write_verified
 from posnmt.deploy.ctranslate2 import write
 from posnmt.deploy.server.languages import language_name
-from posnmt.errors import UserError
-from posnmt.files import replacing
 
 SUFFIX = ".argosmodel"
 

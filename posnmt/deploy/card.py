@@ -7,10 +7,10 @@ from typing import Any
 
 from safetensors import safe_open
 
+from posnmt.base.version import __version__
 from posnmt.config.schema import Corpus
 from posnmt.deploy.folder import Manifest
-from posnmt.run import Run
-from posnmt.version import __version__
+from posnmt.run.run import Run
 
 
 def card(run: Run, manifest: Manifest) -> str:

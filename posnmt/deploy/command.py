@@ -9,18 +9,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from posnmt.base.errors import UserError
+from posnmt.base.files import sha256_of, write_text
 from posnmt.config.schema import Decode, Positions
 from posnmt.data.text import TextPipeline
 from posnmt.deploy.card import card
 from posnmt.deploy.ctranslate2 import package, write
+from posnmt.deploy.engines.ctranslate2 import CTranslate2Engine, refuse_settings, wanted_of
 from posnmt.deploy.folder import Manifest, describe, is_exported, new_folder, open_folder, seal
 from posnmt.deploy.verify import verify
-from posnmt.errors import UserError
-from posnmt.files import sha256_of, write_text
 from posnmt.model.base import TranslationModel
-from posnmt.run import EXPORTED, Run
+from posnmt.run.run import EXPORTED, Run
 from posnmt.translate.command import Chosen, Engine, Work, choose_runs, fingerprint, translate_lines
-from posnmt.translate.engines.ctranslate2 import CTranslate2Engine, refuse_settings, wanted_of
 from posnmt.translate.options import with_options
 from posnmt.translate.translator import least_several, longest_trained, trained_model
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from torch import nn
 
+from posnmt.base.errors import UserError
 from posnmt.config.schema import Activation, Model
 from posnmt.data.subword import BOS, EOS, UNK
 from posnmt.data.text import TextPipeline
 from posnmt.deploy.positions import ELSEWHERE, Positions, express
-from posnmt.errors import UserError
 from posnmt.model.base import TranslationModel
 from posnmt.model.ordered import OrderedEmbedding
 from posnmt.model.transformer import Transformer

@@ -15,13 +15,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from posnmt.base.errors import UserError
+from posnmt.base.files import PARTIAL, commit_folder, folder_digests, is_file, read_json, sha256_of, write_json
+from posnmt.base.lock import Lock
+from posnmt.base.version import __version__
 from posnmt.config.schema import Decode
 from posnmt.data.text import TextPipeline
-from posnmt.errors import UserError
-from posnmt.files import PARTIAL, commit_folder, folder_digests, is_file, read_json, sha256_of, write_json
-from posnmt.run import EXPORTED, Run
-from posnmt.version import __version__
-from posnmt.workflow.lock import Lock
+from posnmt.run.run import EXPORTED, Run
 
 FORMAT = 1
 """Version of the meaning of the manifest."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
 from posnmt.position.absolute import Learned, Sinusoidal
 from posnmt.position.bias import BucketBias
 from posnmt.position.directional import DirectionalHeads

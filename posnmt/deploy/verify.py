@@ -8,9 +8,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 
+from posnmt.base.errors import UserError
 from posnmt.data.subword import SPECIALS
 from posnmt.data.text import TextPipeline
-from posnmt.errors import UserError
 from posnmt.model.base import TranslationModel
 from posnmt.translate.subwords import score_subwords
 

@@ -17,11 +17,11 @@ from functools import cache, lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from posnmt.errors import UserError, nearest
+from posnmt.base.errors import UserError, nearest
+from posnmt.base.version import __version__
 from posnmt.metrics.chrf import chrf_statistics
 from posnmt.metrics.ngrams import Sentence, bleu_statistics, matches, overlap_statistics
 from posnmt.metrics.scores import BLEU_ORDER, CHRF_ORDER, CHRF_WORD_ORDER, corpus_scores
-from posnmt.version import __version__
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from posnmt.base.errors import UserError
 from posnmt.config.schema import Positions
-from posnmt.errors import UserError
 from posnmt.model.base import TranslationModel
 from posnmt.model.ordered import OrderedTranslator
 from posnmt.model.transformer import Transformer

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from posnmt.linear import Linear, linear
 from posnmt.model.kernels.choose import attend
 from posnmt.model.kernels.operands import Attention
 from posnmt.model.start import XAVIER, Start
 from posnmt.model.state import LayerCache
+from posnmt.position.linear import Linear, linear
 from posnmt.position.seam import LayerPositions, Span
 
 _NO_POSITIONS = LayerPositions()

@@ -19,11 +19,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posnmt.config.schema import Activation, Model, Norm
-from posnmt.dropout import Dropout
-from posnmt.linear import Linear
 from posnmt.model.attention import CrossAttention, SelfAttention
 from posnmt.model.start import Start, deepnorm
 from posnmt.model.state import LayerCache
+from posnmt.position.dropout import Dropout
+from posnmt.position.linear import Linear
 from posnmt.position.seam import LayerPositions, Span
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {

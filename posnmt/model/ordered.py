@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from posnmt.config.schema import Model
-from posnmt.dropout import Dropout
 from posnmt.model.base import Faults, TranslationModel, embeddings, foreign_settings, stacks
 from posnmt.model.lookup import look_up
+from posnmt.position.dropout import Dropout
 from posnmt.position.registry import build, check
 from posnmt.position.seam import Carry, Scheme, Span
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from posnmt.linear import Linear
 from posnmt.model.attention import CrossAttention, HeadProjection
 from posnmt.model.base import TranslationModel
 from posnmt.model.layers import ActivatedLinear, DecoderLayer, EncoderLayer
 from posnmt.model.transformer import Transformer
+from posnmt.position.linear import Linear
 
 ROWS = 512
 """The number of rows that the layout is optimised for; others work too."""

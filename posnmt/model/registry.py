@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from posnmt.base.errors import UserError, refuse_unknown
 from posnmt.config.schema import Model
-from posnmt.errors import UserError, refuse_unknown
 from posnmt.model.base import Faults, TranslationModel
 from posnmt.position.registry import option_fault
 

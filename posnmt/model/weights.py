@@ -13,8 +13,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from posnmt.errors import UserError
-from posnmt.files import replacing
+from posnmt.base.errors import UserError
+from posnmt.base.files import replacing
 from posnmt.model.slices import slice_like
 
 

@@ -9,8 +9,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from posnmt.dropout import dropout_or_none
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
+from posnmt.position.dropout import dropout_or_none
 from posnmt.position.seam import Carry, Options, Scheme, Span, Stack
 
 

@@ -14,8 +14,8 @@ from pydantic import Field
 from torch import Tensor
 
 from posnmt.position.absolute import Sinusoidal, sinusoids
+from posnmt.position.randomness import generator
 from posnmt.position.seam import Carry, Options, Span, Stack, clashes
-from posnmt.randomness import generator
 
 
 class MovedSinusoids(Sinusoidal):

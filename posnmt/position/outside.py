@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posnmt import plugins
+from posnmt.base import plugins
 from posnmt.position.seam import LayerPosition, Scheme, Span
 
 Wanted = tuple[Callable[[], str], Callable[[Any], bool]]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from pydantic import ValidationError
 
-from posnmt import plugins
+from posnmt.base import plugins
+from posnmt.base.errors import UserError, nearest, quoted, raise_all, refuse_unknown
 from posnmt.config.schema import SchemeChoice
-from posnmt.errors import UserError, nearest, quoted, raise_all, refuse_unknown
 
 if TYPE_CHECKING:
     from posnmt.position.seam import Options, Scheme, Stack
@@ -41,7 +41,7 @@ SCHEMES: dict[str, str | type[Scheme]] = {
 """Scheme name → module and class inside posnmt.position, or the class itself.
 
 A class takes (stack, settings) and defines `Settings`. A program that imports posnmt adds its own scheme with
-`SCHEMES["mine"] = Mine`; installed packages and `module:Class` add theirs by `posnmt.plugins`.
+`SCHEMES["mine"] = Mine`; installed packages and `module:Class` add theirs by `posnmt.base.plugins`.
 `posnmt.testing.check_scheme(Mine)` tests one.
 """
 
@@ -50,7 +50,7 @@ def scheme_class(name: str) -> type[Scheme]:
     """The class of a scheme: registered, of an installed package, or a class by `module:Class`.
 
     Raises:
-        UserError: no scheme has this name, or `posnmt.plugins.load` refuses it.
+        UserError: no scheme has this name, or `posnmt.base.plugins.load` refuses it.
     """
     if name not in SCHEMES:
         if not plugins.is_class(name):

@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from posnmt.linear import Linear
 from posnmt.position.absolute import Sinusoidal
+from posnmt.position.linear import Linear
 from posnmt.position.seam import LayeredScheme, LayerPosition, Options, Span, Stack, clashes
 
 

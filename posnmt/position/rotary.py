@@ -13,7 +13,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
 from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
 
 

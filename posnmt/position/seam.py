@@ -25,9 +25,9 @@ import torch
 from pydantic import field_validator
 from torch import Tensor, nn
 
+from posnmt.base.errors import quoted
 from posnmt.config.schema import LARGEST
 from posnmt.config.yaml import Section
-from posnmt.errors import quoted
 from posnmt.position.diagonal import clipped, toeplitz
 
 Carry = Any

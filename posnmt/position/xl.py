@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from posnmt.linear import Linear
 from posnmt.position.absolute import Sinusoidal, sinusoids
 from posnmt.position.diagonal import skew
+from posnmt.position.linear import Linear
 from posnmt.position.seam import LayeredScheme, LayerPosition, Options, Span, Stack
 
 

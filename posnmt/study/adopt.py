@@ -10,15 +10,15 @@ from typing import Annotated, Any, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from posnmt.errors import UserError
-from posnmt.files import load_json, read_json, write_json
-from posnmt.run import checkpoints_in
+from posnmt.base.errors import UserError
+from posnmt.base.files import load_json, read_json, write_json
+from posnmt.run.run import checkpoints_in
 from posnmt.study.packed import unpack, unpack_outputs
 from posnmt.study.plan import KINDS, SPEED, Plan, PlannedRun
 from posnmt.study.speed import RESULTS, SystemSpeeds
-from posnmt.workflow import status
-from posnmt.workflow.folder import DONE, outputs
-from posnmt.workflow.graph import Graph
+from posnmt.study.workflow import status
+from posnmt.study.workflow.folder import DONE, outputs
+from posnmt.study.workflow.graph import Graph
 
 MARK, FACTS, METRICS, SPEEDS = "published.json", "steps.json", "metrics.jsonl.xz", "speeds.json"
 COPIED = "copied_from"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from posnmt.progress import duration
-from posnmt.report.grid import Cell, Grid, Head, Row, Sheet
-from posnmt.report.measures import MEASURES, measures_of
-from posnmt.report.sheets import output_cell
+from posnmt.base.progress import duration
+from posnmt.evaluation.report.grid import Cell, Grid, Head, Row, Sheet
+from posnmt.evaluation.report.measures import MEASURES, measures_of
+from posnmt.evaluation.report.sheets import output_cell
 from posnmt.study.measured import OF_RUNS, Measured, StudyResults
 from posnmt.study.published import show
 

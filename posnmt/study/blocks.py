@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posnmt import plugins
-from posnmt.analyse.moderated import suffices
+from posnmt.base import plugins
 from posnmt.config.yaml import merge, read_yaml
-from posnmt.run import read_record
+from posnmt.evaluation.analyse.moderated import suffices
+from posnmt.run.run import read_record
 from posnmt.study.trainings import train_config, with_distance
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Unit:
         variants: of the contrast.
         seeds: that all of them have, and share.
         peers: further systems of the block, with those of `seeds` that they have; empty if there is no block of
-            `posnmt.analyse.moderated.FEWEST_SYSTEMS`.
+            `posnmt.evaluation.analyse.moderated.FEWEST_SYSTEMS`.
     """
 
     variants: tuple[Variant, ...]
@@ -123,7 +123,7 @@ def recorded(runs: Iterable[PlannedRun], folders: Mapping[str, Path]) -> Trainin
 
 def planned(recipe: Recipe, scale: Scale) -> Trainings:
     """What the configurations of a recipe say of its trainings before they are run; imports PyTorch."""
-    from posnmt.resolve import from_tree
+    from posnmt.run.resolve import from_tree
 
     corpora = {name: {"source": "-", "target": "-"} for name in ("train", "dev")}
     trainings: dict[Variant, dict[int, Training]] = {}

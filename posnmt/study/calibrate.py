@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posnmt.study.plan import Plan
-from posnmt.workflow.graph import Step
+from posnmt.study.workflow.graph import Step
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -94,7 +94,7 @@ def _size(model: Module) -> int:
 def _resolved(tree: Mapping[str, Any]) -> Config:
     """A configuration, whole."""
     from posnmt.config.yaml import merge
-    from posnmt.resolve import from_tree
+    from posnmt.run.resolve import from_tree
     from posnmt.study.trainings import with_distance
 
     corpora = {"train": {"source": "-", "target": "-"}, "dev": {"source": "-", "target": "-"}}
@@ -108,9 +108,9 @@ def _measure(tree: Mapping[str, Any], trains: bool) -> Speed:
     from posnmt.config.schema import Decode
     from posnmt.data.subword import SPECIALS
     from posnmt.model.registry import build_model
-    from posnmt.train.device import make_fabric
-    from posnmt.train.loss import TrainingLoss
-    from posnmt.train.optimizer import make_optimizer
+    from posnmt.training.device import make_fabric
+    from posnmt.training.loss import TrainingLoss
+    from posnmt.training.optimizer import make_optimizer
     from posnmt.translate.subwords import translate_subwords
 
     config = _resolved(tree)

@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from posnmt.analyse.seeds import t_quantile
+from posnmt.evaluation.analyse.seeds import t_quantile
 from posnmt.study.claims import DEVIATION, SPREAD, Claim, PublishedEffect, Scale
 from posnmt.study.verdict import LEVEL, Decision
 from posnmt.study.wording import amount

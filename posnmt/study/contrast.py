@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from posnmt.analyse.moderated import PRIOR, components, moderated
-from posnmt.analyse.resample import bootstrap_sums
+from posnmt.evaluation.analyse.moderated import PRIOR, components, moderated
+from posnmt.evaluation.analyse.resample import bootstrap_sums
 from posnmt.study.blocks import Unit, units
 from posnmt.study.estimate import Estimate, Part
 
@@ -123,8 +123,8 @@ class Contrast:
         """The contrast and its variance: that over sentences, plus that over the seeds of each unit.
 
         A unit without peers contributes the variance of its figures of a seed, divided by the S seeds, with S - 1
-        degrees of freedom; one with peers contributes a moderated one (`posnmt.analyse.moderated`). What a seed does to
-        single sentences is in this contribution alone.
+        degrees of freedom; one with peers contributes a moderated one (`analyse.moderated`). What a seed does to single
+        sentences is in this contribution alone.
         """
         over_seeds = [part for unit in self.units for part in self._over_seeds(unit)]
         over_sentences, freedom = self._over_sentences()

@@ -13,8 +13,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from posnmt.errors import UserError, existing_file
-from posnmt.files import PARTIAL, replacing
+from posnmt.base.errors import UserError, existing_file
+from posnmt.base.files import PARTIAL, replacing
 
 FILE = "results.sqlite"
 PUBLISHED = "results.csv.xz"  # the table `results` in copies for others

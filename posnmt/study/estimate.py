@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, variance
 
-from posnmt.analyse.seeds import NORMAL, t_quantile, t_tails
+from posnmt.evaluation.analyse.seeds import NORMAL, t_quantile, t_tails
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posnmt.analyse.additive import Additive
+from posnmt.evaluation.analyse.additive import Additive
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from posnmt.data.corpus import Findings, TextFile, read_lines
+from posnmt.evaluation.report.grid import csv_text
+from posnmt.evaluation.report.measures import MEASURES
 from posnmt.metrics.scores import HIGHER_IS_BETTER, sentence_scores
-from posnmt.report.grid import csv_text
-from posnmt.report.measures import MEASURES
 from posnmt.study import evidence
 from posnmt.study.layout import Figure, Panel
 from posnmt.study.measured import StudyResults, Variant

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from posnmt.analyse.bins import FEWEST_SENTENCES, TrainedLengths, mark_of
-from posnmt.report.charts import (
+from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES, TrainedLengths, mark_of
+from posnmt.evaluation.report.charts import (
     Chart,
     Curve,
     Line,
@@ -23,9 +23,9 @@ from posnmt.report.charts import (
     length_chart,
     swap_chart,
 )
-from posnmt.report.figures.lines import MOST_BANDS
-from posnmt.report.grid import stem
-from posnmt.report.measures import MEASURES, Measure
+from posnmt.evaluation.report.figures.lines import MOST_BANDS
+from posnmt.evaluation.report.grid import stem
+from posnmt.evaluation.report.measures import MEASURES, Measure
 from posnmt.study.examples import Example, examples
 from posnmt.study.layout import Figure, words_at
 from posnmt.study.layout import Panel as Wanted

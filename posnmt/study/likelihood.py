@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import TypedDict
 
-from posnmt.files import load_json, write_json, write_text
+from posnmt.base.files import load_json, write_json, write_text
 
 if TYPE_CHECKING:
-    from posnmt.analyse.scoring import Model
-    from posnmt.report.likelihood import LikelihoodReport
+    from posnmt.evaluation.analyse.scoring import Model
+    from posnmt.evaluation.report.likelihood import LikelihoodReport
 
 Say = Callable[[str], None]
 ABOUT = "likelihood.json"
@@ -55,11 +55,11 @@ def save(models: Sequence[Model], baseline: str, test: Path, swap: bool, folder:
     Raises:
         UserError: a run lacks the lengths of its training, or no sentence fits the position tables of all runs.
     """
-    from posnmt.analyse.losses_files import write_all
-    from posnmt.analyse.scoring import Scoring, Test
     from posnmt.data.corpus import document_of
-    from posnmt.report.likelihood import TABLE
-    from posnmt.report.write import likelihood_files, write_files
+    from posnmt.evaluation.analyse.losses_files import write_all
+    from posnmt.evaluation.analyse.scoring import Scoring, Test
+    from posnmt.evaluation.report.likelihood import TABLE
+    from posnmt.evaluation.report.write import likelihood_files, write_files
 
     path = test / "documents"
     documents = [document_of(line) or "" for line in _lines(path)] if path.exists() else []
@@ -80,8 +80,8 @@ def read(folder: Path) -> Likelihood:
     Raises:
         UserError: a file is damaged.
     """
-    from posnmt.analyse.losses_files import AFTER_LONG, AFTER_SHORT, PLAIN, read_losses
-    from posnmt.report.likelihood import TABLE, likelihood_report
+    from posnmt.evaluation.analyse.losses_files import AFTER_LONG, AFTER_SHORT, PLAIN, read_losses
+    from posnmt.evaluation.report.likelihood import TABLE, likelihood_report
 
     about: _About = load_json(
         folder / ABOUT, _About, "the notes on losses", "delete the folder, and run the study again"

@@ -11,11 +11,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from posnmt import plugins
-from posnmt.analyse.bins import bins_from_edges
+from posnmt.base import plugins
+from posnmt.base.errors import UserError, UserErrors, nearest, quoted, raise_all
 from posnmt.config.segmenters import requires, word_tokeniser
 from posnmt.config.yaml import Lines, faults, merge, override, place, read_yaml
-from posnmt.errors import UserError, UserErrors, nearest, quoted, raise_all
+from posnmt.evaluation.analyse.bins import bins_from_edges
 from posnmt.metrics.registry import METRICS, check_bleu_tokenizer
 from posnmt.study.points import MARK, expanded, origins
 from posnmt.study.recipe import WHOLE, Analysis, Likelihood, Recipe, Runs, Scale, System, Test, Training, at, lacks
@@ -246,7 +246,7 @@ def _config_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserErr
 
     A fault in the `config` of a scale or a training is reported once, not for every system.
     """
-    from posnmt.resolve import from_tree  # imports PyTorch
+    from posnmt.run.resolve import from_tree  # imports PyTorch
     from posnmt.study.trainings import text_config, train_config, with_distance
 
     corpora = {name: {"source": "-", "target": "-"} for name in ("train", "dev")}
@@ -290,7 +290,7 @@ def _config_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserErr
 
 def _schemes(recipe: Recipe, scale: Scale, system: str) -> set[str]:
     """The position schemes of a system."""
-    from posnmt.resolve import with_names
+    from posnmt.run.resolve import with_names
 
     chosen = recipe.systems[system]
     model = with_names(

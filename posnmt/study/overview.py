@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from posnmt.progress import duration
+from posnmt.base.progress import duration
 from posnmt.study.measured import StudyResults
 from posnmt.study.recipe import Text
 from posnmt.study.trainings import text_config

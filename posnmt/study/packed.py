@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from posnmt.base.errors import UserError
 from posnmt.data.unpack import unpacking
-from posnmt.errors import UserError
 
 
 def pack(content: bytes, packed: Path) -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from posnmt.errors import UserError
-from posnmt.progress import duration
-from posnmt.report.charts import Chart
-from posnmt.report.embed import SHARED
-from posnmt.report.figures import Drawing, draw
-from posnmt.report.grid import Sheet, to_csv
-from posnmt.report.latex_sheet import to_latex
-from posnmt.report.page import page
+from posnmt.base.errors import UserError
+from posnmt.base.progress import duration
+from posnmt.evaluation.report.charts import Chart
+from posnmt.evaluation.report.embed import SHARED
+from posnmt.evaluation.report.figures import Drawing, draw
+from posnmt.evaluation.report.grid import Sheet, to_csv
+from posnmt.evaluation.report.latex_sheet import to_latex
+from posnmt.evaluation.report.page import page
 from posnmt.study import database, examples
 from posnmt.study.beyond import cost, every_output
 from posnmt.study.compatible import compatibility

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from posnmt.plugins import Origin, origin
+from posnmt.base.plugins import Origin, origin
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.trainings import train_config
 
@@ -15,7 +15,7 @@ Name = tuple[str, str]
 
 def names_of(model: dict[str, Any]) -> Iterator[Name]:
     """The named system of a `model` section, and its position schemes."""
-    from posnmt.resolve import with_names
+    from posnmt.run.resolve import with_names
 
     if isinstance(model.get("system"), str):
         yield "system", model["system"]

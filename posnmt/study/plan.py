@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from posnmt.base.errors import UserError, raise_all
+from posnmt.base.files import is_file
 from posnmt.config.formats import FORMAT, OLDEST
-from posnmt.errors import UserError, raise_all
-from posnmt.files import is_file
 from posnmt.study.claims import SPEEDS
 from posnmt.study.parts import in_key
 from posnmt.study.recipe import WHOLE, Analysis, Likelihood, Pair, Recipe, Scale, Setting, Text, Training, at, lacks
 from posnmt.study.trainings import Config, text_config, train_config
-from posnmt.workflow.graph import Step
+from posnmt.study.workflow.graph import Step
 
 KINDS = "posnmt.study.steps:KINDS"
 """The dotted path of the kinds of a study's steps."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, get_args
 
+from posnmt.base.errors import UserError
 from posnmt.config.systems import named
 from posnmt.config.yaml import merge
-from posnmt.errors import UserError
 from posnmt.study.layout import Figure, Panel
 from posnmt.study.recipe import Recipe, Runs, Scale, System, Training
 from posnmt.study.sweep import Dimension, Sweep, Value, name_of

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from posnmt.analyse.moderated import PRIOR, components, moderated
+from posnmt.evaluation.analyse.moderated import PRIOR, components, moderated
 from posnmt.study.blocks import Trainings, Unit, Variant, planned, units
 from posnmt.study.claims import SPEEDS, Claim, Comparison, Expected
 from posnmt.study.estimate import Estimate, Part

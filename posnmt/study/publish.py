@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from posnmt.base.errors import UserError
+from posnmt.base.files import PARTIAL, load_json, read_json, write_json, write_text
+from posnmt.base.plugins import Origin
+from posnmt.base.progress import duration
 from posnmt.config.yaml import read_yaml, written_yaml
-from posnmt.errors import UserError
-from posnmt.files import PARTIAL, load_json, read_json, write_json, write_text
-from posnmt.plugins import Origin
-from posnmt.progress import duration
-from posnmt.report.grid import csv_text
+from posnmt.evaluation.report.grid import csv_text
 from posnmt.study import database
 from posnmt.study.adopt import (
     FACTS,
@@ -39,7 +39,7 @@ from posnmt.study.registration import FILE as REGISTERED
 from posnmt.study.registration import read as read_registered
 from posnmt.study.speed import read
 from posnmt.study.study import finished, results_of, with_analyses
-from posnmt.workflow.graph import Graph
+from posnmt.study.workflow.graph import Graph
 
 TEXTS = {".html", ".csv", ".tex", ".yaml", ".json", ".md"}
 Paths = Mapping[str, str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from posnmt.report.measures import MEASURES
+from posnmt.evaluation.report.measures import MEASURES
 from posnmt.study.layout import Published
 from posnmt.study.measured import SPEEDS
 

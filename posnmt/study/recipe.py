@@ -15,10 +15,10 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
+from posnmt.base.errors import UserError
 from posnmt.config.yaml import Section
 from posnmt.corpora.catalogue import entry
 from posnmt.corpora.spec import Listed, spec
-from posnmt.errors import UserError
 from posnmt.study.claims import Claim, Scale
 from posnmt.study.layout import Figure, Table, Words, words_at
 from posnmt.study.resources import ByKind, Positive

@@ -19,14 +19,14 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from posnmt.analyse.bins import FEWEST_SENTENCES
-from posnmt.files import load_json, write_json
+from posnmt.base.files import load_json, write_json
+from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES
 from posnmt.study.adopt import MARK, trained
 from posnmt.study.claims import Claim, Comparison, Scale
 from posnmt.study.plan import KINDS, Plan
 from posnmt.study.recipe import Recipe, at, lacks
-from posnmt.workflow.folder import SHORT, STEPS, STUDY
-from posnmt.workflow.graph import Graph
+from posnmt.study.workflow.folder import SHORT, STEPS, STUDY
+from posnmt.study.workflow.graph import Graph
 
 FILE = "registered.json"
 """Of a published copy."""

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from posnmt.config.yaml import Section
-from posnmt.workflow.kind import Resources
+from posnmt.study.workflow.kind import Resources
 
 Positive = Annotated[int, Field(gt=0)]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from posnmt.report.charts import Chart
-from posnmt.report.grid import Sheet
+from posnmt.evaluation.report.charts import Chart
+from posnmt.evaluation.report.grid import Sheet
 from posnmt.study.measured import StudyResults
 
 BY_CHARACTER = "The systems have different subwords: the table has losses in bits by character."

@@ -8,14 +8,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from posnmt.progress import Display
+from posnmt.base.progress import Display
 from posnmt.study.calibrate import Cost, Estimate, costs, total
 from posnmt.study.plan import Plan
 from posnmt.study.points import points
 from posnmt.study.power import ENOUGH, Power, of_recipe
 from posnmt.study.study import complete_graph, finished
 from posnmt.study.wording import amount, asked, percent
-from posnmt.workflow import status
+from posnmt.study.workflow import status
 
 
 def print_plan(

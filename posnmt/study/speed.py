@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import PositiveFloat
 from typing_extensions import TypedDict
 
-from posnmt.files import load_json
+from posnmt.base.files import load_json
 from posnmt.study.claims import SPEEDS
 
 RESULTS = "speeds.json"
@@ -83,9 +83,9 @@ def _training(racer: Racer, turn: int) -> float:
     """Source tokens a second of a few updates, on other batches in each turn but the same for systems of one corpus."""
     from posnmt.data.batch import Cursor
     from posnmt.data.store import Store
-    from posnmt.run import Run
-    from posnmt.train.device import make_fabric
-    from posnmt.train.update import Updater
+    from posnmt.run.run import Run
+    from posnmt.training.device import make_fabric
+    from posnmt.training.update import Updater
 
     config = Run.open(racer.run).config
     fabric = make_fabric(config.train)
@@ -106,7 +106,7 @@ def _training(racer: Racer, turn: int) -> float:
 
 def _decoding(racer: Racer, lines: Sequence[str]) -> float:
     """Source tokens a second of translating some lines."""
-    from posnmt.run import Run
+    from posnmt.run.run import Run
     from posnmt.study.trainings import searched
     from posnmt.translate.options import with_options
     from posnmt.translate.translator import Translator

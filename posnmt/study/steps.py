@@ -15,20 +15,20 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from posnmt.base.errors import UserError
+from posnmt.base.progress import Display
 from posnmt.config.formats import OLDEST
 from posnmt.config.schema import Config
 from posnmt.config.yaml import merge
 from posnmt.data.corpus import Findings, TextFile, open_text, read_lines
-from posnmt.errors import UserError
-from posnmt.progress import Display
-from posnmt.resolve import from_tree
-from posnmt.run import Run, read_record
-from posnmt.workflow.kind import Context, Kind
+from posnmt.run.resolve import from_tree
+from posnmt.run.run import Run, read_record
+from posnmt.study.workflow.kind import Context, Kind
 
 if TYPE_CHECKING:
-    from posnmt.analyse.analyse import Analysis
-    from posnmt.analyse.measure import Resampling
     from posnmt.data.text import SideText
+    from posnmt.evaluation.analyse.analyse import Analysis
+    from posnmt.evaluation.analyse.measure import Resampling
 
 SIDES = ("source", "target")
 Cut = Callable[[list[str]], list[str]]
@@ -143,9 +143,9 @@ def fetch(context: Context) -> None:
 
 def length_split(context: Context) -> None:
     """Split the training text into parts of increasing source length, without the pairs that training leaves out."""
-    from posnmt.conditions.length import cap, choose_unit
-    from posnmt.conditions.length import length_split as split
-    from posnmt.conditions.text import parallel_text
+    from posnmt.corpora.conditions.length import cap, choose_unit
+    from posnmt.corpora.conditions.length import length_split as split
+    from posnmt.corpora.conditions.text import parallel_text
 
     work, text = _work_folder(context), context.inputs["text"]
     models = store_of(context.inputs["prepared"]) / "text"
@@ -163,8 +163,8 @@ def length_split(context: Context) -> None:
 
 def join(context: Context) -> None:
     """Join consecutive sentences of a document."""
-    from posnmt.conditions.join import join as write_joined
-    from posnmt.conditions.text import parallel_text
+    from posnmt.corpora.conditions.join import join as write_joined
+    from posnmt.corpora.conditions.text import parallel_text
 
     work, text, settings = _work_folder(context), context.inputs["text"], context.settings
     documents = text / "documents"
@@ -177,8 +177,8 @@ def join(context: Context) -> None:
 
 def swap(context: Context) -> None:
     """Copy a test text, and add copies of its source with swapped words."""
-    from posnmt.conditions.swap import swap as write_swapped
-    from posnmt.conditions.text import InputText
+    from posnmt.corpora.conditions.swap import swap as write_swapped
+    from posnmt.corpora.conditions.text import InputText
 
     work, text, shares = _work_folder(context), context.inputs["text"], context.settings["shares"]
     write_swapped(work / "swapped", InputText({"source": TextFile("source", text / "source")}), shares, 1)
@@ -189,7 +189,7 @@ def swap(context: Context) -> None:
 
 def reorder_model(context: Context) -> None:
     """Learn a pre-orderer from a training text, with its own alignments if it has any, else with those of eflomal."""
-    from posnmt.conditions.reorder.command import command
+    from posnmt.corpora.conditions.reorder.command import command
 
     work, text = _work_folder(context), context.inputs["train"]
     alignment = text / "align" if (text / "align").exists() else None
@@ -201,7 +201,7 @@ def reorder_model(context: Context) -> None:
 
 def reorder(context: Context) -> None:
     """Reorder the words of a corpus' source, and of its swapped copies, into target order."""
-    from posnmt.conditions.reorder.command import command
+    from posnmt.corpora.conditions.reorder.command import command
 
     work, text = _work_folder(context), context.inputs["text"]
     sources = [
@@ -254,7 +254,7 @@ def train(context: Context) -> None:
 
     from posnmt.data.store import Store
     from posnmt.study.trainings import with_distance
-    from posnmt.train.loop import train as run_training
+    from posnmt.training.loop import train as run_training
 
     store = store_of(context.inputs["prepared"])
     median = float(np.median(Store.open(store).split("train").source_lengths))
@@ -312,8 +312,8 @@ def speed(context: Context) -> None:
 
 def analyse(context: Context) -> None:
     """Analyse the outputs of one test; write a report, and the counts for the verdicts."""
-    from posnmt.analyse.measure import Resampling
-    from posnmt.report.write import write
+    from posnmt.evaluation.analyse.measure import Resampling
+    from posnmt.evaluation.report.write import write
     from posnmt.study import evidence
 
     # Without a correction, as in the papers, whose tables the report has.
@@ -325,11 +325,11 @@ def analyse(context: Context) -> None:
 
 def measured(context: Context, resampling: Resampling) -> tuple[Analysis, list[dict[str, Any]]]:
     """The analysis of the outputs of one test, and the facts about every output."""
-    from posnmt.analyse.analyse import analyse as measure
-    from posnmt.analyse.settings import Settings
     from posnmt.config.segmenters import word_tokeniser
     from posnmt.data.text import TextPipeline
     from posnmt.data.tokenise import Words
+    from posnmt.evaluation.analyse.analyse import analyse as measure
+    from posnmt.evaluation.analyse.settings import Settings
 
     settings, test = context.settings, context.inputs["test"]
     models = store_of(context.inputs["prepared"]) / "text"
@@ -402,9 +402,9 @@ def training_speed(run: Path) -> float | None:
 
 def likelihood(context: Context) -> None:
     """Score the references of a test with the models of runs; write losses, table and page."""
-    from posnmt.analyse.losses import Scored
-    from posnmt.analyse.scoring import Model
     from posnmt.config.schema import Positions
+    from posnmt.evaluation.analyse.losses import Scored
+    from posnmt.evaluation.analyse.scoring import Model
     from posnmt.study.likelihood import save
 
     models = [

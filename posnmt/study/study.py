@@ -14,10 +14,11 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
+from posnmt.base.errors import UserError, raise_all
+from posnmt.base.files import load_json, sha256_of, write_json
+from posnmt.base.version import __version__
 from posnmt.config.formats import FORMAT, OLDEST
-from posnmt.errors import UserError, raise_all
-from posnmt.files import load_json, sha256_of, write_json
-from posnmt.run import Part, changed_parts, read_record
+from posnmt.run.run import Part, changed_parts, read_record
 from posnmt.study import database, evidence, likelihood, speed
 from posnmt.study.adopt import adopt, give_up_weightless, weightless
 from posnmt.study.blocks import recorded
@@ -30,10 +31,9 @@ from posnmt.study.recommend import recommend
 from posnmt.study.registration import history, register
 from posnmt.study.steps import SIDES, training_speed
 from posnmt.study.verdict import Rules, corrected, decide
-from posnmt.version import __version__
-from posnmt.workflow import runner, status
-from posnmt.workflow.folder import alteration
-from posnmt.workflow.graph import Graph, Step, with_needs
+from posnmt.study.workflow import runner, status
+from posnmt.study.workflow.folder import alteration
+from posnmt.study.workflow.graph import Graph, Step, with_needs
 
 Say = Callable[[str], None]
 

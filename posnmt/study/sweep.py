@@ -9,9 +9,9 @@ from typing import Annotated, Any, get_args
 
 from pydantic import Field, field_validator, model_validator
 
+from posnmt.base.errors import UserError, quoted
 from posnmt.config.numbers import in_digits
 from posnmt.config.yaml import Section
-from posnmt.errors import UserError, quoted
 from posnmt.study.claims import Scale
 
 Value = bool | int | float | str

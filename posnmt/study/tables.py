@@ -7,10 +7,10 @@ from dataclasses import replace
 from statistics import fmean, stdev
 from typing import Any
 
-from posnmt.analyse.bins import TrainedLengths, few, mark_of
-from posnmt.report.grid import Cell, Grid, Head, Row, Sheet, stem
-from posnmt.report.measures import MEASURES
-from posnmt.report.significance import agreed
+from posnmt.evaluation.analyse.bins import TrainedLengths, few, mark_of
+from posnmt.evaluation.report.grid import Cell, Grid, Head, Row, Sheet, stem
+from posnmt.evaluation.report.measures import MEASURES
+from posnmt.evaluation.report.significance import agreed
 from posnmt.study import published
 from posnmt.study.layout import CORPORA, PARTS, Column, Table, words_at
 from posnmt.study.marks import signs, uncorrected

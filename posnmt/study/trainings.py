@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode
 from posnmt.config.systems import SIZES, named
 from posnmt.config.yaml import merge
-from posnmt.defaults import AUTO, distance
-from posnmt.errors import UserError
-from posnmt.resolve import with_names
+from posnmt.run.defaults import AUTO, distance
+from posnmt.run.resolve import with_names
 from posnmt.study.recipe import Recipe, Scale, Training, at, lacks
 
 Config = dict[str, Any]
@@ -37,7 +37,7 @@ def train_config(recipe: Recipe, scale: Scale, system: str, training: str, seed:
 
 
 def with_distance(config: Config, median: float = math.inf) -> Config:
-    """A configuration with a number for each clipping distance that is `auto`: see `posnmt.defaults.distance`.
+    """A configuration with a number for each clipping distance that is `auto`: see `posnmt.run.defaults.distance`.
 
     Args:
         median: length of a training sentence, in subwords; infinite: unknown as yet, which gives the largest distance.

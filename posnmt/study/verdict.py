@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from posnmt.analyse.bins import FEWEST_SENTENCES
+from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES
 from posnmt.study import wording
 from posnmt.study.blocks import Trainings
 from posnmt.study.claims import SPEEDS, Claim, Comparison, Figures, Scale

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from posnmt.base.errors import UserError
 from posnmt.data.subword import BOS, EOS
-from posnmt.errors import UserError
 from posnmt.model.attention import CrossAttention, SelfAttention
 from posnmt.model.base import TranslationModel
 from posnmt.model.kernels.operands import Attention

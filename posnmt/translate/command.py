@@ -13,6 +13,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from posnmt.base.errors import UserError
+from posnmt.base.files import sha256_of
+from posnmt.base.progress import Display
+from posnmt.base.version import __version__
 from posnmt.config.schema import Decode, Positions
 from posnmt.data.alignment import pharaoh
 from posnmt.data.arriving import arriving_lines
@@ -20,10 +24,7 @@ from posnmt.data.corpus import Findings, TextFile, document_of, open_text, read_
 from posnmt.data.marks import mark_for
 from posnmt.data.portions import portions
 from posnmt.data.text import SideText, TextPipeline
-from posnmt.errors import UserError
-from posnmt.files import sha256_of
-from posnmt.progress import Display
-from posnmt.run import Run
+from posnmt.run.run import Run
 from posnmt.translate.options import with_options
 from posnmt.translate.output import Output, PartialOutput, Record, is_stream, opened
 from posnmt.translate.repetition import REPEATS
@@ -32,7 +33,6 @@ from posnmt.translate.terms import Terms
 from posnmt.translate.together import in_blocks
 from posnmt.translate.translations import Translation, refuse_too_many
 from posnmt.translate.translator import Translator
-from posnmt.version import __version__
 
 SPEED_ALONE = {"batch", "cuda_graphs"}
 """Settings of search that may change where a translation is resumed: they change scores by rounding alone."""

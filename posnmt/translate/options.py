@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from posnmt.base.errors import UserError, UserErrors, raise_all
 from posnmt.config.schema import Decode
 from posnmt.config.yaml import faults
-from posnmt.errors import UserError, UserErrors, raise_all
 
 
 def with_options(decode: Decode, options: Mapping[str, Any]) -> Decode:

@@ -20,10 +20,10 @@ from typing import Any, BinaryIO, TextIO
 
 from pydantic import BaseModel, NonNegativeInt, ValidationError
 
+from posnmt.base.errors import UserError
+from posnmt.base.files import PARTIAL, replacing, sync, write_json
+from posnmt.base.lock import Lock
 from posnmt.data.corpus import TextFile
-from posnmt.errors import UserError
-from posnmt.files import PARTIAL, replacing, sync, write_json
-from posnmt.workflow.lock import Lock
 
 OUTPUT, RECORD, LOCK = "output", "record.json", ".lock"
 

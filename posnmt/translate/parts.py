@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, TypeVar
 
+from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode
 from posnmt.config.writing import writing
-from posnmt.errors import UserError
 from posnmt.translate.alignments import joined
 from posnmt.translate.search import Hypothesis
 from posnmt.translate.sentences import ends_spaceless, sentences

@@ -9,11 +9,11 @@ from html.entities import html5
 from pathlib import Path
 from typing import NamedTuple
 
+from posnmt.base.errors import UserError, raise_all
 from posnmt.config.schema import Decode, pattern_fault
 from posnmt.config.writing import SPACELESS
 from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.data.marks import mark_of
-from posnmt.errors import UserError, raise_all
 from posnmt.translate.words import GAP
 
 _OTHER = rf"\u00a0\u2000-\u200b\u202f\u3000-\u303f\uff00-\uff65{SPACELESS}"

@@ -12,11 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from posnmt.base.errors import UserError
+from posnmt.base.parallel.threads import Workers
 from posnmt.config.schema import Decode
 from posnmt.data.batch import Batch, batches_by_length, collate, pad
 from posnmt.data.subword import EOS, PAD
-from posnmt.errors import UserError
-from posnmt.parallel.threads import Workers
 from posnmt.translate.bounds import Bounds
 from posnmt.translate.constrained import constrained_search
 from posnmt.translate.coverage import Coverage

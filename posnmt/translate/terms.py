@@ -17,13 +17,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from posnmt.base.errors import UserError, raise_all
 from posnmt.config.segmenters import SEGMENTERS
 from posnmt.config.writing import SPACELESS, writing
 from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.data.lines import checked_lines
 from posnmt.data.subword import BLANK, BYTE, SPECIALS, UNK
 from posnmt.data.tokenise import Words
-from posnmt.errors import UserError, raise_all
 
 if TYPE_CHECKING:
     from posnmt.data.text import SideText

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode
-from posnmt.errors import UserError
 from posnmt.translate.alignments import Aligned
 from posnmt.translate.mbr import expected_similarities
 from posnmt.translate.repetition import is_repetitive

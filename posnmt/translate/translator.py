@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from posnmt.base.errors import UserError
+from posnmt.base.parallel.threads import Workers
 from posnmt.config.schema import Decode, Positions
 from posnmt.data.batch import batches_by_length, pad
 from posnmt.data.subword import EOS, UNK
-from posnmt.errors import UserError
 from posnmt.model.at_inference import change_positions
-from posnmt.parallel.threads import Workers
-from posnmt.processor import multiplies_bf16
+from posnmt.position.processor import multiplies_bf16
 from posnmt.translate.alignments import Aligned, align
 from posnmt.translate.mending import mended
 from posnmt.translate.omissions import Align, with_omissions
@@ -38,7 +38,7 @@ from posnmt.translate.watched import can_be_watched
 if TYPE_CHECKING:
     from posnmt.data.text import TextPipeline
     from posnmt.model.base import TranslationModel
-    from posnmt.run import Run
+    from posnmt.run.run import Run
     from posnmt.translate.attention import Attended
 
 

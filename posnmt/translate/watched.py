@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
 from posnmt.model.base import TranslationModel
 from posnmt.model.kernels.plain import attention_weights
 from posnmt.model.layers import DecoderLayer

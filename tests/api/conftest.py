@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import corpus
-from posnmt.resolve import load
-from posnmt.train.loop import train
+from posnmt.run.resolve import load
+from posnmt.training.loop import train
 
 
 @pytest.fixture(scope="package")

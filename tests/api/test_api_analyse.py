@@ -10,9 +10,9 @@ import pytest
 from sacrebleu.metrics import BLEU, TER
 
 import posnmt
-from posnmt.analyse.analyse import analyse as measure
-from posnmt.analyse.measure import Resampling
-from posnmt.analyse.settings import Settings
+from posnmt.evaluation.analyse.analyse import analyse as measure
+from posnmt.evaluation.analyse.measure import Resampling
+from posnmt.evaluation.analyse.settings import Settings
 
 SOURCE = [f"one two three {number}" for number in range(6)] + [
     f"a b c d e f g h i j k l {number}" for number in range(6)

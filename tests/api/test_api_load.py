@@ -19,9 +19,9 @@ import commands
 import corpus
 import posnmt
 import posnmt.position
-from posnmt.resolve import load
-from posnmt.run import Run
-from posnmt.train.loop import train
+from posnmt.run.resolve import load
+from posnmt.run.run import Run
+from posnmt.training.loop import train
 
 
 @pytest.fixture(scope="module")
@@ -344,10 +344,10 @@ heavy = {"torch", "numpy", "pydantic", "yaml"} & set(sys.modules)
 assert not heavy, heavy
 from posnmt import analyse, train
 assert "torch" not in sys.modules
-from posnmt.train.schedule import learning_rate
-import posnmt.analyse.bins as bins
+from posnmt.training.schedule import learning_rate
+import posnmt.evaluation.analyse.bins as bins
 assert posnmt.train is train and train.schedule.learning_rate is learning_rate and callable(train) and callable(analyse)
-assert posnmt.analyse.bins is bins
+assert posnmt.evaluation.analyse.bins is bins
 assert set(posnmt.__all__) <= set(dir(posnmt))
 assert not hasattr(posnmt, "nothing")
 """

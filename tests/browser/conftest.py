@@ -10,7 +10,7 @@ import pytest
 from browser_case import EMPTY_ROW, HTML_NAME, HTML_ROW, HTML_TEXT, LONG_ROW, NUMBERED, expect, texts
 from report_case import report_of
 
-from posnmt.analyse.measure import Resampling
+from posnmt.evaluation.analyse.measure import Resampling
 
 PICTURES = Path(__file__).parents[2] / "build" / "browser"
 

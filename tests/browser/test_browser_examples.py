@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from browser_case import EMPTY_ROW, HTML_NAME, HTML_ROW, HTML_TEXT, LONG_ROW, SENTENCES, expect, texts, unfold
 
-from posnmt.analyse.measure import Resampling
+from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.metrics.registry import Scorer
 from posnmt.metrics.scores import sentence_scores
 

@@ -8,7 +8,7 @@ import pytest
 from browser_case import HTML_NAME, expect, unfold
 from study_report_case import made_study
 
-from posnmt.analyse.bins import FEWEST_SENTENCES
+from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES
 from posnmt.study.page import render
 
 WIDTHS = {"wide": 1400, "tablet": 768, "phone": 390}

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from posnmt.base.errors import UserError
 from posnmt.cli.systems import describe, parts
 from posnmt.config.schema import Config
 from posnmt.config.systems import SYSTEMS
-from posnmt.errors import UserError
-from posnmt.resolve import dump, from_tree, json_schema, load
+from posnmt.run.resolve import dump, from_tree, json_schema, load
 
 ROOT = Path(__file__).parents[2]
 GOOD = """\

@@ -11,19 +11,19 @@ from recipe_case import SMALL, written
 from training_case import StopAt, assert_same, weights
 
 import corpus
+from posnmt.base.errors import UserError
+from posnmt.base.interrupt import Interrupted
 from posnmt.config.formats import FORMAT, OLDEST, as_meant
-from posnmt.errors import UserError
-from posnmt.interrupt import Interrupted
-from posnmt.resolve import dump, from_tree, load
-from posnmt.run import Run
+from posnmt.run.resolve import dump, from_tree, load
+from posnmt.run.run import Run
 from posnmt.study import steps
 from posnmt.study.load import load as load_recipe
 from posnmt.study.plan import plan
 from posnmt.study.study import REQUEST, load_plan, save_request, versions
-from posnmt.train.loop import train
-from posnmt.train.schedule import warmup_and_cooldown
+from posnmt.study.workflow.kind import Context, Resources
+from posnmt.training.loop import train
+from posnmt.training.schedule import warmup_and_cooldown
 from posnmt.translate.translator import Translator
-from posnmt.workflow.kind import Context, Resources
 from tiny import both
 
 SINUSOIDAL = {"scheme": "relative", "vectors": "sinusoidal"}

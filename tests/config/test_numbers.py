@@ -12,13 +12,13 @@ import pytest
 from pydantic import ValidationError
 
 import posnmt
-from posnmt.analyse.swap import parse_swapped
 from posnmt.api.arguments import checked
+from posnmt.base.errors import UserError
 from posnmt.config.numbers import in_digits
 from posnmt.config.schema import Config, Model, Positive, Train
 from posnmt.config.yaml import Section
-from posnmt.errors import UserError
-from posnmt.resolve import load
+from posnmt.evaluation.analyse.swap import parse_swapped
+from posnmt.run.resolve import load
 from posnmt.study.sweep import Dimension, _value
 from posnmt.translate.options import with_options
 

@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 import posnmt
+from posnmt.base.errors import UserError
 from posnmt.config.yaml import override, read_yaml, written_yaml
-from posnmt.errors import UserError
 
 FILES = sorted(Path(posnmt.__file__).parent.rglob("*.yaml"))
 

@@ -6,9 +6,9 @@ from statistics import fmean
 import pytest
 
 from artificial_reader import Reader
+from posnmt.base.errors import UserError
 from posnmt.corpora.artificial.lexicon import make_lexicon
 from posnmt.corpora.artificial.pairs import command
-from posnmt.errors import UserError
 
 
 def make(out, **options):

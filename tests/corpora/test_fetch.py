@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from fetch_server import tar, zipped
+from posnmt.base.errors import UserError
 from posnmt.cli.main import main
 from posnmt.corpora.fetch import fetch, spec
-from posnmt.errors import UserError
 
 GERMAN = ["Ein Satz.", "", "Drei\u2028Zeilen\u0085hier.", "Vier."]
 ENGLISH = ["A sentence.", "", "Three lines here.", "Four."]

@@ -10,9 +10,9 @@ import pytest
 from little_memory import little_memory
 
 from fetch_server import tar, zipped
+from posnmt.base.errors import UserError
 from posnmt.corpora.archive import extract, is_archive, unpacked
 from posnmt.data import unpack
-from posnmt.errors import UserError
 
 TEXTS = {"x/a.de": b"eins\nzwei\n" * 5000, "x/a.en": b"one\ntwo\n" * 5000, "README": b"read me\n"}
 

@@ -7,11 +7,11 @@ import pytest
 from click.testing import CliRunner
 from sacrebleu.dataset import DATASETS
 
+from posnmt.base.errors import UserError
 from posnmt.cli.main import main
 from posnmt.corpora.catalogue import by_mtdata, catalogue, entry
 from posnmt.corpora.mtdata import as_remote, look_up
 from posnmt.corpora.spec import Remote, TestSet
-from posnmt.errors import UserError
 
 NO_MTDATA = pytest.mark.skipif(
     shutil.which("mtdata") is None, reason="mtdata is not installed: it wants other versions than constraints.txt has"

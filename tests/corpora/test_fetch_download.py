@@ -11,8 +11,8 @@ import time
 
 import pytest
 
+from posnmt.base.errors import UserError
 from posnmt.corpora.download import RECORD, Checksum, Downloads
-from posnmt.errors import UserError
 
 DATA = random.Random(1).randbytes(3_000_000)
 CHILD = """

@@ -12,9 +12,9 @@ from sacrebleu.dataset.tsv import TSVDataset
 from sacrebleu.dataset.wmt_xml import WMTXMLDataset
 
 from fetch_server import tar
+from posnmt.base.errors import UserError
 from posnmt.cli.main import main
 from posnmt.corpora.fetch import fetch, spec
-from posnmt.errors import UserError
 
 DOCUMENTS = {"abc.1": ["Ein Satz.", "Zwei  Sätze."], "x y": ["Drei &amp; vier.", "Fünf.", "Sechs."]}
 

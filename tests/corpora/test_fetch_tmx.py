@@ -6,8 +6,8 @@ import tracemalloc
 
 import pytest
 
+from posnmt.base.errors import UserError
 from posnmt.corpora.tmx import write_tmx
-from posnmt.errors import UserError
 
 UNIT = '<tu><tuv xml:lang="de"><seg>{}</seg></tuv><tuv xml:lang="en"><seg>one &amp; two</seg></tuv></tu>'
 

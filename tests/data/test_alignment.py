@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from posnmt.base.errors import UserError
 from posnmt.corpora.artificial.pairs import generate
 from posnmt.data.alignment import (
     align,
@@ -21,7 +22,6 @@ from posnmt.data.alignment import (
     target_places,
     tokens,
 )
-from posnmt.errors import UserError
 
 PAIRS = [(["a", "b"], ["x", "y", "z"]), ([], []), (["c"], ["w"])]
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from posnmt.base.errors import UserError
 from posnmt.data.arriving import arriving_lines
 from posnmt.data.corpus import BYTE_ORDER_MARK, Findings, TextFile, decode_lines
-from posnmt.errors import UserError
 
 FILE = TextFile("input", Path("standard input"))
 

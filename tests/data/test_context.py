@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import corpus
+from posnmt.base.errors import UserError
 from posnmt.data.context import InContext
 from posnmt.data.prepare import prepare
 from posnmt.data.store import SCHEMA, Split, SplitWriter
 from posnmt.data.subword import BOS
-from posnmt.errors import UserError
-from posnmt.resolve import load
-from posnmt.train.update import batch_plan, training_pairs
+from posnmt.run.resolve import load
+from posnmt.training.update import batch_plan, training_pairs
 
 
 def split_of(path, lines, documents):

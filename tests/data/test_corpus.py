@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from posnmt.base.errors import UserError
 from posnmt.config.schema import Corpus
 from posnmt.data.corpus import Findings, Pair, TextFile, corpus_files, decode_lines, read_lines, read_pairs
-from posnmt.errors import UserError
 
 
 def write(path: Path, content: bytes | str) -> TextFile:

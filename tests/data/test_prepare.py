@@ -24,12 +24,12 @@ from prepare_case import (
 )
 from rich.console import Console
 
+from posnmt.base.errors import UserError
 from posnmt.config import segmenters
 from posnmt.config.schema import Config, Data, Subword
 from posnmt.data import prepare as prepare_module
 from posnmt.data.prepare import prepare, table
 from posnmt.data.text import TextPipeline
-from posnmt.errors import UserError
 from shared import SHARED, needs
 
 
@@ -137,7 +137,7 @@ OTHER_SUBWORD: dict[str, Any] = {
     "pairs": {"lexicon": "lexicon"},
     "sampling": {"segmentations": 2},
 }
-# Where subwords come from another run, these count: tests/train/test_continue.py.
+# Where subwords come from another run, these count: tests/training/test_continue.py.
 OF_OTHERS = {"text", "pieces"}
 # The corpora's contents count, which has tests of its own, and their places do not.
 PLACES = {"root", "train", "dev", "store"}

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.tokenizers.tokenizer_ja_mecab import TokenizerJaMecab
 
+from posnmt.base.errors import UserError
 from posnmt.config import segmenters
 from posnmt.config.segmenters import word_tokeniser
 from posnmt.data.segment import Segmenter
 from posnmt.data.tokenise import Words
-from posnmt.errors import UserError
 from shared import SHARED, missing
 
 MECAB, JIEBA = Segmenter("mecab"), Segmenter("jieba")

@@ -19,7 +19,7 @@ from prepare_case import SOURCE, TARGET, configure, contents, small_corpus, writ
 
 import commands
 import corpus
-from posnmt.analyse.seen import training_store
+from posnmt.base.errors import UserError
 from posnmt.config.schema import Subword, SubwordSampling
 from posnmt.data import corpus as corpus_module
 from posnmt.data.batch import BatchPlan
@@ -28,12 +28,12 @@ from posnmt.data.prepare import prepare, sampled
 from posnmt.data.sampling import Sampler
 from posnmt.data.store import Store
 from posnmt.data.subword import BLANK, SPECIALS, Subwords
-from posnmt.errors import UserError
-from posnmt.resolve import load
-from posnmt.show.trained import trained_tokens
-from posnmt.train.checks import largest_batch
-from posnmt.train.loop import train
-from posnmt.train.update import batch_plan, training_pairs
+from posnmt.evaluation.analyse.seen import training_store
+from posnmt.evaluation.show.trained import trained_tokens
+from posnmt.run.resolve import load
+from posnmt.training.checks import largest_batch
+from posnmt.training.loop import train
+from posnmt.training.update import batch_plan, training_pairs
 
 KINDS = ("bpe", "unigram")
 TEXT = ["abab abc ab cab", "cabab ab abc", "bab abab", "cab cabab abc"] * 5

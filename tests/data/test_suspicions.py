@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from prepare_case import SOURCE, TARGET, configure, write
 
+from posnmt.base.errors import UserError
 from posnmt.data.prepare import prepare
 from posnmt.data.store import Split, Store
 from posnmt.data.suspicions import exchanged, fingerprints, overlap, warnings
-from posnmt.errors import UserError
 from shared import SHARED, missing
 
 

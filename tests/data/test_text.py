@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sentencepiece import SentencePieceTrainer
 
+from posnmt.base.errors import UserError
 from posnmt.config.schema import Subword
 from posnmt.data import subword as subword_module
 from posnmt.data.subword import BOS, EOS, PAD, UNK, Reservoir, Subwords
 from posnmt.data.text import SideText, TextPipeline
 from posnmt.data.tokenise import TruecaseLearner, Truecaser, Words
-from posnmt.errors import UserError
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyzäöüß0123456789.,;:!?'\"<>&|@#()-"
 SENTENCES = [f"the {ALPHABET[i:]} cat {ALPHABET[:i]} sat on mat {i} {ALPHABET}" for i in range(len(ALPHABET))]

@@ -12,10 +12,10 @@ import pytest
 from little_memory import little_memory
 
 from commands import refused
+from posnmt.base.errors import UserError
 from posnmt.data import unpack
 from posnmt.data.arriving import arriving_lines
 from posnmt.data.corpus import Findings, TextFile, read_lines
-from posnmt.errors import UserError
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ from safetensors.torch import load_file
 
 import commands
 import corpus
+from posnmt.base.errors import UserError
 from posnmt.data.pairing import pair_words, read_lexicon, translations_of
 from posnmt.data.prepare import prepare
 from posnmt.data.text import TextPipeline
 from posnmt.data.word_pairs import WordPairs
-from posnmt.errors import UserError
-from posnmt.resolve import load
-from posnmt.run import Run
+from posnmt.run.resolve import load
+from posnmt.run.run import Run
 
 SYMBOLS = ["<pad>", "<unk>", "<s>", "</s>"]
 SOURCE, TARGET = [*SYMBOLS, "dog", "cat", "Rom", "the", "a"], [*SYMBOLS, "Rom", "der", "Hund", "Katze", "a", "x"]

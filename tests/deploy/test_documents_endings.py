@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from commands import refused, run
+from posnmt.base.errors import UserError
 from posnmt.cli.translate import translate
 from posnmt.deploy.documents.formats import BINARY, CODES, ENDINGS, STRUCTURED, format_of, refuse_output_format
-from posnmt.errors import UserError
 from untrained import LEARNED
 
 

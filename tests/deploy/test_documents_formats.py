@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
+from posnmt.base.errors import UserError
 from posnmt.deploy.documents.formats import format_of, read
 from posnmt.deploy.documents.segment import Tag, divide, has_letters, join
-from posnmt.errors import UserError
 
 PAIR = ("en", "de")
 

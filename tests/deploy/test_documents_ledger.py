@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
+from posnmt.base.errors import UserError
 from posnmt.deploy.documents.formats import format_of, read
 from posnmt.deploy.documents.segment import Tag, divide, join
-from posnmt.errors import UserError
 
 PAIR = ("en", "de")
 ROOT = Path(__file__).parents[2]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from document_case import installed, opened, shouted, texts, translate
+from posnmt.base.errors import UserError
 from posnmt.deploy.documents.segment import has_letters
-from posnmt.errors import UserError
 
 PAGE = """---
 title: front

@@ -9,8 +9,8 @@ import subprocess
 import pytest
 
 from document_case import installed, opened, shouted, texts, translate
+from posnmt.base.errors import UserError
 from posnmt.deploy.documents.segment import Kept
-from posnmt.errors import UserError
 
 HEADER = r"""# A title
 msgid ""

@@ -12,15 +12,15 @@ import torch
 import yaml
 
 from commands import process, refused, run
+from posnmt.base.errors import UserError
 from posnmt.corpora.artificial.pairs import command
 from posnmt.data.subword import BOS, PAD
 from posnmt.deploy import folder as folders
 from posnmt.deploy import verify
 from posnmt.deploy.command import elsewhere
 from posnmt.deploy.folder import new_folder
-from posnmt.errors import UserError
 from posnmt.model.weights import save_model
-from posnmt.run import Run
+from posnmt.run.run import Run
 from posnmt.translate.translator import Translator
 from untrained import LEARNED, untrained
 

@@ -9,14 +9,14 @@ import pytest
 import torch
 
 import tiny
+from posnmt.base.errors import UserError
 from posnmt.config.schema import SchemeChoice
 from posnmt.deploy.ctranslate2 import write
+from posnmt.deploy.engines.ctranslate2 import CTranslate2Engine
 from posnmt.deploy.positions import by_bucket, express
-from posnmt.errors import UserError
 from posnmt.position.bias import bucket
 from posnmt.position.registry import build
 from posnmt.position.seam import Stack
-from posnmt.translate.engines.ctranslate2 import CTranslate2Engine
 from posnmt.translate.subwords import score_subwords
 
 pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed (extra ctranslate2)")

@@ -18,7 +18,7 @@ from posnmt.config.schema import Decode
 from posnmt.deploy.card import card
 from posnmt.deploy.folder import Manifest, describe
 from posnmt.deploy.verify import verify
-from posnmt.run import Run
+from posnmt.run.run import Run
 from posnmt.translate.subwords import score_subwords, translate_subwords
 from untrained import untrained
 

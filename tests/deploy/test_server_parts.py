@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from commands import run
+from posnmt.base.errors import UserError
 from posnmt.deploy.server import clients
 from posnmt.deploy.server.clients import VARIABLE, Keys, Rate
 from posnmt.deploy.server.command import listening
@@ -37,8 +38,7 @@ from posnmt.deploy.server.refusal import Refusal
 from posnmt.deploy.server.service import Service
 from posnmt.deploy.server.settings import Settings
 from posnmt.deploy.server.text import join, split
-from posnmt.errors import UserError
-from posnmt.run import EXPORTED
+from posnmt.run.run import EXPORTED
 from shared import SHARED, missing
 from untrained import LEARNED, untrained
 

@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
+from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode
 from posnmt.deploy.server.queue import Batch, Full, Job, Queue, Search
 from posnmt.deploy.server.worker import Worker
-from posnmt.errors import UserError
 from posnmt.translate.translations import Translation
 
 

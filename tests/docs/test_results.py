@@ -12,7 +12,7 @@ from statistics import mean, stdev
 
 import pytest
 
-from posnmt.files import load_json, read_json
+from posnmt.base.files import load_json, read_json
 from posnmt.study.adopt import FACTS, FORMAT, MARK, RunFacts, Translations, folder_of
 from posnmt.study.load import load
 from posnmt.study.plan import PlannedRun

@@ -11,7 +11,7 @@ import pytest
 from documents import ROOT
 from posnmt.corpora.artificial.pairs import command
 from posnmt.data.subword import UNK
-from posnmt.run import Run
+from posnmt.run.run import Run
 
 TINY = "--set train.steps=4 --set model.size=tiny --set subword.vocabulary=150 --set train.batch=300"
 

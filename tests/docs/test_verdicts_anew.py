@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from posnmt.files import read_json
+from posnmt.base.files import read_json
 from posnmt.study.adopt import MARK
 from posnmt.study.claims import Claim
 from posnmt.study.load import load

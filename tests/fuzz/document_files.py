@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
 
 LANGUAGES = ("en", "de")
 

@@ -40,7 +40,7 @@ CASES = HERE / "cases"
 def parse(name: str):
     """Reads an input of a parser: the name of a file, and its content."""
     from parsers import parsers
-    from posnmt.errors import UserError
+    from posnmt.base.errors import UserError
 
     parser = parsers()[name]
     folder = Path(tempfile.mkdtemp(prefix=f"fuzz-{name}-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
@@ -185,7 +185,7 @@ def _inputs(parser: Any) -> st.SearchStrategy[tuple[str, bytes]]:
 
 def attempt_valid(parser: Any, folder: Path) -> None:
     """The valid files are read without an error, so that what is tried is the damage."""
-    from posnmt.errors import UserError
+    from posnmt.base.errors import UserError
 
     for file in parser.inputs:
         if file in parser.files:

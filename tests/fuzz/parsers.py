@@ -142,13 +142,13 @@ def _tree(content: dict[str, Any]) -> bytes:
 
 
 def _config(folder: Path, name: str) -> None:
-    from posnmt.resolve import dump, load
+    from posnmt.run.resolve import dump, load
 
     dump(load(folder / name, unnumbered=1 if name == "early.yaml" else 3))
 
 
 def _setting(folder: Path, name: str) -> None:
-    from posnmt.resolve import load
+    from posnmt.run.resolve import load
 
     load(folder / "config.yaml", [(folder / name).read_text("utf-8", "surrogateescape")])
 
@@ -231,7 +231,7 @@ def _public(folder: Path, name: str) -> None:
 def _study(folder: Path, name: str) -> None:
     from posnmt.study.registration import history
     from posnmt.study.study import load_plan
-    from posnmt.workflow.runner import open_study
+    from posnmt.study.workflow.runner import open_study
 
     open_study(folder, "own", "hash")
     history(load_plan(folder), folder)
@@ -271,7 +271,7 @@ def _copied_plan() -> Any:
 def _copy(folder: Path, name: str) -> None:
     from posnmt.study.adopt import adopt
     from posnmt.study.registration import register
-    from posnmt.workflow.runner import open_study
+    from posnmt.study.workflow.runner import open_study
 
     with tempfile.TemporaryDirectory(dir=folder) as name:
         study_plan, out = _copied_plan(), Path(name)
@@ -284,7 +284,7 @@ def _published() -> dict[str, bytes]:
     """A copy of a study with one training finished, and speeds."""
     from posnmt.study.adopt import FORMAT, folder_of
     from posnmt.study.plan import KINDS, SPEED
-    from posnmt.workflow.graph import Graph
+    from posnmt.study.workflow.graph import Graph
 
     study_plan = _copied_plan()
     graph, first = Graph(study_plan.steps.values(), KINDS), study_plan.runs[0]
@@ -491,8 +491,8 @@ def _store(folder: Path, name: str) -> None:
 
 
 def _run(folder: Path, name: str) -> None:
-    from posnmt.run import Run, checkpoints_in
-    from posnmt.train.checkpoint import Checkpoints, evaluated
+    from posnmt.run.run import Run, checkpoints_in
+    from posnmt.training.checkpoint import Checkpoints, evaluated
 
     run = Run.open(folder)
     run.record, run.text_hash()
@@ -538,7 +538,7 @@ def _manifest() -> bytes:
 
 
 def _model_of_words(folder: Path, name: str) -> None:
-    from posnmt.conditions.reorder.preorder import Preorderer
+    from posnmt.corpora.conditions.reorder.preorder import Preorderer
     from posnmt.data.tokenise import Truecaser
 
     if name == "preorder.json":
@@ -554,11 +554,11 @@ _TRUECASE = {"best": {"hund": "Hund", "der": "der"}, "other": ["DER"]}
 
 
 def _analysis(folder: Path, name: str) -> None:
-    from posnmt.analyse.inputs import Text, parse_outputs, read_aligned
-    from posnmt.analyse.sentence_scores import faults_of, parse_scores, read_scores
-    from posnmt.analyse.swap import parse_swapped
+    from posnmt.base.errors import raise_all
     from posnmt.data.corpus import Findings
-    from posnmt.errors import raise_all
+    from posnmt.evaluation.analyse.inputs import Text, parse_outputs, read_aligned
+    from posnmt.evaluation.analyse.sentence_scores import faults_of, parse_scores, read_scores
+    from posnmt.evaluation.analyse.swap import parse_swapped
 
     options: dict[str, str] = {"outputs": "one=o", "scores": "comet:one=s", "swapped": "one:0.1=w"}
     if name in options:
@@ -666,7 +666,7 @@ def _prefixed(folder: str, files: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def _preorderer() -> bytes:
-    from posnmt.conditions.reorder.preorder import BITS, FORMAT
+    from posnmt.corpora.conditions.reorder.preorder import BITS, FORMAT
 
     return json.dumps(
         {

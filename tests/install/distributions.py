@@ -13,9 +13,9 @@ PACKAGED = [
     "posnmt/py.typed",
     "posnmt/corpora/catalogue.yaml",
     "posnmt/corpora/artificial/*.py",
-    "posnmt/report/templates/report.html",
-    "posnmt/report/templates/style.css",
-    "posnmt/report/templates/report.js",
+    "posnmt/evaluation/report/templates/report.html",
+    "posnmt/evaluation/report/templates/style.css",
+    "posnmt/evaluation/report/templates/report.js",
     "posnmt/study/recipes/neishi2019.yaml",
 ]
 """Patterns that some file of both must match, besides every file of the package in the tree."""

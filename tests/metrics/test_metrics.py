@@ -7,7 +7,7 @@ import pytest
 import sacrebleu
 from metrics_case import CORPUS_SCORE, texts
 
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
 from posnmt.metrics.registry import DEFAULT_METRICS, Scorer
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from posnmt.model.registry import count_parameters
 from posnmt.model.transformer import Transformer
-from posnmt.resolve import from_tree
+from posnmt.run.resolve import from_tree
 from tiny import both, build, settings
 
 PUBLISHED = {

@@ -9,9 +9,9 @@ import torch
 from attention_loops import attention_by_loops, linear, normalised
 
 from loops import same_model
+from posnmt.base.errors import UserError
 from posnmt.cli.systems import describe
 from posnmt.config.systems import SYSTEMS
-from posnmt.errors import UserError
 from posnmt.model.registry import count_parameters
 from posnmt.position.absolute import sinusoids
 from tiny import build, config, settings, tokens

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from loops import same_model
+from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode
 from posnmt.data.subword import BOS, EOS
-from posnmt.dropout import Dropout
-from posnmt.errors import UserError
-from posnmt.train.loss import TrainingLoss
+from posnmt.position.dropout import Dropout
+from posnmt.training.loss import TrainingLoss
 from posnmt.translate.subwords import translate_subwords
 from tiny import VOCABULARY, build, config, tokens
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from loops import same_model
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
 from posnmt.model.registry import count_parameters
-from posnmt.train.loss import TrainingLoss
+from posnmt.training.loss import TrainingLoss
 from tiny import build, config, settings, tokens
 
 LENGTHS = [6, 1, 4]

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch.nn import functional
 
+from posnmt.base.errors import UserError
 from posnmt.cli.systems import describe
 from posnmt.data.word_pairs import WordPairs
-from posnmt.errors import UserError
 from posnmt.model.registry import build_model, count_parameters
 from tiny import config, settings, tokens
 

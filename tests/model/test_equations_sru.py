@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from loops import same_with_gradients
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
 from posnmt.model.architectures.sru import RecurrentFeedForward
 from posnmt.model.registry import count_parameters
 from posnmt.model.state import LayerCache
 from posnmt.position.seam import Span
-from posnmt.resolve import from_tree
+from posnmt.run.resolve import from_tree
 from tiny import build, config
 
 LENGTHS = [5, 3]

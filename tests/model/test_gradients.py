@@ -7,12 +7,12 @@ import pytest
 import torch
 
 import tiny
+from posnmt.base.parallel.threads import Workers
 from posnmt.config.schema import Train
 from posnmt.data.batch import collate
-from posnmt.parallel.threads import Workers
-from posnmt.train.device import make_fabric
-from posnmt.train.gradients import PART, InParts, dealt
-from posnmt.train.loss import TrainingLoss
+from posnmt.training.device import make_fabric
+from posnmt.training.gradients import PART, InParts, dealt
+from posnmt.training.loss import TrainingLoss
 
 
 def pairs(count, longest=11):

@@ -11,7 +11,7 @@ import pytest
 import torch
 from attention_loops import attention_by_loops, linear, normalised
 
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
 from posnmt.model.registry import build_model, count_parameters
 from posnmt.position.absolute import sinusoids
 from posnmt.position.seam import Span

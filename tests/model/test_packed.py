@@ -8,13 +8,13 @@ import pytest
 import torch
 
 import tiny
+from posnmt.base.parallel.threads import Workers
 from posnmt.config.schema import Activation, Decode
 from posnmt.data.subword import BOS, EOS
 from posnmt.model.layers import ActivatedLinear
 from posnmt.model.packed import PackedLinear, pack
-from posnmt.parallel.threads import Workers
 from posnmt.position.fire import FEW
-from posnmt.processor import multiplies_bf16
+from posnmt.position.processor import multiplies_bf16
 from posnmt.translate.bounds import Next
 from posnmt.translate.continuations import SHARE, continuations, largest, log_normaliser
 from posnmt.translate.search import _with_company

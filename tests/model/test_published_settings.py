@@ -8,7 +8,7 @@ import pytest
 import torch
 from attention_loops import normalised
 
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
 from posnmt.model.registry import build_model
 from posnmt.position.relative import Relative
 from posnmt.position.seam import Span, Stack

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
 from posnmt.model.attention import SelfAttention
 from posnmt.model.registry import build_model
 from tiny import VOCABULARY, both, config, settings, tokens

@@ -24,5 +24,11 @@ def test_every_fault_is_still_python():
 
 
 def test_a_fault_out_of_place_is_named():
-    mutant = {"fault": "gone", "file": "posnmt/errors.py", "find": "no such text", "put": "", "tests": "test_errors.py"}
-    assert misplaced([mutant], ROOT) == ["gone: posnmt/errors.py: 'no such text', test_errors.py"]
+    mutant = {
+        "fault": "gone",
+        "file": "posnmt/base/errors.py",
+        "find": "no such text",
+        "put": "",
+        "tests": "test_errors.py",
+    }
+    assert misplaced([mutant], ROOT) == ["gone: posnmt/base/errors.py: 'no such text', test_errors.py"]

@@ -11,7 +11,7 @@ import marian
 from commands import run
 from posnmt.config.schema import Decode
 from posnmt.data.subword import EOS
-from posnmt.run import Run
+from posnmt.run.run import Run
 from posnmt.translate.subwords import output_limit
 from posnmt.translate.translator import Translator
 

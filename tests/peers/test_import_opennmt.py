@@ -16,7 +16,7 @@ import onmt_checkpoint
 from commands import run
 from opennmt import opennmt
 from posnmt.config.schema import Decode
-from posnmt.run import Run
+from posnmt.run.run import Run
 from posnmt.translate.subwords import output_limit
 from posnmt.translate.translator import Translator
 

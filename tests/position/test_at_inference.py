@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from posnmt.base.errors import UserError
 from posnmt.config.schema import Positions, SchemeChoice
-from posnmt.errors import UserError
 from posnmt.model.at_inference import change_positions
 from posnmt.position.registry import SCHEMES, build
 from posnmt.position.seam import LayerPositions, Span, Stack, Temperature, join, table_of

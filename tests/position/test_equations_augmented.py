@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
 from posnmt.position.absolute import sinusoids
 from posnmt.position.augmented import Cape, Randomised, Shape
 from posnmt.position.seam import Span, Stack

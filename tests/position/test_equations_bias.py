@@ -9,7 +9,7 @@ import torch
 from torch.nn.functional import softplus
 
 from loops import same_with_gradients, scaled
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
 from posnmt.model.kernels.choose import attend
 from posnmt.model.kernels.operands import Attention
 from posnmt.position.bias import Alibi, Kerple, Sandwich, T5Bias, slopes

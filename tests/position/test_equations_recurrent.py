@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from loops import same_with_gradients
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
 from posnmt.position.recurrent.cells import Recurrence
 from posnmt.position.recurrent.heads import RecurrentHeads, recurrent_width
 from posnmt.position.recurrent.scheme import Recurrent

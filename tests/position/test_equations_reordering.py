@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from loops import same_with_gradients, scaled
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
 from posnmt.model.kernels.choose import attend
 from posnmt.model.kernels.operands import Attention
 from posnmt.position.absolute import sinusoids

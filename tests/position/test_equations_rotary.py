@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from loops import same_with_gradients
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
 from posnmt.model.attention import SelfAttention
 from posnmt.model.state import LayerCache
 from posnmt.position.absolute import Sinusoidal, sinusoids

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from posnmt.base.errors import UserError
 from posnmt.config.schema import SchemeChoice
-from posnmt.errors import UserError
 from posnmt.model.ordered import OrderedTranslator
 from posnmt.position import absolute
 from posnmt.position.absolute import Sinusoidal

@@ -9,9 +9,9 @@ import torch
 
 import posnmt.model.kernels.block_weights as blocks
 import posnmt.model.kernels.choose as choose
+from posnmt.base.errors import UserError
 from posnmt.config.formats import FORMAT
 from posnmt.config.schema import SchemeChoice
-from posnmt.errors import UserError
 from posnmt.model.attention import SelfAttention
 from posnmt.model.kernels.choose import attend
 from posnmt.model.kernels.operands import Attention
@@ -19,8 +19,8 @@ from posnmt.model.state import LayerCache
 from posnmt.position.diagonal import toeplitz
 from posnmt.position.registry import SCHEMES, build, check
 from posnmt.position.seam import LayerPosition, LayerPositions, Span, Stack
-from posnmt.resolve import dump
-from posnmt.run import Run
+from posnmt.run.resolve import dump
+from posnmt.run.run import Run
 from tiny import both, config, encoder
 
 HEADS, WIDTH, LENGTH = 4, 8, 8

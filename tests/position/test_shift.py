@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
 from posnmt.model.ordered import OrderedTranslator
 from posnmt.position.registry import SCHEMES
 from posnmt.position.seam import Span

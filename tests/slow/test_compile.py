@@ -7,8 +7,8 @@ import json
 import pytest
 
 import corpus
-from posnmt.resolve import load
-from posnmt.train.loop import train
+from posnmt.run.resolve import load
+from posnmt.training.loop import train
 
 pytestmark = pytest.mark.slow
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from posnmt.resolve import load
-from posnmt.train.loop import train
+from posnmt.run.resolve import load
+from posnmt.training.loop import train
 from shared import SHARED, needs
 
 ROOT = Path(__file__).parents[2]

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
 
 HERE = Path(__file__).parent
 PACKAGES = ["slurm-wlm", "slurmdbd", "munge", "mariadb-server"]

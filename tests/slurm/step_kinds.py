@@ -7,9 +7,9 @@ import sys
 import time
 from pathlib import Path
 
-from posnmt.errors import UserError
-from posnmt.workflow.graph import Graph, Step
-from posnmt.workflow.kind import Context, Kind
+from posnmt.base.errors import UserError
+from posnmt.study.workflow.graph import Graph, Step
+from posnmt.study.workflow.kind import Context, Kind
 
 
 def add(context: Context) -> None:
@@ -63,6 +63,6 @@ STUDIES = {
 
 
 if __name__ == "__main__":
-    from posnmt.workflow.runner import run
+    from posnmt.study.workflow.runner import run
 
     sys.exit(1 if run(STUDIES[sys.argv[1]], Path(sys.argv[2]), executor="slurm").failed else 0)

@@ -13,7 +13,7 @@ import pytest
 
 import cluster as programs
 from cluster import Cluster
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
 from queue_control import wait_for
 
 SCRIPT = Path(programs.__file__)

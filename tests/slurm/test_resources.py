@@ -14,11 +14,11 @@ import pytest
 import step_kinds
 from posnmt.study.load import load
 from posnmt.study.plan import KINDS, plan
-from posnmt.workflow import cluster
-from posnmt.workflow.graph import Graph, Step
-from posnmt.workflow.kind import Resources
-from posnmt.workflow.refusal import Backoff
-from posnmt.workflow.runner import run
+from posnmt.study.workflow import cluster
+from posnmt.study.workflow.graph import Graph, Step
+from posnmt.study.workflow.kind import Resources
+from posnmt.study.workflow.refusal import Backoff
+from posnmt.study.workflow.runner import run
 from queue_control import begin_again_soon, wait_for
 
 NAMES = ("a", "to", "the")
@@ -205,8 +205,8 @@ def test_a_training_that_slurm_puts_back_goes_on_from_its_checkpoint(out, monkey
     monkeypatch.setenv("DISTURB", "runner SIGUSR2 7")  # whoever started the step is the job
     told = [json.dumps([vars(step) for step in mine], default=vars), str(out)]
     script = (
-        "import json, sys; from pathlib import Path; from posnmt.workflow.runner import run;"
-        "from posnmt.workflow.graph import Graph, Step; from posnmt.workflow.kind import Resources;"
+        "import json, sys; from pathlib import Path; from posnmt.study.workflow.runner import run;"
+        "from posnmt.study.workflow.graph import Graph, Step; from posnmt.study.workflow.kind import Resources;"
         "steps = [Step(**{**step, 'resources': Resources(**step['resources'])}) for step in json.loads(sys.argv[1])];"
         "failed = run(Graph(steps, 'disturbed_training:KINDS'), Path(sys.argv[2]), executor='slurm').failed;"
         "sys.exit(str(failed) if failed else 0)"

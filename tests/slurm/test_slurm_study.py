@@ -11,10 +11,10 @@ import pytest
 import step_kinds
 from posnmt.study.load import load
 from posnmt.study.plan import KINDS, plan
-from posnmt.workflow.graph import Graph, Step
-from posnmt.workflow.kind import Resources
-from posnmt.workflow.runner import run
-from posnmt.workflow.status import state
+from posnmt.study.workflow.graph import Graph, Step
+from posnmt.study.workflow.kind import Resources
+from posnmt.study.workflow.runner import run
+from posnmt.study.workflow.status import state
 from queue_control import begin_again_soon, wait_for
 
 SMALL = Resources(memory_gib=0.5, minutes=5)

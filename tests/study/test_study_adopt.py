@@ -14,7 +14,7 @@ from posnmt.study.load import load
 from posnmt.study.packed import pack
 from posnmt.study.plan import KINDS, Plan, plan
 from posnmt.study.study import finished
-from posnmt.workflow.graph import Graph
+from posnmt.study.workflow.graph import Graph
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from verdict_case import claim, compare, drawn, one, resolve
 
-from posnmt.analyse.moderated import components, interaction, moderated
+from posnmt.evaluation.analyse.moderated import components, interaction, moderated
 from posnmt.study.blocks import Training, Unit, planned, shares, units
 from posnmt.study.contrast import Contrast, Term
 from posnmt.study.estimate import Estimate, Part

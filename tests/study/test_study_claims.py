@@ -15,7 +15,7 @@ from posnmt.study.layout import Words
 from posnmt.study.load import load, shipped
 from posnmt.study.plan import KINDS, SPEED, analyses, plan
 from posnmt.study.recipe import Recipe
-from posnmt.workflow.graph import Graph
+from posnmt.study.workflow.graph import Graph
 from shared import SHARED, needs
 
 ROOT = Path(__file__).parents[2]

@@ -9,8 +9,8 @@ from contextlib import closing
 import pytest
 from report_case import report_of, without_figures
 
-from posnmt.analyse.measure import Resampling
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
+from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.study import database
 
 SOURCES = ["ein Hund", "der Hund sieht eine Katze", "wir gehen heute nicht in das alte Haus am See", "ja"]

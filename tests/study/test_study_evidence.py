@@ -9,11 +9,11 @@ import pytest
 from metrics_case import CORPUS_SCORE, texts
 from verdict_case import compare, drawn, one, output
 
-from posnmt.analyse.additive import Additive
-from posnmt.analyse.analyse import analyse
-from posnmt.analyse.measure import Resampling
-from posnmt.analyse.seeds import t_quantile, t_tails
-from posnmt.analyse.settings import Settings
+from posnmt.evaluation.analyse.additive import Additive
+from posnmt.evaluation.analyse.analyse import analyse
+from posnmt.evaluation.analyse.measure import Resampling
+from posnmt.evaluation.analyse.seeds import t_quantile, t_tails
+from posnmt.evaluation.analyse.settings import Settings
 from posnmt.metrics.scores import corpus_scores
 from posnmt.study import contrast as contrast_module
 from posnmt.study import evidence as stored
@@ -181,7 +181,7 @@ def test_the_variance_is_that_of_plain_loops(relative):
 def test_chunks_of_samples_make_no_difference(monkeypatch):
     evidence = bleu_evidence()
     before = one(evidence, compare("higher", measure="bleu"))
-    monkeypatch.setattr("posnmt.analyse.resample.bootstrap_sums.__defaults__", (40 * 7,))
+    monkeypatch.setattr("posnmt.evaluation.analyse.resample.bootstrap_sums.__defaults__", (40 * 7,))
     assert one(evidence, compare("higher", measure="bleu")).low == pytest.approx(before.low, rel=1e-12)
 
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from study_report_case import FAILED, made_recipe, made_runs, write_lines
 from verdict_case import output
 
-from posnmt.analyse.additive import Additive
+from posnmt.evaluation.analyse.additive import Additive
 from posnmt.study import evidence
 from posnmt.study.examples import examples
 from posnmt.study.figures import plates

@@ -17,19 +17,19 @@ from study_report_case import made_recipe, made_study
 
 import corpus
 from commands import run
-from posnmt.analyse.losses import Scored
-from posnmt.analyse.losses_files import read_losses, write_losses
-from posnmt.analyse.scoring import Model
-from posnmt.errors import UserError
-from posnmt.report.likelihood_tables import CSV_HEAD
-from posnmt.run import Run
+from posnmt.base.errors import UserError
+from posnmt.evaluation.analyse.losses import Scored
+from posnmt.evaluation.analyse.losses_files import read_losses, write_losses
+from posnmt.evaluation.analyse.scoring import Model
+from posnmt.evaluation.report.likelihood_tables import CSV_HEAD
+from posnmt.run.run import Run
 from posnmt.study.likelihood import read, save
 from posnmt.study.load import load
 from posnmt.study.page import render
 from posnmt.study.plan import KINDS, Plan, likelihoods, plan
 from posnmt.study.recipe import Likelihood
-from posnmt.workflow.graph import Graph
-from posnmt.workflow.kind import Context, Resources, load_kinds
+from posnmt.study.workflow.graph import Graph
+from posnmt.study.workflow.kind import Context, Resources, load_kinds
 
 ALL = {"test": "test", "trainings": ["all"]}
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
 from posnmt.study.packed import pack_outputs, unpack_outputs
 
 LINES = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=20)

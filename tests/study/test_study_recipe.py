@@ -13,21 +13,21 @@ import pytest
 import yaml
 from recipe_case import SMALL, faults_of, written
 
+from posnmt.base.errors import UserError, UserErrors
 from posnmt.config import segmenters
 from posnmt.config.formats import FORMAT
 from posnmt.config.schema import Config
 from posnmt.config.systems import SYSTEMS
 from posnmt.config.yaml import merge
-from posnmt.errors import UserError, UserErrors
-from posnmt.resolve import from_tree, with_names
+from posnmt.run.resolve import from_tree, with_names
 from posnmt.study import study
 from posnmt.study.load import load, shipped
 from posnmt.study.plan import KEYS, KINDS, analyses, plan
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.study import REQUEST, load_plan, save_request, versions
 from posnmt.study.trainings import train_config, with_distance
-from posnmt.train.schedule import learning_rate
-from posnmt.workflow.graph import Graph
+from posnmt.study.workflow.graph import Graph
+from posnmt.training.schedule import learning_rate
 
 
 def test_words_that_cannot_be_told_apart_here_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 from study_report_case import made_recipe
 from verdict_case import output
 
-from posnmt.analyse.additive import Additive
+from posnmt.evaluation.analyse.additive import Additive
 from posnmt.study.evidence import Evidence
 from posnmt.study.recipe import Recommend
 from posnmt.study.recommend import recommend

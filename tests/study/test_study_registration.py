@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from recipe_case import SMALL, written
 
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
 from posnmt.study.adopt import FACTS, FORMAT, MARK, folder_of
 from posnmt.study.load import load
 from posnmt.study.plan import KINDS, Plan, plan
 from posnmt.study.registration import FILE, History, content, digest, history, read, register
-from posnmt.workflow.graph import Graph
-from posnmt.workflow.runner import open_study
+from posnmt.study.workflow.graph import Graph
+from posnmt.study.workflow.runner import open_study
 
 Claim = dict[str, Any]
 SIDES = {"of": {"system": "relative"}, "is": "higher", "than": {"system": "transformer"}}

@@ -12,10 +12,10 @@ from types import SimpleNamespace
 import pytest
 from study_report_case import FAILED, Page, made_runs, made_study
 
-from posnmt.analyse.bins import FEWEST_SENTENCES
-from posnmt.report.grid import Cell, Grid, Head, Row, Sheet
-from posnmt.report.latex_sheet import to_latex
-from posnmt.report.significance import agreed
+from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES
+from posnmt.evaluation.report.grid import Cell, Grid, Head, Row, Sheet
+from posnmt.evaluation.report.latex_sheet import to_latex
+from posnmt.evaluation.report.significance import agreed
 from posnmt.study import published
 from posnmt.study.figures import plates
 from posnmt.study.layout import Table
@@ -27,7 +27,7 @@ from posnmt.study.page import render
 from posnmt.study.plan import PlannedRun
 from posnmt.study.study import _run
 from posnmt.study.tables import sheets
-from posnmt.workflow.status import State
+from posnmt.study.workflow.status import State
 
 
 @pytest.fixture(scope="module")
@@ -443,7 +443,7 @@ def test_the_speed_of_decoding_is_source_subwords_a_second(tmp_path, monkeypatch
     speeds = [{"kind": "train", "source_tokens_per_second": speed} for speed in (1.0, 80.0, 90.0)]
     (run / "run" / "metrics.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in speeds))
     (translated / "speed.json").write_text(json.dumps({"output": {"source_subwords": 600, "seconds": 4.0}}))
-    monkeypatch.setattr("posnmt.workflow.status.state", lambda graph, out, name: State(name, "done"))
+    monkeypatch.setattr("posnmt.study.workflow.status.state", lambda graph, out, name: State(name, "done"))
     graph = SimpleNamespace(key=lambda name: f"key of {name}")
     planned = PlannedRun("rnn", "all", 1, "train", {"test": "translate", "joined": "not made"})
     known = _run(graph, tmp_path, planned, {"train": run, "translate": translated})

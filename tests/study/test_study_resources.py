@@ -12,11 +12,11 @@ from recipe_case import SMALL, faults_of, written
 from posnmt.study.load import load, shipped
 from posnmt.study.plan import KINDS, analyses, plan
 from posnmt.study.resources import ByKind
-from posnmt.workflow import cluster, runner
-from posnmt.workflow.executors import Local
-from posnmt.workflow.graph import Graph
-from posnmt.workflow.kind import Resources
-from posnmt.workflow.refusal import Backoff, TemporaryRefusal, is_temporary, reason
+from posnmt.study.workflow import cluster, runner
+from posnmt.study.workflow.executors import Local
+from posnmt.study.workflow.graph import Graph
+from posnmt.study.workflow.kind import Resources
+from posnmt.study.workflow.refusal import Backoff, TemporaryRefusal, is_temporary, reason
 from study_case import TESTS, Study
 
 ACCOUNTING = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"

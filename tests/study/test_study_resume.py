@@ -22,11 +22,11 @@ from training_case import StopAt
 
 import corpus
 from dask_case import DaskCluster
+from posnmt.base.interrupt import Interrupted
+from posnmt.base.lock import holder
 from posnmt.data.text import TextPipeline
-from posnmt.interrupt import Interrupted
 from posnmt.study import steps
-from posnmt.workflow.kind import Context, Resources
-from posnmt.workflow.lock import holder
+from posnmt.study.workflow.kind import Context, Resources
 from study_case import wait_for
 
 ROOT = Path(__file__).parents[2]

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from posnmt.analyse.seeds import seed_groups
-from posnmt.analyse.settings import Settings
+from posnmt.base.errors import UserError
 from posnmt.config.schema import Config
 from posnmt.data.length_unit import length_unit
 from posnmt.data.prepare import prepare
 from posnmt.data.text import TextPipeline
-from posnmt.errors import UserError
+from posnmt.evaluation.analyse.seeds import seed_groups
+from posnmt.evaluation.analyse.settings import Settings
 from posnmt.study import steps, study
 from posnmt.study.load import load
-from posnmt.workflow.kind import Context, Resources
+from posnmt.study.workflow.kind import Context, Resources
 
 
 def lines_of(path: Path) -> list[str]:
@@ -141,7 +141,7 @@ def measured(made: Context, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         found.update(vars(settings), **{name: lines_of(path) for name, path in texts.items()})
         raise Stop
 
-    monkeypatch.setattr("posnmt.analyse.analyse.analyse", analyse)
+    monkeypatch.setattr("posnmt.evaluation.analyse.analyse.analyse", analyse)
     with pytest.raises(Stop):
         steps.analyse(made)
     return found

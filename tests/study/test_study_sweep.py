@@ -10,10 +10,10 @@ import pytest
 import yaml
 from recipe_case import SMALL, faults_of, written
 
-from posnmt.errors import UserError
-from posnmt.report.charts import Chart, Panel, curve_through
-from posnmt.report.figures.canvas import entry
-from posnmt.report.measures import Measure
+from posnmt.base.errors import UserError
+from posnmt.evaluation.report.charts import Chart, Panel, curve_through
+from posnmt.evaluation.report.figures.canvas import entry
+from posnmt.evaluation.report.measures import Measure
 from posnmt.study.figures import _is_geometric, plates
 from posnmt.study.load import load, name_faults
 from posnmt.study.measured import Measured, StudyResults
@@ -22,7 +22,7 @@ from posnmt.study.points import collapsed, points
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.study import load_plan, save_request
 from posnmt.study.trainings import train_config
-from posnmt.workflow.graph import Graph
+from posnmt.study.workflow.graph import Graph
 
 CLIP = {"of": "relative.distance", "values": [2, 8, 4]}
 CAP = {"of": "data.max_length", "values": {"smoke": [20], "small": [20, 30]}, "label": "length cap"}

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 from verdict_case import bleu_evidence, claim, compare, decided, drawn, evidence_of, one, output, resolve
 
-from posnmt.analyse.seeds import t_quantile
+from posnmt.evaluation.analyse.seeds import t_quantile
 from posnmt.study.claims import Figures
 from posnmt.study.estimate import Estimate, Part
 from posnmt.study.verdict import FEWEST_SENTENCES, Rules, decide, what_it_takes, word_of

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from posnmt.files import read_json
+from posnmt.base.files import read_json
 from study_case import TESTS, wait_for
 
 ROOT = TESTS.parents[1]

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from posnmt.data.text import TextPipeline
 from posnmt.study import steps
-from posnmt.train.record import Metrics
-from posnmt.workflow.kind import Context, Kind
+from posnmt.study.workflow.kind import Context, Kind
+from posnmt.training.record import Metrics
 
 
 def disturb() -> None:

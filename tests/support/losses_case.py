@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from posnmt.analyse.losses import Losses, Scored
+from posnmt.evaluation.analyse.losses import Losses, Scored
 
 EXPOSURE = np.concatenate([np.linspace(1, 0.12, 20), np.linspace(0.09, 0.01, 8)])
 """Dense to 19, sparse to 27, beyond from 28 on."""

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from posnmt.base.errors import UserError
 from posnmt.config.schema import Config
 from posnmt.data.prepare import prepare
 from posnmt.data.store import Store
-from posnmt.errors import UserError
 
 NOUNS = ["cat", "dog", "house", "tree", "river", "stone", "bird", "friend", "letter", "window"]
 VERBS = ["sees", "likes", "finds", "paints", "follows"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
 from posnmt.study.load import load
 
 CORPORA = {name: {"source": f"{name}.a", "target": f"{name}.b"} for name in ("train", "dev", "test")}

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from posnmt.analyse.analyse import analyse
-from posnmt.analyse.measure import Resampling
-from posnmt.analyse.settings import Settings
-from posnmt.report.figures import Drawing
-from posnmt.report.write import write
+from posnmt.evaluation.analyse.analyse import analyse
+from posnmt.evaluation.analyse.measure import Resampling
+from posnmt.evaluation.analyse.settings import Settings
+from posnmt.evaluation.report.figures import Drawing
+from posnmt.evaluation.report.write import write
 
 EMPTY = '<svg xmlns="http://www.w3.org/2000/svg"/>'
 WORDS = ("the", "of", "a", "house", "by", "lake", "dog", "cat", "sees", "small", "red", "one", "two", "three", "four")
@@ -21,7 +21,7 @@ def without_figures():
     """Everything is made as ever, with empty figures: to draw them would take most of the time."""
     with pytest.MonkeyPatch.context() as patch:
         empty = Drawing(EMPTY, b"%PDF")
-        patch.setattr("posnmt.report.figures.draw", lambda charts: {chart.name: empty for chart in charts})
+        patch.setattr("posnmt.evaluation.report.figures.draw", lambda charts: {chart.name: empty for chart in charts})
         yield
 
 

@@ -9,17 +9,17 @@ import sys
 import time
 from pathlib import Path
 
-from posnmt.workflow import runner, status
-from posnmt.workflow.graph import Graph, Step
-from posnmt.workflow.kind import Resources
-from posnmt.workflow.lock import holder
+from posnmt.base.lock import holder
+from posnmt.study.workflow import runner, status
+from posnmt.study.workflow.graph import Graph, Step
+from posnmt.study.workflow.kind import Resources
 
 TESTS = Path(__file__).parent
 RUN_IT = """
 import json, sys
 from pathlib import Path
-from posnmt.workflow import runner
-from posnmt.workflow.graph import Graph, Step
+from posnmt.study.workflow import runner
+from posnmt.study.workflow.graph import Graph, Step
 steps = [Step(**step) for step in json.loads(sys.argv[2])]
 try:
     graph, where = Graph(steps, "study_kinds:KINDS"), json.loads(sys.argv[3]) if len(sys.argv) > 3 else {}

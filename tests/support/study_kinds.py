@@ -9,9 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-from posnmt.errors import UserError
-from posnmt.interrupt import Interrupted, StopSignal
-from posnmt.workflow.kind import Context, Kind
+from posnmt.base.errors import UserError
+from posnmt.base.interrupt import Interrupted, StopSignal
+from posnmt.study.workflow.kind import Context, Kind
 
 
 def write(context: Context) -> None:

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import yaml
 from report_case import report_of, without_figures
 
-from posnmt.analyse.measure import Resampling
+from posnmt.evaluation.analyse.measure import Resampling
 from posnmt.study.claims import Claim, Comparison
 from posnmt.study.estimate import Estimate
 from posnmt.study.measured import StudyResults

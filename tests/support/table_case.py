@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from posnmt.analyse.additive import Additive
+from posnmt.evaluation.analyse.additive import Additive
 from posnmt.metrics.registry import DEFAULT_METRICS, Scorer
 
 

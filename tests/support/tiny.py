@@ -11,7 +11,7 @@ from posnmt.config.systems import SYSTEMS
 from posnmt.model.base import TranslationModel, stacks
 from posnmt.model.registry import build_model
 from posnmt.position.registry import SCHEMES, check
-from posnmt.resolve import from_tree
+from posnmt.run.resolve import from_tree
 from posnmt.testing import VOCABULARY, Subject, tokens
 
 __all__ = ["VOCABULARY", "tokens"]

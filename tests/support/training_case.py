@@ -7,8 +7,8 @@ import json
 import torch
 from safetensors.torch import load_file
 
-from posnmt.run import Run
-from posnmt.train import loop
+from posnmt.run.run import Run
+from posnmt.training import loop
 
 
 def losses(folder, kind="train", name="loss"):

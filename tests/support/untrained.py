@@ -10,7 +10,7 @@ import yaml
 
 from posnmt.model.registry import build_model
 from posnmt.model.weights import save_model
-from posnmt.run import Run
+from posnmt.run.run import Run
 
 LEARNED = Path(__file__).parents[1] / "frozen" / "learned"
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from posnmt.analyse.additive import Additive
+from posnmt.evaluation.analyse.additive import Additive
 from posnmt.study.claims import Claim
 from posnmt.study.evidence import Evidence, Output
 from posnmt.study.verdict import Rules, decide

@@ -18,7 +18,7 @@ from odd_lines import LINES
 from training_case import losses
 
 import corpus
-import posnmt.demo
+import posnmt.cli.demo
 from commands import process, refused, run
 from documents import ROOT
 from posnmt.config.systems import RECOMMENDED, SYSTEMS
@@ -376,8 +376,8 @@ def demonstrated(out, run):
 
 @pytest.mark.slow
 def test_demo_does_the_main_job_on_a_small_corpus(tmp_path, monkeypatch):
-    small = partial(posnmt.demo.artificial, train=1500, dev=20, test=40)
-    monkeypatch.setattr("posnmt.demo.artificial", small)
+    small = partial(posnmt.cli.demo.artificial, train=1500, dev=20, test=40)
+    monkeypatch.setattr("posnmt.cli.demo.artificial", small)
     demonstrated(tmp_path / "demo", run)
 
 

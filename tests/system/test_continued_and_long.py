@@ -12,7 +12,7 @@ import corpus
 import posnmt
 from commands import refused, run
 from posnmt.config.yaml import read_yaml
-from posnmt.run import Run
+from posnmt.run.run import Run
 
 CHANGES = ["interpolate=2", "ntk=2", "yarn=2", "clip=3", "clip=4,group=2", "temperature=log"]
 

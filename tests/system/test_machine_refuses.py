@@ -16,7 +16,7 @@ from training_case import assert_same, weights
 
 import corpus
 from commands import run
-from posnmt.run import checkpoints_in
+from posnmt.run.run import checkpoints_in
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="limits of processes, mounts and /dev/full are Linux's")
 pytestmark = LINUX

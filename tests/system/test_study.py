@@ -26,7 +26,7 @@ from posnmt.data.store import Store
 from posnmt.study.layout import words_at
 from posnmt.study.load import load, shipped
 from posnmt.study.packed import pack_outputs, unpack_outputs
-from posnmt.workflow import runner
+from posnmt.study.workflow import runner
 
 # Every kind of step but those of texts from elsewhere, a corpus and its download.
 SMOKE = {

@@ -10,8 +10,8 @@ import sys
 import pytest
 
 import corpus
-from posnmt.resolve import load
-from posnmt.train.loop import train
+from posnmt.run.resolve import load
+from posnmt.training.loop import train
 
 
 def metrics(folder):

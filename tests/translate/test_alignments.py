@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import posnmt
 from commands import refused, run
+from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode
 from posnmt.data.tokenise import Words
-from posnmt.errors import UserError
-from posnmt.run import Run
+from posnmt.run.run import Run
 from posnmt.translate import alignments
 from posnmt.translate.alignments import Aligned, align, joined
 from posnmt.translate.attention import attend_pair

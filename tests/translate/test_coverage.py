@@ -7,9 +7,9 @@ import math
 import pytest
 import torch
 
+from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode, Sampling
 from posnmt.data.subword import EOS
-from posnmt.errors import UserError
 from posnmt.translate.attention import attend_pair
 from posnmt.translate.graphs import GraphedDecoder
 from posnmt.translate.subwords import score_subwords, translate_subwords

@@ -10,9 +10,9 @@ import pytest
 import corpus
 import posnmt
 from commands import refused, run
+from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode
 from posnmt.data import portions
-from posnmt.errors import UserError
 from posnmt.translate.options import named_as_options
 from posnmt.translate.translations import refuse_too_many
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import posnmt.translate.graphs as graphs
+from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode
 from posnmt.data.subword import EOS
-from posnmt.errors import UserError
 from posnmt.position.seam import Span
 from posnmt.translate.graphs import Buffers, GraphedDecoder
 from posnmt.translate.subwords import translate_subwords

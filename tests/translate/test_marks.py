@@ -10,9 +10,9 @@ import pytest
 import corpus
 import posnmt
 from commands import refused, run
+from posnmt.base.errors import UserError
 from posnmt.data.marks import mark_for, mark_of
-from posnmt.errors import UserError
-from posnmt.run import Run
+from posnmt.run.run import Run
 
 
 @pytest.mark.parametrize(

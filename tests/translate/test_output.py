@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
 from posnmt.translate.output import opened, refuse_output
 
 

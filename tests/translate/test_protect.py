@@ -8,11 +8,11 @@ import pytest
 
 import posnmt
 from commands import run
+from posnmt.base.errors import UserError
 from posnmt.config.schema import Subword
 from posnmt.data.subword import Subwords
 from posnmt.data.text import SideText
 from posnmt.data.tokenise import Words
-from posnmt.errors import UserError
 from posnmt.translate.protect import unread
 from posnmt.translate.spans import joined
 from serving import serving

@@ -9,10 +9,10 @@ import pytest
 import torch
 from sacrebleu.metrics import CHRF
 
+from posnmt.base.errors import UserError
+from posnmt.base.parallel.threads import Workers
 from posnmt.config.schema import Decode, Sampling
 from posnmt.data.subword import BOS, EOS, PAD, UNK
-from posnmt.errors import UserError
-from posnmt.parallel.threads import Workers
 from posnmt.translate import sampling
 from posnmt.translate.mbr import expected_similarities
 from posnmt.translate.sampling import draw

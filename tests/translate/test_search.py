@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode
 from posnmt.data.batch import pad
 from posnmt.data.subword import BOS, EOS, PAD, UNK
-from posnmt.errors import UserError
 from posnmt.translate.bounds import Bounds
 from posnmt.translate.search import search
 from posnmt.translate.subwords import score_subwords, translate_subwords

@@ -15,7 +15,7 @@ from commands import run
 from posnmt.cli.group import COMPLETE, SPLIT
 from posnmt.config.schema import Complete, Decode, Split
 from posnmt.data.text import TextPipeline
-from posnmt.run import Run
+from posnmt.run.run import Run
 from posnmt.translate.several import LEARNED, LINES, as_trained, has_learned, share_of_several
 from posnmt.translate.translator import least_several
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posnmt.errors import UserErrors
+from posnmt.base.errors import UserErrors
 from posnmt.translate.spans import differing, find, put_back, read_patterns, remove
 
 SAMPLES = {

@@ -11,12 +11,12 @@ import torch
 
 import posnmt
 from commands import refused, run
+from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode, Subword
 from posnmt.data.batch import pad
 from posnmt.data.subword import BOS, EOS, PAD, UNK, Subwords
 from posnmt.data.text import SideText
 from posnmt.data.tokenise import Truecaser, Words
-from posnmt.errors import UserError
 from posnmt.translate.bounds import Bounds
 from posnmt.translate.constrained import constrained_search
 from posnmt.translate.subwords import Wanted, score_subwords, translate_subwords

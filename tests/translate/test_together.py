@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 import corpus
 import posnmt
 from commands import refused, run
+from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode
 from posnmt.data.batch import pad
 from posnmt.data.subword import BOS, BREAK, EOS, PAD, UNK
-from posnmt.errors import UserError
 from posnmt.translate.bounds import Bounds
 from posnmt.translate.search import Hypothesis, search
 from posnmt.translate.subwords import Wanted, score_subwords, translate_subwords

@@ -15,7 +15,7 @@ from posnmt.config.schema import Subword
 from posnmt.data.subword import BOS, EOS, Subwords
 from posnmt.data.text import SideText
 from posnmt.data.tokenise import TruecaseLearner, Words
-from posnmt.run import Run
+from posnmt.run.run import Run
 from posnmt.translate.words import spans, words
 
 LEARNED = Path(__file__).parents[1] / "frozen" / "learned"

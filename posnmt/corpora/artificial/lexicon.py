@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-from posnmt.errors import UserError
+from posnmt.base.errors import UserError
 
 DEFAULT_SIZE = 120
 SMALLEST_SIZE, LARGEST_SIZE = 40, 20_000

@@ -15,11 +15,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from posnmt.conditions.files import PlainFiles
+from posnmt.base.errors import UserError, raise_all
 from posnmt.corpora.artificial.grammar import Pair, translate
 from posnmt.corpora.artificial.growth import SHORTEST, Grower
 from posnmt.corpora.artificial.lexicon import DEFAULT_SIZE, Lexicon, make_lexicon
-from posnmt.errors import UserError, raise_all
+from posnmt.corpora.conditions.files import PlainFiles
 
 SHARES: dict[str, float | None] = {"short": 0.0, "long": 1.0, "mixed": None}
 """Named reordering → share of a sentence's growth inside one clause; None draws a share for each sentence."""

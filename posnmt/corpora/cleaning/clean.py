@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posnmt.conditions.files import PlainFiles
-from posnmt.conditions.text import InputText
+from posnmt.base.errors import UserError, raise_all
+from posnmt.base.progress import Display
 from posnmt.config.writing import EXAMPLES, is_code, writing
 from posnmt.corpora.cleaning import duplicates, rules
 from posnmt.corpora.cleaning.duplicates import Compare, Duplicates
 from posnmt.corpora.cleaning.rules import Pair, Rule
 from posnmt.corpora.cleaning.scripts import script_of
+from posnmt.corpora.conditions.files import PlainFiles
+from posnmt.corpora.conditions.text import InputText
 from posnmt.data.corpus import TextFile
 from posnmt.data.survey import language_of
-from posnmt.errors import UserError, raise_all
-from posnmt.progress import Display
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -9,8 +9,8 @@ from functools import cached_property
 
 import regex
 
+from posnmt.base.errors import refuse_unknown
 from posnmt.config.writing import writing
-from posnmt.errors import refuse_unknown
 
 SCRIPTS = {
     "Arab": "Arabic", "Armn": "Armenian", "Beng": "Bengali", "Cyrl": "Cyrillic", "Deva": "Devanagari",

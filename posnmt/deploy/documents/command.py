@@ -8,14 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from posnmt.base.errors import UserError, existing_file
+from posnmt.base.extras import requires
+from posnmt.base.progress import Display
 from posnmt.config.schema import Decode
 from posnmt.data.portions import portions
 from posnmt.deploy.command import elsewhere, refuse_ensemble
 from posnmt.deploy.documents.formats import WHOLE, read
 from posnmt.deploy.documents.segment import Kept, Sentence, divide, has_letters, join
-from posnmt.errors import UserError, existing_file
-from posnmt.extras import requires
-from posnmt.progress import Display
 from posnmt.translate.command import Chosen, Engine, choose_runs
 from posnmt.translate.output import refuse_unwritable, write_whole
 from posnmt.translate.terms import Terms

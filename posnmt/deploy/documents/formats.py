@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from posnmt.base.errors import UserError
 from posnmt.config.writing import TWO_LETTERS, base_code
 from posnmt.deploy.documents.raw import MARKS, Document
-from posnmt.errors import UserError
 
 ENDINGS = {
     "tmx": (".tmx",),

@@ -6,10 +6,10 @@ import json
 import re
 from pathlib import Path
 
+from posnmt.base.errors import UserError
 from posnmt.deploy.documents.messages import divided, joined
 from posnmt.deploy.documents.raw import Text
 from posnmt.deploy.documents.segment import Kept, Segment, has_letters
-from posnmt.errors import UserError
 
 STRING = re.compile(r'("(?:[^"\\]|\\.)*+")(\s*+:)?')
 """A string, and the colon behind one that is a key."""

@@ -22,10 +22,10 @@ from markdown_it.rules_block import StateBlock, reference
 from markdown_it.rules_inline import StateInline, image, link
 from markdown_it.token import Token
 
+from posnmt.base.errors import UserError
 from posnmt.deploy.documents.markup import KEPT_INLINE, SHOWN, VOID
 from posnmt.deploy.documents.raw import Text
 from posnmt.deploy.documents.segment import Kept, Segment, Tag, has_letters
-from posnmt.errors import UserError
 
 LINE_END = re.compile(r"\r\n|\r|\n")
 FRONT_MATTER = re.compile(

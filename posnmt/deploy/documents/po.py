@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from posnmt.base.errors import UserError
 from posnmt.config.writing import is_alike, is_same
 from posnmt.deploy.documents.messages import divided, joined
 from posnmt.deploy.documents.raw import Text
 from posnmt.deploy.documents.segment import Kept, Segment, has_letters
-from posnmt.errors import UserError
 
 STRING = r'"(?:[^"\\\n]|\\[^\n])*+"'
 ITEM = re.compile(

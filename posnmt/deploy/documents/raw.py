@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from posnmt.base.errors import UserError
 from posnmt.deploy.documents.segment import Kept, Piece, Segment, has_letters
-from posnmt.errors import UserError
 
 MARK = "\ufeff"
 """The byte order mark."""

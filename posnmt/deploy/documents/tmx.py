@@ -8,6 +8,7 @@ from typing import Any
 
 from lxml import etree
 
+from posnmt.base.errors import UserError
 from posnmt.config.writing import is_alike, is_same
 from posnmt.deploy.documents.segment import Kept, Segment
 from posnmt.deploy.documents.xml import (
@@ -22,7 +23,6 @@ from posnmt.deploy.documents.xml import (
     kept_in,
     text_of,
 )
-from posnmt.errors import UserError
 
 LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 

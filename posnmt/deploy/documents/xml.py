@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from lxml import etree
 
+from posnmt.base.errors import UserError
 from posnmt.corpora.tmx import refuse_entities
 from posnmt.deploy.documents.segment import Kept, Piece, Tag, has_letters
-from posnmt.errors import UserError
 
 PRESERVED = "{http://www.w3.org/XML/1998/namespace}space"
 

@@ -10,6 +10,7 @@ import transformers
 from safetensors.torch import save_file
 from transformers import GenerationConfig, LogitsProcessorList
 
+from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode
 from posnmt.data.batch import pad
 from posnmt.data.subword import BOS, EOS, PAD, UNK
@@ -17,7 +18,6 @@ from posnmt.data.text import TextPipeline
 from posnmt.deploy.huggingface.config import PosnmtConfig
 from posnmt.deploy.huggingface.model import WEIGHTS, OwnLimits, PosnmtForConditionalGeneration
 from posnmt.deploy.huggingface.tokenizer import PosnmtTokenizer
-from posnmt.errors import UserError
 from posnmt.model.base import TranslationModel
 
 BEAM = 3

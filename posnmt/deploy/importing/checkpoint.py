@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posnmt.errors import UserError, existing_file, is_out_of_memory
+from posnmt.base.errors import UserError, existing_file, is_out_of_memory
 from posnmt.position.absolute import sinusoids
 
 OTHER = "check that it is the file that the toolkit wrote"

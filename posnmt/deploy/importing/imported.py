@@ -13,16 +13,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from posnmt.base.errors import UserError
+from posnmt.base.files import sha256_of
+from posnmt.base.version import __version__
 from posnmt.data.text import TextPipeline
 from posnmt.deploy.folder import new_folder
 from posnmt.deploy.importing.vocabulary import settings
-from posnmt.errors import UserError
-from posnmt.files import sha256_of
 from posnmt.model.registry import build_undrawn
 from posnmt.model.weights import save_model
-from posnmt.resolve import from_tree
-from posnmt.run import Run
-from posnmt.version import __version__
+from posnmt.run.resolve import from_tree
+from posnmt.run.run import Run
 
 
 @dataclass(frozen=True)

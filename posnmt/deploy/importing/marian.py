@@ -16,6 +16,8 @@ import torch
 from pydantic import BaseModel, Field, ValidationError
 from torch import Tensor
 
+from posnmt.base.errors import UserError, quoted
+from posnmt.base.files import load_json, read_json
 from posnmt.data.marks import mark_of
 from posnmt.data.subword import Subwords
 from posnmt.data.text import SIDES, SideText, TextPipeline
@@ -23,8 +25,6 @@ from posnmt.data.tokenise import Words
 from posnmt.deploy.importing.checkpoint import Checkpoint, Names, embeddings, tensors_of, unpickled
 from posnmt.deploy.importing.imported import Imported
 from posnmt.deploy.importing.vocabulary import Vocabulary, with_symbols
-from posnmt.errors import UserError, quoted
-from posnmt.files import load_json, read_json
 from posnmt.model.weights import read_tensors
 
 FORMAT = "marian-hf"

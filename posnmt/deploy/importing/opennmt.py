@@ -13,13 +13,13 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, ValidationError, model_validator
 from torch import Tensor
 
+from posnmt.base.errors import UserError
 from posnmt.data.subword import Subwords
 from posnmt.data.text import SideText, TextPipeline
 from posnmt.data.tokenise import Words
 from posnmt.deploy.importing.checkpoint import OTHER, Checkpoint, Names, embeddings, named, tensors_of, unpickled
 from posnmt.deploy.importing.imported import Imported
 from posnmt.deploy.importing.vocabulary import SPECIAL, Vocabulary, blanks_alone
-from posnmt.errors import UserError
 from posnmt.model.weights import read_tensors
 
 FORMAT = "opennmt-py"

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from posnmt.base.errors import UserError
 from posnmt.data.subword import Subwords
-from posnmt.errors import UserError
 
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
 """The names of the special symbols, in the order of their ids."""

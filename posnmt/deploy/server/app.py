@@ -13,13 +13,13 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
+from posnmt.base.version import __version__
 from posnmt.deploy.server import deepl, libretranslate, own
 from posnmt.deploy.server.bodies import Bodies
 from posnmt.deploy.server.metrics import Metrics
 from posnmt.deploy.server.page import page
 from posnmt.deploy.server.refusal import Refusal, refusal_response
 from posnmt.deploy.server.service import WARNING, Service
-from posnmt.version import __version__
 
 STOP_SECONDS = 5
 """Seconds in which a thread ends the batch at work when nobody waits for it any more."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from posnmt.base.errors import UserError
 from posnmt.data.corpus import Findings, TextFile, read_lines
-from posnmt.errors import UserError
 
 VARIABLE = "POSNMT_API_KEYS"
 """The environment variable with keys, separated by commas."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import uvicorn
 
+from posnmt.base.errors import UserError
 from posnmt.deploy.server.app import application
 from posnmt.deploy.server.clients import VARIABLE, Keys
 from posnmt.deploy.server.connections import patient
@@ -22,7 +23,6 @@ from posnmt.deploy.server.metrics import Metrics
 from posnmt.deploy.server.models import Model, Models, choices, load
 from posnmt.deploy.server.service import Service
 from posnmt.deploy.server.settings import Settings
-from posnmt.errors import UserError
 
 
 class Server(uvicorn.Server):

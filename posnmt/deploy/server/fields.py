@@ -11,9 +11,9 @@ from fastapi import Request
 from pydantic import BaseModel, ValidationError, ValidationInfo, field_validator
 from starlette.exceptions import HTTPException
 
+from posnmt.base.errors import quoted
 from posnmt.config.numbers import in_digits
 from posnmt.deploy.server.refusal import Refusal
-from posnmt.errors import quoted
 
 
 class Body(BaseModel):

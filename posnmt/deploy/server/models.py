@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from posnmt.base.errors import UserError
+from posnmt.base.files import named_folders
 from posnmt.config.schema import Decode
 from posnmt.config.writing import is_code
 from posnmt.data.marks import mark_for
 from posnmt.deploy.command import elsewhere
+from posnmt.deploy.engines.ctranslate2 import refuse_settings
 from posnmt.deploy.folder import choose_engine, describe, is_exported, open_folder
 from posnmt.deploy.server.languages import match
 from posnmt.deploy.server.metrics import Metrics
 from posnmt.deploy.server.queue import Queue
 from posnmt.deploy.server.settings import Settings
 from posnmt.deploy.server.worker import Worker
-from posnmt.errors import UserError
-from posnmt.files import named_folders
-from posnmt.run import Run
+from posnmt.run.run import Run
 from posnmt.translate.command import Engine
-from posnmt.translate.engines.ctranslate2 import refuse_settings
 from posnmt.translate.options import with_options
 from posnmt.translate.translator import Translator
 

@@ -6,8 +6,8 @@ from importlib.resources import files
 
 from markupsafe import Markup
 
-from posnmt.report.embed import content_security_policy
-from posnmt.report.page import LIGHT, templates
+from posnmt.evaluation.report.embed import content_security_policy
+from posnmt.evaluation.report.page import LIGHT, templates
 
 
 def page() -> str:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from fastapi import Request
 
-from posnmt import plugins
+from posnmt.base import plugins
+from posnmt.base.errors import UserError
 from posnmt.data.lines import checked_lines
 from posnmt.deploy.server.clients import Keys, Rate
 from posnmt.deploy.server.languages import Undecided, detect_among, match
@@ -18,7 +19,6 @@ from posnmt.deploy.server.queue import Full, Job, Search
 from posnmt.deploy.server.refusal import Refusal, later
 from posnmt.deploy.server.settings import MOST_BEAM, Settings
 from posnmt.deploy.server.text import join, split
-from posnmt.errors import UserError
 from posnmt.translate.translations import Translation, kept_badly
 
 WARNING = "X-Posnmt-Warning"

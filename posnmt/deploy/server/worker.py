@@ -8,10 +8,10 @@ import time
 import traceback
 from collections.abc import Callable
 
-from posnmt import plugins
+from posnmt.base import plugins
+from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode
 from posnmt.deploy.server.queue import Batch, Job, Queue
-from posnmt.errors import UserError
 from posnmt.translate.command import Engine
 from posnmt.translate.translations import Translation
 

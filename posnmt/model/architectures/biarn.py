@@ -13,11 +13,11 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from posnmt.config.schema import Model
-from posnmt.linear import Linear
 from posnmt.model.layers import DecoderLayer, FeedForward, Residual, ResidualLayer
 from posnmt.model.start import start_of
 from posnmt.model.state import DecoderState
 from posnmt.model.transformer import Transformer, cross_attention
+from posnmt.position.linear import Linear
 from posnmt.position.seam import Options, Span
 
 CELLS = {"lstm": nn.LSTMCell, "gru": nn.GRUCell, "elman": nn.RNNCell}

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posnmt.config.schema import Model
-from posnmt.dropout import Dropout
 from posnmt.model.base import Faults, output_projection
 from posnmt.model.ordered import OrderedTranslator
 from posnmt.model.state import padding_mask, select_rows
+from posnmt.position.dropout import Dropout
 from posnmt.position.seam import Carry, Options, Span
 
 HALF = math.sqrt(0.5)

@@ -18,9 +18,9 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from posnmt.config.schema import Model
-from posnmt.dropout import Dropout
 from posnmt.model.base import Faults, TranslationModel, embeddings, foreign_settings, output_projection
 from posnmt.model.state import padding_mask
+from posnmt.position.dropout import Dropout
 from posnmt.position.recurrent.cells import run_network
 
 

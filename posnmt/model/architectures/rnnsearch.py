@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posnmt.config.schema import Model
-from posnmt.dropout import Dropout
 from posnmt.model.architectures.rnn import BidirectionalEncoder, foreign_parts
 from posnmt.model.base import Faults, TranslationModel, embeddings, output_projection
 from posnmt.model.state import padding_mask
+from posnmt.position.dropout import Dropout
 from posnmt.position.seam import Options
 
 

@@ -8,11 +8,11 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from posnmt.config.schema import Model
-from posnmt.dropout import Dropout
-from posnmt.linear import Linear
 from posnmt.model.start import XAVIER, Start, start_of
 from posnmt.model.state import LayerCache
 from posnmt.model.transformer import Transformer
+from posnmt.position.dropout import Dropout
+from posnmt.position.linear import Linear
 from posnmt.position.recurrent.cells import Recurrence
 from posnmt.position.seam import Options, Span
 

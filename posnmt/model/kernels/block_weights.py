@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
+from posnmt.base.parallel.threads import Workers
 from posnmt.model.kernels.distances import add_by_distance
-from posnmt.parallel.threads import Workers
 from posnmt.position.diagonal import staggered
 from posnmt.position.distance_vectors import DistanceVectors
 from posnmt.position.seam import LayerPosition, LayerPositions, Span, is_offset_bias

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from posnmt.dropout import dropout as drop
 from posnmt.model.kernels.operands import Attention
+from posnmt.position.dropout import dropout as drop
 
 
 def attention_weights(a: Attention) -> Tensor:

@@ -12,8 +12,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from posnmt.linear import Linear
 from posnmt.position.absolute import Sinusoidal
+from posnmt.position.linear import Linear
 from posnmt.position.recurrent.cells import Cell, Recurrence
 from posnmt.position.seam import Carry, LayerPosition, Options, Scheme, Span, Stack, clashes
 

@@ -8,8 +8,8 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 from torch import Tensor, nn
 
-from posnmt.dropout import dropout_or_none
-from posnmt.linear import Linear
+from posnmt.position.dropout import dropout_or_none
+from posnmt.position.linear import Linear
 from posnmt.position.recurrent.cells import Cell, Recurrence
 from posnmt.position.seam import Carry, Options, Scheme, Span, Stack, clashes
 

@@ -1,0 +1,1 @@
+"""What everything else rests on: errors, files and locks, plug-ins, progress, parallel work."""

@@ -1,0 +1,223 @@
+"""Atomic writes, digests, locks, and folders that have names.
+
+A file is written under a temporary name, synchronised with the disk, and renamed. A killed process or a loss of power
+leaves either the old content or the new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock, Timeout
+
+from posnmt.base.errors import UserError, existing_file
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+PARTIAL = ".partial"
+"""Suffix of a file or folder that is being written."""
+
+
+@contextmanager
+def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
+    """Write a file through a temporary one that replaces it when the block ends without an error.
+
+    Args:
+        durable: whether to synchronise with the disk, so that it survives a loss of power.
+
+    Yields:
+        The path of the temporary file, to be written in the block.
+    """
+    partial = path.with_name(path.name + PARTIAL)
+    try:
+        yield partial
+        if durable:
+            sync(partial)
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    if durable:
+        sync(path.parent)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a text file, in UTF-8."""
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, tree: Any) -> None:
+    """Replace a JSON file."""
+    write_text(path, json.dumps(tree, indent=1, ensure_ascii=False) + "\n")
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The object in a JSON file; None if the file is missing or has other content."""
+    try:
+        tree = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return tree if isinstance(tree, dict) else None
+
+
+@cache
+def validator(kind: Any) -> TypeAdapter[Any]:
+    """What checks that a value is of a type; making one takes as long as checking hundreds of values."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+def load_json(path: Path, kind: Any, role: str, todo: str) -> Any:
+    """The content of a JSON file that posnmt wrote, checked to be of a type.
+
+    Args:
+        kind: any type that pydantic knows, such as a TypedDict.
+        role: name of the file in messages.
+        todo: what to do where it is damaged.
+
+    Raises:
+        UserError: it does not exist, is not JSON, or has other content.
+    """
+    from pydantic import ValidationError
+
+    content = existing_file(path, role).read_bytes()
+    try:
+        return validator(kind).validate_json(content)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = ".".join(str(key)[:40] for key in problem["loc"])
+        raise UserError(f"{role} is damaged: {place}{': ' * bool(place)}{problem['msg']}", path, todo) from None
+
+
+def commit_folder(building: Path, place: Path) -> None:
+    """Rename a complete folder atomically, after its content is on the disk.
+
+    Raises:
+        OSError: `place` exists and is not empty.
+    """
+    for folder, _, names in os.walk(building):
+        for name in names:
+            sync(Path(folder, name))
+        sync(Path(folder))
+    os.replace(building, place)
+    sync(place.parent)
+
+
+def sync(path: Path) -> None:
+    """Synchronise a file, or the entries of a folder, with the disk."""
+    if path.is_dir() and os.name == "nt":  # Windows has no such operation on folders
+        return
+    number = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; a name that no file can have is none, where pathlib raises."""
+    return os.path.isfile(path)
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file's content, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def folder_digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of all files in a folder and below, by their paths in it."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): sha256_of(path) for path in files}
+
+
+class Digests:
+    """SHA-256 of files, computed once in this process for as long as a file's facts are the same.
+
+    The facts are path, size, modification time and inode. A file that was modified in the last `RECENT` seconds is
+    hashed each time: a file system may give two changes within that time the same modification time.
+    """
+
+    RECENT = 2.0
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Path, int, int, int], str] = {}
+
+    def __contains__(self, path: Path) -> bool:
+        """Whether the digest of a file is known, as the file is now."""
+        try:
+            return self._facts(path) in self._known
+        except OSError:
+            return False
+
+    def __getitem__(self, path: Path) -> str:
+        """The digest of a file's content, in hexadecimal.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        before = self._facts(path)
+        if before in self._known:
+            return self._known[before]
+        digest = sha256_of(path)
+        modified = before[2] / 1e9
+        if self._facts(path) == before and modified < time.time() - self.RECENT:
+            self._known[before] = digest
+        return digest
+
+    @staticmethod
+    def _facts(path: Path) -> tuple[Path, int, int, int]:
+        stat = path.stat()
+        return path.resolve(), stat.st_size, stat.st_mtime_ns, stat.st_ino
+
+
+@contextmanager
+def locked(path: Path, busy: Callable[[], None]) -> Iterator[None]:
+    """Hold the lock file `path`, which the system releases when the process ends for any reason.
+
+    Args:
+        busy: called before waiting if another process holds the lock; it may raise an error instead.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        busy()
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def named_folders(arguments: Sequence[str], what: str) -> dict[str, Path]:
+    """Name -> folder, from `FOLDER` or `NAME=FOLDER` each; without a name, the folder's own.
+
+    Args:
+        arguments: of a command.
+        what: they are, for messages: `models`.
+
+    Raises:
+        UserError: two of one name.
+    """
+    named: dict[str, Path] = {}
+    for each in arguments:
+        name, _, folder = ("", "", each) if "=" not in each or Path(each).exists() else each.partition("=")
+        path = Path(folder)
+        name = name or path.resolve().name
+        if name in named:
+            raise UserError(f"two {what} are called {name!r}", each, "name them: NAME=FOLDER")
+        named[name] = path
+    return named

@@ -1,0 +1,286 @@
+"""Translation by CTranslate2, with posnmt's subwords, limits and definition of scores.
+
+Its own limits are switched off: it cuts sources after 1,024 tokens and outputs after 256 by default. It has one limit
+of the output's length for a call, and posnmt has one for each sentence. So a sentence whose search passes its own limit
+is searched again with that limit; nothing changes for the others.
+
+Search masks `<pad>`, `<s>` and `<unk>`, as posnmt's does, but CTranslate2 masks before the softmax. The probability
+that label smoothing gives them, about 0.1 / V each, is then missing in the normaliser, and scores that are asked for
+are computed again by a full forward pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from posnmt.base.errors import UserError
+from posnmt.base.parallel.cores import cores
+from posnmt.config.schema import Decode
+from posnmt.data.subword import BOS, EOS, PAD, UNK
+from posnmt.data.text import TextPipeline
+from posnmt.translate.mending import mended
+from posnmt.translate.omissions import with_omissions
+from posnmt.translate.parts import in_parts
+from posnmt.translate.protect import protect
+from posnmt.translate.search import Hypothesis
+from posnmt.translate.several import as_trained, has_learned
+from posnmt.translate.subwords import output_limit
+from posnmt.translate.terms import Terms
+from posnmt.translate.translations import Translation, as_text
+from posnmt.translate.translator import refuse_longer, refuse_too_long
+
+COMPUTE_TYPES = {"fp32": "float32", "int8": "int8"}
+"""posnmt's name of a precision → CTranslate2's."""
+
+NO_PENALTY = 1e-30
+"""A length penalty of 0 makes CTranslate2 stop at the first hypothesis that ends best; length^1e-30 is 1 as well."""
+
+
+TOO_LONG = (
+    "split the line (decode.split=auto), export with a larger --positions, or translate the run with --engine torch"
+)
+"""What to do about a line that is longer than a position table."""
+
+
+class CTranslate2Engine:
+    """A CTranslate2 model of a posnmt run, on a GPU if CTranslate2 sees one.
+
+    Args:
+        folder: of the CTranslate2 model.
+        text: the text pipeline of the run.
+        longest: the longest source with its end symbol and the longest target with its begin symbol; None: no limit.
+        precision: of the products, `fp32` or `int8`.
+        trained: subwords of the longest source sentence in training; None: not known.
+        several: the share of training sources with several sentences; None: not known.
+
+    Attributes:
+        name: of the program, with its version.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        text: TextPipeline,
+        longest: tuple[int | None, int | None] = (None, None),
+        precision: str = "fp32",
+        trained: int | None = None,
+        several: float | None = None,
+    ) -> None:
+        import ctranslate2
+
+        self.aligns = False
+        self.text, self.longest, self.trained, self.several = text, longest, trained, several
+        self.name = f"CTranslate2 {ctranslate2.__version__}"
+        self.notes: list[str] = []
+        self._source, self._target = text.source.subwords.pieces, text.target.subwords.pieces
+        self._ids = {piece: number for number, piece in enumerate(self._target)}
+        device = "cuda" if ctranslate2.get_cuda_device_count() else "cpu"
+        threads = {"inter_threads": cores(), "intra_threads": 1} if device == "cpu" else {}
+        self._translator = ctranslate2.Translator(
+            str(folder), device=device, compute_type=COMPUTE_TYPES[precision], **threads
+        )
+
+    def translate(
+        self,
+        lines: Sequence[str],
+        decode: Decode,
+        nbest: int = 1,
+        first_line: int = 1,
+        name: str = "input",
+        scored: bool = True,
+        prefixes: Sequence[str] = (),
+        terms: Terms | None = None,
+        aligned: bool = False,
+        documents: Sequence[str | None] = (),
+    ) -> list[Translation]:
+        """Translate lines; one result for each, in order. See `posnmt.translate.translator.Translator.translate`.
+
+        Args:
+            scored: whether to compute probabilities; otherwise they are those that CTranslate2 searched by, of whole
+                outputs alone, and NaN from greedy search.
+
+        Raises:
+            UserError: settings that this engine does not have; see `refuse_settings`.
+        """
+        refuse_settings(decode, wanted_of(len(prefixes) > 0, terms is not None, aligned))
+        decode = as_trained(decode, self.several)
+        translations = self._translate(lines, decode, nbest, first_line, name, scored)
+        if decode.complete != "mend":
+            return translations
+
+        def again(places: Sequence[int], changed: Decode) -> list[Translation]:
+            return self._translate([lines[place] for place in places], changed, nbest, first_line, name, scored)
+
+        return mended(lines, translations, self.text.source, decode, prefixes, again)
+
+    def _translate(
+        self, lines: Sequence[str], decode: Decode, nbest: int, first_line: int, name: str, scored: bool
+    ) -> list[Translation]:
+        """The translations of lines as `translate` has them, none of them mended."""
+        encoded = self.text.source.encode(list(lines))
+        refuse_longer(encoded, decode.max_source, first_line, name)
+        parts = in_parts(lines, encoded, self.text.source, decode, self.trained)
+        refuse_too_long(parts.longest, self.longest[0], first_line, name, TOO_LONG)
+        protected = protect(parts, self.text.source, decode)
+        flat = protected.parts.flat
+        places = [number for number, ids in enumerate(flat) if ids]
+        searched = self._hypotheses([flat[n] for n in places], decode, scored or decode.mbr > 0)
+        of_place = dict(zip(places, searched, strict=True))
+        hypotheses = [of_place.get(number, []) for number in range(len(flat))]
+        translations = as_text(self.text, flat, hypotheses, decode, nbest)
+        translations = protected.restored(translations, self.text.target, None)
+        score = partial(self.score, batch=decode.batch)
+        learned = has_learned(self.several)
+        translations = with_omissions(protected, translations, decode, self.text, score, None, learned)
+        return parts.joined(translations, decode)
+
+    def score(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], batch: int = 4096
+    ) -> list[float]:
+        """Log-probability (natural, eos included) of each target given its source, both as subwords."""
+        return [sum(row) for row in self._score_tokens(sources, targets, batch)]
+
+    def _score_tokens(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], batch: int
+    ) -> list[list[float]]:
+        """The log-probability of each token of each target, eos included."""
+        if not sources:
+            return []
+        written = [[self._target[token] for token in row] for row in targets]
+        results = self._translator.score_batch(
+            self._pieces(sources), written, max_batch_size=batch, batch_type="tokens", max_input_length=0
+        )
+        return [list(result.log_probs) for result in results]
+
+    def _hypotheses(self, sources: Sequence[Sequence[int]], decode: Decode, scored: bool) -> list[list[Hypothesis]]:
+        """The hypotheses of each source."""
+        limits = [output_limit(decode, len(source), self.longest[1]) for source in sources]
+        rows = self._search(sources, [self._steps(limit) for limit in limits], decode)
+        again = [
+            number for number, limit in enumerate(limits) if max(map(len, rows[number]), default=0) >= max(limit, 1)
+        ]
+        if decode.beam > 1:
+            searched = self._search([sources[n] for n in again], [max(limits[n], 1) for n in again], decode, 2)
+            for number, row in zip(again, searched, strict=True):
+                rows[number] = row
+        for number in again:
+            rows[number] = {tokens[: limits[number]]: total for tokens, total in rows[number].items()}
+        unranked = set(range(len(sources)) if scored else again if decode.beam > 1 else [])
+        pairs = [(number, tokens) for number in sorted(unranked) for tokens in rows[number]]
+        scores = self._score_tokens(
+            [sources[number] for number, _ in pairs], [list(tokens) for _, tokens in pairs], decode.batch
+        )
+        probabilities = dict(zip(pairs, scores, strict=True))
+        return [
+            [_hypothesis(*each, probabilities.get((number, each[0])), limits[number], decode) for each in row.items()]
+            for number, row in enumerate(rows)
+        ]
+
+    def _search(
+        self, sources: Sequence[Sequence[int]], limits: Sequence[int], decode: Decode, patience: int = 1
+    ) -> list[dict[tuple[int, ...], float]]:
+        """The subwords of the hypotheses of each source, with their log-probabilities by CTranslate2's search.
+
+        Args:
+            limits: steps of each search; eos takes one too.
+            patience: a search ends with so many times the beam of hypotheses. Those that are known to reach their limit
+                need 2: every open hypothesis ends there, beside those that have ended.
+        """
+        groups = defaultdict(list)
+        for number, limit in enumerate(limits):
+            groups[limit].append(number)
+        running = {
+            number: result
+            for limit, numbers in sorted(groups.items(), reverse=True)
+            for number, result in zip(
+                numbers, self._start([sources[n] for n in numbers], limit, decode, patience), strict=True
+            )
+        }
+        results = [running[number].result() for number in range(len(sources))]
+        return [
+            {
+                self._tokens(pieces): score * len(pieces) ** decode.length_penalty
+                for pieces, score in zip(result.hypotheses, result.scores or [math.nan], strict=True)
+            }
+            for result in results
+        ]
+
+    def _steps(self, limit: int) -> int:
+        """Steps that are more than enough for an output of this length; a power of two, for few groups of sentences."""
+        steps = 1 << limit.bit_length()
+        return steps if self.longest[1] is None else min(steps, self.longest[1])
+
+    def _start(self, sources: Sequence[Sequence[int]], limit: int, decode: Decode, patience: int) -> Sequence[Any]:
+        """Searches that run in the background, one for each source."""
+        running: Sequence[Any] = self._translator.translate_batch(
+            self._pieces(sources),
+            max_batch_size=max(1, decode.batch // decode.beam),
+            batch_type="tokens",
+            asynchronous=True,
+            beam_size=decode.beam,
+            patience=patience,
+            num_hypotheses=decode.beam * patience,
+            length_penalty=decode.length_penalty or NO_PENALTY,
+            return_scores=decode.beam > 1,  # greedy search is faster without
+            suppress_sequences=[[self._target[n]] for n in ((PAD, BOS) if decode.allow_unk else (PAD, BOS, UNK))],
+            return_end_token=True,  # so that lengths count it, as posnmt's do
+            max_input_length=0,
+            max_decoding_length=limit,
+            min_decoding_length=0,
+        )
+        return running
+
+    def _pieces(self, rows: Sequence[Sequence[int]]) -> list[list[str]]:
+        return [[self._source[token] for token in row] for row in rows]
+
+    def _tokens(self, pieces: Sequence[str]) -> tuple[int, ...]:
+        """The subwords of an output, without eos."""
+        tokens = [self._ids[piece] for piece in pieces]
+        return tuple(tokens[:-1] if tokens[-1:] == [EOS] else tokens)
+
+
+def wanted_of(prefixes: bool, terms: bool, alignments: bool) -> list[str]:
+    """What is asked for of the things that `refuse_settings` refuses."""
+    asked = {"a prefix": prefixes, "terms": terms, "alignments": alignments}
+    return [name for name, value in asked.items() if value]
+
+
+def refuse_settings(decode: Decode, wanted: Sequence[str]) -> None:
+    """Check that search needs nothing that is PyTorch's alone.
+
+    Args:
+        wanted: what is, and is asked for beside the settings.
+
+    Raises:
+        UserError: it does.
+    """
+    asked = {
+        "sampling": decode.sampling,
+        "a shortest length": decode.min_length,
+        "a coverage penalty": decode.coverage_penalty,
+        "lines together (join)": decode.join > 1,
+    }
+    what = [*(name for name, value in asked.items() if value), *wanted]
+    if what:
+        names = " and ".join(what)
+        raise UserError(f"{names}: not available with CTranslate2 here", None, "translate the run with --engine torch")
+
+
+def _hypothesis(
+    tokens: tuple[int, ...], total: float, log_probabilities: list[float] | None, limit: int, decode: Decode
+) -> Hypothesis:
+    """A hypothesis with its score.
+
+    Args:
+        total: its log-probability by CTranslate2's search.
+        log_probabilities: of its tokens, eos included, which win over `total`; None: they were not computed.
+    """
+    if log_probabilities is not None:
+        total = sum(log_probabilities)
+    score = total / (len(tokens) + 1) ** decode.length_penalty
+    return Hypothesis(list(tokens), total, score, len(tokens) < limit, (log_probabilities or [])[:-1])

@@ -1,0 +1,155 @@
+"""Bins of sentences by length, and whether their lengths occur in training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
+
+from posnmt.base.errors import UserError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+DEFAULT_WIDTH = 10
+DEFAULT_CHARACTERS = 20  # where lengths count characters
+# More bins are not readable in a table or a plot.
+MOST_BINS = 200
+
+FEWEST_SENTENCES = 20
+"""Fewer sentences say little of others. With 10, "95 %" bootstrap intervals cover the true value 9 times in 10; with
+40, their coverage is correct."""
+
+Mark = Literal["seen", "partly unseen", "unseen"]
+
+
+@dataclass(frozen=True)
+class Bin:
+    """The lengths from `first` to `last`, both included; `last` None: no upper end."""
+
+    first: int
+    last: int | None
+
+    @property
+    def label(self) -> str:
+        """`10-19`, or `60-` for the open last bin, or `5` for a single length."""
+        if self.last is None:
+            return f"{self.first}-"
+        return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+
+
+@dataclass(frozen=True)
+class TrainedLengths:
+    """The shortest and longest source of the training text; None: unknown.
+
+    Attributes:
+        each: those of the trainings of the systems, if they differ: `shortest` and `longest` are then of all together.
+    """
+
+    shortest: int | None = None
+    longest: int | None = None
+    each: tuple[TrainedLengths, ...] = ()
+
+    @classmethod
+    def of_trainings(cls, lengths: Iterable[Sequence[int]]) -> TrainedLengths:
+        """The lengths of several trainings, from the shortest and the longest source of each."""
+        each = tuple(cls(*ends) for ends in sorted({(shortest, longest) for shortest, longest in lengths}))
+        if len(each) < 2:
+            return each[0] if each else cls()
+        longest = max(one.longest or 0 for one in each)
+        return cls(each[0].shortest, longest, each)
+
+
+def usual_bins(width: int, trained: TrainedLengths, tested: int) -> list[Bin]:
+    """The bins of `bins_of_width` with a width that nobody chose: never too many.
+
+    Where training has far longer sources than the test, whose longest is `tested`, the open bin starts beyond that one.
+    """
+    most = (MOST_BINS - 2) * width - 1
+    if trained.longest is not None and trained.longest > most:
+        trained = replace(trained, longest=min(tested, most))
+    return bins_of_width(width, trained)
+
+
+def bins_of_width(width: int, trained: TrainedLengths) -> list[Bin]:
+    """Bins of equal width from 0, and an open last bin.
+
+    The open bin starts at six widths (10 gives 0-9, 10-19 ... 50-59, 60-), or, if that is later, one whole bin after
+    that of the longest trained length, so that the first lengths beyond training have their own bin.
+
+    Raises:
+        UserError: a width below 1, or more than `MOST_BINS` bins.
+    """
+    if width < 1:
+        raise UserError(f"the width of a bin is at least 1; got {width}", "--bin-width")
+    count = 6 if trained.longest is None else max(6, trained.longest // width + 2)
+    _refuse_many(count + 1)  # before there is a list of them
+    return bins_from_edges([width * number for number in range(1, count + 1)])
+
+
+def bins_from_edges(edges: list[int]) -> list[Bin]:
+    """Bins from the first length of each; that of the first bin may be omitted: 26, 51 gives 0-25, 26-50, 51-.
+
+    Raises:
+        UserError: there are no edges, they are negative or not increasing, or there are more than `MOST_BINS` bins.
+    """
+    firsts = edges if edges and edges[0] == 0 else [0, *edges]
+    if not edges or any(later <= earlier for earlier, later in pairwise(firsts)):
+        shown = ", ".join(map(str, edges)) or "none"
+        raise UserError(f"bin edges must be increasing lengths of 0 or more; got {shown}", "--bin-edges")
+    _refuse_many(len(firsts))
+    lasts = [*(first - 1 for first in firsts[1:]), None]
+    return [Bin(first, last) for first, last in zip(firsts, lasts, strict=True)]
+
+
+def _refuse_many(count: int) -> None:
+    """Raise if there are more than `MOST_BINS` bins."""
+    if count > MOST_BINS:
+        what, todo = f"{count} bins are too many; the maximum is {MOST_BINS}", "choose a larger width"
+        raise UserError(what, "--bin-width, --bin-edges", todo)
+
+
+def bin_numbers(lengths: np.ndarray, bins: list[Bin]) -> np.ndarray:
+    """The index of the bin of each of N lengths, `[N]`."""
+    import numpy as np
+
+    return np.searchsorted([each.first for each in bins], lengths, side="right") - 1
+
+
+def occupied(measured: Mapping[str, Any]) -> Bin:
+    """The lengths from the shortest to the longest sentence in a bin of results; of an empty one, its own."""
+    if measured.get("shortest") is None:  # also in results of before they had it
+        return Bin(measured["first"], measured["last"])
+    return Bin(measured["shortest"], measured["longest"])
+
+
+def few(sentences: int) -> bool:
+    """Whether a bin has sentences, but so few that its figures say little."""
+    return 0 < sentences < FEWEST_SENTENCES
+
+
+def mark_of(measured: Mapping[str, Any], trained: TrainedLengths) -> Mark | None:
+    """The `mark` of a bin of results, by its sentences; an empty one is seen or unseen as a whole, or has none."""
+    of_lengths = mark(occupied(measured), trained)
+    return None if of_lengths == "partly unseen" and not measured["n"] else of_lengths
+
+
+def mark(each: Bin, trained: TrainedLengths) -> Mark | None:
+    """Whether all, some or none of the lengths of a bin occur in training; None: the trained lengths are unknown.
+
+    All lengths from the shortest to the longest count as seen, without regard to gaps. A bin that starts at 0 is judged
+    from 1, as no sentence has length 0. One that only some trainings saw is partly unseen.
+    """
+    if trained == TrainedLengths():
+        return None
+    if trained.each:
+        marks = {mark(each, one) for one in trained.each}
+        return marks.pop() if len(marks) == 1 else "partly unseen"
+    first = max(each.first, 1)
+    last = float("inf") if each.last is None else max(each.last, first)
+    shortest = trained.shortest or 0
+    longest = float("inf") if trained.longest is None else trained.longest
+    if first > longest or last < shortest:
+        return "unseen"
+    return "seen" if shortest <= first and last <= longest else "partly unseen"

@@ -1,0 +1,79 @@
+"""Rates of few events: exact intervals, jackknife over lines, McNemar's test.
+
+Legend: N lines; a rate is a sum over lines by another sum, such as omitted sentences by all sentences.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from posnmt.evaluation.analyse.seeds import t_quantile
+from posnmt.evaluation.analyse.significance import sign_p
+
+if TYPE_CHECKING:
+    import numpy as np
+
+LEVEL = 0.95
+
+
+def clopper_pearson(events: int, trials: int, level: float = LEVEL) -> tuple[float, float]:
+    """The exact two-sided interval of a binomial share (Clopper and Pearson 1934)."""
+    tail = (1 - level) / 2
+    return 1 - upper_bound(trials - events, trials, 1 - tail), upper_bound(events, trials, 1 - tail)
+
+
+def upper_bound(events: int, trials: int, level: float = LEVEL) -> float:
+    """The exact one-sided upper bound of a binomial share: at it, at most so many events have the chance 1 - level."""
+    if events >= trials:
+        return 1.0
+    return _falling(lambda share: _at_most(events, trials, share), 1 - level, 0.0, 1.0)
+
+
+def _at_most(events: int, trials: int, share: float) -> float:
+    """The binomial probability of at most so many events; `share` lies between 0 and 1."""
+    import numpy as np
+
+    counts = np.arange(events + 1)
+    ratios = np.log((trials - counts[1:] + 1) / counts[1:])
+    logs = np.concatenate([[0.0], np.cumsum(ratios)]) + counts * math.log(share)
+    return float(np.exp(logs + (trials - counts) * math.log1p(-share)).sum())
+
+
+def jackknife(events: np.ndarray, trials: np.ndarray, level: float = LEVEL) -> tuple[float, float] | None:
+    """The interval of a rate by the delete-one-line jackknife, with Student's t; None with fewer than two lines.
+
+    Lines are drawn together, and the sentences of a line that loses its end are lost together.
+
+    Args:
+        events, trials: `[N]` sums of each line; weights are possible.
+    """
+    used = trials > 0
+    values, sizes = events[used], trials[used]
+    lines = len(values)
+    if lines < 2:
+        return None
+    rate = values.sum() / sizes.sum()
+    without = (values.sum() - values) / (sizes.sum() - sizes)
+    error = math.sqrt((lines - 1) / lines * float(((without - without.mean()) ** 2).sum()))
+    reach = t_quantile((1 + level) / 2, lines - 1) * error
+    return float(rate - reach), float(rate + reach)
+
+
+def mcnemar(ones: np.ndarray, others: np.ndarray) -> tuple[int, int, float]:
+    """McNemar's exact test on the same sentences: events of the first alone, of the second alone, and p.
+
+    Args:
+        ones, others: booleans of all sentences.
+    """
+    first, second = int((ones & ~others).sum()), int((others & ~ones).sum())
+    return first, second, sign_p(first, second)
+
+
+def _falling(function: Callable[[float], float], value: float, low: float, high: float) -> float:
+    """Where a falling function has a value, by bisection."""
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if function(middle) > value else (low, middle)
+    return (low + high) / 2

@@ -1,0 +1,41 @@
+"""The detector of omitted sentences: a logistic regression on `Evidence`, fitted on made deletions.
+
+`benchmarks/completeness.py fit` prints the numbers below, and `docs/completeness.md` says what they detect.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from posnmt.evaluation.analyse.completeness.evidence import Evidence
+
+
+@dataclass(frozen=True)
+class Detector:
+    """A fitted detector.
+
+    Attributes:
+        intercept: of the log-odds that a sentence is omitted.
+        weights: of the features, in the order of `FEATURES`.
+        threshold: log-odds above which it counts as omitted.
+    """
+
+    intercept: float
+    weights: tuple[float, ...]
+    threshold: float
+
+    def margins(self, evidence: Evidence) -> np.ndarray:
+        """`[K]` log-odds minus the threshold: a sentence counts as omitted above 0."""
+        import numpy as np
+
+        return self.intercept + evidence.features @ np.array(self.weights) - self.threshold
+
+
+DETECTORS = {
+    "lexicon": Detector(-3.08, (-9.269, -2.746, 0.095, -2.322), -0.032),
+}
+"""What the words are aligned by → the detector for it."""

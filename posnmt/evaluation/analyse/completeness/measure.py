@@ -1,0 +1,181 @@
+"""Completeness of translations: sentence ends, aligned source words and omitted sentences, overall and by place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from posnmt.base.version import __version__
+from posnmt.config.writing import isolated
+from posnmt.evaluation.analyse.completeness.counts import clopper_pearson, jackknife, mcnemar, upper_bound
+from posnmt.evaluation.analyse.completeness.detector import DETECTORS
+from posnmt.evaluation.analyse.completeness.evidence import FEATURES, evidence
+from posnmt.evaluation.analyse.completeness.labels import Labels, corrected
+from posnmt.evaluation.analyse.completeness.links import aligned
+from posnmt.evaluation.analyse.completeness.split import Line, split
+from posnmt.evaluation.analyse.completeness.words import FUNCTION_SHARE, LETTERS, function_words, words
+
+if TYPE_CHECKING:
+    import numpy as np
+
+MANY = 0.01
+"""The rate of omitted sentences above which there is a warning."""
+LAST_PLACE = 5
+"""Sentences from this number on are one place."""
+WORST = 10
+"""Lines of each output that are named."""
+UNKNOWN = "en"
+"""The rules of sentences for a text whose language is not known; sentencex has the same for a language it lacks."""
+
+
+@dataclass(frozen=True)
+class Completeness:
+    """The completeness of M outputs with K sentences in N source lines.
+
+    Attributes:
+        statistics: measure → for each output `[N, 2]`, whose sums are the parts of a ratio.
+        signatures: of its metrics.
+        results: as in `results.json`.
+        warnings: about outputs that omit many sentences.
+        sources: the lines of the source.
+        omitted: `[K, M]` whether a sentence counts as omitted.
+    """
+
+    statistics: dict[str, list[np.ndarray]]
+    signatures: dict[str, str]
+    results: dict[str, Any]
+    warnings: list[str]
+    sources: list[Line]
+    omitted: np.ndarray
+
+
+def completeness(
+    source: Sequence[str],
+    reference: Sequence[str],
+    outputs: dict[str, Sequence[str]],
+    languages: tuple[str | None, str | None],
+    further: Iterable[tuple[str, str]] = (),
+    read: Callable[[str, np.ndarray], Labels | None] = lambda name, sizes: None,
+    shown: int | None = None,
+) -> Completeness:
+    """Measure the completeness of outputs.
+
+    Args:
+        source, reference: N lines.
+        outputs: name → N lines.
+        languages: codes of the source's and the target's language, by whose rules sentences end; None: unknown.
+        further: more aligned lines, for the lexicon.
+        read: called with the name of an output and the sentences of each source line, `[N]`; the labels of the output.
+        shown: how many outputs are in the results; default: all. The others have statistics alone.
+    """
+    import numpy as np
+
+    here, there = (code or UNKNOWN for code in languages)
+    sources = [split(line, here) for line in source]
+    references = [split(line, there) for line in reference]
+    texts = [[split(line, there) for line in lines] for lines in outputs.values()]
+    forms = (([word.form for word in words(one)], [word.form for word in words(other)]) for one, other in further)
+    links = aligned(sources, references, texts, forms)
+    common = function_words(line.forms for line in sources)
+    content = [np.array([form not in common for form in line.forms], dtype=bool) for line in sources]
+    expansion = sum(len(line.forms) for line in references) / max(1, sum(len(line.forms) for line in sources))
+    sizes = np.array([len(line.sentences) for line in sources], dtype=int)
+    lines = np.repeat(np.arange(len(sources)), sizes)
+    numbers = np.concatenate([np.arange(size) for size in sizes], dtype=int) if len(sizes) else np.zeros(0, int)
+    contents = np.array([np.count_nonzero(each) for each in content], dtype=float)
+    detector = DETECTORS[links.by]
+    statistics: dict[str, list[np.ndarray]] = {"aligned_source_words": [], "omitted_sentences": [], "sentence_ends": []}
+    margins = np.zeros((len(lines), len(texts)))
+    for column, (text, strengths) in enumerate(zip(texts, links.of_texts, strict=True)):
+        of_text = evidence(sources, text, content, strengths, expansion)
+        margins[:, column] = detector.margins(of_text)
+        lost = np.bincount(lines, margins[:, column] > 0, minlength=len(sources))
+        ends = np.array([len(line.sentences) for line in text], dtype=float)
+        statistics["aligned_source_words"].append(np.stack([100 * of_text.linked, contents], axis=1))
+        statistics["omitted_sentences"].append(np.stack([100 * lost, sizes.astype(float)], axis=1))
+        statistics["sentence_ends"].append(np.stack([ends, sizes.astype(float)], axis=1))
+    omitted = margins > 0
+    names = list(outputs)[:shown]
+    labels = {name: each for name in names if (each := read(name, sizes)) is not None}
+    systems = [
+        {
+            "name": name,
+            **_rate(omitted[:, column], lines),
+            "places": _places(omitted[:, column], lines, numbers, sizes),
+            "worst": _worst(margins[:, column], lines, numbers),
+            "hand": corrected(labels[name], omitted[:, column], lines, numbers) if name in labels else None,
+        }
+        for column, name in enumerate(names)
+    ]
+    results = {
+        "alignment": links.by,
+        "aligned_lines": links.lines,
+        "languages": {"source": languages[0], "target": languages[1]},
+        "detector": {"features": list(FEATURES), **asdict(detector)},
+        "source_sentences": len(lines),
+        "systems": systems,
+        "mcnemar": [
+            dict(zip(("system", "other", "omitted_by_system_only", "omitted_by_other_only", "p"),
+                     (names[one], names[other], *mcnemar(omitted[:, one], omitted[:, other])), strict=True))
+            for one, other in combinations(range(len(names)), 2)
+        ],
+    }  # fmt: skip
+    version = f"alignment:{links.by}|version:posnmt-{__version__}"
+    how = f"words:{LETTERS} letters|function words:{FUNCTION_SHARE:.0%}|{version}"
+    signatures = dict.fromkeys(("aligned_source_words", "omitted_sentences"), how)
+    return Completeness(statistics, signatures, results, _warnings(systems), sources, omitted)
+
+
+def _rate(omitted: np.ndarray, lines: np.ndarray) -> dict[str, Any]:
+    """The rate of omitted sentences, with the wider of two intervals: over lines, and exact over sentences."""
+    import numpy as np
+
+    events, trials = int(omitted.sum()), len(omitted)
+    if not trials:
+        return {"sentences": 0, "omitted": 0, "rate": None, "interval": None, "at_most": None}
+    by_line = jackknife(np.bincount(lines, omitted), np.bincount(lines).astype(float))
+    exact = clopper_pearson(events, trials)
+    both = [exact] if by_line is None else [exact, by_line]
+    return {
+        "sentences": trials,
+        "omitted": events,
+        "rate": events / trials,
+        "interval": [max(0.0, min(low for low, _ in both)), min(1.0, max(high for _, high in both))],
+        "at_most": upper_bound(events, trials),
+    }
+
+
+def _places(omitted: np.ndarray, lines: np.ndarray, numbers: np.ndarray, sizes: np.ndarray) -> list[dict[str, Any]]:
+    """The rate of each place of a sentence in its line, of lines with several sentences, and of the last ones."""
+    several = sizes[lines] > 1
+    place = numbers.clip(max=LAST_PLACE - 1)
+    chosen = {f"{n + 1}{'-' if n + 1 == LAST_PLACE else ''}": several & (place == n) for n in range(LAST_PLACE)}
+    chosen["last"] = several & (numbers == sizes[lines] - 1)
+    return [{"place": name, **_rate(omitted[rows], lines[rows])} for name, rows in chosen.items() if rows.any()]
+
+
+def _worst(margins: np.ndarray, lines: np.ndarray, numbers: np.ndarray) -> list[dict[str, Any]]:
+    """The lines with most omitted sentences, the surest first: the number of the line, and those of the sentences."""
+    import numpy as np
+
+    lost = np.flatnonzero(margins > 0)
+    by_line: dict[int, list[int]] = {}
+    for each in lost.tolist():
+        by_line.setdefault(int(lines[each]), []).append(each)
+    ranked = sorted(by_line.values(), key=lambda each: (-len(each), -float(margins[each].sum())))
+    return [
+        {"line": int(lines[each[0]]) + 1, "sentences": [int(numbers[one]) + 1 for one in each]}
+        for each in ranked[:WORST]
+    ]
+
+
+def _warnings(systems: Sequence[dict[str, Any]]) -> list[str]:
+    """A sentence for each output that omits more than `MANY` of the source sentences."""
+    return [
+        f"output {isolated(system['name'])}: {system['omitted']:,} of {system['sentences']:,} source sentences"
+        f" ({100 * system['rate']:.1f} %) have no counterpart in it."
+        for system in systems
+        if system["rate"] is not None and system["rate"] > MANY
+    ]

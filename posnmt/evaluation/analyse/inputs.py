@@ -1,0 +1,206 @@
+"""The input texts of an analysis: parse their options, read them aligned, and warn about their properties."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from posnmt.base.errors import UserError, quoted, raise_all
+from posnmt.data.corpus import BYTE_ORDER_MARK, Findings, TextFile, read_lines
+from posnmt.data.length_unit import length_unit
+
+# A text with this many lines that end in a blank and a full stop counts as tokenised; sacreBLEU's threshold.
+MANY_TOKENISED = 100
+
+# A warning about more texts than the first names as many as the second, those with most lines.
+MANY_TEXTS, NAMED_TEXTS = 6, 3
+
+
+@dataclass(frozen=True)
+class Text:
+    """One of the aligned texts.
+
+    Attributes:
+        file: its file.
+        lines: its sentences.
+        system: whose output it is; None: the source or the reference.
+        share: of swapped words in the source that the system translated.
+    """
+
+    file: TextFile
+    lines: list[str]
+    system: str | None = None
+    share: float = 0.0
+
+
+LONGEST_NAME = 200
+"""Characters of a system's name."""
+
+
+def parse_outputs(pairs: Sequence[str]) -> dict[str, Path]:
+    """Parse `NAME=FILE` options: name → path, in order.
+
+    Raises:
+        UserError: a name or a file is missing, or a name is unprintable, too long or a duplicate; all at once.
+    """
+    outputs: dict[str, Path] = {}
+    faults = []
+    for pair in pairs:
+        name, sign, path = pair.partition("=")
+        name = name.strip()
+        if not (name and sign and path):
+            faults.append(UserError(f"an output is written NAME=FILE; got {quoted(pair)}", "--output"))
+        elif (fault := name_fault(name)) is not None:
+            faults.append(fault)
+        elif name in outputs:
+            todo = f"give each system its own name; for several seeds of a system, use {name}:1 and {name}:2"
+            faults.append(UserError(f"two outputs are called {quoted(name)}", "--output", todo))
+        else:
+            outputs[name] = Path(path)
+    raise_all(faults)
+    return outputs
+
+
+def name_fault(name: str) -> UserError | None:
+    """Why an output cannot have this name; None if it can. Figures and pages cannot print every character."""
+    if not name.strip() or not name.isprintable():
+        what = f"an output cannot be called {quoted(name)}"
+        return UserError(what, "--output", "give it a name of printable characters, on one line")
+    if len(name) > LONGEST_NAME:
+        what = f"the name of an output has {len(name):,} characters: {quoted(name)}"
+        return UserError(what, "--output", f"take at most {LONGEST_NAME}")
+    return None
+
+
+def read_aligned(
+    source: Path,
+    references: Sequence[Path],
+    outputs: dict[str, Path],
+    swapped: dict[tuple[str, float], Path],
+    findings: Findings,
+) -> list[Text]:
+    """Read source, references, outputs and outputs of swapped sources, in this order, with equally many lines.
+
+    Raises:
+        UserError: the files have faults; all at once.
+    """
+    wanted: list[tuple[TextFile, str | None, float]] = [
+        (TextFile("source", source), None, 0.0),
+        *(
+            (TextFile(f"reference {number}" if number > 1 else "reference", path), None, 0.0)
+            for number, path in enumerate(references, start=1)
+        ),
+        *((TextFile(f"output {name}", path), name, 0.0) for name, path in outputs.items()),
+        *((TextFile(f"output {name} at {share:g}", path), name, share) for (name, share), path in swapped.items()),
+    ]
+    texts = [Text(file, list(read_lines(file, findings)), system, share) for file, system, share in wanted]
+    counts = [len(text.lines) for text in texts]
+    if len(set(counts)) > 1:
+        findings.misaligned([text.file for text in texts], counts)
+    findings.raise_all()
+    return texts
+
+
+def warnings_of(texts: list[Text], findings: Findings, ter_band: int | None, ter_characters: bool = False) -> list[str]:
+    """Warnings about properties of the texts that affect the figures.
+
+    Args:
+        texts: from `read_aligned`, the first reference from `without_gaps`.
+        findings: from reading them.
+        ter_band: the width of the band of TER's search; None: TER was not measured.
+        ter_characters: whether TER counts characters.
+    """
+    ter_unit = "characters" if ter_characters else "words"
+    count_ter = length_unit(ter_unit)
+    references = [text for text in texts[1:] if not text.system]
+    wanted = [count_ter(text.lines) for text in references] if ter_band is not None else []
+    warnings: list[tuple[str, int, str]] = []
+    for text in texts:
+        role, count = text.file.role, len(text.lines)
+        if findings.count(text.file, BYTE_ORDER_MARK):
+            warnings.append((role, 0, ": began with a byte order mark, which was removed."))
+        if empty := findings.count(text.file, "empty"):
+            gaps = len(references) > 1 and text in references
+            kept = "they are no references of their sentences" if gaps else "they are kept and count"
+            warnings.append((role, empty, f" of {count} lines are empty; {kept}."))
+        if crlf := findings.count(text.file, "crlf"):
+            warnings.append((role, crlf, f" of {count} lines ended in CRLF; the CR was removed."))
+        if text.system and sum(line.endswith(" .") for line in text.lines) >= MANY_TOKENISED:
+            warnings.append(
+                (role, 0, ": looks tokenised; scores of tokenised text do not compare with published ones.")
+            )
+        if text.system and ter_band is not None:
+            lengths = zip(count_ter(text.lines), zip(*wanted, strict=True), strict=True)
+            far = sum(  # an empty line in a further reference is a gap
+                min(abs(length - each) for each in (first, *filter(None, further))) > ter_band
+                for length, (first, *further) in lengths
+            )
+            if far:
+                what = (
+                    f" of {count} lines are more than {ter_band} {ter_unit} longer or shorter than the reference; "
+                    "sacreBLEU searches TER's edits too narrowly for them, and may find too many."
+                )
+                warnings.append((role, far, what))
+    bare = sum(not line.strip() for line in texts[1].lines)
+    if bare and len(references) > 1:
+        what = f" of {len(texts[1].lines)} lines are empty in all of them; they are scored against an empty reference."
+        warnings.append(("references", bare, what))
+    for number, text in enumerate(texts):
+        for other in texts[:number]:
+            if text.lines == other.lines:
+                warnings.append((text.file.role, 0, f": the same text as {other.file.role}."))
+    return once(warnings)
+
+
+def once(warnings: Iterable[tuple[str, int, str]]) -> list[str]:
+    """Sentences of warnings: a text, a number of its lines or 0, and the rest. Those with the same rest share one.
+
+    Of many texts, those with most lines are named, and the others counted.
+    """
+    alike: dict[str, list[tuple[str, int]]] = {}
+    for role, count, rest in warnings:
+        alike.setdefault(rest, []).append((role, count))
+    return [_named(texts) + rest for rest, texts in alike.items()]
+
+
+def _named(texts: Sequence[tuple[str, int]]) -> str:
+    """Texts with their numbers of lines, before what these lines are."""
+    most, others = list(texts), 0
+    if len(texts) > MANY_TEXTS:
+        most = sorted(texts, key=lambda each: -each[1])[:NAMED_TEXTS]
+        others = len(texts) - NAMED_TEXTS
+    names = ", ".join(f"{role}: {count}" if count else role for role, count in most)
+    if not others:
+        return names
+    return f"{names}, and {others} other texts" + (f": at most {most[-1][1]}" if most[-1][1] else "")
+
+
+def input_record(
+    file: TextFile,
+    text: Text | None = None,
+    lines: int | None = None,
+    system: str | None = None,
+    digests: Mapping[TextFile, str] | None = None,
+) -> dict[str, Any]:
+    """The record of an input file in the results.
+
+    Args:
+        file: which.
+        text: its text if it is one of the aligned ones.
+        lines, system: of other files.
+        digests: of pipes, from `Findings`.
+    """
+    digest = (digests or {}).get(file)
+    if digest is None:
+        with file.path.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    role = file.role
+    if text is not None:
+        lines = len(text.lines)
+        if text.system is not None:
+            role = f"output at {text.share:g}" if text.share else "output"
+            system = text.system
+    return {"role": role, "system": system, "path": str(file.path), "sha256": digest, "lines": lines}

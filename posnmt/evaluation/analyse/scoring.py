@@ -1,0 +1,164 @@
+"""Models scored on the references of a test, in all designs; models with one vocabulary are compared by subword."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from posnmt.base.errors import UserError
+from posnmt.config.schema import Positions
+from posnmt.data.marks import mark_for
+from posnmt.evaluation.analyse.by_character import CharacterLosses, character_csv
+from posnmt.evaluation.analyse.likelihood import (
+    BLOCK,
+    Design,
+    EncodedTest,
+    Expected,
+    Reached,
+    document_numbers,
+    expect,
+    losses_of,
+)
+from posnmt.evaluation.analyse.losses import Losses, Scored
+from posnmt.evaluation.analyse.losses_files import AFTER_LONG, AFTER_SHORT, PLAIN, SHIFTED
+from posnmt.evaluation.analyse.preceding import swap_designs
+from posnmt.run.run import Run
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A run that is scored.
+
+    Attributes:
+        scored: its system, as the report calls it, and its seed.
+        run: of its training.
+        checkpoint, positions: see `Translator.load`; positions None: those of the run's configuration.
+    """
+
+    scored: Scored
+    run: Run
+    checkpoint: str = "model"
+    positions: Positions | None = None
+
+
+@dataclass(frozen=True)
+class Test:
+    """What is scored.
+
+    Attributes:
+        sources, targets: lines.
+        documents: the document of each line; empty: not known.
+        to: the target language, of models for several.
+    """
+
+    __test__ = False  # for pytest, which takes it for a test
+
+    sources: Sequence[str]
+    targets: Sequence[str]
+    documents: Sequence[str] = ()
+    to: str | None = None
+
+
+class Scoring:
+    """The losses of models on a test.
+
+    Attributes:
+        groups: of models with one vocabulary.
+        designs: by name. Without the one of a swap where no sentence has both a short and a long one in its document,
+            the documents are not known, or vocabularies differ.
+        notes: what is to be said of the test and the models.
+        losses: name of a design -> those of each group; after `score`.
+    """
+
+    def __init__(self, models: Sequence[Model], test: Test, swap: bool = False, shift: int | None = None) -> None:
+        of_vocabulary: dict[str, list[Model]] = {}
+        for model in models:
+            of_vocabulary.setdefault(model.run.text_hash(), []).append(model)
+        self.groups = list(of_vocabulary.values())
+        self.notes: list[str] = []
+        self.losses: dict[str, list[Losses]] = {}
+        self._reached = [Reached.of(group[0].run) for group in self.groups]
+        for group, reached in zip(self.groups, self._reached, strict=True):
+            self._note_other_lengths(group, reached)
+        if not test.documents:
+            self.notes.append(f"There are no document ids: each {BLOCK} lines count as a document.")
+        numbers = document_numbers(test.documents, len(test.sources))
+        self._tests = [_encoded(group[0].run, test, numbers) for group in self.groups]
+        plain = Design.plain(self._tests[0])
+        self.designs = {PLAIN: plain}
+        if swap:
+            self.designs |= self._swapped(bool(test.documents))
+        if shift is not None:
+            self.designs |= {f"{SHIFTED}{side}": design for side, design in plain.shifted(shift).items()}
+
+    def score(self, say: Say) -> None:
+        """Score all models; `say` is called with progress.
+
+        Raises:
+            UserError: no sentence fits the position tables of all models.
+        """
+        expected = [self._expected(*each, say) for each in zip(self.groups, self._tests, strict=True)]
+        for name, design in self.designs.items():
+            self._note_undefined(name, [each for group in expected for each in group[name]])
+            self.losses[name] = [
+                losses_of(test, design, group[name], reached)
+                for test, group, reached in zip(self._tests, expected, self._reached, strict=True)
+            ]
+
+    def by_character(self) -> str:
+        """Bits per character, as CSV: all that can be compared of models with several vocabularies."""
+        pieces = [group[0].run.text().target.subwords.pieces for group in self.groups]
+        return character_csv(CharacterLosses.of(list(zip(self.losses[PLAIN], pieces, strict=True))))
+
+    def _swapped(self, has_documents: bool) -> dict[str, Design]:
+        """The designs of a swap, if there are any."""
+        if len(self.groups) > 1 or not has_documents:
+            why = "the models have different subwords" if len(self.groups) > 1 else "there are no document ids"
+            self.notes.append(f"No sentence was scored after a short and after a long one: {why}.")
+            return {}
+        swapped = swap_designs(self._tests[0], self._reached[0].source)
+        if swapped is None:
+            self.notes.append("No sentence has both a short and a long enough one in its document.")
+            return {}
+        return dict(zip((AFTER_SHORT, AFTER_LONG), swapped, strict=True))
+
+    def _expected(self, group: Sequence[Model], test: EncodedTest, say: Say) -> dict[str, list[Expected]]:
+        """Name of a design -> what each model of a group expects."""
+        by_design: dict[str, list[Expected]] = {name: [] for name in self.designs}
+        for model in group:
+            say(f"scoring with {model.scored.name}")
+            expected = expect(model.run, test, self.designs, model.checkpoint, model.positions)
+            for name, each in expected.items():
+                by_design[name].append(replace(each, model=model.scored))
+        return by_design
+
+    def _note_undefined(self, name: str, models: Sequence[Expected]) -> None:
+        """Note in how many sentences of a design each model is defined, if not in all."""
+        kept = np.logical_and.reduce([each.defined for each in models])
+        for each in models:
+            if not each.defined.all():
+                count, total = int(each.defined.sum()), len(each.defined)
+                self.notes.append(
+                    f"{each.model.name} is undefined where a text is longer than its position table: defined in"
+                    f" {count:,} of {total:,} sentences ({count / total:.1%}) of {name};"
+                    f" {int(kept.sum()):,} are compared."
+                )
+        if not kept.any():
+            what = f"in {name}, no sentence fits the position tables of all models"
+            raise UserError(what, todo="leave the model with the shortest table out")
+
+    def _note_other_lengths(self, group: Sequence[Model], reached: Reached) -> None:
+        """Note which model's training lengths zones and exposures are those of, where models differ."""
+        others = [model.scored.name for model in group[1:] if not reached.same_lengths(Reached.of(model.run))]
+        if others:
+            self.notes.append(f"Training lengths are those of {group[0].scored.name}; {', '.join(others)} had others.")
+
+
+def _encoded(run: Run, test: Test, documents: np.ndarray) -> EncodedTest:
+    """The test in the subwords of a run."""
+    mark = "" if test.to is None else mark_for(test.to, run.marks)
+    return EncodedTest.of(run.text().marked(mark), test.sources, test.targets, documents)

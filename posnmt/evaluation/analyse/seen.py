@@ -1,0 +1,101 @@
+"""Test sentences that a system was trained on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from posnmt.base.errors import UserError
+
+if TYPE_CHECKING:
+    from posnmt.run.run import Run
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How many sentences of a test text occur in a training text.
+
+    Attributes:
+        sentences: of the test text, without those that are empty.
+        sources: whose source is a source of the training text.
+        pairs: whose source and a reference are a pair of it; None: its targets are not known.
+        place: the file of the training text, or the folder of its store.
+    """
+
+    sentences: int
+    sources: int
+    pairs: int | None
+    place: str
+
+    @property
+    def warnings(self) -> list[str]:
+        """A sentence if many sources occur."""
+        from posnmt.data.suspicions import OVERLAP
+
+        if self.sources <= OVERLAP * self.sentences:
+            return []
+        pairs = "" if self.pairs is None else f", {self.pairs:,} with a reference as its translation"
+        return [
+            f"{self.sources:,} of {self.sentences:,} test sentences are in the training text {self.place}{pairs}:"
+            " scores of systems that were trained on it are too good."
+        ]
+
+
+def training_store(run: Run) -> Path | None:
+    """The folder of the store that a run was trained on; None if it is not there any more."""
+    from posnmt.data.prepare import store_folder
+
+    try:
+        folder = store_folder(run.config, str(run.record.get("data", "")))
+    except UserError:  # it was somewhere that this machine does not have
+        return None
+    return folder if (folder / "manifest.json").exists() else None
+
+
+def seen_in_store(folder: Path, sources: Sequence[str], references: Sequence[Sequence[str]]) -> Seen:
+    """The test sentences whose subwords are those of training pairs in a store.
+
+    Args:
+        folder: of the store.
+        sources, references: aligned lines.
+
+    Raises:
+        UserError: no store, or a damaged one.
+    """
+    from posnmt.data.store import Store
+    from posnmt.data.suspicions import contained
+
+    store = Store.open(folder)
+    rows = [number for number, line in enumerate(sources) if line.strip()]
+    encoded = store.text.source.encode([sources[row] for row in rows])
+    targets = [store.text.target.encode([lines[row] for row in rows]) for lines in references]
+    return Seen(len(rows), *contained(store.split("train"), encoded, targets), str(folder))
+
+
+class Watch:
+    """Finds test sentences among the lines of a training text while they pass; blanks around a line do not count."""
+
+    def __init__(self, sources: Sequence[str], place: str) -> None:
+        self._place = place
+        self._sources = [_digest(line) for line in sources if line.strip()]
+        self._wanted, self._passed = set(self._sources), set[bytes]()
+
+    def passing(self, lines: Iterable[str]) -> Iterator[str]:
+        """The lines themselves."""
+        for line in lines:
+            if (digest := _digest(line)) in self._wanted:
+                self._passed.add(digest)
+            yield line
+
+    @property
+    def seen(self) -> Seen:
+        """What was found."""
+        passed = sum(digest in self._passed for digest in self._sources)
+        return Seen(len(self._sources), passed, None, self._place)
+
+
+def _digest(line: str) -> bytes:
+    return hashlib.blake2b(line.strip().encode(), digest_size=8).digest()

@@ -1,0 +1,93 @@
+"""What an analysis is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from posnmt.base.errors import UserError
+from posnmt.evaluation.analyse.completeness.labels import OPTION
+from posnmt.evaluation.analyse.measure import DEFAULT_RESAMPLING, Resampling
+from posnmt.evaluation.analyse.units import language_faults
+from posnmt.metrics.registry import DEFAULT_METRICS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Settings of an analysis.
+
+    Attributes:
+        unit: of lengths: `words`, `tokens`, `subwords` or `characters`; default: words, and characters of text that has
+            no blanks between words.
+        subword_model: for `subwords`: a SentencePiece model, or a `text` folder (see `length_unit`); also used for the
+            target, unless there is a `target_subword_model`.
+        bin_width: width of the bins; default: 10, in characters 20, unless there are `bin_edges`.
+        bin_edges: the first length of each bin but the first.
+        max_trained_length, min_trained_length: longest and shortest source in training, in the unit.
+        trained_lengths: instead of these, shortest and longest source in the training of each output.
+        trained_on: source text of the training, to count these lengths in, and test sentences that occur in it.
+        trained_store: folder of the store that a system was trained on, to count test sentences that occur in it.
+        metrics: of `bleu`, `chrf`, `chrf++`, `ter`, `multi-bleu`.
+        bleu_tokenizer: sacreBLEU's tokeniser for BLEU, and for BLEU by position; default: that of `target_language`, or
+            of the script of the reference.
+        target_language, source_language: their codes, such as `ja`.
+        completeness: whether to measure sentence ends, aligned source words and omitted sentences.
+        parallel: source and target of more aligned text, from which the lexicon of completeness is learned, too.
+        realign: whether to cut paragraphs into a line for each sentence of the source before anything is measured.
+        judged: name of an output → a file with what people say of the completeness of its sentences.
+        lower_is_better: metrics with sentence scores from elsewhere of which lower ones are better.
+        resampling: of intervals and significance tests.
+        processes: number of counting processes; above 1, the calling script needs an `if __name__ == "__main__"` guard.
+    """
+
+    unit: str | None = None
+    subword_model: Path | None = None
+    target_subword_model: Path | None = None
+    bin_width: int | None = None
+    bin_edges: list[int] | None = None
+    max_trained_length: int | None = None
+    min_trained_length: int | None = None
+    trained_lengths: Sequence[Sequence[int]] = ()
+    trained_on: Path | None = None
+    trained_store: Path | None = None
+    metrics: Sequence[str] = DEFAULT_METRICS
+    bleu_tokenizer: str | None = None
+    target_language: str | None = None
+    source_language: str | None = None
+    completeness: bool = False
+    realign: bool = False
+    parallel: tuple[Path, Path] | None = None
+    judged: Mapping[str, Path] = field(default_factory=dict)
+    lower_is_better: Sequence[str] = ()
+    resampling: Resampling = DEFAULT_RESAMPLING
+    processes: int = 1
+
+    def faults(self) -> list[UserError]:
+        """All faults that can be detected without reading a file."""
+        faults = []
+        longest, shortest = self.max_trained_length, self.min_trained_length
+        if self.trained_on is not None and (longest is not None or shortest is not None):
+            what, todo = "the trained lengths are specified twice", "give a training text or lengths, not both"
+            faults.append(UserError(what, "--trained-on", todo))
+        for limit in (longest, shortest):
+            if limit is not None and limit < 1:
+                faults.append(UserError(f"a trained length is at least 1; got {limit}"))
+        if longest is not None and shortest is not None and shortest > longest:
+            faults.append(UserError(f"the shortest trained length, {shortest}, is above the longest, {longest}"))
+        if self.bin_width is not None and self.bin_edges is not None:
+            faults.append(UserError("the bins are specified twice", "--bin-edges", "give a width or edges, not both"))
+        faults += language_faults(self.source_language, "--source-language")
+        return [*faults, *language_faults(self.target_language), *self._completeness_faults()]
+
+    def _completeness_faults(self) -> list[UserError]:
+        """Options that need `--completeness`."""
+        given = {"--parallel": self.parallel, OPTION: self.judged}
+        return [
+            UserError("only completeness reads it", option, "add --completeness, or leave it out")
+            for option, value in given.items()
+            if value and not self.completeness
+        ]
+
+
+DEFAULT = Settings()

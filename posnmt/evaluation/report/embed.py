@@ -1,0 +1,72 @@
+"""The embedded parts that make the page self-contained: its script, its content security policy and its data."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any
+
+from posnmt.evaluation.report.charts import lines_of
+from posnmt.evaluation.report.examples import Examples
+from posnmt.evaluation.report.figures.canvas import SERIES
+from posnmt.evaluation.report.measures import metrics_of, presentations
+
+# Parts of a page's script, in order: what all pages have, and what that of an analysis has besides.
+SHARED = ("report.js", "tables.js")
+SCRIPTS = (*SHARED, "tested.js", "baseline.js", "difference.js", "examples.js", "browser.js")
+# zlib's default: the highest level takes several times as long, and saves 5 %.
+LEVEL = 6
+# The metric whose disagreements the example browser opens on, if it is measured: it tells single sentences apart best.
+DISAGREED = "chrf"
+
+
+def page_script(parts: Sequence[str] = SCRIPTS) -> str:
+    """The text of a page's script."""
+    templates = files("posnmt.evaluation.report") / "templates"
+    # The hash of the policy is that of the exact text between the tags, so leading and trailing newlines are removed.
+    return "\n".join((templates / name).read_text(encoding="utf-8") for name in parts).strip()
+
+
+def content_security_policy(script: str) -> str:
+    """The Content-Security-Policy of a page that loads nothing and runs only this script.
+
+    All styles are allowed: figures have them in attributes, for which hashes are not practical.
+    """
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    return (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def packed(text: str) -> str:
+    """Compress a text as base64 of gzip of UTF-8, which the page unpacks; deterministic."""
+    return base64.b64encode(gzip.compress(text.encode("utf-8"), LEVEL, mtime=0)).decode("ascii")
+
+
+def interactive_parts(results: dict[str, Any], results_text: str, examples: Examples | None) -> dict[str, Any]:
+    """The template variables of the page's interactive parts.
+
+    Args:
+        results: of `posnmt.evaluation.analyse.analyse.analyse`.
+        results_text: the text of results.json.
+        examples: the sentences of the example browser; None or empty: the page has none.
+    """
+    metrics = metrics_of(results)
+    numbers = {output: line.number for line in lines_of(results) for output in line.outputs}
+    systems = [
+        {"name": system["name"], "colour": numbers[row] % len(SERIES) + 1}
+        for row, system in enumerate(results["systems"])
+    ]
+    measures = presentations(results)
+    titles = [{"name": name, "title": measures[name].title, "shown": measures[name].decimals} for name in metrics]
+    return {
+        "packed_results": packed(results_text),
+        "examples": examples,
+        "sentence_metrics": metrics,
+        "disagreed": DISAGREED if DISAGREED in metrics else metrics[0],
+        "packed_examples": packed(examples.text(systems, titles)) if examples and examples.numbers else "",
+    }

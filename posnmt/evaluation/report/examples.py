@@ -1,0 +1,124 @@
+"""The sentences of the page's example browser, with the sentence scores of each system."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from posnmt.config.writing import EXAMPLES, unsegmented, writing
+from posnmt.evaluation.analyse.additive import Additive
+from posnmt.evaluation.analyse.bins import Bin, TrainedLengths, mark
+from posnmt.evaluation.analyse.inputs import Text
+from posnmt.metrics.scores import sentence_scores
+
+if TYPE_CHECKING:
+    import numpy as np
+
+# Scores are stored as integers, with one decimal more than the page shows.
+SHOWN = 1
+
+SEEN: dict[str | None, bool | None] = {"seen": True, "unseen": False, "partly unseen": None}
+"""Whether all trainings saw a length, from its mark; None: some did."""
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Sentences for the page: E of the N sentences, M systems.
+
+    Attributes:
+        total: N.
+        numbers: `[E]` indices of the sentences, from 0, increasing.
+        texts: `[E]` lists of source, reference and each system's output.
+        lengths: `[E]` of the sources, in the unit of the analysis.
+        seen: `[E]` whether sources of that length occur in training; None: only in that of some systems, or unknown.
+        scores: metric → `[M][E]`, as integers: with one decimal more than is shown.
+        by_character: whether to compare texts by character, because the references have no blanks between words.
+        languages: codes of the source's and the reference's language, None where they are unknown; browsers
+            choose the shapes of Chinese characters by them.
+    """
+
+    total: int
+    numbers: list[int]
+    texts: list[list[str]]
+    lengths: list[int]
+    seen: list[bool | None] | None
+    scores: dict[str, list[list[int]]]
+    by_character: bool
+    languages: tuple[str | None, str | None]
+
+    @classmethod
+    def of(
+        cls,
+        texts: Sequence[Text],
+        lengths: np.ndarray,
+        additive: Additive,
+        trained: TrainedLengths,
+        wanted: int | None = None,
+        shown_decimals: Mapping[str, int] | None = None,
+        language: str | None = None,
+    ) -> Examples:
+        """The examples of an analysis.
+
+        Args:
+            texts: source, reference and outputs; outputs of swapped sources, which come last, are left out.
+            lengths: `[N]` of the sources.
+            additive: the statistics of the outputs, in the same order.
+            trained: the source lengths in training.
+            wanted: number of sentences, evenly spaced; None: all.
+            shown_decimals: of metrics with scores from elsewhere; that of all others is `SHOWN`.
+            language: code of the references' language; None: that of their script.
+        """
+        import numpy as np
+
+        total = len(lengths)
+        count = total if wanted is None else min(wanted, total)
+        numbers = np.arange(count) * total // max(count, 1)
+        shown = [text.lines for text in texts if not text.share]
+        rows = additive.rows[numbers, : len(shown) - 2]
+        scores = {
+            metric: _integers(sentence_scores(metric, rows[..., columns]).T, (shown_decimals or {}).get(metric, SHOWN))
+            for metric, columns in additive.columns.items()
+        }
+        words = [len(line.split()) for line in texts[1].lines]
+        chosen = lengths[numbers].tolist()
+        source, reference = (writing(text.lines[:EXAMPLES]) for text in texts[:2])
+        return cls(
+            total=total,
+            numbers=numbers.tolist(),
+            texts=[[lines[number] for lines in shown] for number in numbers.tolist()],
+            lengths=chosen,
+            seen=None if trained == TrainedLengths() else [SEEN[mark(Bin(each, each), trained)] for each in chosen],
+            scores=scores,
+            by_character=reference.counts_characters or unsegmented(words.count(1), len(words) - words.count(0)),
+            languages=(source.code, language or reference.code),
+        )
+
+    def text(self, systems: Sequence[dict[str, Any]], metrics: Sequence[dict[str, Any]]) -> str:
+        """All data as JSON, for the page's script.
+
+        The texts of a sentence are adjacent, so that the similarity of its translations helps compression.
+
+        Args:
+            systems: properties of each system, in order.
+            metrics: properties of each metric that the page shows, with its `name`, and the decimals that are `shown`.
+        """
+        fields = {
+            "systems": systems,
+            "metrics": [{**metric, "scores": self.scores[metric["name"]]} for metric in metrics],
+            "numbers": self.numbers,
+            "texts": self.texts,
+            "lengths": self.lengths,
+            "seen": self.seen,
+            "byCharacter": self.by_character,
+            "languages": self.languages,
+        }
+        return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+
+
+def _integers(scores: np.ndarray, shown: int) -> list[list[int]]:
+    """Scores `[M, E]` as integers, with one decimal more than is shown."""
+    import numpy as np
+
+    return np.rint(scores * 10 ** (shown + 1)).astype(int).tolist()

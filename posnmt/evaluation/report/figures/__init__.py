@@ -1,0 +1,19 @@
+"""Draw figures with matplotlib, as wide as a column of a paper; the same charts give the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from posnmt.evaluation.report.charts import Chart
+from posnmt.evaluation.report.figures.canvas import Drawing
+from posnmt.evaluation.report.figures.heat import draw_heat
+from posnmt.evaluation.report.figures.histogram import draw_histogram
+from posnmt.evaluation.report.figures.lines import draw_lines
+from posnmt.evaluation.report.figures.whiskers import draw_whiskers
+
+KINDS = {"lines": draw_lines, "histogram": draw_histogram, "whiskers": draw_whiskers, "heat": draw_heat}
+
+
+def draw(charts: Iterable[Chart]) -> dict[str, Drawing]:
+    """Name of chart → its figure."""
+    return {chart.name: KINDS[chart.kind](chart) for chart in charts}

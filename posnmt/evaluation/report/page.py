@@ -1,0 +1,182 @@
+"""Self-contained HTML pages with tables and figures, and the page of an analysis."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES
+from posnmt.evaluation.report.charts import Chart, lines_of
+from posnmt.evaluation.report.completeness import Shown
+from posnmt.evaluation.report.embed import SCRIPTS, content_security_policy, interactive_parts, page_script
+from posnmt.evaluation.report.examples import Examples
+from posnmt.evaluation.report.figures import Drawing
+from posnmt.evaluation.report.figures.canvas import COLOURS, SERIES
+from posnmt.evaluation.report.figures.lines import MOST_BANDS
+from posnmt.evaluation.report.grid import dashed
+from posnmt.evaluation.report.measures import higher_is_better, measures_of, presentations
+from posnmt.evaluation.report.sheets import each_seed, overall, ranked
+from posnmt.evaluation.report.significance import TESTS, contested, explained, significance_sheets
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+    from posnmt.evaluation.report.likelihood import LikelihoodReport
+
+# Name in the page's style sheet → colour of figures; the style sheet adds the colours of the dark theme.
+LIGHT = {**COLOURS, **{f"series-{number}": colour for number, colour in enumerate(SERIES, 1)}}
+# Replaced by the list of sections.
+CONTENTS = "<!-- contents -->"
+# Of the circles that show the text of a point, in the points of the figure.
+RADIUS = "4.5"
+_VARIABLES = {colour: f"var(--{name})" for name, colour in LIGHT.items()}
+
+
+def render(
+    results: dict[str, Any],
+    sections: dict[str, list[Chart]],
+    drawings: dict[str, Drawing],
+    files: Sequence[str],
+    results_text: str,
+    examples: Examples | None = None,
+    complete: Shown | None = None,
+    likelihood: LikelihoodReport | None = None,
+) -> str:
+    """The page of an analysis as HTML text.
+
+    Args:
+        results: of `posnmt.evaluation.analyse.analyse.analyse`.
+        sections: from `posnmt.evaluation.report.charts.charts`.
+        drawings: the figure of each chart, from `posnmt.evaluation.report.figures.draw`.
+        files: the names of the other files of the report.
+        results_text: the text of results.json, which can be saved from the page.
+        examples: the sentences of the example browser, if any.
+        complete: omitted sentences, if they were looked for.
+        likelihood: of references by position, if it is given; with names of its own.
+    """
+    lines = lines_of(results)
+    return page(
+        "report.html",
+        SCRIPTS,
+        [*chain.from_iterable(sections.values()), *(likelihood.charts if likelihood else ())],
+        drawings,
+        results=results,
+        measures={name: presentations(results)[name] for name in measures_of(results)},
+        better={name: higher_is_better(name, results) for name in measures_of(results)},
+        sections=sections,
+        overall=overall(results),
+        each_seed=each_seed(results) if results["seeds"] else None,
+        ranked=ranked(results),
+        baseline=lines[0],
+        tested=significance_sheets(results),
+        tests=TESTS,
+        explained=explained(results),
+        contested=contested(results),
+        bands=len(lines) <= MOST_BANDS,
+        ranges=_training_words(results["training"]),
+        files=files,
+        complete=complete,
+        likelihood=likelihood,
+        **interactive_parts(results, results_text, examples),
+    )
+
+
+def page(
+    template: str, scripts: Sequence[str], charts: Sequence[Chart], drawings: Mapping[str, Drawing], **variables: Any
+) -> str:
+    """A self-contained page as HTML text, with a list of its sections: elements `h2` with an id.
+
+    Args:
+        template: its name.
+        scripts: the parts of its script.
+        charts, drawings: its figures.
+        variables: of the template.
+    """
+    from markupsafe import Markup
+
+    script = page_script(scripts)
+    text = templates().get_template(template).render(
+        script=Markup(script), # noqa: S704  the package's own
+        policy=content_security_policy(script), colours=LIGHT, fewest=FEWEST_SENTENCES,
+        figures=inline_figures(charts, drawings), **variables,
+    )  # fmt: skip
+    sections = re.findall(r'<h2 id="([^"]+)"[^>]*>(.*?)</h2>', text)
+    links = "".join(f'<li><a href="#{name}">{title}</a></li>\n' for name, title in sections)
+    return text.replace(CONTENTS, f"<ul>\n{links}</ul>", 1)
+
+
+def templates() -> Environment:
+    """The environment of all templates: variables are escaped, and undefined ones are errors."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("posnmt.evaluation.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals |= {"series": _series, "dashed": dashed}
+    return environment
+
+
+def _series(number: int) -> str:
+    """The colour of a system by its number, as a variable of the style sheet."""
+    return f"var(--series-{number % len(SERIES) + 1})"
+
+
+def inline_figures(charts: Iterable[Chart], drawings: Mapping[str, Drawing]) -> dict[str, Markup]:
+    """Chart -> its figure as an element inside a page."""
+    from markupsafe import Markup
+
+    return {
+        chart.name: Markup(inline_svg(drawings[chart.name], chart.name, chart.alternative))  # noqa: S704  from a tree
+        for chart in charts
+    }
+
+
+def inline_svg(drawing: Drawing, prefix: str, alternative: str) -> str:
+    """Convert a figure to an element of a page.
+
+    Its ids get a `prefix`, so that several figures can share a page; its colours become variables of the style sheet;
+    it fills the available width; each point gets a circle with its text; `alternative` is for screen readers.
+    """
+    root = ElementTree.fromstring(drawing.svg)  # noqa: S314  drawn here
+    for element in root.iter():
+        # HTML implies the namespaces; without them, the page contains no URL.
+        element.tag = element.tag.rpartition("}")[2]
+        element.attrib = {
+            key.rpartition("}")[2]: _inline_value(key, value, prefix) for key, value in element.attrib.items()
+        }
+    for size in ("width", "height", "version"):
+        root.attrib.pop(size, None)
+    root.attrib |= {"role": "img", "aria-label": alternative}
+    for x, y, text in drawing.points:
+        place = {"class": "point", "cx": f"{x:.1f}", "cy": f"{y:.1f}", "r": RADIUS}
+        ElementTree.SubElement(ElementTree.SubElement(root, "circle", place), "title").text = text
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _inline_value(key: str, value: str, prefix: str) -> str:
+    """An attribute's value with prefixed ids, and with variables for colours."""
+    if key == "id":
+        return f"{prefix}-{value}"
+    value = re.sub(r"^#(?=\w)", f"#{prefix}-", value) if key.endswith("href") else value
+    value = value.replace("url(#", f"url(#{prefix}-")
+    return re.sub(r"#[0-9a-f]{6}\b", lambda match: _VARIABLES.get(match[0], match[0]), value)
+
+
+def _training_words(training: dict[str, Any] | None) -> str | None:
+    """The range of trained source lengths in words; None if they are unknown."""
+    if training is None:
+        return None
+    if "each" in training:
+        return " or ".join(f"{shortest} to {longest}" for shortest, longest in training["each"])
+    shortest, longest = training["shortest"], training["longest"]
+    if longest is None:
+        return f"{shortest} or more"
+    return f"{shortest} to {longest}" if shortest is not None else f"up to {longest}"

@@ -1,0 +1,140 @@
+"""Write the files of an analysis: results.json, CSV and LaTeX tables, figures and the page."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from posnmt.base.errors import UserError, raise_all
+from posnmt.base.files import PARTIAL
+from posnmt.base.version import __version__
+
+if TYPE_CHECKING:
+    from posnmt.evaluation.analyse.analyse import Analysis
+    from posnmt.evaluation.report.figures import Drawing
+    from posnmt.evaluation.report.likelihood import LikelihoodReport
+
+
+BY_POSITION = "tables/likelihood.csv"
+
+
+def place_faults(out: Path) -> list[UserError]:
+    """Faults of an output folder, to be checked before anything is measured."""
+    nearest = next(place for place in (out, *out.absolute().parents) if place.exists())
+    if not nearest.is_dir():
+        what = "the output folder is a file" if nearest == out else f"the output folder is inside a file, {nearest}"
+        return [UserError(what, out, "name a folder")]
+    try:
+        tempfile.TemporaryFile(dir=nearest).close()
+    except OSError as error:
+        return [UserError(f"the results cannot be written: {error.strerror}", nearest, "choose another --out")]
+    return []
+
+
+def write(
+    analysis: Analysis, out: Path, examples: int | None = None, likelihood: LikelihoodReport | None = None
+) -> None:
+    """Draw all figures, then write all files; CSV files of an earlier analysis that would be empty now are removed.
+
+    Args:
+        analysis: the results.
+        out: the folder, created if it does not exist.
+        examples: number of evenly spaced sentences in the page's example browser; None: all, 0: none.
+        likelihood: of references by position, shown as well.
+
+    Raises:
+        UserError: the files cannot be written.
+    """
+    from posnmt.evaluation.report.charts import charts
+    from posnmt.evaluation.report.completeness import shown as shown_omissions
+    from posnmt.evaluation.report.examples import Examples
+    from posnmt.evaluation.report.figures import draw
+    from posnmt.evaluation.report.latex_sheet import to_latex
+    from posnmt.evaluation.report.page import render
+    from posnmt.evaluation.report.sheets import latex_sheets
+    from posnmt.evaluation.report.tables import TABLES, csv_tables
+
+    raise_all(place_faults(out))
+    results = analysis.results
+    decimals = {name: each["decimals"] for name, each in results["settings"]["scores"].items()}
+    shown = Examples.of(
+        analysis.texts, analysis.source_lengths, analysis.additive, analysis.trained, examples, decimals,
+        results["settings"]["target_language"],
+    )  # fmt: skip
+    sections = charts(results)
+    by_position = None if likelihood is None else likelihood.named("likelihood")
+    drawings = draw([*chain.from_iterable(sections.values()), *(by_position.charts if by_position else ())])
+    texts = {
+        "results.json": json.dumps(results, ensure_ascii=False, indent=2, allow_nan=False) + "\n",
+        **csv_tables(results),
+        **{f"tables/{sheet.name}.tex": to_latex(sheet) for sheet in latex_sheets(results, sections)},
+        **({BY_POSITION: by_position.csv} if by_position else {}),
+    }
+    names = [*texts, "figures/*.svg", "figures/*.pdf"]
+    complete = None
+    if analysis.completeness is not None:
+        complete = shown_omissions(results, analysis.completeness, analysis.texts, examples != 0)
+    texts["report.html"] = render(
+        results, sections, drawings, names, texts["results.json"], shown, complete, by_position
+    )
+    files = {name: text.encode("utf-8") for name, text in texts.items()}
+    write_files({**files, **figure_files(drawings)}, out)
+    for name in (*(f"{table}.csv" for table in TABLES), BY_POSITION):
+        if name not in files:
+            (out / name).unlink(missing_ok=True)
+
+
+def write_files(files: Mapping[str, bytes], out: Path) -> None:
+    """Write the files of a report, by their paths inside its folder; a folder that it creates is removed on failure.
+
+    Raises:
+        UserError: they cannot be written; earlier files are as they were.
+    """
+    new = not out.exists()
+    try:
+        _write(files, out)
+    except OSError as error:
+        if new:
+            shutil.rmtree(out, ignore_errors=True)
+        what, todo = f"the results cannot be written: {error.strerror}", "free disk space, or choose another --out"
+        raise UserError(what, out, todo) from None
+
+
+def _write(files: Mapping[str, bytes], out: Path) -> None:
+    """Write all files of a folder, and then put them in their places, so that a full disk changes no earlier ones."""
+    folders = {Path(name).parent for name in files}
+    for folder in folders:
+        (out / folder).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".", suffix=PARTIAL, dir=out) as building:
+        for folder in folders:
+            Path(building, folder).mkdir(exist_ok=True)
+        for name, content in files.items():
+            Path(building, name).write_bytes(content)
+        for name in files:
+            Path(building, name).replace(out / name)
+
+
+def figure_files(drawings: Mapping[str, Drawing]) -> dict[str, bytes]:
+    """The files of figures, SVG and PDF, by their paths inside a report's folder."""
+    files = {}
+    for name, drawing in drawings.items():
+        files[f"figures/{name}.svg"] = drawing.svg.encode("utf-8")
+        files[f"figures/{name}.pdf"] = drawing.pdf
+    return files
+
+
+def likelihood_files(report: LikelihoodReport) -> dict[str, bytes]:
+    """The page, the CSV file and the figures of likelihood by position, by their paths inside its folder."""
+    from posnmt.evaluation.report.embed import SHARED
+    from posnmt.evaluation.report.figures import draw
+    from posnmt.evaluation.report.likelihood import PAGE, TABLE
+    from posnmt.evaluation.report.page import page
+
+    drawings = draw(report.charts)
+    text = page("likelihood.html", SHARED, report.charts, drawings, report=report, version=__version__)
+    return {**figure_files(drawings), TABLE: report.csv.encode("utf-8"), PAGE: text.encode("utf-8")}

@@ -1,0 +1,203 @@
+"""From a trained model and lines to values: attention of a pair, and what position parts do over many pairs.
+
+Shapes: L layers, H heads, Tq queries, Tk keys, d model width, W distances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from posnmt.base.errors import UserError
+from posnmt.data.subword import BOS, EOS
+from posnmt.evaluation.show.embedded import moved_words, similarity
+from posnmt.evaluation.show.trained import trained_tokens
+from posnmt.evaluation.show.vectors import embedded_norms, layer_norms
+from posnmt.model.base import TranslationModel
+from posnmt.model.ordered import OrderedEmbedding, OrderedTranslator
+from posnmt.model.transformer import Transformer
+from posnmt.run.run import Run
+from posnmt.translate.attention import Recorded, offset_bias
+from posnmt.translate.distances import ByDistance, Floats, Sums, mass, mean
+from posnmt.translate.translator import Translator
+from posnmt.translate.values import (
+    AttentionMap,
+    Attentions,
+    DistanceBias,
+    Positions,
+    StackPositions,
+    TrainedTokens,
+    VectorNorms,
+)
+
+LEAST, MOST = 32, 256
+"""Bounds of the positions that are looked at if nobody says how many."""
+
+
+def attentions(translator: Translator, source: str, target: str) -> Attentions:
+    """The attention of the first model on a pair of lines.
+
+    Raises:
+        UserError: the model is not a Transformer, or a line is too long for a finite position table.
+    """
+    source_ids, target_ids, attended = translator.attend(source, target)
+    read = [translator.text.source.subwords.pieces[token] for token in (*source_ids, EOS)]
+    pieces = translator.text.target.subwords.pieces
+    written = [pieces[token] for token in (BOS, *target_ids)]
+    return Attentions(
+        encoder=_map(read, read, attended.encoder),
+        decoder=_map(written, written, attended.decoder),
+        cross=_map(written, read, attended.cross),
+        predicted=[pieces[token] for token in (*target_ids, EOS)],
+    )
+
+
+def has_attention(model: TranslationModel) -> bool:
+    """Whether a model has attention by layer and head."""
+    return isinstance(model, Transformer)
+
+
+def has_schemes(model: TranslationModel) -> bool:
+    """Whether a model has position schemes on either side, and whether they can be read."""
+    return isinstance(model, OrderedTranslator) and bool(
+        model.source.position_schemes() or model.target.position_schemes()
+    )
+
+
+def default_length(run: Run) -> int:
+    """Positions that are looked at if nobody says how many: twice those of the longest training sentence, in bounds."""
+    longest = max((spread["longest"] + 1 for spread in run.training_lengths.values()), default=0)
+    return min(max(2 * longest, LEAST), MOST)
+
+
+def refuse_unpaired(sources: Sequence[str], targets: Sequence[str], name: str | Path, target_name: str | Path) -> None:
+    """Check that lines are translations of each other and not all empty.
+
+    Raises:
+        UserError: different numbers of lines, or no line with text on both sides.
+    """
+    if len(sources) != len(targets):
+        what = f"{len(sources):,} lines of {name} have {len(targets):,} translations"
+        raise UserError(what, target_name, "line n of one must belong to line n of the other")
+    if not any(source.strip() for source in sources):
+        raise UserError("there is no line with text to look at", name, "name a text with at least one sentence")
+
+
+def collect(
+    translator: Translator, run: Run, sources: Sequence[str], targets: Sequence[str], length: int | None = None
+) -> Positions:
+    """What the position parts of the first model do, measured on pairs of lines whose source is not empty.
+
+    Args:
+        translator: of the run.
+        run: tells the lengths of training.
+        sources, targets: as many lines.
+        length: see `Positions`; None: `default_length`.
+
+    Raises:
+        UserError: a length below 2, or a line too long for a finite position table.
+    """
+    length = default_length(run) if length is None else length
+    if length < 2:
+        raise UserError(f"at least 2 positions are needed; got {length}", "length")
+    model, text = translator.models[0], translator.text
+    pairs = [pair for pair in zip(sources, targets, strict=True) if pair[0].strip()]
+    trained = trained_tokens(run)
+    measured = _Measured.over(attentions(translator, *pair) for pair in pairs) if has_attention(model) else _Measured()
+    stacks = {}
+    for side, text_of, lines in (("encoder", text.source, [each[0] for each in pairs]),
+                                 ("decoder", text.target, [each[1] for each in pairs])):  # fmt: skip
+        ids = text_of.encode(lines)
+        tokens = [[*row, EOS] for row in ids] if side == "encoder" else [[BOS, *row] for row in ids]
+        stacks[side] = _stack(model, side, measured, tokens, text_of.subwords.pieces, trained.get(side), length)
+    return Positions(stacks["encoder"], stacks["decoder"], measured.cross, length, len(pairs))
+
+
+class _Measured:
+    """The means over the attention maps of several pairs; None where there are none."""
+
+    def __init__(self) -> None:
+        self.attention: dict[str, ByDistance] = {}
+        self.logits: dict[str, ByDistance] = {}
+        self.counted: dict[str, ByDistance] = {}
+        self.cross: ByDistance | None = None
+
+    @classmethod
+    def over(cls, maps: Iterator[Attentions]) -> _Measured:
+        """Of these maps, one after the other."""
+        sums: dict[tuple[str, str], list[Sums]] = {}
+        for pair in maps:
+            for kind in ("encoder", "decoder", "cross"):
+                each: AttentionMap = getattr(pair, kind)
+                for name, values in (("attention", each.weights), ("logits", each.position), ("counted", each.counted)):
+                    if values is not None:
+                        sums.setdefault((name, kind), []).append(Sums.of(values, each.seen))
+        measured = cls()
+        for (name, kind), parts in sums.items():
+            if kind == "cross":
+                measured.cross = mass(parts)
+            else:
+                getattr(measured, name)[kind] = (mass if name == "attention" else mean)(parts)
+        return measured
+
+
+def _stack(
+    model: TranslationModel,
+    side: str,
+    measured: _Measured,
+    lines: list[list[int]],
+    pieces: list[str],
+    trained: TrainedTokens | None,
+    length: int,
+) -> StackPositions:
+    """One stack; `lines` are the tokens that it reads, `pieces` its vocabulary."""
+    bias = offset_bias(model, side, length) if has_attention(model) else None
+    vectors: list[VectorNorms] = []
+    alike = moved = None
+    if isinstance(model, OrderedTranslator):
+        embedding: OrderedEmbedding = model.source if side == "encoder" else model.target
+        fitting = length if embedding.longest is None else min(length, embedding.longest)
+        alike = similarity(embedding, lines, pieces, fitting)
+        moved = moved_words(embedding, lines)
+        vectors += embedded_norms(embedding, trained)
+    if isinstance(model, Transformer):
+        views = model.encoder_views if side == "encoder" else model.decoder_views
+        vectors += layer_norms(views, trained, causal=side == "decoder")
+    return StackPositions(
+        trained,
+        measured.attention.get(side),
+        None if bias is None else DistanceBias(np.arange(1 - length, length), array(bias)),
+        measured.logits.get(side),
+        alike,
+        moved,
+        measured.counted.get(side),
+        vectors,
+    )
+
+
+def _map(queries: list[str], keys: list[str], recorded: Recorded) -> AttentionMap:
+    """Recorded attention as arrays."""
+    terms = [term for term in recorded.position if term is not None]
+    position = None
+    if terms:
+        none = torch.zeros_like(terms[0])
+        position = array(torch.stack([none if term is None else term for term in recorded.position]))
+    return AttentionMap(
+        queries,
+        keys,
+        array(torch.stack(recorded.weights)),
+        torch.stack(recorded.seen).cpu().numpy(),
+        position,
+        array(torch.stack(recorded.counted)) if recorded.counted else None,
+        array(torch.stack(recorded.penalties)) if recorded.penalties else None,
+    )
+
+
+def array(tensor: Tensor) -> Floats:
+    """A tensor as float32 on the CPU."""
+    return cast(Floats, tensor.detach().float().cpu().numpy())

@@ -1,0 +1,69 @@
+"""Trained vectors that belong to positions or to distances: their lengths, and how much of training they had."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from posnmt.evaluation.show.embedded import added, changes_embeddings, embedded, frequent
+from posnmt.model.ordered import OrderedEmbedding
+from posnmt.position.distance_vectors import ByDistanceVectors
+from posnmt.position.seam import LayerPositions
+from posnmt.translate.distances import Integers
+from posnmt.translate.values import TrainedTokens, VectorNorms
+
+
+def embedded_norms(embedding: OrderedEmbedding, trained: TrainedTokens | None) -> list[VectorNorms]:
+    """The vectors that schemes with parameters add to any word, whatever it is, at each position of a finite table."""
+    norms = []
+    for scheme in embedding.position_schemes():
+        if not changes_embeddings(scheme) or scheme.longest is None or not any(True for _ in scheme.parameters()):
+            continue
+        vectors = added([scheme], embedded(embedding, frequent([])), scheme.longest)
+        if vectors is not None:
+            places = np.arange(scheme.longest)
+            norms.append(_norms("words", "position", places, [vectors], trained))
+    return norms
+
+
+def layer_norms(views: Sequence[LayerPositions], trained: TrainedTokens | None, causal: bool) -> list[VectorNorms]:
+    """The trained vectors of clipped distances, those on keys and those on values.
+
+    Args:
+        views: of each layer.
+        trained: lengths of training.
+        causal: whether keys to the right are hidden, so that no training sentence has positive distances.
+    """
+    norms = []
+    for name in ("keys", "values"):
+        tables = [
+            table
+            for view in views
+            for each in dict.fromkeys([*view.biasing, *view.adding])
+            if isinstance(each, ByDistanceVectors)
+            and isinstance(table := getattr(each.distance_vectors(), name), nn.Parameter)
+        ]
+        if tables:
+            reach = len(tables[0]) // 2
+            norms.append(_norms(name, "distance", np.arange(-reach, reach + 1), tables, trained, causal))
+    return norms
+
+
+def _norms(
+    name: str,
+    kind: str,
+    places: Integers,
+    tables: Sequence[Tensor],
+    trained: TrainedTokens | None,
+    causal: bool = False,
+) -> VectorNorms:
+    with torch.inference_mode():
+        norms = torch.stack([table.float().norm(dim=-1) for table in tables]).cpu().numpy()
+    share = np.full(len(places), np.nan, np.float32) if trained is None else trained.share(places)
+    if causal:
+        share = np.where(places > 0, np.float32(0), share)
+    assert kind in ("position", "distance")
+    return VectorNorms(name, kind, places, norms, share)  # type: ignore[arg-type]

@@ -1,0 +1,257 @@
+"""Settings that a configuration leaves out, chosen from its corpus and its budget; what it sets itself is kept.
+
+A configuration that names its format has the fixed defaults of the schema instead, as studies have.
+
+Each function returns dotted key → value for what is left out, and reads no file. docs/train.md has the rules as a
+table; `posnmt.training.choose` applies them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from posnmt.config.schema import Config, Model
+from posnmt.data.survey import Survey
+
+Tree = Mapping[str, Any]
+Settings = dict[str, Any]
+
+EVALUATING = 0.15
+"""The share of a budget of time that evaluations may take, where three of them take less."""
+
+AUTO = "auto"
+"""A value that asks for the choice, as leaving the setting out does."""
+
+CONTINUED = 0.5
+"""The peak rate of a training that continues from a run, relative to that of a new one."""
+
+FEWEST_SENTENCES = 16
+"""The least size that is chosen for a batch that counts sentences."""
+
+BUDGETS = ("train.steps", "train.epochs", "train.minutes")
+
+_SYSTEM = ("model.system", "model.architecture", "model.encoder.position", "model.decoder.position")
+_SIZE = ("model.size", "model.d_model")
+_NULL_IS_UNSET = ("train.init", "model.system", "model.size")
+"""Settings whose null, their default, names nothing; of others it means something, such as no limit."""
+_MAY_BE_AUTO = (
+    "data.source_language", "data.target_language", "data.max_length", "data.held_out",
+    "subword.vocabulary", "subword.character_coverage", "subword.byte_fallback",
+    "model.system", "model.size", "model.dropout", "model.tie_embeddings", "model.embedding_init",
+    "train.batch", "train.optimizer", "train.muon_every", "train.learning_rate", "train.schedule.warmup",
+    "train.schedule.cooldown", "train.evaluate_every", "train.log_every", "train.average", "train.bleu_tokenizer",
+)  # fmt: skip
+
+
+def is_set(tree: Tree, key: str) -> bool:
+    """Whether a configuration as written has a setting, by its dotted key."""
+    value: Any = tree
+    for name in key.split("."):
+        if not isinstance(value, Mapping) or name not in value:
+            return False
+        value = value[name]
+    return value is not None or key not in _NULL_IS_UNSET
+
+
+def with_settings(tree: Tree, settings: Settings) -> dict[str, Any]:
+    """A configuration with settings in it, by their dotted keys; what is no section stays, for the check to report."""
+    result: dict[str, Any] = dict(tree)
+    for key, value in settings.items():
+        name, _, rest = key.partition(".")
+        below = result.get(name, {})
+        if not rest:
+            result[name] = value
+        elif isinstance(below, Mapping):
+            result[name] = with_settings(below, {rest: value})
+    return result
+
+
+def without_autos(tree: Tree) -> dict[str, Any]:
+    """A configuration that leaves out empty sections, and what it gives as `auto`, where that asks for a choice."""
+    result = {name: section for name, section in tree.items() if section is not None}
+    for name, section in result.items():
+        if isinstance(section, Mapping):
+            keys = {key.removeprefix(f"{name}.") for key in _MAY_BE_AUTO if key.startswith(f"{name}.")}
+            result[name] = _without(section, keys)
+    return result
+
+
+def _without(section: Tree, keys: set[str]) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    for name, value in section.items():
+        below = {key.removeprefix(f"{name}.") for key in keys if key.startswith(f"{name}.")}
+        if (value == AUTO and name in keys) or (value is None and below):
+            continue
+        if isinstance(value, Mapping):
+            value = _without(value, below)
+        if name == "position" and isinstance(value, list):
+            value = [_without(choice, {"distance"}) if isinstance(choice, Mapping) else choice for choice in value]
+        kept[name] = value
+    return kept
+
+
+def for_text(
+    tree: Tree, corpus: Survey, languages: tuple[str | None, str | None], minutes: float | None = None
+) -> Settings:
+    """What preparing the text needs.
+
+    The vocabulary grows with the square root of the text, from 8,000 for 2 million characters of a side; it has at
+    least two entries for each character of the alphabet. Of more than 1,000 distinct characters the rarest are spelled
+    in bytes: 1 in 2,000 of those that occur.
+
+    Args:
+        languages: the codes that the names of the files show.
+        minutes: the budget of the training, if it is one of time.
+    """
+    settings: Settings = {"data.max_length": 256, "train.bleu_tokenizer": corpus.target.bleu_tokenizer}
+    for side, name, written in zip(("source", "target"), languages, (corpus.source, corpus.target), strict=True):
+        if code := name or written.code:
+            settings[f"data.{side}_language"] = code
+    if not is_set(tree, "data.dev"):
+        most = 1000 if minutes is None or minutes > 60 else 500  # translating them takes its part of the time
+        settings["data.held_out"] = max(1, min(most, corpus.pairs // 20))
+    if not is_set(tree, "subword.text"):
+        thousands = 1000 * max(1, min(32, round(8 * math.sqrt(corpus.characters / 2e6))))
+        size = max(1, 2 * corpus.alphabet, min(thousands, corpus.characters // 10))
+        leaves_out = corpus.alphabet > 1000
+        spells = leaves_out and not is_set(tree, "subword.sampling")  # which bytes are not sampled with
+        settings["subword.character_coverage"] = 0.9995 if leaves_out else 1.0
+        settings["subword.vocabulary"] = size + 256 * spells
+        settings["subword.byte_fallback"] = spells
+    return _left_out(tree, settings)
+
+
+def for_model(tree: Tree, model: Model, shared: bool, pairs: int) -> Settings:
+    """The system, its size and its regularisation, for a training corpus of so many pairs.
+
+    Args:
+        model: with the named system and size that are set filled in.
+        shared: whether both sides have one vocabulary.
+    """
+    settings: Settings = {"model.dropout": 0.3 if pairs < 15_000 else 0.2 if pairs < 100_000 else 0.1}
+    if not any(is_set(tree, key) for key in _SYSTEM):
+        settings["model.system"] = "relative"
+    if not any(is_set(tree, key) for key in _SIZE):
+        settings["model.size"] = "base" if pairs >= 1_000_000 else "small"
+    if shared:
+        settings["model.tie_embeddings"] = "all"
+    for key in ("dropout", "tie_embeddings"):
+        if key in model.model_fields_set:  # by the named size or system, which counts as written
+            settings.pop(f"model.{key}", None)
+    return _left_out(tree, settings)
+
+
+def for_embeddings(tree: Tree, model: Model) -> Settings:
+    """Small word embeddings at the start of a Transformer whose output projection they are: they learn sooner.
+
+    Args:
+        model: with its system filled in.
+    """
+    if model.architecture != "transformer" or model.tie_embeddings != "all":
+        return {}
+    if "embedding_init" in model.model_fields_set:  # by the system, which counts as written
+        return {}
+    return _left_out(tree, {"model.embedding_init": "small-normal"})
+
+
+def distance(median: float) -> int:
+    """A clipping distance for relative vectors: a quarter of the median length, from 2 to 16.
+
+    Where the clipping distance is not well below the lengths of training, relative vectors bring nothing beyond those.
+
+    Args:
+        median: length of a training sentence, in subwords.
+    """
+    return max(2, round(min(16.0, median / 4)))
+
+
+def for_distances(model: Model, median: float) -> Settings:
+    """A clipping distance for relative vectors that have none.
+
+    Args:
+        model: with its system filled in.
+        median: length of a training sentence, in subwords.
+    """
+    settings: Settings = {}
+    for side in ("encoder", "decoder"):
+        choices = [choice.model_dump() for choice in getattr(model, side).position]
+        if any(_lacks_distance(choice) for choice in choices):
+            settings[f"model.{side}.position"] = [
+                {**choice, "distance": distance(median)} if _lacks_distance(choice) else choice for choice in choices
+            ]
+    return settings
+
+
+def too_wide(model: Model, median: float) -> int | None:
+    """The largest clipping distance of relative vectors that is more than half the median length; None if none is."""
+    choices = [*model.encoder.position, *model.decoder.position]
+    distances = [int(choice.options.get("distance", 0)) for choice in choices if choice.scheme == "relative"]
+    return max((distance for distance in distances if 2 * distance > median), default=None)
+
+
+def _lacks_distance(choice: Tree) -> bool:
+    return choice["scheme"] == "relative" and "distance" not in choice
+
+
+def for_updates(tree: Tree, config: Config, pairs: int, length: float) -> Settings:
+    """The size of an update and how it is made: small batches and Muon learn sooner (docs/performance.md).
+
+    Args:
+        config: with its model chosen.
+        pairs: of the training corpus.
+        length: mean tokens of the longer side of a pair, the end symbol included.
+    """
+    tokens = 1024 if pairs < 100_000 else 2048 if pairs < 1_000_000 else 4096
+    in_tokens = config.train.batch_unit == "tokens"
+    settings: Settings = {"train.batch": tokens if in_tokens else max(FEWEST_SENTENCES, round(tokens / length))}
+    muon = config.model.architecture == "transformer" and not config.train.shard
+    settings["train.optimizer"] = "muon" if muon else "adam"
+    optimizer = config.train.optimizer if is_set(tree, "train.optimizer") else settings["train.optimizer"]
+    if optimizer == "muon":
+        settings["train.muon_every"] = 4
+    if config.train.schedule.type != "plateau":
+        if config.train.schedule.type == "noam":
+            peak = 1.0  # a factor of the formula, which has the width in it
+        else:
+            peak = 1e-3 * min(1.0, math.sqrt(256 / config.model.d_model)) * (2 if optimizer == "muon" else 1)
+        settings["train.learning_rate"] = round(peak * (CONTINUED if is_set(tree, "train.init") else 1.0), 6)
+    return _left_out(tree, settings)
+
+
+def evaluations(minutes: float | None, seconds: float = 0.0) -> int:
+    """How often dev is looked at: 12 times, in few minutes twice a minute.
+
+    Three times at least, less often where an evaluation takes so many seconds that they would take more than a share of
+    the time: sentences are long, or the machine is slow.
+    """
+    if minutes is None:
+        return 12
+    most = max(1, min(12, int(2 * minutes)))
+    return most if not seconds else min(most, max(3, int(EVALUATING * 60 * minutes / seconds)))
+
+
+def for_budget(tree: Tree, config: Config, updates: int, evaluations: int) -> Settings:
+    """Where the rate rises and falls, and when dev is looked at, in a training of so many updates and evaluations."""
+    every = -(-updates // evaluations)  # rounded up
+    settings: Settings = {"train.evaluate_every": every, "train.log_every": min(50, every)}
+    settings["train.average"] = 3 if evaluations >= 9 else 1
+    if config.train.schedule.type not in ("noam", "plateau"):
+        if is_set(tree, "train.init"):  # the weights are no longer random
+            settings["train.schedule.warmup"] = min(4000, updates // 20)
+        else:
+            settings["train.schedule.warmup"] = updates // 5 if updates < 1500 else max(300, min(4000, updates // 25))
+    if config.train.schedule.type in ("constant", "inverse-square-root"):
+        settings["train.schedule.cooldown"] = 0.3 if updates < 1000 else 0.6
+    return _left_out(tree, settings)
+
+
+def passes(pairs: int) -> int:
+    """Passes over a corpus for which no budget is given: 15 for 50,000 pairs, fewer for more, from 3 to 40."""
+    return max(3, min(40, round(15 * math.sqrt(50_000 / max(1, pairs)))))
+
+
+def _left_out(tree: Tree, settings: Settings) -> Settings:
+    """Those of some settings that a configuration leaves out."""
+    return {key: value for key, value in settings.items() if not is_set(tree, key)}

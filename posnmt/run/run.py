@@ -1,0 +1,457 @@
+"""A run folder: the self-contained result of training, for translation, scoring and export.
+
+config.yaml          the resolved configuration
+record.json          provenance, data, lengths of the training sentences, reason of the end
+target-counts.txt    how often the training text has each target subword, a line for each
+text/                tokenisation and subword models
+metrics.jsonl        training and dev figures; tensorboard/, wandb/ and loggers.json are those of `train.loggers`
+text-before/         the subwords that `subword.pieces: extended` extended, if it did
+checkpoints/         the newest checkpoints, for resuming and averaging
+model.safetensors    the final model: the best by dev, or the average of the last checkpoints if that is better
+best.safetensors, average.safetensors
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field, ValidationError
+from typing_extensions import TypedDict
+
+from posnmt.base import plugins
+from posnmt.base.errors import UserError
+from posnmt.base.files import PARTIAL, load_json, locked, read_json, validator, write_json, write_text
+from posnmt.base.progress import warn
+from posnmt.config.formats import OLDEST
+from posnmt.config.schema import Config
+from posnmt.run.resolve import dump, load, origins
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from posnmt.data.text import TextPipeline
+    from posnmt.model.base import TranslationModel
+
+BEFORE = "text-before"
+"""The text pipeline of the run that this one continues from, if this one has an extended vocabulary."""
+
+EXPORTED = "posnmt.json"
+"""The file that makes a folder an exported model, which is no run."""
+
+COUNTS = "target-counts.txt"
+"""The file with the number of each target subword in the training text."""
+
+LOCK = ".lock"
+"""The lock file of the process that trains in a run folder."""
+
+MAY_CHANGE = {"steps", "epochs", "minutes", "patience", "log_every", "loggers", "shard", "non_finite"}
+"""Settings of `train` that a resumed run may change: its end, its logs, its sharding, and its response to NaN."""
+
+LOCATIONS = ("data.root", "data.store", "data.train", "data.dev", "subword.text")
+"""Prefixes of settings that locate text, whose content is compared by the key of its store."""
+
+
+RESTORE = "copy it again from its origin"
+"""What to do about a damaged file of a run folder."""
+
+Plain = Annotated[str, Field(pattern=r"^[\w.+!-]+$", max_length=100)]
+"""The name or the version of a distribution."""
+
+
+class Part(TypedDict):
+    """A part from outside posnmt, as it was at the training; see `posnmt.base.plugins.Origin`."""
+
+    kind: str
+    name: str
+    target: str
+    distribution: Plain | None
+    version: Plain | None
+    sha256: str | None
+
+
+class Spread(TypedDict):
+    """The shortest and the longest sentence, in subwords."""
+
+    shortest: int
+    longest: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """An existing run folder and its configuration."""
+
+    folder: Path
+    config: Config
+
+    @classmethod
+    def open(cls, folder: str | Path, allow_plugins: bool = False) -> Run:
+        """The run in a folder; a part from outside posnmt that has changed since its training is warned of.
+
+        Args:
+            allow_plugins: import the classes that its configuration names by `module:Class`.
+
+        Raises:
+            UserError: no such folder, or not a run folder; a part of it is not installed, cannot be imported, or is a
+                class that is not allowed; `allow_plugins` is no boolean.
+        """
+        if not isinstance(allow_plugins, bool):
+            raise UserError(f"a boolean is needed; got {allow_plugins!r}", "allow_plugins", "write True or False")
+        folder = Path(folder)
+        if not (folder / "config.yaml").exists():
+            if (folder / EXPORTED).exists():
+                raise UserError("an exported model, not a run", folder, "name the run that it was exported from")
+            what = "is not a run folder: it has no config.yaml" if folder.is_dir() else "no such run folder"
+            raise UserError(what, folder, "name a folder made by `posnmt train`")
+        recorded = _recorded_parts(folder)
+        _refuse_missing(recorded, folder)
+        with plugins.allowing(allow_plugins):
+            config = load(folder / "config.yaml", unnumbered=OLDEST)
+        for change in changed_parts(recorded, origins(config)):
+            _warn_once(f"{change} ({folder})")
+        return cls(folder, config)
+
+    @classmethod
+    def create(
+        cls,
+        folder: Path,
+        config: Config,
+        text: TextPipeline,
+        record: dict[str, Any],
+        before: Path | None = None,
+        counts: NDArray[np.int64] | None = None,
+    ) -> Run:
+        """Create a new run folder, which `refuse_existing` has checked.
+
+        Args:
+            counts: int64 [V], of each target subword in the training text, if there was one.
+            before: the folder of a text pipeline that `text` extends.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ("text", BEFORE):
+            shutil.rmtree(folder / name, ignore_errors=True)
+        text.save(folder / "text")
+        if before is not None:
+            shutil.copytree(before, folder / BEFORE)
+        if counts is not None:
+            from posnmt.data.exposure import write_counts
+
+            write_counts(folder / COUNTS, counts)
+        run = cls(folder, config)
+        run.write_record(record)
+        write_text(folder / "config.yaml", dump(config))
+        return run
+
+    def change(self, config: Config, step: int) -> None:
+        """Write the configuration that the run goes on with; its record lists what has changed, and at which step."""
+        old, new = (_flat(each.model_dump(mode="json")) for each in (self.config, config))
+        changed = {key: new.get(key) for key in sorted({*old, *new}) if old.get(key) != new.get(key)}
+        if changed:
+            record = self.record
+            self.write_record({**record, "changed": [*record.get("changed", []), {"step": step, "settings": changed}]})
+            write_text(self.folder / "config.yaml", dump(config))
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The record of the run."""
+        return read_record(self.folder)
+
+    @property
+    def training_lengths(self) -> dict[str, Spread]:
+        """The lengths of the training sentences by side, source and target; nothing if the record has none.
+
+        Raises:
+            UserError: the record is damaged.
+        """
+        return _validated(self.record, "training_lengths", dict[str, Spread], {}, self.folder)
+
+    @property
+    def sentences_by_length(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Source and target sentences of the training text by length, int64 [L+1] each; lengths from 0 in subwords.
+
+        Raises:
+            UserError: the record does not have them, or is damaged.
+        """
+        from posnmt.data.exposure import sentences_by_length
+
+        place = self.folder / "record.json"
+        recorded = _validated(self.record, "training_histograms", dict[str, str], {}, self.folder)
+        if not recorded:
+            what = "the run's record does not have the lengths of all training sentences"
+            raise UserError(what, place, "train it again with this version of posnmt")
+        try:
+            return sentences_by_length(recorded["source"]), sentences_by_length(recorded["target"])
+        except (KeyError, ValueError):
+            raise UserError("the run's record is damaged: training_histograms", place, RESTORE) from None
+
+    def target_counts(self, size: int) -> NDArray[np.int64]:
+        """int64 [V]: how often the training text has each target subword; `size`: V.
+
+        Raises:
+            UserError: the run does not have them, or they are damaged.
+        """
+        from posnmt.data.exposure import read_counts
+
+        return read_counts(self.folder / COUNTS, size)
+
+    @property
+    def several_sentences(self) -> dict[str, float]:
+        """The share of the training lines with several sentences by side; nothing if the record has none.
+
+        Raises:
+            UserError: the record is damaged.
+        """
+        return _validated(self.record, "several_sentences", dict[str, float], {}, self.folder)
+
+    @property
+    def marks(self) -> dict[str, int]:
+        """Training pairs for each mark of a target language, of some; nothing if the record has none.
+
+        Raises:
+            UserError: the record is damaged.
+        """
+        return _validated(read_json(self.folder / "record.json") or {}, "marks", dict[str, int], {}, self.folder)
+
+    def with_own_text(self, config: Config) -> Config:
+        """A configuration for going on with this run, with its own copy of the text pipeline that it began with.
+
+        A run that continues from another one does not need that one's folder any more.
+        """
+        if config.train.init is None:
+            return config
+        before = self.folder / BEFORE
+        folder = before if before.is_dir() else self.folder / "text"
+        subword = config.subword.model_copy(update={"text": str(folder.resolve())})
+        return config.model_copy(update={"subword": subword})
+
+    def write_record(self, record: dict[str, Any]) -> None:
+        """Replace the record."""
+        write_json(self.folder / "record.json", record)
+
+    def text(self) -> TextPipeline:
+        """The run's tokenisation and subwords."""
+        from posnmt.data.text import TextPipeline
+
+        return TextPipeline.load(self.folder / "text")
+
+    def text_hash(self) -> str:
+        """A hash that is equal for runs whose subword ids have the same meaning."""
+        from posnmt.data.text import text_hash
+
+        return text_hash(self.folder / "text")
+
+    def model(self, checkpoint: str = "model") -> TranslationModel:
+        """The trained model, in evaluation mode.
+
+        Args:
+            checkpoint: `model` (the final model), `best`, `average`, or `last`.
+        """
+        from posnmt.model.registry import build_undrawn
+        from posnmt.model.weights import load_model
+
+        text = self.text()
+        model = build_undrawn(self.config.model, text.source.size, text.target.size, text.pairs)
+        load_model(model, self.weights(checkpoint))
+        return model.eval()
+
+    def weights(self, checkpoint: str = "model") -> Path:
+        """The file of a checkpoint by name."""
+        if checkpoint != "last":
+            return self.folder / f"{checkpoint}.safetensors"
+        newest = checkpoints_in(self.folder / "checkpoints")[-1:]
+        return (newest[0] if newest else self.folder / "checkpoints") / "model.safetensors"
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """The record of the run in a folder.
+
+    Raises:
+        UserError: it has no record, or a damaged one.
+    """
+    record: dict[str, Any] = load_json(folder / "record.json", dict[str, Any], "the run's record", RESTORE)
+    return record
+
+
+def _recorded_parts(folder: Path) -> list[Part]:
+    """The parts from outside posnmt that a run was trained with; none where it has no readable record.
+
+    Raises:
+        UserError: the record is damaged there.
+    """
+    return _validated(read_json(folder / "record.json") or {}, "plugins", list[Part], [], folder)
+
+
+def _validated(record: dict[str, Any], name: str, kind: Any, default: Any, folder: Path) -> Any:
+    """An entry of the record of a run, checked to be of a type.
+
+    Raises:
+        UserError: the record is damaged there.
+    """
+    try:
+        return validator(kind).validate_python(record.get(name, default))
+    except ValidationError:
+        raise UserError(f"the run's record is damaged: {name}", folder / "record.json", RESTORE) from None
+
+
+def _refuse_missing(parts: list[Part], folder: Path) -> None:
+    """Check that the parts of a run are installed, classes by `module:Class` aside.
+
+    Raises:
+        UserError: one is not; the message says which package has it.
+    """
+    from posnmt.config.systems import SYSTEMS
+    from posnmt.position.registry import SCHEMES
+
+    known = {"system": {*SYSTEMS}, "scheme": {*SCHEMES}}
+    for part in parts:
+        kind, name = part["kind"], part["name"]
+        if plugins.is_class(name) or kind not in known or name in known[kind] or name in plugins.names(kind):
+            continue
+        package = part["distribution"]
+        what = f"the run needs the {kind} {name!r} " + (
+            f"of {package} {part['version']}, which is not installed"
+            if package
+            else f"({part['target']}), which its program registered in posnmt.position.SCHEMES"
+        )
+        todo = f'pip install "{package}=={part["version"]}"' if package else "register it before the run is opened"
+        raise UserError(what, folder, todo)
+
+
+def changed_parts(recorded: list[Part], parts: list[plugins.Origin]) -> Iterator[str]:
+    """A clause for each part that is not as it was at the training."""
+    before = {(part["kind"], part["name"]): part for part in recorded}
+    for part in parts:
+        old = before.get((part.kind, part.name))
+        if old is None:
+            continue
+        if (old["distribution"], old["version"]) != (part.distribution, part.version):
+            was = f"{old['distribution']} {old['version']}" if old["distribution"] else old["target"]
+            yield f"the {part.kind} {part.name} was {was} at the training and is {part.shown} here"
+        elif old["sha256"] != part.sha256:
+            target = "" if part.target == part.name else f" ({part.target})"
+            yield f"the source of the {part.kind} {part.name}{target} has changed since the training"
+
+
+@cache
+def _warn_once(message: str) -> None:
+    """Print a warning at the first time that it is due in this process."""
+    warn(message)
+
+
+def checkpoints_in(folder: Path) -> list[Path]:
+    """The checkpoints in a folder, oldest first."""
+    named = (path for path in folder.glob("step-*") if re.fullmatch(r"step-\d+(-\d+)?", path.name))
+    return sorted(named, key=step_and_version)
+
+
+def step_and_version(place: Path) -> tuple[int, int]:
+    """The step and version of a checkpoint, from its name."""
+    _, step, *version = place.name.split("-")
+    return int(step), int(version[0]) if version else 1
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Whether a folder is empty, or only has the files that `Run.create` writes before the configuration.
+
+    A process that is killed before its first update leaves such a folder.
+    """
+    if not folder.is_dir():
+        return False
+    names = {path.name for path in folder.iterdir()}
+    files = {name for whole in (COUNTS, "record.json", "config.yaml") for name in (whole, f"{whole}{PARTIAL}")}
+    return names <= {LOCK, "text", BEFORE, *files} - {"config.yaml"} and (not names or LOCK in names)
+
+
+def refuse_existing(
+    folder: Path, what: str = "the run folder", todo: str = "choose another --out, or continue with --resume"
+) -> None:
+    """Check that a new run would not overwrite anything.
+
+    Args:
+        what: the folder is, for the message.
+        todo: what to do where it exists.
+
+    Raises:
+        UserError: the folder exists and is not empty.
+    """
+    if folder.exists() and not is_unfinished(folder):
+        raise UserError(f"{what} exists already and is not overwritten", folder, todo)
+
+
+def refuse_other_config(run: Run, config: Config) -> None:
+    """Check that a resumed run was started with the same configuration, except for its end.
+
+    Raises:
+        UserError: names each setting that differs, with both values.
+    """
+    old, new = _flat(run.config.model_dump(mode="json")), _flat(config.model_dump(mode="json"))
+    differing = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key) and not _may_differ(key)]
+    if differing:
+        shown = ", ".join(f"{key} was {old.get(key)!r}, is {new.get(key)!r}" for key in differing[:5])
+        more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
+        raise UserError(
+            f"the run was started with another config: {shown}{more}", run.folder,
+            "resume with the run's own config.yaml, or start a new run with another --out",
+        )  # fmt: skip
+
+
+def refuse_other_text(run: Run, key: str) -> None:
+    """Check that a resumed run was started on the same text, whatever its location.
+
+    Args:
+        key: key of the store of its corpora, which depends on contents and not on paths.
+
+    Raises:
+        UserError: the text differs.
+    """
+    begun = run.record.get("data")
+    if begun not in (None, key):
+        raise UserError(
+            f"the run was started on other text: the key of the store of its corpora was {begun[:16]}, is {key[:16]}",
+            run.folder,
+            "resume with the files that it was started with, or start a new run with another --out",
+        )
+
+
+def _may_differ(key: str) -> bool:
+    """Whether a setting may differ in a resumed run: one of `MAY_CHANGE`, decoding or locations."""
+    section, _, name = key.partition(".")
+    return (section == "train" and name in MAY_CHANGE) or key.startswith(LOCATIONS) or section == "decode"
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Lock a run folder for training; it is created if it is missing.
+
+    Raises:
+        UserError: another process is training there.
+    """
+
+    def busy() -> None:
+        raise UserError(
+            "another process is training in this folder", folder, "wait for its end, or choose another --out"
+        )
+
+    with locked(folder / LOCK, busy):
+        try:
+            yield
+        finally:
+            if is_unfinished(folder):  # the run was not created
+                shutil.rmtree(folder, ignore_errors=True)  # Windows keeps the lock file, which is open
+
+
+def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
+    """A nested dictionary as one level of dotted keys."""
+    if not isinstance(tree, dict):
+        return {prefix: tree}
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        flat.update(_flat(value, f"{prefix}.{key}" if prefix else key))
+    return flat

@@ -1,0 +1,1 @@
+"""Training: loss, schedule, loop, checkpoints, and the record of a run."""

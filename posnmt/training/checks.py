@@ -1,0 +1,169 @@
+"""What is checked before the first update, so that it does not fail after hours: BLEU, the store, lengths, memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posnmt.base.errors import UserError, is_out_of_memory
+from posnmt.base.progress import Display
+from posnmt.config.schema import Config, Train
+from posnmt.position.seam import Scheme
+from posnmt.training.evaluate import bleu
+from posnmt.training.memory import peak_memory
+
+if TYPE_CHECKING:
+    from posnmt.data.batch import BatchPlan
+    from posnmt.data.store import Store
+    from posnmt.model.base import TranslationModel
+    from posnmt.training.update import Updater
+
+
+def check_before(config: Config, store: Store) -> None:
+    """Check a training's store and that dev can be measured.
+
+    Raises:
+        UserError: files of the store are damaged; the tokeniser of dev BLEU is not installed.
+    """
+    store.verify()
+    if config.data.has_dev and config.train.dev_bleu:
+        check_bleu(config.train.bleu_tokenizer)
+
+
+def check_bleu(tokenizer: str) -> None:
+    """Measure BLEU once.
+
+    Raises:
+        UserError: sacreBLEU's tokeniser is not installed.
+    """
+    try:
+        bleu(["one"], ["one"], tokenizer)
+    except (ImportError, RuntimeError, OSError, ValueError) as error:  # as sacreBLEU or the segmenter reports it
+        reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise UserError(
+            f"BLEU on dev cannot be computed with the tokeniser {tokenizer}: {reason}", "train.bleu_tokenizer",
+            "for ja-mecab: pip install 'posnmt[ja]'; or choose char, or train.dev_bleu: false",
+        ) from None  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Tried:
+    """The largest batch, whose gradient was computed.
+
+    Attributes:
+        pairs: of sentences.
+        padded_tokens: of both sides, end symbols included.
+        bytes: the most memory that an update with it takes: measured, with the optimizer's moments where there are none
+            yet; None where the system does not tell.
+    """
+
+    pairs: int
+    padded_tokens: int
+    bytes: int | None
+
+    def __str__(self) -> str:
+        memory = "" if self.bytes is None else f", {self.bytes / 2**30:.2f} GiB of memory with the whole process"
+        return f"{self.pairs:,} pairs, {self.padded_tokens:,} padded tokens{memory}"
+
+
+def refuse_too_long(updater: Updater, store: Store) -> None:
+    """Check that every training and dev sentence, with its end symbol, has positions.
+
+    Raises:
+        UserError: a sentence is longer than a scheme supports: in training, or for dev at inference.
+    """
+    model = updater.model
+    was_training = model.training
+    for name, corpus in {**{name: store.split(name) for name in store.splits}, "train": updater.corpus}.items():
+        model.train(name == "train")
+        todo = "lower data.max_length" if name == "train" else "shorten the sentence or remove the pair"
+        for side, longest, lengths in (
+            ("source", model.longest_source, corpus.source_lengths),
+            ("target", model.longest_target, corpus.target_lengths),
+        ):
+            over = int(np.argmax(lengths))
+            if longest is not None and lengths[over] + 1 > longest:
+                raise UserError(
+                    f"a {name} {side} sentence has {lengths[over]} subwords and an end symbol, and this model has"
+                    f" positions for {longest} tokens",
+                    corpus.where(over),
+                    f"{_raising(model, longest)}{todo}, or use a system without a limit of length",
+                )
+    model.train(was_training)
+
+
+def _raising(model: TranslationModel, longest: int) -> str:
+    """The advice to raise the settings that the limit of a model's length comes from; empty if there are none."""
+    schemes = [module for module in model.modules() if isinstance(module, Scheme) and module.longest == longest]
+    settings = dict.fromkeys(scheme.limited_by for scheme in schemes if scheme.limited_by is not None)
+    return "".join(f"raise {setting}, " for setting in settings)
+
+
+def try_largest_batch(updater: Updater, settings: Train, epoch: int = 0) -> Tried | None:
+    """Compute the gradient of the largest batch, and throw it away; not with `train.compile`, which takes minutes.
+
+    Args:
+        epoch: see `largest_batch`.
+
+    Returns:
+        What was tried; None if nothing was.
+
+    Raises:
+        UserError: it does not fit the memory.
+    """
+    if settings.compile:
+        return None
+    numbers, tokens = largest_batch(updater.plan, epoch)
+    try:
+        with peak_memory(updater.device) as peak:
+            updater.rehearse(numbers)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise UserError(
+            f"the memory is too small for the largest batch of {Tried(len(numbers), tokens, None)}",
+            "train.batch",
+            f"lower train.batch (now {settings.batch:,} {settings.batch_unit}) and raise train.accumulate, lower"
+            " data.max_length, or choose a smaller model",
+        ) from None
+    return Tried(len(numbers), tokens, None if peak.bytes is None else peak.bytes + updater.moments_to_come())
+
+
+def largest_batch(plan: BatchPlan, epoch: int = 0) -> tuple[NDArray[np.int64], int]:
+    """The pairs of the batch with the most padded tokens, and their number, end symbols included.
+
+    Args:
+        epoch: the pass whose batches are looked at; of several segmentations, the first pass that has each.
+    """
+    sources, targets = plan.pairs.source_lengths, plan.pairs.target_lengths
+
+    def padded(numbers: NDArray[np.int64]) -> int:
+        return len(numbers) * (int(sources[numbers].max()) + int(targets[numbers].max()) + 2)
+
+    passes = range(epoch, epoch + plan.segmentations)
+    numbers = max((max(plan.epoch(number), key=padded) for number in passes), key=padded)
+    return numbers, padded(numbers)
+
+
+def check_all(config: Config, store: Store, display: Display) -> None:
+    """What a training checks at its start, without training: `posnmt prepare --check`.
+
+    Raises:
+        UserError: the first fault.
+    """
+    from posnmt.training.device import make_fabric
+    from posnmt.training.update import Updater
+
+    check_before(config, store)
+    updater = Updater(config, store, make_fabric(config.train))
+    try:
+        refuse_too_long(updater, store)
+        tried = try_largest_batch(updater, config.train)
+    finally:
+        updater.close()
+    display.say(
+        "the largest batch was not tried: train.compile" if tried is None else f"the largest batch fits: {tried}"
+    )

@@ -1,0 +1,80 @@
+"""Why a finished run may be no translator yet, and what to change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posnmt.config.schema import Config
+from posnmt.data.subword import EOS
+from posnmt.training.evaluate import bleu
+from posnmt.training.progress import Progress
+from posnmt.training.schedule import warmup_and_cooldown
+
+if TYPE_CHECKING:
+    from posnmt.data.store import Split, Store
+
+
+def doubts(
+    config: Config, progress: Progress, on_dev: Mapping[str, Any], store: Store, chosen: Collection[str] = ()
+) -> list[str]:
+    """A sentence for each sign that a run learned too little.
+
+    Args:
+        progress: at the end of the run.
+        on_dev: figures of `evaluate`; empty without dev.
+        chosen: settings that the configuration left out, by their dotted keys.
+    """
+    sentences = []
+    warmup, _ = warmup_and_cooldown(config.train)
+    if warmup >= 1 and progress.step < warmup:
+        sentences.append(
+            f"the run ended after {progress.step:,} updates, inside the warm-up of {warmup:,.0f}: its learning rate"
+            " never reached its peak; train for longer, or lower train.schedule.warmup"
+        )
+    if progress.cursor.epoch == 0:
+        sentences.append(
+            f"the run ended before it had seen the whole corpus once, after {progress.step:,} updates; train for longer"
+        )
+    if (perplexity := on_dev.get("perplexity")) is not None:
+        unigram = unigram_perplexity(store.split("train"), store.split("dev"), store.text.target.size)
+        if perplexity > 0.9 * unigram:
+            sentences.append(
+                f"dev perplexity is {perplexity:,.0f}, and words drawn by their frequency would have {unigram:,.0f}:"
+                f" the model has learned next to nothing; {_remedy(config, chosen)}"
+            )
+    if "bleu" in on_dev:
+        dev, text = store.split("dev"), store.text
+        sources = text.source.decode([dev.pair(number)[0].tolist() for number in range(len(dev))])
+        copied = bleu(sources, dev.target_texts, config.train.bleu_tokenizer)["bleu"]
+        if on_dev["bleu"] <= copied:
+            sentences.append(
+                f"dev BLEU is {on_dev['bleu']:.1f}, and the source lines as they are would have {copied:.1f}: this is"
+                f" no translator yet, after {progress.cursor.epoch:,} passes over the corpus; train for longer, or on"
+                " more text"
+            )
+    return sentences
+
+
+def _remedy(config: Config, chosen: Collection[str]) -> str:
+    """What to do about a model that learned next to nothing; what was left out cannot be left out once more."""
+    if config.train.schedule.type == "noam":  # whose factor is too small by default in a complete configuration
+        small = config.train.learning_rate < 0.1
+        return "train for longer" + (", or with train.learning_rate: 1.0, which is noam's factor" if small else "")
+    keys = [key for key in ("train.learning_rate", "train.schedule.warmup") if key not in chosen]
+    return "train for longer" + (f", or with {' and '.join(keys)} left out" if keys else "")
+
+
+def unigram_perplexity(train: Split, dev: Split, size: int) -> float:
+    """Perplexity of dev's target subwords, end symbols included, by their frequency in the training targets.
+
+    Args:
+        size: entries of the vocabulary; each is counted once more than it occurs.
+    """
+    seen, wanted = train.target_counts(size) + 1, dev.target_counts(size)
+    seen[EOS] += len(train)
+    wanted[EOS] += len(dev)
+    return float(math.exp(-(wanted * np.log(seen / seen.sum())).sum() / wanted.sum()))

@@ -1,0 +1,155 @@
+"""Label-smoothed cross-entropy fused with the output projection, without the logits of the whole batch in memory.
+
+The projection to the vocabulary and the loss are one operation, computed in chunks of tokens: the logits of a chunk
+exist only until its loss and gradients are computed, so memory does not grow with batch x vocabulary.
+`plain_cross_entropy` is the reference for the tests.
+
+Shapes: n tokens, d model width, V vocabulary entries.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from posnmt.data.subword import PAD
+from posnmt.model.base import TranslationModel
+from posnmt.position.linear import ROWS as ROUNDED
+from posnmt.position.linear import rounded
+
+CHUNK = 2048
+"""Approximate number of tokens in a chunk: 2048 x 32,000 logits in bfloat16 are 131 MB."""
+
+ROWS = 64
+"""Tokens whose probabilities are computed at a time on a CPU, so that they stay in its cache."""
+
+_thread = threading.local()
+
+
+class TrainingLoss(nn.Module):
+    """The model and its loss as one module, so that a distributed wrapper covers the entire computation of a step."""
+
+    def __init__(self, model: TranslationModel, smoothing: float) -> None:
+        super().__init__()
+        self.model, self.smoothing = model, smoothing
+
+    def forward(
+        self, source: Tensor, source_lengths: Tensor, target_in: Tensor, target_out: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The smoothed loss and the negative log-likelihood, in nats, each summed over the real target tokens.
+
+        Args:
+            source, source_lengths, target_in, target_out: [B,J], [B], [B,T], [B,T]: see `Batch`.
+        """
+        hidden = self.model(source, source_lengths, target_in)
+        real = target_out != PAD
+        output = self.model.output
+        return cross_entropy(hidden[real], output.weight, output.bias, target_out[real], self.smoothing)
+
+
+def cross_entropy(
+    hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float
+) -> tuple[Tensor, Tensor]:
+    """The loss `-(1-e) log p(y) - e/V sum_v log p(v)` and the negative log-likelihood `-log p(y)`, summed over tokens.
+
+    Args:
+        hidden: [n,d].
+        weight, bias: [V,d] and [V], the output projection.
+        targets: [n] reference subwords.
+        smoothing: e.
+
+    Returns:
+        (smoothed loss with gradients, negative log-likelihood without), scalars.
+    """
+    loss, likelihood = _ProjectedCrossEntropy.apply(hidden, weight, bias, targets, smoothing)
+    return loss, likelihood
+
+
+def plain_cross_entropy(
+    hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float
+) -> tuple[Tensor, Tensor]:
+    """`cross_entropy` with all logits at once: the reference of its test."""
+    logits = functional.linear(hidden, weight, bias)
+    loss = functional.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="sum")
+    return loss, functional.cross_entropy(logits, targets, reduction="sum").detach()
+
+
+class _ProjectedCrossEntropy(torch.autograd.Function):
+    """The loss, and in the same pass the gradients, from the probabilities of each chunk.
+
+    With logits z, `d loss / d z = softmax(z) - (1-e) [right] - e/V`. The last term is constant, so it needs no matrix
+    product: its gradient is a sum over the weights for the hidden states, and over the hidden states for the weights.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float
+    ) -> tuple[Tensor, Tensor]:
+        even = smoothing / weight.shape[0]
+        wide = torch.float64 if weight.dtype == torch.float64 else torch.float32
+        narrow = _compute_dtype(hidden)
+        w, b = weight.to(narrow), bias.to(wide)
+        needs_gradients = any(ctx.needs_input_grad[:3])
+        rows = ROWS if hidden.device.type == "cpu" else CHUNK
+        loss, likelihood = (hidden.new_zeros((), dtype=wide) for _ in range(2))
+        states, from_even = hidden.sum(0, dtype=wide), even * weight.sum(0, dtype=wide)
+        loss -= (states * from_even).sum() + even * len(hidden) * b.sum()  # e/V times the sum of all logits
+        if needs_gradients:
+            d_hidden, d_bias = torch.empty_like(hidden), torch.full_like(b, -even * len(hidden))
+            d_weight = torch.empty_like(weight, dtype=wide).copy_(-even * states)
+        chunk = -(
+            -len(hidden) // max(1, round(len(hidden) / CHUNK))
+        )  # chunks of equal size: a short last chunk would be inefficient
+        buffer = _buffer((chunk + ROUNDED) * len(w), w).view(-1, len(w))
+        scores, probabilities = (b.new_empty(min(rows, chunk), len(w)) for _ in range(2))
+        for start in range(0, len(hidden), max(1, chunk)):
+            y_of, h = targets[start : start + chunk, None], rounded(hidden[start : start + chunk], narrow)
+            logits = torch.mm(h, w.t(), out=buffer[: len(h)])  # [chunk,V], the bias still to come; 0 beyond the tokens
+            for part, y in zip(logits[: len(y_of)].split(rows), y_of.split(rows), strict=True):
+                score = scores[: len(part)].copy_(part).add_(b)
+                right = score.gather(-1, y)
+                probability = torch.softmax(score, -1, out=probabilities[: len(part)])
+                log_normaliser = score.amax(-1, keepdim=True) - probability.amax(-1, keepdim=True).log()
+                nll = (log_normaliser - right).sum()
+                likelihood += nll
+                loss += (1 - smoothing) * nll + smoothing * log_normaliser.sum()
+                if needs_gradients:  # the gradients overwrite the logits
+                    slope = probability.scatter_add_(-1, y, torch.full_like(right, smoothing - 1))
+                    d_bias += slope.sum(0)
+                    part.copy_(slope)
+            if needs_gradients:
+                d_hidden[start : start + chunk] = (logits @ w)[: len(y_of)] - from_even
+                product = logits.t() @ h
+                for place, term in zip(d_weight.split(rows), product.split(rows), strict=True):
+                    place += term  # by rows, which avoids a wide copy of a narrow product
+        if needs_gradients:
+            ctx.gradients = d_hidden, d_weight.to(weight.dtype), d_bias.to(bias.dtype)
+        ctx.mark_non_differentiable(likelihood)
+        return loss, likelihood
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
+        d_hidden, d_weight, d_bias = (gradient.mul_(upstream[0]) for gradient in ctx.gradients)
+        del ctx.gradients  # scaled in place, so they cannot be used again
+        return d_hidden, d_weight, d_bias, None, None
+
+
+def _buffer(size: int, like: Tensor) -> Tensor:
+    """`size` elements of the type of `like`; on a CPU a buffer that the thread reuses, since new pages are slow."""
+    if like.device.type != "cpu":
+        return like.new_empty(size)
+    buffer = getattr(_thread, "buffer", None)
+    if buffer is None or buffer.dtype != like.dtype or len(buffer) < size:
+        with torch.inference_mode(False):  # allocated by an evaluation, it must still be usable in training
+            buffer = _thread.buffer = torch.empty(size, dtype=like.dtype)
+    return buffer[:size]
+
+
+def _compute_dtype(tensor: Tensor) -> torch.dtype:
+    """The type of matrix products: autocast's if it is enabled, else the tensor's own."""
+    kind = tensor.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else tensor.dtype

@@ -1,0 +1,118 @@
+"""The progress of a run: the state in a checkpoint other than weights, and the progress display."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from posnmt.base.progress import duration
+from posnmt.config.schema import Train
+from posnmt.data.batch import Cursor
+from posnmt.training.schedule import Plateau
+
+if TYPE_CHECKING:
+    from posnmt.training.update import Outcome
+
+
+@dataclass
+class Window:
+    """Sums over the updates since the last line of metrics."""
+
+    loss: float = 0.0
+    likelihood: float = 0.0
+    target_tokens: int = 0
+    source_tokens: int = 0
+    seconds: float = 0.0
+
+    def add(self, update: Outcome, source_tokens: int, target_tokens: int, seconds: float) -> None:
+        """Add one update, its tokens and its duration."""
+        self.loss += update.loss
+        self.likelihood += update.likelihood
+        self.source_tokens += source_tokens
+        self.target_tokens += target_tokens
+        self.seconds += seconds
+
+    def figures(self) -> dict[str, float]:
+        """Loss and perplexity per target token, and speed."""
+        return {
+            "loss": self.loss / self.target_tokens,
+            "perplexity": math.exp(min(self.likelihood / self.target_tokens, 700.0)),
+            "target_tokens": self.target_tokens,
+            "target_tokens_per_second": self.target_tokens / self.seconds,
+            "source_tokens_per_second": self.source_tokens / self.seconds,
+        }
+
+
+@dataclass
+class Progress:
+    """The progress of a run.
+
+    Attributes:
+        step: updates made.
+        cursor: the next batch.
+        seconds: spent in training and evaluation, resumes included.
+        best: the best `selection_score` on dev so far, None before the first evaluation.
+        best_step: its step.
+        waited: evaluations since then.
+        plateau: state of the plateau schedule.
+        window: sums since the last line of metrics.
+        saved: the step of the newest checkpoint.
+        evaluated: the step of the newest checkpoint at which dev was evaluated.
+        metrics: lines of metrics written before the newest checkpoint; None if unknown.
+        skipped: consecutive updates, up to now, that were not made, since they were not finite.
+        halvings: how often the run went back to a checkpoint and halved its learning rate.
+    """
+
+    step: int = 0
+    cursor: Cursor = field(default_factory=Cursor)
+    seconds: float = 0.0
+    best: tuple[float, float] | None = None
+    best_step: int = 0
+    waited: int = 0
+    plateau: Plateau = field(default_factory=Plateau)
+    window: Window = field(default_factory=Window)
+    saved: int = -1
+    evaluated: int = -1
+    metrics: int | None = 0
+    skipped: int = 0
+    halvings: int = 0
+
+    @classmethod
+    def from_json(cls, state: dict[str, Any]) -> Progress:
+        """Progress from the state in a checkpoint."""
+        parts = {"cursor": Cursor, "plateau": Plateau, "window": Window}
+        if state.get("format", 1) == 1:
+            state = {"saved": state["step"], "evaluated": state["step"], "metrics": None, **state}
+        state = {key: value for key, value in state.items() if key != "format"}
+        if (best := state.get("best")) is not None:  # a list in JSON; one number in checkpoints without perplexity
+            state["best"] = tuple(best) if isinstance(best, list) else (best, -math.inf)
+        return cls(**{key: parts[key](**value) if key in parts else value for key, value in state.items()})
+
+    def observe(self, selection_score: tuple[float, float]) -> bool:
+        """Record a selection score on dev (larger is better); return whether it is the best so far."""
+        if self.best is None or selection_score > self.best:
+            self.best, self.best_step, self.waited = selection_score, self.step, 0
+            return True
+        self.waited += 1
+        return False
+
+    def share(self, train: Train, batches_in_epoch: int) -> float:
+        """The largest share of the budgets of steps, epochs and minutes that is spent."""
+        spent = max(
+            self.step / train.steps if train.steps else 0.0,
+            self._epochs(batches_in_epoch) / train.epochs if train.epochs else 0.0,
+            self.seconds / (60 * train.minutes) if train.minutes else 0.0,
+        )
+        return min(1.0, spent)
+
+    def _epochs(self, batches_in_epoch: int) -> float:
+        return self.cursor.epoch + self.cursor.batch / max(1, batches_in_epoch)
+
+    def shown(self, train: Train, batches_in_epoch: int) -> tuple[float, str]:
+        """The share of the budget that is spent, and a status line."""
+        share, epoch = self.share(train, batches_in_epoch), self._epochs(batches_in_epoch)
+        left = duration(self.seconds * (1 - share) / share) if share else "?"
+        loss = self.window.loss / max(1, self.window.target_tokens)
+        speed = self.window.target_tokens / max(1e-9, self.window.seconds)
+        return share, f"step {self.step:,}  epoch {epoch:.1f}  loss {loss:.3f}  {speed:,.0f} tokens/s  {left} left"

@@ -1,0 +1,84 @@
+"""Several mistakes told together, and errors that mean too little memory."""
+
+import threading
+from collections.abc import Iterator
+
+import click
+import pytest
+from little_memory import little_memory
+
+from posnmt.base.errors import UserError, UserErrors, is_out_of_memory, raise_all
+from posnmt.cli.main import main
+
+
+def test_faults_that_were_found_together_join_others_and_are_said_once() -> None:
+    one, two, three = (UserError(f"fault {number}", f"file:{number}") for number in (1, 2, 3))
+    with pytest.raises(UserErrors) as raised:
+        raise_all([UserErrors([one, two]), three, UserError("fault 1", "file:1")])
+    assert raised.value.lines == ["fault 1 (file:1)", "fault 2 (file:2)", "fault 3 (file:3)"]
+    assert str(raised.value) == "\n".join(raised.value.lines)
+
+
+def test_a_thread_that_cannot_be_started_is_too_little_memory() -> None:
+    before, ended = threading.stack_size(2**29), threading.Event()
+    threads = [threading.Thread(target=ended.wait) for _ in range(4)]
+    try:
+        with little_memory(), pytest.raises(RuntimeError) as raised:
+            any(thread.start() for thread in threads)
+    finally:
+        ended.set()
+        threading.stack_size(before)
+    assert is_out_of_memory(raised.value)
+    assert is_out_of_memory(RuntimeError("Resource temporarily unavailable"))  # std::thread's, with sentencepiece
+    assert not is_out_of_memory(BlockingIOError(11, "Resource temporarily unavailable"))  # a lock that another has
+    assert is_out_of_memory(RuntimeError("could not create a primitive"))  # oneDNN's
+    assert not is_out_of_memory(RuntimeError("could not create a primitive descriptor for a matmul primitive"))
+    assert not is_out_of_memory(RuntimeError("expected a matrix"))
+
+
+def options(command: click.Command) -> Iterator[click.Parameter]:
+    yield from command.params
+    for each in command.commands.values() if isinstance(command, click.Group) else ():
+        yield from options(each)
+
+
+def test_nan_is_no_number_of_an_option() -> None:
+    numbers = [each for each in options(main) if isinstance(each.type, click.types.FloatParamType)]
+    assert len(numbers) >= 10
+    for each in numbers:
+        if isinstance(each.type, click.FloatRange):
+            with pytest.raises(click.BadParameter, match="'nan' is not a number"):
+                each.type.convert("nan", each, None)
+
+
+def test_a_number_of_an_option_is_written_in_digits() -> None:
+    """Python reads `1_0` and digits of other scripts; a configuration does not."""
+    kinds = (click.types.IntParamType, click.types.FloatParamType)
+    numbers = [each for each in options(main) if isinstance(each.type, kinds)]
+    assert len(numbers) >= 50
+    for each in numbers:
+        for text in ("1_0", "\uff11", "\u0661"):
+            with pytest.raises(click.BadParameter, match="in the digits 0 to 9, without underscores"):
+                each.type.convert(text, each, None)
+    assert {each.type.convert("1", each, None) for each in numbers if each.name in ("beam", "minutes")} == {1}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["translate", "nowhere", "--beam", "1_0"],
+        ["train", "--minutes", "1_0"],
+        ["analyse", "--samples", "1_00", "--source", "x"],
+        ["analyse", "--source", "x", "--reference", "x", "--output", "a=x", "--bin-edges", "1_0"],
+        ["analyse", "--source", "x", "--reference", "x", "--output", "a=x", "--examples", "1_0"],
+        ["analyse", "--source", "x", "--reference", "x", "--output", "a=x", "--swapped", "a:0.0_1=x"],
+        ["score", "nowhere", "--source", "x", "--target", "x", "--positions", "clip=1_6"],
+    ],
+)
+def test_commands_refuse_numbers_with_underscores(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    assert arguments[-1].rpartition("=")[2] in line or "swapped" in line or "samples" in line

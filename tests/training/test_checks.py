@@ -1,0 +1,193 @@
+"""What a training checks before its first update: dev BLEU, the store, lengths, the memory of the largest batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from training_case import assert_same, weights
+
+import commands
+import corpus
+from posnmt.base.errors import UserError
+from posnmt.base.progress import Display
+from posnmt.data.prepare import prepare
+from posnmt.run.resolve import load
+from posnmt.run.run import Run
+from posnmt.training import loop
+from posnmt.training.checks import check_all, check_bleu, largest_batch, refuse_too_long, try_largest_batch
+from posnmt.training.device import make_fabric
+from posnmt.training.loop import train
+from posnmt.training.memory import peak_memory
+from posnmt.training.speed import measure
+from posnmt.training.update import Updater, batch_plan, training_pairs
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return corpus.make(tmp_path_factory.mktemp("corpus"), pairs=60)
+
+
+def refused(config, out):
+    """The fault with which a training ends before it has a run folder."""
+    with pytest.raises(UserError) as raised:
+        train(config, out)
+    assert not (out / "metrics.jsonl").exists()
+    return str(raised.value)
+
+
+def test_a_tokeniser_that_is_missing_ends_the_run_at_once(path, tmp_path, monkeypatch):
+    """Where the import of MeCab fails, sacreBLEU has None in its place."""
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
+    fault = refused(load(path, ["train.bleu_tokenizer=ja-mecab"]), tmp_path / "run")
+    assert "BLEU on dev cannot be computed with the tokeniser ja-mecab" in fault
+    assert "posnmt[ja]" in fault
+
+
+@pytest.mark.parametrize("tokenizer", ["13a", "char", "zh", "none", "intl", "ja-mecab"])
+def test_tokenisers_that_are_installed(tokenizer):
+    check_bleu(tokenizer)
+
+
+def test_a_damaged_store_ends_the_run(path, tmp_path):
+    config = load(path, [f"data.store={tmp_path}"])
+    place = prepare(config).folder / "train.arrow"
+    content = bytearray(place.read_bytes())
+    content[len(content) // 2] ^= 1
+    place.write_bytes(content)
+    assert "train.arrow is not what was written" in refused(config, tmp_path / "run")
+
+
+def test_the_largest_batch_is_that_with_the_most_padded_tokens(path):
+    config = load(path)
+    pairs = training_pairs(config, prepare(config))
+    plan = batch_plan(config, pairs)
+    numbers, tokens = largest_batch(plan)
+    shapes = []
+    for each in plan.epoch(0):
+        sides = zip(*(pairs.pair(int(number)) for number in each), strict=True)
+        shapes.append(sum(len(each) * (max(map(len, side)) + 1) for side in sides))
+    assert tokens == max(shapes)
+    assert any(np.array_equal(numbers, each) for each in plan.epoch(0))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4000 bytes"),
+        MemoryError(),
+    ],
+)
+def test_a_batch_that_is_too_large_ends_the_run(error, path, tmp_path, monkeypatch):
+    def rehearse(self, numbers):
+        raise error
+
+    monkeypatch.setattr(Updater, "rehearse", rehearse)
+    fault = refused(load(path), tmp_path / "run")
+    assert "the memory is too small for the largest batch" in fault
+    assert "lower train.batch (now 250 tokens)" in fault
+
+
+def test_nothing_is_compiled_to_try_a_batch(path):
+    # an updater would be asked for its batches
+    assert try_largest_batch(None, load(path, ["train.compile=true"]).train) is None
+
+
+def test_an_error_that_is_not_of_memory_is_kept(path, tmp_path, monkeypatch):
+    def rehearse(self, numbers):
+        raise RuntimeError("shapes differ")
+
+    monkeypatch.setattr(Updater, "rehearse", rehearse)
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        train(load(path), tmp_path / "run")
+
+
+def test_trying_a_batch_changes_nothing(path, tmp_path, monkeypatch):
+    """The losses are those of a run that tried none; the gradient that is tried is that of an update."""
+    config = load(path)
+    tried = train(config, tmp_path / "tried")
+    monkeypatch.setattr(loop, "try_largest_batch", lambda updater, settings, epoch: None)
+    alone = train(config, tmp_path / "alone")
+    assert_same(weights(tried.folder), weights(alone.folder))
+
+
+def test_prepare_checks_all_of_it(path, tmp_path):
+    out, err = commands.run("prepare", path, "--check", "--set", "train.batch=5")
+    assert "the largest batch fits: 1 pairs" in err
+    place = Path(out.strip()) / "train.arrow"
+    sound = place.read_bytes()
+    place.write_bytes(sound[:1000] + bytes([sound[1000] ^ 1]) + sound[1001:])
+    [fault] = commands.refused("prepare", path, "--check", "--set", "train.batch=5")
+    assert fault.startswith("error: the store is damaged: ")
+    assert str(place) in fault or "train.arrow is not what was written" in fault
+    place.write_bytes(sound)
+
+
+FEW_POSITIONS = [
+    "model.system=null",
+    *(
+        f"model.{side}={{layers: 1, position: [{{scheme: randomised, positions: 9}}]}}"
+        for side in ("encoder", "decoder")
+    ),
+]
+"""Changes after which there are longer sentences than positions to draw from."""
+
+
+def test_sentences_without_positions_are_refused_wherever_a_batch_is_tried(path, tmp_path):
+    config = load(path, FEW_POSITIONS)
+    store = prepare(config)
+    fault = refused(config, tmp_path / "run")
+    assert "and this model has positions for 9 tokens" in fault
+    assert "raise the option positions of randomised, lower data.max_length" in fault
+    for check in (lambda: check_all(config, store, Display(quiet=True)), lambda: measure(config, store, 0.0)):
+        with pytest.raises(UserError) as raised:
+            check()
+        assert str(raised.value) == fault
+    learned = refused(load(path, ["model.system=learned", "model.max_length=5"]), tmp_path / "run")
+    assert "raise model.max_length, lower data.max_length" in learned
+
+
+def test_dev_sentences_need_the_positions_of_inference(path):
+    """Without a limit where those of training have one."""
+    config = load(path, [*FEW_POSITIONS, "data.max_length=8"])
+    store = prepare(config)
+    assert store.split("dev").source_lengths.max() > 8
+    updater = Updater(config, store, make_fabric(config.train))
+    refuse_too_long(updater, store)
+    assert updater.model.training
+    updater.close()
+
+
+def test_a_dev_sentence_is_not_advised_to_lower_the_length_of_training(path, tmp_path):
+    fault = refused(load(path, ["model.system=learned", "model.max_length=9", "data.max_length=8"]), tmp_path / "run")
+    assert "a dev " in fault
+    assert "; raise model.max_length, shorten the sentence or remove the pair, or use a system without a limit" in fault
+
+
+def test_the_memory_of_the_largest_batch_is_printed_and_recorded(path, tmp_path):
+    _, err = commands.run("train", path, "--out", tmp_path / "run", "--set", "train.steps=1")
+    tried = Run.open(tmp_path / "run").record["largest_batch"]
+    assert f"the largest batch fits: {tried['pairs']} pairs, {tried['padded_tokens']} padded tokens, " in err
+    assert f"{tried['bytes'] / 2**30:.2f} GiB" in err
+    assert tried["bytes"] > 50 * 2**20, "of a process with PyTorch"
+
+
+def test_the_moments_are_counted_until_the_optimizer_has_them(path):
+    config = load(path)
+    updater = Updater(config, prepare(config), make_fabric(config.train))
+    weights_of = sum(weight.numel() * 4 for weight in updater.model.parameters())
+    assert updater.moments_to_come() == 2 * weights_of
+    updater.update(1, 1e-3, [largest_batch(updater.plan)[0]], 10)
+    assert updater.moments_to_come() == 0
+    updater.close()
+
+
+def test_the_peak_is_that_of_the_block():
+    with peak_memory(torch.device("cpu")) as much:
+        torch.ones(50_000_000).sum()
+    with peak_memory(torch.device("cpu")) as little:
+        torch.ones(5).sum()
+    assert much.bytes - little.bytes > 150_000_000

@@ -1,0 +1,117 @@
+"""Muon against its definition and PyTorch's own; which parameters it has; the same on one core and two."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import tiny
+from posnmt.config.schema import Train
+from posnmt.training import muon
+from posnmt.training.muon import COEFFICIENTS, Muon, orthogonal
+from posnmt.training.optimizer import make_optimizer, matrices
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (4, 12), (12, 4)])
+def test_the_update_is_nearly_orthogonal(shape):
+    torch.manual_seed(0)
+    matrix = torch.randn(*shape, dtype=torch.float64)
+    left, values, right = torch.linalg.svd(matrix, full_matrices=False)
+    expected = values / values.norm()
+    for _ in range(muon.ITERATIONS):
+        expected = sum(factor * expected**power for factor, power in zip(COEFFICIENTS, (1, 3, 5), strict=True))
+    torch.testing.assert_close(orthogonal(matrix), left @ expected.diag() @ right)
+    assert ((values / values.norm() < 0.05) | ((expected > 0.65) & (expected < 1.25))).all()
+
+
+def steps(model, optimizer, count=4):
+    """Updates on fixed data; the weights after them."""
+    torch.manual_seed(1)
+    for _ in range(count):
+        optimizer.zero_grad()
+        model(torch.randn(8, 6)).square().sum().backward()
+        optimizer.step()
+    return [parameter.detach().clone() for parameter in model.parameters()]
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_it_is_pytorchs_muon_beside_adam(decay, monkeypatch):
+    """In bfloat16 both; PyTorch emulates it where the processor has none, and then so does this test."""
+    monkeypatch.setattr(muon, "_precision", lambda matrix: torch.bfloat16)
+    torch.manual_seed(0)
+    ours = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
+    theirs = copy.deepcopy(ours)
+    start = [parameter.detach().clone() for parameter in ours.parameters()]
+    split = [[parameter for parameter in model.parameters() if parameter.ndim == 2] for model in (ours, theirs)]
+    others = [[parameter for parameter in model.parameters() if parameter.ndim == 1] for model in (ours, theirs)]
+    found = steps(ours, Muon(split[0], others[0], lr=0.01, factor=3.0, weight_decay=decay))
+
+    class Both:
+        parts = (
+            torch.optim.AdamW(others[1], lr=0.01, weight_decay=decay),
+            torch.optim.Muon(
+                split[1], lr=0.03, weight_decay=decay, adjust_lr_fn="match_rms_adamw", ns_steps=muon.ITERATIONS
+            ),
+        )
+
+        def zero_grad(self):
+            theirs.zero_grad()
+
+        def step(self):
+            for part in self.parts:
+                part.step()
+
+    for one, other, before in zip(found, steps(theirs, Both()), start, strict=True):
+        assert (one - other).norm() < 0.05 * (other - before).norm()
+
+
+def test_matrices_take_turns():
+    """With `every`, a matrix changes in each so many updates by so many times the rate, and not all in the same."""
+    torch.manual_seed(0)
+    matrices = [nn.Parameter(torch.randn(3, 4)) for _ in range(4)]
+    optimizer = Muon(matrices, [nn.Parameter(torch.zeros(2))], lr=0.01, factor=3.0, weight_decay=0.0, every=2)
+    momenta = [torch.zeros(3, 4) for _ in matrices]
+    changed = []
+    for _ in range(4):
+        before = [matrix.detach().clone() for matrix in matrices]
+        wanted = []
+        for place, matrix in enumerate(matrices):
+            matrix.grad = torch.randn(3, 4)
+            momenta[place] = 0.95 * momenta[place] + 0.05 * matrix.grad
+            wanted.append(orthogonal(0.05 * matrix.grad + 0.95 * momenta[place]) * 0.2 * 2.0 * 0.01 * 3.0 * 2)
+        optimizer.step()
+        steps = [one - other.detach() for one, other in zip(before, matrices, strict=True)]
+        changed.append([bool(step.any()) for step in steps])
+        for step, each in zip(steps, wanted, strict=True):
+            assert not step.any() or torch.allclose(step, each, rtol=0.02, atol=1e-4)
+    assert changed == [[False, True, False, True], [True, False, True, False]] * 2
+
+
+@pytest.mark.parametrize("name", tiny.MODELS)
+def test_every_parameter_is_updated_by_one_of_them(name):
+    model = tiny.build(**tiny.MODELS[name])
+    optimizer = make_optimizer(model, Train(steps=1, optimizer="muon"))
+    adams, muons = ({id(each) for each in group["params"]} for group in optimizer.param_groups)
+    assert not adams & muons
+    assert adams | muons == {id(parameter) for parameter in model.parameters()}
+    tables = [module.weight for module in model.modules() if isinstance(module, nn.Embedding)]
+    assert not {id(table) for table in (model.output.weight, *tables)} & muons
+    assert all(parameter.ndim == 2 and min(parameter.shape) > 1 for parameter in matrices(model))
+
+
+def test_one_core_computes_what_two_do():
+    found = []
+    for cores in (1, 2):
+        torch.set_num_threads(cores)
+        model = tiny.build(system="transformer").float()
+        optimizer = make_optimizer(model, Train(steps=1, optimizer="muon"))
+        torch.manual_seed(3)
+        for _ in range(3):
+            for parameter in model.parameters():
+                parameter.grad = torch.randn_like(parameter)
+            optimizer.step()
+        found.append([parameter.detach() for parameter in model.parameters()])
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
