@@ -32,7 +32,12 @@ settings.load_profile("same")
 FIRST = tuple(
     f"tests/{name}"
     for name in (
-        "slow/", "system/", "training/test_sharding", "training/test_resume", "training/test_crash", "study/workflow/",
+        "slow/",
+        "system/",
+        "training/test_sharding",
+        "training/test_resume",
+        "training/test_crash",
+        "study/workflow/",
     )  # fmt: skip
 )
 """Files that take longest: begun first, so that no process is left with one of them at the end."""
