@@ -403,7 +403,7 @@ def test_a_wrong_shape_ends_training_and_translating_with_one_line(site, trained
 def test_a_fault_in_a_part_is_that_of_its_request_alone(site, trained):
     raises = "        if span.length > 4:\n            raise ArithmeticError('too long')\n        return -self.slope"
     (site / "mine_a.py").write_text(SCHEME.replace("        return -self.slope", raises))
-    path = os.pathsep.join([str(site), str(PAGE.parents[2])])
+    path = os.pathsep.join([str(site), str(PAGE.parents[1])])
     pair = {"source": "en", "target": "de"}
     with serving(trained, environment={"PYTHONPATH": path}) as server:
         assert server.post("/translate", {**pair, "q": "a"})[0] == 200
@@ -487,7 +487,7 @@ def test_the_page_runs_in_processes_of_their_own(tmp_path):
     lines.write_text("a b\nc\n")
 
     def process(*arguments, cwd, packages="", status=0):
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([packages, str(PAGE.parents[2])])}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([packages, str(PAGE.parents[1])])}
         command = [sys.executable, "-P", "-m", "posnmt", *map(str, arguments)]
         done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, check=False)
         assert done.returncode == status, done.stderr
