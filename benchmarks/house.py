@@ -80,10 +80,10 @@ Loop = ast.For | ast.AsyncFor | ast.While
 
 
 class Module(NamedTuple):
-    """A source file; `imported` is of the packages, `typed` what is for annotations alone."""
+    """A source file, with all nodes of its tree; `typed` is what it imports for annotations alone."""
 
     path: Path
-    tree: ast.Module
+    nodes: list[ast.AST]
     lines: int
     imported: Counter[str]
     typed: Counter[str]
@@ -121,16 +121,16 @@ def read(folders: dict[str, Path]) -> dict[str, Module]:
     modules = {}
     for name, path in paths.items():
         text = path.read_text(encoding="utf-8")
-        tree, found = ast.parse(text), (Counter[str](), Counter[str]())
-        checks = (each for each in ast.walk(tree) if isinstance(each, ast.If) and "TYPE_CHECK" in ast.dump(each.test))
+        nodes, found = list(ast.walk(ast.parse(text))), (Counter[str](), Counter[str]())
+        checks = (each for each in nodes if isinstance(each, ast.If) and "TYPE_CHECKING" in ast.dump(each.test))
         typed = {id(node) for check in checks for each in check.body for node in ast.walk(each)}
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Import | ast.ImportFrom):
                 module = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
                 whole = [module + each.name for each in node.names]
                 targets = {each if each in paths else each.rpartition(".")[0] for each in whole}
                 found[id(node) in typed].update(targets & paths.keys() - {name})
-        modules[name] = Module(path, tree, len(text.splitlines()), *found)
+        modules[name] = Module(path, nodes, len(text.splitlines()), *found)
     return modules
 
 
@@ -233,7 +233,7 @@ def complexity(node: ast.AST, inner: bool = False) -> int:
 
 def in_source(modules: dict[str, Module]) -> dict[str, int | str]:
     """Row -> its figure, counted in the source."""
-    nodes = [(name, node) for name, module in modules.items() for node in ast.walk(module.tree)]
+    nodes = [(name, node) for name, module in modules.items() for node in module.nodes]
     functions = [(name, node) for name, node in nodes if isinstance(node, Function)]
     documented = [node for _, node in nodes if isinstance(node, ast.Module | ast.ClassDef | Function)]
     docstrings = sum(ast.get_docstring(node) is not None for node in documented)
