@@ -227,7 +227,7 @@ def complexity(node: ast.AST, inner: bool = False) -> int:
     own += len(node.values) - 1 if isinstance(node, ast.BoolOp) else 0
     if isinstance(node, ast.Match):
         own += sum(not isinstance(each.pattern, ast.MatchAs) or bool(each.pattern.pattern) for each in node.cases)
-    below = ast.iter_child_nodes(node) if inner else node.body
+    below = ast.iter_child_nodes(node) if inner else node.body  # type: ignore[attr-defined]
     return (not inner) + own + sum(complexity(each, True) for each in below)
 
 

@@ -110,6 +110,18 @@ def test_the_graph_of_a_made_up_package(house, made):
     assert text.count("rank=same") == max(graph.floors.values())
 
 
+def test_a_package_of_its_own_is_a_room(house, tmp_path):
+    for package, text in (("posnmt", "import posnmt_position.seam\n"), ("posnmt_position", "")):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("")
+        (tmp_path / package / "seam.py").write_text(text)
+    (tmp_path / "posnmt" / "seam.py").rename(tmp_path / "posnmt" / "model.py")
+    modules = house.read({name: tmp_path / name for name in ("posnmt", "posnmt_position")})
+    assert house.Graph.of(modules, types=False).floors == {"posnmt": 1, "model": 2, "posnmt_position": 1}
+    assert house.in_source(modules)["lines of heart"] == 1
+    assert house.part("posnmt_position.seam") == "position"
+
+
 @pytest.mark.parametrize(
     ("body", "number"),
     [
