@@ -27,6 +27,7 @@ import numpy as np
 from judgements import read as read_judgements
 from judgements import table
 
+from posnmt.evaluation.analyse.completeness.detector import DETECTORS
 from posnmt.evaluation.analyse.completeness.evidence import FEATURES, Evidence, evidence
 from posnmt.evaluation.analyse.completeness.labels import agreement, weighted_mean
 from posnmt.evaluation.analyse.completeness.lexicon import learn
@@ -200,32 +201,44 @@ def area(scores: np.ndarray, labels: np.ndarray) -> float:
 
 
 def fit(data: Path) -> None:
-    """Fit, choose the threshold, and print the figures of every pair."""
+    """Fit the coefficients, and print the figures of every pair by the product's thresholds.
+
+    What 2 % false alarms on made deletions would give is printed beside.
+    """
     of_part = [[examined(made(data, name, part)) for name in FITTED] for part in range(3)]
     weights = fitted(*map(np.concatenate, zip(*of_part[0], strict=True)))
     features, labels = map(np.concatenate, zip(*of_part[1], strict=True))
     threshold = float(np.quantile(logits(weights, features)[~labels], 1 - FALSE_ALARMS))
-    print(json.dumps({"features": FEATURES, "weights": weights.round(3).tolist(), "threshold": round(threshold, 3)}))
+    print(json.dumps({"features": FEATURES, "weights": weights.round(3).tolist(), "2 %": round(threshold, 3)}))
     tests = [*zip(FITTED, of_part[2], strict=True), *((name, examined(made(data, name, 2))) for name in HELD_OUT)]
     print("| pair | sentences | deleted | AUC | sensitivity | false alarms |\n|---|---|---|---|---|---|")
     for name, (features, labels) in tests:
         scores = logits(weights, features)
-        flagged = scores > threshold
+        blanks = not set(SPACELESS) & set(name.split()[1].split("-"))
+        flagged = scores > DETECTORS["lexicon", blanks].threshold
         print(
             f"| {name} | {len(labels):,} | {labels.sum():,} | {area(scores, labels):.3f}"
             f" | {flagged[labels].mean():.3f} | {flagged[~labels].mean():.3f} |"
         )
 
 
-def draw(pairs: Sequence[Sequence[str]], lines: int, flagged: int, out: Path, key: Path) -> None:
+def draw(
+    pairs: Sequence[Sequence[str]], lines: int, flagged: int, out: Path, key: Path, seed: int, but: Sequence[Path]
+) -> None:
     """Draw whole lines at random, and flagged sentences beside them.
 
     Args:
         pairs: source, reference, languages, and outputs.
         lines: so many are drawn on average.
         flagged: the same of flagged sentences.
+        but: keys of what was drawn before; these lines of these outputs are left out.
     """
-    generator = random.Random(48)
+    generator = random.Random(seed)
+    known = {
+        (item["output"], item["line"] - 1)
+        for path in but
+        for item in json.loads(path.read_text(encoding="utf-8"))["items"]
+    }
     drawn, population = [], []
     for source, reference, languages, *outputs in pairs:
         texts = [read(Path(path)) for path in (source, reference, *outputs)]
@@ -236,6 +249,8 @@ def draw(pairs: Sequence[Sequence[str]], lines: int, flagged: int, out: Path, ke
             for number, line in enumerate(complete.sources):
                 flags = complete.omitted[at : at + len(line.sentences), column].tolist()
                 at += len(flags)
+                if (output, number) in known:
+                    continue
                 population.append((output, number, line.sentences, texts[2 + column][number], flags))
     whole = lines / len(population)
     beside = flagged / sum(sum(flags) for *_, flags in population)
@@ -294,6 +309,8 @@ def main() -> None:
     )
     drawing.add_argument("--lines", type=int, default=110)
     drawing.add_argument("--flagged", type=int, default=100)
+    drawing.add_argument("--seed", type=int, default=48)
+    drawing.add_argument("--but", type=Path, nargs="*", default=[], help="keys of earlier draws")
     drawing.add_argument("--out", type=Path, required=True)
     comparing = commands.add_parser("judged")
     comparing.add_argument("--labels", type=Path, nargs="+", required=True)
@@ -301,7 +318,7 @@ def main() -> None:
         command.add_argument("--key", type=Path, required=True)
     given = options.parse_args()
     if given.command == "draw":
-        draw(given.pair, given.lines, given.flagged, given.out, given.key)
+        draw(given.pair, given.lines, given.flagged, given.out, given.key, given.seed, given.but)
     elif given.command == "judged":
         judged(given.key, given.labels)
     elif given.command == "fit":

@@ -52,7 +52,7 @@ from typing import Any, NamedTuple
 
 PACKAGES = ("posnmt", "posnmt_position")
 FACE, START = "posnmt", "__main__"
-TRAIN = ("posnmt.training.train:train", "posnmt.train.loop:train")
+TRAIN = ("posnmt.training.train:train", "posnmt.training.loop:train", "posnmt.train.loop:train")
 TRANSLATE = ("posnmt.translate.translator:Translator.translate",)
 SEARCH = ("posnmt.translate.search:search",)
 COMMANDS = ("posnmt.cli.main:main",)

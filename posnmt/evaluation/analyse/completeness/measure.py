@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from posnmt.base.version import __version__
-from posnmt.config.writing import isolated
+from posnmt.config.writing import EXAMPLES, isolated, writing
 from posnmt.evaluation.analyse.completeness.counts import clopper_pearson, jackknife, mcnemar, upper_bound
 from posnmt.evaluation.analyse.completeness.detector import DETECTORS
 from posnmt.evaluation.analyse.completeness.evidence import FEATURES, evidence
@@ -85,7 +85,8 @@ def completeness(
     lines = np.repeat(np.arange(len(sources)), sizes)
     numbers = np.concatenate([np.arange(size) for size in sizes], dtype=int) if len(sizes) else np.zeros(0, int)
     contents = np.array([np.count_nonzero(each) for each in content], dtype=float)
-    detector = DETECTORS[links.by]
+    blanks = not any(writing(lines[:EXAMPLES]).counts_characters for lines in (source, reference))
+    detector = DETECTORS[links.by, blanks]
     statistics: dict[str, list[np.ndarray]] = {"aligned_source_words": [], "omitted_sentences": [], "sentence_ends": []}
     margins = np.zeros((len(lines), len(texts)))
     for column, (text, strengths) in enumerate(zip(texts, links.of_texts, strict=True)):
