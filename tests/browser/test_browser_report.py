@@ -214,7 +214,7 @@ def study(tmp_path_factory):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_study_s_page_has_the_same_parts(open_page, keep_picture, study, scheme):
     page = open_page(study, color_scheme=scheme)
-    assert page.locator(".verdict").inner_text() == "Of the paper's claims: 1 supported, 1 undecided."
+    assert page.locator(".verdict").inner_text() == "Of the paper's claims: 1 supported (1 after Holm), 1 undecided."
     assert page.locator(".contents a").count() == 5
     figure = page.locator('figure[data-name="figure-1a"]')
     figure.scroll_into_view_if_needed()
