@@ -56,8 +56,9 @@ LEGEND_FONT, TICK_FONT = 7.5, 7
 LETTER = 0.62
 # In the legend: letters per line, and, in points, the width of a letter and of the handle and spacing of an entry.
 LEGEND_LETTERS, LEGEND_LETTER, LEGEND_HANDLE = 46, 4.4, 35
-# The width of a letter of a title, in points.
-TITLE_LETTER = 4.5
+# The width of a letter of a title, relative to the font size; and the sizes.
+TITLE_LETTER = 0.5625
+TITLE_FONT, SMALLEST_TITLE = 8.0, 6.0
 
 
 @dataclass(frozen=True)
@@ -161,13 +162,13 @@ def lowest(chart: Chart, panel: int) -> bool:
 
 def quiet(axes: Axes, chart: Chart, panel: int) -> None:
     """Style the axes of a panel: title on the left, faint horizontal grid, no frame."""
-    start = (0.05 - LEFT) / panel_width(chart) if columns_of(chart) == 1 else 0
-    title = chart.panels[panel].heading
+    alone = columns_of(chart) == 1
+    size, title = fitted(chart.panels[panel].heading, WIDTH - 0.05 if alone else panel_width(chart))
     axes.set_title(
-        title if chart.kind == "lines" else shortened(title, panel_width(chart)),
+        title,
         loc="left",
-        x=start,
-        fontsize=8,
+        x=(0.05 - LEFT) / panel_width(chart) if alone else 0,
+        fontsize=size,
         color=COLOURS["ink"],
         pad=4,
     )
@@ -181,9 +182,16 @@ def quiet(axes: Axes, chart: Chart, panel: int) -> None:
         axes.tick_params(labelleft=False)
 
 
-def shortened(text: str, width: float) -> str:
-    """A title that fits into a width in inches."""
-    fitting = int(width / (TITLE_LETTER * POINT))
+def fitted(title: str, width: float) -> tuple[float, str]:
+    """The font size at which a title fits into a width in inches; one too long for the smallest size is shortened."""
+    size = min(TITLE_FONT, width / POINT / (letters(title) * TITLE_LETTER))
+    size = max(size, SMALLEST_TITLE)
+    return size, shortened(title, width, size)
+
+
+def shortened(text: str, width: float, size: float = TITLE_FONT) -> str:
+    """A title that fits into a width in inches at a font size."""
+    fitting = int(width / (TITLE_LETTER * size * POINT) + 1e-6)
     if letters(text) <= fitting:
         return text
     kept = text
