@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from posnmt.analyse.bins import FEWEST_SENTENCES
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -120,6 +122,7 @@ class Sheet:
         caption: text.
         grids: from top to bottom.
         legend: sentences below the table.
+        about_few: what figures in parentheses are of.
     """
 
     name: str
@@ -127,6 +130,7 @@ class Sheet:
     caption: str
     grids: Sequence[Grid]
     legend: Sequence[str] = ()
+    about_few: str = f"fewer than {FEWEST_SENTENCES} sentences"
 
     @property
     def cells(self) -> Iterator[Cell]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES
 from posnmt.evaluation.report.grid import Cell, Grid, Row, Sheet, dashed
 from posnmt.evaluation.report.latex import Block, escape, table
 from posnmt.evaluation.report.latex import Cell as Heading
@@ -30,7 +29,7 @@ def to_latex(sheet: Sheet) -> str:
     if sheet.unseen:
         sentences.append("In italics: lengths that do not occur in the system's training.")
     if sheet.few:
-        sentences.append(f"In parentheses: fewer than {FEWEST_SENTENCES} sentences.")
+        sentences.append(f"In parentheses: {sheet.about_few}.")
     sentences += sheet.legend
     sentences += [f"({letter}) {text}" for text, letter in sheet.notes.items()]
     return table(blocks, _text(" ".join(sentences)), sheet.name)

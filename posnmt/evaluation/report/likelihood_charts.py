@@ -63,7 +63,7 @@ def _chart(
     kind: Literal["lines", "whiskers"] = "lines",
 ) -> Chart:
     """A chart over bins."""
-    label = f"{axis}, in subwords before" if axis == "target position" else f"{axis}, in subwords"
+    label = f"{axis} (subwords before it)" if axis == "target position" else f"{axis}, in subwords"
     marks = [row.training for row in rows] if axis != "distance beyond training" else None  # all are beyond
     pale = [place for place, row in enumerate(rows) if row.support.status != "decided"]
     return Chart(

@@ -12,6 +12,7 @@ from posnmt.evaluation.analyse.length_effects import BY_SENTENCE, D1, D2, D5, SP
 from posnmt.evaluation.report.grid import Cell, Grid, Head, Row, Sheet, csv_text
 from posnmt.evaluation.report.likelihood_charts import LOSS, difference_measure
 from posnmt.evaluation.report.measures import Measure
+from posnmt.evaluation.report.likelihood_charts import LOSS, UNDECIDED, difference_measure
 
 TITLES = {
     D1: "D1: beyond − dense target positions, the same sentences",
@@ -21,6 +22,7 @@ TITLES = {
     D5: "D5: D1 with covariates",
 }
 """Design → what the page calls it; others by their names."""
+NATS = "nats per subword"
 CSV_HEAD = (
     "axis", "bin", "system", "baseline", "sentences", "documents", "G*", "L", "Delta", "SE", "df", "low", "high",
     "seeds", "status",
@@ -29,41 +31,55 @@ CSV_HEAD = (
 
 def likelihood_sheets(effects: LengthEffects) -> list[Sheet]:
     """The tables that have rows."""
-    tables = {
-        "designs": ("Designs", "What length does, by design", list(effects.designs.values())),
-        "zones": ("Zones", "By zone of the target position, and by source", [*effects.zones, *effects.by_source]),
-        "same-positions": ("D4", "The same target positions: sources beyond − within", effects.same_positions),
-        "ends": ("Ends", "The end symbol, by sentence", effects.ends),
-        "shifted-ends": ("Shifted ends", "The end symbol with shifted positions, by sentence", effects.shifted_ends),
-        "all": ("All", "All subwords", effects.overall),
-    }
-    return [Sheet(name, title, about, [_grid(effects, rows)]) for name, (title, about, rows) in tables.items() if rows]
+    zones = [*effects.zones, *effects.by_source]
+    ends = ("End symbol", "Mean over sentences")
+    tables = [
+        ("designs", "Designs", "Change in loss, by design", ("Design", f"Change in {NATS}"), effects.designs.values()),
+        ("zones", "Zones", "Loss by zone of the target position, and by source", ("Zone", f"Loss, {NATS}"), zones),
+        (
+            "same-positions", "D4", "Change in loss at the same target positions: sources beyond − within",
+            ("Target position", f"Change in {NATS}"), effects.same_positions,
+        ),
+        ("ends", "Ends", "The end symbol, by sentence", ends, effects.ends),
+        ("shifted-ends", "Shifted", "The end symbol with shifted positions, by sentence", ends, effects.shifted_ends),
+        ("all", "All", "Loss over all subwords", ("Unit", "Loss"), effects.overall),
+    ]  # fmt: skip
+    return [
+        Sheet(name, title, about, [_grid(effects, list(rows), *heads)], about_few=UNDECIDED)
+        for name, title, about, heads, rows in tables
+        if rows
+    ]
 
 
-def _grid(effects: LengthEffects, rows: Sequence[Measured]) -> Grid:
-    """A row for each figure: what it rests on, that of each system, and the differences."""
+def _grid(effects: LengthEffects, rows: Sequence[Measured], corner: str, measured: str) -> Grid:
+    """A row for each figure: that of each system, the differences, and what they rest on, last as a phone is narrow.
+
+    Args:
+        corner: what the rows are.
+        measured: what the figures of systems are, with the unit.
+    """
     measure, (_, *others) = difference_measure(effects), effects.systems
     group = f"Difference from {isolated(effects.baseline)}"
     heads = [
-        *(Head(title, "Rests on") for title in ("Sentences", "Documents", "G*")),
-        *(Head(system, "Figure") for system in effects.systems),
+        *(Head(system, measured) for system in effects.systems),
         *(Head(system, group) for system in others),
+        *(Head(title, "Rests on") for title in ("Sentences", "Documents", "G*")),
     ]
     several = len({row.axis for row in rows} - {"zone, source"}) > 1
     return Grid(
         heads,
         [
             Row(
-                f"{row.axis}, {row.bin}" if several else TITLES.get(row.bin, row.bin),
+                f"{row.axis}, {row.bin}".replace("-ln", "−ln") if several else TITLES.get(row.bin, row.bin),
                 [
-                    *_support(row),
                     *(_cell(row, row.levels[system], LOSS) for system in effects.systems),
                     *(_cell(row, row.differences[system], measure) for system in others),
+                    *_support(row),
                 ],
             )
             for row in rows
         ],
-        corner="Figure",
+        corner=corner,
         ordered=True,
     )
 

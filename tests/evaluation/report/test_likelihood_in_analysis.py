@@ -81,3 +81,12 @@ def test_a_folder_without_losses_is_refused(place, tmp_path):
     [told] = refused(*words(place)[:-1], tmp_path / "out", "--likelihood", tmp_path)
     assert "losses.npz" in told
     assert not (tmp_path / "out").exists()
+
+
+def test_parentheses_are_explained_by_what_decides_of_losses(place):
+    page, report = (place / "out" / "report.html").read_text(encoding="utf-8"), read_report(place / "losses")
+    section = page[page.index(SECTION) :].split("<h2 ")[1]
+    assert section.count("In parentheses: too few sentences or documents to decide.</p>") == sum(
+        sheet.few for sheet in report.sheets
+    ) > 0  # fmt: skip
+    assert "fewer than 20 sentences" not in section

@@ -15,6 +15,7 @@ from posnmt.evaluation.report.figures import draw
 from posnmt.evaluation.report.likelihood import PAGE, TABLE, likelihood_report
 from posnmt.evaluation.report.likelihood_tables import CSV_HEAD
 from posnmt.evaluation.report.write import likelihood_files
+from posnmt.evaluation.report.figures.lines import shaded
 
 SEEDS = (1, 2, 3)
 PAIR = (("sinusoids", SEEDS), ("relative", SEEDS))
@@ -174,10 +175,26 @@ def test_tables_have_the_figures_of_the_designs(report):
     (grid,) = next(sheet.grids for sheet in report.sheets if sheet.name == "designs")
     for row, each in zip(grid.rows, report.effects.designs.values(), strict=True):
         assert [cell.mean for cell in row.cells] == [
-            each.support.sentences, each.support.documents, each.support.effective, each.levels["sinusoids"].value,
-            each.levels["relative"].value, each.differences["relative"].value,
+            each.levels["sinusoids"].value, each.levels["relative"].value, each.differences["relative"].value,
+            each.support.sentences, each.support.documents, each.support.effective,
         ]  # fmt: skip
-        assert (row.cells[-1].low, row.cells[-1].high) == each.differences["relative"].interval()
+        assert (row.cells[2].low, row.cells[2].high) == each.differences["relative"].interval()
     assert [row.label.split(":")[0] for row in grid.rows if "D" in row.label[:1]] == [
         "D1", "D1, by sentence", "D1 without unusual lengths", "D1 without the worst 5 %", "D2", "D3 source +40", "D5",
     ]  # fmt: skip
+
+
+def test_figures_have_their_unit_in_a_heading_or_in_their_row(report):
+    for sheet in report.sheets:
+        (grid,) = sheet.grids
+        group, others = grid.heads[0].group, {head.group for head in grid.heads[2:]}
+        assert group not in others
+        units = [group, sheet.caption, *(row.label for row in grid.rows)]
+        assert "nats" in group or all("p of the end" in label or "per" in label for label in units[2:])
+
+
+def test_the_legend_has_what_lies_beyond_training_before_what_does_in_part(report):
+    chart = next(chart for chart in report.charts if chart.name == "loss-by-target-position")
+    whole, part = "reached by fewer than 1 in 1,000 training pairs", "part of the bin is"
+    assert shaded(replace(chart, training=["seen", "partly unseen", "unseen"])) == [whole, part]
+    assert shaded(replace(chart, training=["seen", "partly unseen"])) == [f"in part {whole}"]

@@ -110,19 +110,21 @@ def _draw_band(axes: Axes, places: list[float], curve: Curve) -> None:
 
 
 def shaded(chart: Chart) -> list[str]:
-    """The legend's texts for shaded positions."""
-    return [_shade_text(mark, chart) for mark in dict.fromkeys(chart.training or ()) if mark in SHADES]
+    """The legend's texts for shaded positions, those that training lacks altogether first."""
+    return [_shade_text(mark, chart) for mark in SHADES if mark in (chart.training or ())]
 
 
 def _shade_text(mark: str | None, chart: Chart) -> str:
     text, _ = SHADES[mark]
     if mark == "unseen":
         return chart.unreached or f"{chart.trained} {text}"
-    return "in part" if chart.unreached else text
+    if not chart.unreached:
+        return text
+    return "part of the bin is" if "unseen" in (chart.training or ()) else f"in part {chart.unreached}"
 
 
 def shade(axes: Axes, chart: Chart) -> dict[str, Any]:
-    """Shade the positions with lengths that do not occur in training; return the legend's patches by text."""
+    """Shade the positions with lengths that do not occur in training; return the legend's patches in its order."""
     shades = {}
     for mark, run in groupby(enumerate(chart.training or ()), lambda each: each[1]):
         if mark in SHADES:
@@ -135,7 +137,7 @@ def shade(axes: Axes, chart: Chart) -> dict[str, Any]:
                 zorder=0,
                 **SHADES[mark][1],
             )
-    return shades
+    return {text: shades[text] for text in shaded(chart)}
 
 
 def label(axes: Axes, chart: Chart, number: int, places: list[float]) -> None:
