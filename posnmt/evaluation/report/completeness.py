@@ -75,7 +75,7 @@ def omitted_sentences(results: dict[str, Any]) -> Sheet:
     legend = [
         f"{isolated(each['system'])} and {isolated(each['other'])}: {each['omitted_by_system_only']:,} sentences are"
         f" omitted by the first alone, {each['omitted_by_other_only']:,} by the second alone"
-        f" (McNemar's test, p: {show_p(each['p'], each['p'])})."
+        f" (McNemar's test, p-value {show_p(each['p'], each['p'])})."
         for each in complete["mcnemar"]
         if each["system"] == complete["systems"][0]["name"]
     ]
