@@ -77,7 +77,7 @@ def alibi() -> str:
     reach = 30
     axes = Axes(
         "ALiBi's bias by distance", DISTANCE, "added to the logit", (-reach, reach), (-16, 0),
-        ticks(-reach, reach, 10), ticks(-16, 0, 4), legend=120,
+        ticks(-reach, reach, 10), ticks(-16, 0, 4),
     )  # fmt: skip
     table = _bias("alibi", reach)
     for head in (0, 1, 2, 3, 5):
@@ -91,7 +91,7 @@ def biases() -> str:
     reach = 60
     axes = Axes(
         "Biases by distance", DISTANCE, "added to the logit", (0, reach), (-20, 0),
-        ticks(0, reach, 10), ticks(-20, 0, 4), legend=130,
+        ticks(0, reach, 10), ticks(-20, 0, 4),
     )  # fmt: skip
     for name in ("alibi", "kerple", "sandwich"):
         row = _bias(name, reach)[1][reach:]
@@ -117,7 +117,7 @@ def rope() -> str:
     reach, stack = 60, Stack(d_model=64, heads=1, layers=1, causal=False, max_length=512)
     axes = Axes(
         "RoPE's product by distance", DISTANCE, "product", (-reach, reach), (0, 1),
-        ticks(-reach, reach, 20), [(each / 4, f"{each / 4:g}") for each in range(5)], legend=30,
+        ticks(-reach, reach, 20), [(each / 4, f"{each / 4:g}") for each in range(5)],
     )  # fmt: skip
     span = Span(0, 2 * reach + 1, CPU)
     ones = torch.full((1, 1, 2 * reach + 1, stack.d_head), stack.d_head**-0.5)
@@ -133,7 +133,7 @@ def second_sentence() -> str:
     axes = Axes(
         "Output length by source length, one sentence and two", "source length in subwords", "output / reference",
         (-0.3, len(SENTENCE_BINS) - 0.7), (0.5, 1.1), list(enumerate(SENTENCE_BINS)),
-        [(each / 10, f"{each / 10:g}") for each in range(5, 12)], (1.5, "over 28 subwords"), legend=230,
+        [(each / 10, f"{each / 10:g}") for each in range(5, 12)], (1.5, "over 28 subwords"),
     )  # fmt: skip
     for (system, training, test), name in SENTENCE_CURVES.items():
         ratios = [values(system, training, test, each, "length_ratio") for each in SENTENCE_BINS]
@@ -168,7 +168,7 @@ def likelihood() -> str:
         "Loss by target position in natural sentences of 26 to 80 words, two systems",
         "position in the reference, in subwords", "loss in nats per subword", (0, 90), (3.4, 5),
         ticks(0, 90, 10), [(each / 10, f"{each / 10:g}") for each in range(34, 51, 4)],
-        (37, "reached by fewer than 1 in 10 training pairs"), legend=140,
+        (37, "in under 1 in 10 training pairs"),
     )  # fmt: skip
     for system, name in LIKELIHOOD_CURVES.items():
         rows = [each for each in positions("long") if each["system"] == system and each["status"] == "decided"]

@@ -56,7 +56,7 @@ def matrix(values: Sequence[Sequence[float]], x: float, y: float, cell: float, l
 
 @dataclass
 class Axes:
-    """Curves over a range of x and y, with ticks and a legend on the right.
+    """Curves over a range of x and y, with ticks, and a legend below, so that a phone need not shrink the text much.
 
     Attributes:
         shaded: from where on the ground is grey, and the words on it.
@@ -70,15 +70,14 @@ class Axes:
     x_ticks: Sequence[tuple[float, str]]
     y_ticks: Sequence[tuple[float, str]]
     shaded: tuple[float, str] | None = None
-    width: int = 640
+    width: int = 480
     height: int = 320
-    legend: int = 150
     body: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
 
     def place(self, x: float, y: float) -> tuple[float, float]:
         """The point of the picture for values."""
-        left, right, top, bottom = 56, self.width - self.legend, 16, self.height - 48
+        left, right, top, bottom = 56, self.width - 16, 16, self.height - 48
         across = (x - self.x[0]) / (self.x[1] - self.x[0])
         up = (y - self.y[0]) / (self.y[1] - self.y[0])
         return left + across * (right - left), bottom - up * (bottom - top)
@@ -120,11 +119,14 @@ class Axes:
         parts.append(label((left + right) / 2, self.height - 10, self.across, "middle"))
         parts.append(label(16, (top + bottom) / 2, self.up, "middle", turn=True))
         for index, name in enumerate(self.names):
-            y, dash = top + 8 + 20 * index, f' stroke-dasharray="{STROKES[index]}"' if STROKES[index] else ""
-            line = f'd="M{number(right + 14)} {number(y)}h24"'
+            row, column = divmod(index, 2)
+            x, y = 16 + column * (self.width - 32) / 2, self.height + 8 + 20 * row
+            dash = f' stroke-dasharray="{STROKES[index]}"' if STROKES[index] else ""
+            line = f'd="M{number(x)} {number(y)}h24"'
             parts.append(f'<path stroke="{SERIES[index]}" stroke-width="2"{dash} {line}/>')
-            parts.append(label(right + 44, y + 4, name))
-        return document(self.width, self.height, self.title, [*parts, *self.body])
+            parts.append(label(x + 30, y + 4, name))
+        height = self.height + 20 * -(-len(self.names) // 2)
+        return document(self.width, height, self.title, [*parts, *self.body])
 
 
 def _path(points: Sequence[tuple[float, float]]) -> str:
