@@ -21,6 +21,7 @@ from posnmt.evaluation.report.charts import (
     curve_through,
     distribution_chart,
     length_chart,
+    lengths_of,
     swap_chart,
 )
 from posnmt.evaluation.report.figures.lines import MOST_BANDS
@@ -242,11 +243,11 @@ def _length_distribution(part: _Part) -> Chart | str:
     chosen = part.bin()
     if not isinstance(chosen, int):
         return chosen or "the panel names no `lengths`"
-    label = part.measured.results["bins"][chosen]["label"]
+    lengths = lengths_of(part.measured.results["bins"][chosen])
     if part.measured.results["length_distributions"][chosen] is None:
-        return f"no source has {label} {part.unit}"
+        return f"no source has {lengths} {part.unit}"
     chart = distribution_chart(part.measured.results, part.lines(), chosen)
-    return part.chart(chart, f"output lengths for sources of {label} {part.unit}")
+    return part.chart(chart, f"output lengths for sources of {lengths} {part.unit}")
 
 
 def _swap(part: _Part) -> Chart | str:
@@ -281,10 +282,12 @@ def _sweep(part: _Part) -> Chart | str:
     if not drawn:
         return f"the analysis {part.wanted.analysis} has none of its systems"
     by = part.axis or "the number that the systems differ in"
-    lengths = "" if chosen is None else f", sources of {part.measured.results['bins'][chosen]['label']} {part.unit}"
+    title = f"{part.title}: {part.measure.title} by {by}"
+    if chosen is not None:
+        title += f", sources of {lengths_of(part.measured.results['bins'][chosen])} {part.unit}"
     return Chart(
         name=part.name,
-        title=f"{part.title}: {part.measure.title} by {by}{lengths}",
+        title=title,
         axis=part.axis,
         labels=words or [f"{place:g}" for place in places],
         panels=[Panel(part.measure, drawn)],

@@ -293,7 +293,7 @@ def test_curves_over_seeds_words_and_lengths(tmp_path: Path) -> None:
     [plate] = plates(of_long_sources(recipe, "smoke"))
     [chart] = plate.charts
     assert (chart.places, chart.labels, chart.axis) == (None, ["normal", "xavier"], "relative.init")
-    assert chart.title.endswith("sources of 10- subwords")
+    assert chart.title.endswith("sources of 10 or more subwords")
     [curve] = chart.panels[0].curves
     assert list(curve.values) == [0.5, 1.5]  # the mean of two seeds
     assert list(curve.intervals) == [(0, 1), (1, 2)]

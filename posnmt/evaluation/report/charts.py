@@ -6,7 +6,7 @@ system are one curve, their mean. A system has the same number, and thus the sam
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -396,6 +396,11 @@ def _distributions(results: dict[str, Any], lines: Sequence[Line]) -> list[Chart
     ]
 
 
+def lengths_of(each: Mapping[str, Any]) -> str:
+    """The lengths of a bin of the results in words: 10 to 19, or 60 or more."""
+    return f"{each['first']} or more" if each["last"] is None else f"{each['first']} to {each['last']}"
+
+
 def distribution_chart(results: dict[str, Any], lines: Sequence[Line], number: int) -> Chart:
     """The histograms of output lengths for the sources of one bin, one for each system, as the mean over its seeds.
 
@@ -410,7 +415,7 @@ def distribution_chart(results: dict[str, Any], lines: Sequence[Line], number: i
     together = -(-len(distribution["first"]) // MOST_CLASSES)
     firsts, width = distribution["first"][::together], distribution["width"] * together
     reference = Curve("reference", -1, _summed(distribution["reference"], together), [None] * len(firsts))
-    sources = f"sources of {each['first']} {'or more' if each['last'] is None else 'to ' + str(each['last'])} {unit}"
+    sources = f"sources of {lengths_of(each)} {unit}"
     known = "" if each["training"] in (None, "seen") else f", {each['training']} in training"
     decimals = 0 if all(len(line.outputs) == 1 for line in lines) else 1
     measure = Measure("Sentences", f"{sources}, n={each['n']}", decimals)
