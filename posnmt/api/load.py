@@ -25,7 +25,7 @@ from posnmt.data.text import SideText
 from posnmt.run.run import Run
 from posnmt.translate.attention import offset_bias
 from posnmt.translate.options import with_options
-from posnmt.translate.several import why_in_sentences
+from posnmt.translate.several import why_in_parts
 from posnmt.translate.terms import Terms
 from posnmt.translate.together import in_blocks
 from posnmt.translate.translations import Translation, kept_badly, refuse_too_many
@@ -160,10 +160,10 @@ class TrainedModel:
             mbr: of so many translations take the one most similar to the others by chrF; 0: the most probable.
             split: which lines are translated in parts, cut at ends of sentences and clauses: `auto`, those longer than
                 training sentences; `huge`, those of more than 4,096 subwords and 8 times as long; `sentences`, also
-                those of several sentences, each alone; `as-trained`, as `sentences` where fewer than 10 % of the
-                training lines had several, else as `huge`; `off`, none.
+                those of several sentences, each alone; `as-trained`, as `sentences`, but as many at a time as at least
+                25 % of the training lines had; `off`, none.
             complete: what is done where a translation leaves out a sentence of its line: `mend`, the line is translated
-                again, a sentence at a time; `warn`, it is reported; `as-trained`, as `mend` where fewer than 10 % of
+                again, a sentence at a time; `warn`, it is reported; `as-trained`, as `mend` where fewer than 25 % of
                 the training lines had several sentences, else as `warn`; `off`: nothing, unless it is empty.
             join: so many consecutive lines are translated together, each in the context of the others, by a model
                 trained with `train.context`; 1: each alone.
@@ -191,7 +191,7 @@ class TrainedModel:
         sentences = kept_badly(translations)
         count = sum(each.in_sentences for each in translations)
         if count and (split or self._decode.split) == "as-trained":
-            why = why_in_sentences(self._searching.several)
+            why = why_in_parts(self._searching.several)
             sentences.append(f"{count:,} of {len(translations):,} lines {why}")
         if sentences:
             todo = "`hypotheses` names them in `unknown`, `differing`, `omitted`, `mended` and `in_sentences`"

@@ -35,7 +35,7 @@ class Hypothesis:
         unknown: what the vocabulary lacks of the line.
         protected: what stands in `text` as in the line: placeholders, mark-up, addresses and others.
         differing: of these what the line has and the best translation lacks, or the reverse.
-        in_sentences: whether the line was translated a sentence at a time, as it has several.
+        in_sentences: whether the line was translated in parts of one or some sentences, as it has more.
         omitted: sentences of the line that the best translation leaves out, as their first character and the one behind
             their last.
         mended: whether the line was translated again, a sentence at a time, as a sentence was left out.

@@ -76,14 +76,14 @@ _TO = click.option(
     "--split",
     type=click.Choice(SPLIT),
     help="translate lines in parts: every sentence of a line alone (sentences); at ends of sentences and clauses, lines"
-    " longer than training sentences (auto), or of more than 4,096 subwords and 8 times as long (huge); sentences where"
-    " fewer than 10 % of the training lines had several, else huge (as-trained); default: the run's config",
+    " longer than training sentences (auto), or of more than 4,096 subwords and 8 times as long (huge); as many"
+    " sentences at a time as at least 25 % of the training lines had (as-trained); default: the run's config",
 )
 @click.option(
     "--complete",
     type=click.Choice(COMPLETE),
     help="what is done where a translation leaves out a sentence of its line: translate the line again, a sentence at a"
-    " time (mend), or report it (warn); mend where fewer than 10 % of the training lines had several sentences, else"
+    " time (mend), or report it (warn); mend where fewer than 25 % of the training lines had several sentences, else"
     " warn (as-trained); default: the run's config",
 )
 @click.option(

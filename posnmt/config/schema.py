@@ -566,14 +566,14 @@ class Decode(Section):
         description="which lines are translated in parts as long as training sentences, cut at the ends of sentences "
         "and clauses and joined again; huge: those of more than 4,096 subwords and 8 times the longest training "
         "sentence; auto: those longer than the longest training sentence; sentences: huge ones, and every line of "
-        "several sentences, a sentence at a time; as-trained: huge where at least 10 % of the training lines had "
-        "several sentences, else sentences; off: none",
+        "several sentences, a sentence at a time; as-trained: as sentences, but as many sentences at a time as at "
+        "least 25 % of the training lines had; off: none",
     )
     complete: Complete = Field(
         "as-trained",
         description="what is done about a translation that leaves out a sentence of its line: warn: it is reported; "
         "mend: the line is translated again, a sentence at a time, and reported as mended if less is missing; "
-        "as-trained: warn where at least 10 % of the training lines had several sentences, else mend; off: nothing, "
+        "as-trained: warn where at least 25 % of the training lines had several sentences, else mend; off: nothing, "
         "and only empty translations are reported",
     )
     min_length: int = Field(0, ge=0, description="shortest output in subwords, as far as max_ratio allows it")

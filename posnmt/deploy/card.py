@@ -106,8 +106,8 @@ def _lengths(manifest: Manifest) -> list[str]:
     rows = []
     for side, spread in (manifest.training_lengths or {}).items():
         rows.append(f"| trained lengths, {side} | {spread['shortest']} to {spread['longest']} subwords |")
-    for side, share in (manifest.several_sentences or {}).items():
-        rows.append(f"| training lines of several sentences, {side} | {100 * share:.2g} % |")
+    for side, shares in (manifest.sentences_per_line or {}).items():
+        rows.append(f"| training lines of several sentences, {side} | {100 * sum(shares[1:2]):.2g} % |")
     for side, limit in manifest.limits.items():
         rows.append(f"| longest {side} | {'no limit' if limit is None else f'{limit - 1} subwords'} |")
     return rows

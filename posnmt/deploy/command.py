@@ -205,7 +205,7 @@ def _exported(
     package()
     limits = manifest.limits["source"], manifest.limits["target"]
     trained = manifest.training_lengths["source"]["longest"] if manifest.training_lengths else None
-    several = (manifest.several_sentences or {}).get("source")
+    several = (manifest.sentences_per_line or {}).get("source")
 
     def load() -> Engine:
         return CTranslate2Engine(folder, text, limits, precision or manifest.precision, trained, several)

@@ -45,7 +45,7 @@ class Manifest(BaseModel):
         precision: of the weights.
         limits: the longest source with its end symbol and the longest target with its begin symbol, in tokens.
         training_lengths: the shortest and longest training sentences of each side, in subwords, if recorded.
-        several_sentences: the share of training lines with several sentences by side, if recorded.
+        sentences_per_line: the shares of training lines with at least 1, 2, … sentences by side, if recorded.
         marks: training pairs for each mark of a target language.
         decode: the run's settings of search.
         verified: the check at the export, see `posnmt.deploy.verify`.
@@ -67,7 +67,7 @@ class Manifest(BaseModel):
     precision: str = "fp32"
     limits: dict[str, int | None]
     training_lengths: dict[str, dict[str, int]] | None = None
-    several_sentences: dict[str, float] | None = None
+    sentences_per_line: dict[str, list[float]] | None = None
     marks: dict[str, int] = {}
     decode: Decode
     verified: dict[str, Any] = {}
@@ -89,7 +89,7 @@ def describe(run: Run, checkpoint: str) -> dict[str, Any]:
         },
         "languages": {"source": data.source_language, "target": data.target_language},
         "training_lengths": run.training_lengths or None,
-        "several_sentences": run.several_sentences or None,
+        "sentences_per_line": run.sentences_per_line or None,
         "marks": run.marks,
         "decode": run.config.decode,
     }

@@ -202,13 +202,13 @@ class Run:
         return read_counts(self.folder / COUNTS, size)
 
     @property
-    def several_sentences(self) -> dict[str, float]:
-        """The share of the training lines with several sentences by side; nothing if the record has none.
+    def sentences_per_line(self) -> dict[str, list[float]]:
+        """The shares of training lines with at least 1, 2, … sentences by side; nothing if the record has none.
 
         Raises:
             UserError: the record is damaged.
         """
-        return _validated(self.record, "several_sentences", dict[str, float], {}, self.folder)
+        return _validated(self.record, "sentences_per_line", dict[str, list[float]], {}, self.folder)
 
     @property
     def marks(self) -> dict[str, int]:

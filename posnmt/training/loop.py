@@ -50,6 +50,8 @@ from posnmt.training.sharding import copy_unsharded
 from posnmt.training.stop import INTERRUPTED, agreed, why_counted, why_stop
 from posnmt.training.update import Updater, new_model
 from posnmt.translate.several import share_of_several
+from posnmt.base.progress import Display, duration
+from posnmt.translate.several import sentences_per_line
 
 if TYPE_CHECKING:
     from posnmt.data.store import Store
@@ -467,7 +469,7 @@ def _first_record(config: Config, store: Store, corpus: Corpus, parameters: int)
     record["training_histograms"] = {side: histogram(each) for side, each in lengths.items()}
     alone = store.split("train") if config.train.context else corpus  # joined lines of a context are still lines
     more = {
-        "several_sentences": share_of_several(alone, store.text),
+        "sentences_per_line": sentences_per_line(alone, store.text),
         "plugins": [origin.as_json() for origin in origins(config)],
         "marks": marks_in(store.split("train"), store.text.source.subwords),
     }

@@ -28,7 +28,7 @@ from posnmt.run.run import Run
 from posnmt.translate.options import with_options
 from posnmt.translate.output import Output, PartialOutput, Record, is_stream, opened
 from posnmt.translate.repetition import REPEATS
-from posnmt.translate.several import why_in_sentences
+from posnmt.translate.several import why_in_parts
 from posnmt.translate.terms import Terms
 from posnmt.translate.together import in_blocks
 from posnmt.translate.translations import Translation, refuse_too_many
@@ -62,7 +62,7 @@ class Engine(Protocol):
     name: str
     text: TextPipeline
 
-    several: float | None
+    several: Sequence[float] | None
 
     @property
     def aligns(self) -> bool:
@@ -377,7 +377,7 @@ def _notes(translator: Engine, findings: Findings, file: TextFile, record: Recor
     if record.passed.count:
         yield f"note: {record.passed.count:,} lines without words are passed on as they are (lines {record.passed})"
     if record.in_sentences.count and decode.split == "as-trained":
-        count, why = f"{record.in_sentences.count:,} of {record.lines:,}", why_in_sentences(translator.several)
+        count, why = f"{record.in_sentences.count:,} of {record.lines:,}", why_in_parts(translator.several)
         yield f"note: {count} lines {why}; see --split (lines {record.in_sentences})"
     if record.mended.count:
         yield (

@@ -119,7 +119,7 @@ def with_omissions(
     text: TextPipeline,
     score: Score,
     align: Align | None,
-    learned: bool,
+    learned: int,
 ) -> list[Translation]:
     """The translations of parts of lines, complete, with the sentences that they leave out.
 
@@ -127,9 +127,9 @@ def with_omissions(
 
     Args:
         align: None: there are no alignments.
-        learned: whether the models have learned lines of several sentences. If not, as many sentences count as left out
-            as the translation has fewer than the part, the most probable ones. References of other lines have fewer,
-            too, where two sentences become one.
+        learned: the most sentences of a line that the models have learned to translate together. Of a part that has
+            more, as many sentences count as left out as the translation has fewer, the most probable ones. References
+            of other lines have fewer, too, where two sentences become one.
     """
     languages = text.source.words.language, text.target.words.language
     omitted: dict[int, Sequence[Interval]] = {}
@@ -146,7 +146,7 @@ def with_omissions(
             pairs[place] = Pair(blanked[place], rows[place], of_line, tokens, fewer, each.aligned)
     signs = examine([*pairs.values()], text.source, score, align)
     for (place, pair), of_pair in zip(pairs.items(), signs, strict=True):
-        omitted[place] = [pair.sentences[each] for each in left_out(of_pair, pair.fewer, learned)]
+        omitted[place] = [pair.sentences[each] for each in left_out(of_pair, pair.fewer, len(of_pair) <= learned)]
     return [replace(each, omitted=omitted.get(place, ())) for place, each in enumerate(translations)]
 
 
@@ -156,7 +156,7 @@ def left_out(signs: Sequence[Evidence | None], fewer: int, learned: bool) -> lis
     Args:
         signs: of each sentence, as `examine` returns them.
         fewer: sentences that the translation has less than the line.
-        learned: as in `with_omissions`.
+        learned: whether models have learned to translate so many sentences together.
     """
     judged = [(place, sign) for place, sign in enumerate(signs) if sign is not None]
     judged.sort(key=lambda each: -each[1].probability)

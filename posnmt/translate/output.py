@@ -60,7 +60,7 @@ class Record(BaseModel):
         at_limit: lines whose translation the output limit ended.
         repetitive: lines whose translation repeats itself.
         split: lines that were translated in parts.
-        in_sentences: lines that were translated a sentence at a time, as they have several.
+        in_sentences: lines that were translated in parts of one or some sentences, as they have more.
         omitted: lines whose translation leaves out a sentence.
         mended: lines that were translated again, as a sentence was left out.
         fell_apart: lines that were translated alone, since those that they were to be together with were too long.

@@ -109,6 +109,7 @@ def in_parts(
     side: SideText,
     decode: Decode,
     trained: int | None,
+    together: int = 1,
     kept: Collection[int] = (),
 ) -> Parts:
     """Lines, those in parts that `decode.split` says.
@@ -118,6 +119,7 @@ def in_parts(
         side: the text pipeline of the lines.
         decode: its `split` is not `as-trained`; see `posnmt.translate.several.as_trained`.
         trained: subwords of the longest training sentence; None: not known.
+        together: consecutive sentences of a line that are one part, where its sentences are parts.
         kept: places of lines that stay whole though they have several sentences.
     """
     most = max(1, trained or UNRECORDED)
@@ -130,7 +132,8 @@ def in_parts(
         if len(ids) > above:
             texts = cut(line, side.words.language, lambda texts: list(map(len, side.encode(texts))), most)
         elif decode.split == "sentences" and number not in kept:
-            texts = sentences(line, side.words.language)
+            each = sentences(line, side.words.language)
+            texts = ["".join(each[first : first + together]) for first in range(0, len(each), together)]
         if len(texts) > 1 and decode.protect != "off":
             texts = unbroken(texts, find(line, patterns(decode)))
         if len(texts) > 1:

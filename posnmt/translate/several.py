@@ -1,4 +1,7 @@
-"""Lines of several sentences: how many a training text has, and whether a model has learned to translate them."""
+"""Lines of several sentences: how many a training text has, and how many a model has learned to translate together.
+
+Legend: a list of shares has, for k = 1, 2, …, the share of training lines with at least k sentences.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +20,19 @@ if TYPE_CHECKING:
 LINES = 10_000
 """Training pairs that are looked at, evenly spaced."""
 
-LEARNED = 0.1
-"""Least share of training lines with several sentences from which a model is said to have learned them.
+LEARNED = 0.25
+"""Least share of training lines with at least k sentences from which a model is said to have learned k of them.
 
-Of the texts that were counted, those of single sentences have 0 to 0.06 of such lines, and those of paragraphs 0.37 to
-0.40 (docs/long.md).
+A model with two or more in 0.17 of its lines does better with each sentence alone (benchmarks/notes/length.md). Of the
+texts that were counted, those of single sentences have 0 to 0.06 of such lines, those of paragraphs 0.37 to 0.40.
 """
 
+MOST = 50
+"""Sentences of a line that are counted, at most."""
 
-def share_of_several(pairs: Pairs, text: TextPipeline) -> dict[str, float]:
-    """The share of training lines with several sentences by side, source and target, of up to `LINES` evenly spaced.
+
+def sentences_per_line(pairs: Pairs, text: TextPipeline) -> dict[str, list[float]]:
+    """The shares of training lines by side, source and target, of up to `LINES` evenly spaced; those of 0 are left out.
 
     Args:
         pairs: what is trained on, joined pairs included.
@@ -36,41 +42,57 @@ def share_of_several(pairs: Pairs, text: TextPipeline) -> dict[str, float]:
     numbers = np.linspace(0, total - 1, min(LINES, total)).round().astype(int)
     chosen = [pairs.pair(int(number)) for number in numbers]
     sides = {"source": (text.source, 0), "target": (text.target, 1)}
-    return {name: _share([pair[place].tolist() for pair in chosen], side) for name, (side, place) in sides.items()}
+    return {name: _shares([pair[place].tolist() for pair in chosen], side) for name, (side, place) in sides.items()}
 
 
-def _share(rows: Sequence[Sequence[int]], side: SideText) -> float:
-    """The share of some lines, given by their subwords, that have several sentences."""
-    texts = side.decode(rows)
-    return round(sum(len(sentences(text, side.words.language)) > 1 for text in texts) / max(1, len(texts)), 6)
+def _shares(rows: Sequence[Sequence[int]], side: SideText) -> list[float]:
+    """The shares of some lines, given by their subwords."""
+    counts = np.array([len(sentences(text, side.words.language)) for text in side.decode(rows)])
+    return [round(float((counts >= k).mean()), 6) for k in range(1, min(MOST, counts.max(initial=0)) + 1)]
 
 
-def has_learned(share: float | None) -> bool:
-    """Whether a model has learned lines of several sentences; `share`: of its training lines, None: not recorded."""
-    return share is not None and share >= LEARNED
+def most_learned(shares: Sequence[float] | None) -> int:
+    """The most sentences of a line that a model has learned to translate together; `shares` None: not recorded."""
+    return max((k for k, share in enumerate(shares or (), start=1) if share >= LEARNED), default=1)
 
 
-def as_trained(decode: Decode, share: float | None) -> Decode:
+def most_together(decode: Decode, shares: Sequence[float] | None) -> int:
+    """The most sentences of a line that are translated together, where its sentences are parts.
+
+    Args:
+        decode: settings of search, as they are before `as_trained`.
+        shares: of the training sources; None: not recorded.
+    """
+    return most_learned(shares) if decode.split == "as-trained" else 1
+
+
+def as_trained(decode: Decode, shares: Sequence[float] | None) -> Decode:
     """Settings of search without `as-trained`, which stands for what suits the training.
 
     Lines that are translated together (`decode.join`) stay whole, since one in parts would be alone; and nothing is
     mended where the user wants no line in parts.
 
     Args:
-        share: of the training sources that have several sentences; None: not recorded.
+        shares: as in `most_together`.
     """
-    learned = has_learned(share)
+    learned = most_learned(shares) > 1
     suits = {
-        "split": "huge" if learned or decode.join > 1 else "sentences",
+        "split": "huge" if decode.join > 1 else "sentences",
         "complete": "warn" if learned or decode.split == "off" else "mend",
     }
     chosen = {name: value for name, value in suits.items() if getattr(decode, name) == "as-trained"}
     return decode.model_copy(update=chosen)
 
 
-def why_in_sentences(share: float | None) -> str:
-    """What is done with lines of several sentences where a model has not learned them, and why, after a subject."""
-    what = "have several sentences and were translated a sentence at a time"
-    if share is None:
+def why_in_parts(shares: Sequence[float] | None) -> str:
+    """What is done with lines of more sentences than a model has learned together, and why, after a subject."""
+    most = most_learned(shares)
+    many, parts = (
+        ("several", "a sentence at a time") if most == 1 else (f"more than {most}", f"at most {most} at a time")
+    )
+    what = f"have {many} sentences and were translated {parts}"
+    if shares is None:
         return f"{what}, as it is not recorded how many of the training lines had several"
-    return f"{what}, as {100 * share:.2g} % of the training lines had several, which is less than {100 * LEARNED:g} %"
+    share = 100 * dict(enumerate(shares)).get(most, 0)
+    had = "several" if most == 1 else "more"
+    return f"{what}, as {share:.2g} % of the training lines had {had}, which is less than {100 * LEARNED:g} %"

@@ -65,7 +65,7 @@ class Translation:
 
     @property
     def in_sentences(self) -> bool:
-        """Whether it is in parts because it has several sentences, and for nothing else."""
+        """Whether it is in parts because of its number of sentences, and for nothing else."""
         return self.parts > 1 and not self.too_long and not self.mended
 
     @property

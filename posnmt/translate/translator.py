@@ -28,7 +28,7 @@ from posnmt.translate.omissions import Align, with_omissions
 from posnmt.translate.parts import Parts, in_parts, prefixed
 from posnmt.translate.protect import Protected, protect
 from posnmt.translate.search import Hypothesis
-from posnmt.translate.several import as_trained, has_learned
+from posnmt.translate.several import as_trained, most_learned, most_together
 from posnmt.translate.subwords import Wanted, score_subwords, translate_subwords
 from posnmt.translate.terms import Terms, contains, continuing, ends_with, subwords_of
 from posnmt.translate.together import Together, blocks, grouped
@@ -49,7 +49,7 @@ class Translator:
         precision: of the products, `fp32` or `bf16`; a CPU without bf16 instructions computes in fp32.
         cuda_graphs: whether to record and replay the steps of search.
         trained: subwords of the longest source sentence in training; None: not known.
-        several: the share of training sources with several sentences; None: not known.
+        several: the shares of training sources with at least 1, 2, … sentences; None: not known.
         context: most sentences that were joined in training.
 
     Attributes:
@@ -70,7 +70,7 @@ class Translator:
         cuda_graphs: bool = False,
         trained: int | None = None,
         context: int = 1,
-        several: float | None = None,
+        several: Sequence[float] | None = None,
     ) -> None:
         self.trained, self.context, self.several = trained, context, several
         self.device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -192,17 +192,17 @@ class Translator:
         if decode.join > 1:
             self._refuse_together(decode, nbest, bool(terms or any(prefixes)))
         whole = prefixed(prefixes) if decode.split == "as-trained" else ()
-        decode = as_trained(decode, self.several)
+        together, decode = most_together(decode, self.several), as_trained(decode, self.several)
         wanted = partial(
             self._translate, nbest=nbest, first_line=first_line, name=name, scored=scored, terms=terms, aligned=aligned
         )
         numbers = range(first_line, first_line + len(lines))
-        translations = wanted(lines, numbers, decode, prefixes=prefixes, documents=documents, whole=whole)
+        translations = wanted(lines, numbers, decode, together, prefixes=prefixes, documents=documents, whole=whole)
         if decode.complete != "mend":
             return translations
 
         def again(places: Sequence[int], changed: Decode) -> list[Translation]:
-            return wanted([lines[place] for place in places], [numbers[place] for place in places], changed)
+            return wanted([lines[place] for place in places], [numbers[place] for place in places], changed, 1)
 
         return mended(lines, translations, self.text.source, decode, prefixes, again)
 
@@ -211,6 +211,7 @@ class Translator:
         lines: Sequence[str],
         numbers: Sequence[int],
         decode: Decode,
+        together: int,
         nbest: int,
         first_line: int,
         name: str,
@@ -225,11 +226,12 @@ class Translator:
 
         Args:
             numbers: of the lines, which determine samples.
-            whole: places of lines that are not translated a sentence at a time.
+            together: as of `in_parts`.
+            whole: places of lines that are not translated in parts of so many sentences.
         """
         encoded = self.text.source.encode(list(lines))
         refuse_longer(encoded, decode.max_source, first_line, name)
-        parts = in_parts(lines, encoded, self.text.source, decode, self.trained, whole)
+        parts = in_parts(lines, encoded, self.text.source, decode, self.trained, together, whole)
         self._refuse_too_long(parts.longest, first_line, name, todo=SPLIT)
         protected = protect(parts, self.text.source, decode, prefixes, terms)
         parts = protected.parts
@@ -252,7 +254,7 @@ class Translator:
                 translations = self._aligned(protected, translations, decode.batch)
             links = partial(self._links, protected, batch=decode.batch) if self.aligns else None
             translations = protected.restored(translations, self.text.target, links)
-            signs = partial(self._scores, decode.batch), self._linking(decode), has_learned(self.several)
+            signs = partial(self._scores, decode.batch), self._linking(decode), most_learned(self.several)
             translations = with_omissions(protected, translations, decode, self.text, *signs)
         return parts.joined(translations, decode)
 
@@ -440,11 +442,11 @@ def longest_trained(runs: Sequence[Run], positions: Positions | None = None) -> 
     return int(min(longest) * max(1.0, factor)) if longest else None
 
 
-def least_several(runs: Sequence[Run]) -> float | None:
-    """The share of training sources with several sentences, the least of some runs; None: one has not recorded it."""
-    shares = [run.several_sentences.get("source") if (run.folder / "record.json").exists() else None for run in runs]
-    known = [share for share in shares if share is not None]
-    return min(known) if known and len(known) == len(shares) else None
+def least_several(runs: Sequence[Run]) -> list[float] | None:
+    """The shares of training sources with at least 1, 2, … sentences, the least of some runs; None: one lacks them."""
+    shares = [run.sentences_per_line.get("source") if (run.folder / "record.json").exists() else None for run in runs]
+    known = [each for each in shares if each is not None]
+    return [min(each) for each in zip(*known, strict=False)] if known and len(known) == len(shares) else None
 
 
 SPLIT = (

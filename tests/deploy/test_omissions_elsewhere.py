@@ -74,9 +74,10 @@ def test_a_server_translates_as_the_command_line_does(served, folder, line):
     assert served.post("/v1/translate", {"text": line, "complete": "all"})[0] == 400
 
 
-def test_a_server_says_what_share_of_the_training_lines_had_several_sentences(served, folder):
+def test_a_server_says_how_many_sentences_the_training_lines_had(served, folder):
     [model] = served.get("/v1/models")[1]
-    assert model["several_sentences"] == posnmt.Run.open(folder / "run").several_sentences == {"source": 0, "target": 0}
+    counts = posnmt.Run.open(folder / "run").sentences_per_line
+    assert model["sentences_per_line"] == counts == {"source": [1.0], "target": [1.0]}
 
 
 def test_a_document_names_the_lines_of_what_is_left_out(folder, line, tmp_path):

@@ -15,7 +15,7 @@ from commands import run
 from posnmt.cli.group import SPLIT
 from posnmt.data.subword import EOS
 from posnmt.translate.omissions import intervals
-from posnmt.translate.several import LEARNED
+from posnmt.translate.several import most_learned
 
 WARNING, NOTE = "translations leave out sentences of their lines", "were translated again a sentence at a time"
 
@@ -28,7 +28,8 @@ def folder(tmp_path_factory):
     for name in ("learned", "silent"):
         shutil.copytree(folder / "run", folder / name)
     record = posnmt.Run.open(folder / "learned").record
-    posnmt.Run.open(folder / "learned").write_record({**record, "several_sentences": {"source": 0.4, "target": 0.4}})
+    counts = {"source": [1.0, 0.4], "target": [1.0, 0.4]}
+    posnmt.Run.open(folder / "learned").write_record({**record, "sentences_per_line": counts})
     weights = load_file(folder / "silent" / "model.safetensors")
     weights["output.bias"][EOS] += 100.0
     save_file(weights, folder / "silent" / "model.safetensors")
@@ -116,7 +117,7 @@ def test_single_sentences_are_translated_as_before(folder):
 
 
 def test_what_the_training_had_decides_and_is_said(folder, lines, tmp_path):
-    """By default: sentence by sentence where training had few such lines, whole and reported where it had many."""
+    """By default: sentence by sentence where training had few such lines, two at a time where it had many of two."""
     found, err = rows(folder, "run", lines)
     assert [row["in_sentences"] for row in found] == [False, True, False, True, True]
     assert "note: 3 of 5 lines have several sentences and were translated a sentence at a time, as 0 % of" in err
@@ -125,14 +126,18 @@ def test_what_the_training_had_decides_and_is_said(folder, lines, tmp_path):
     assert [row["hypotheses"] for row in asked] == [row["hypotheses"] for row in found]
     assert "several sentences" not in err, "who asks for it needs no note"
     whole, err = rows(folder, "learned", lines)
-    assert not any(row["in_sentences"] or row["mended"] for row in whole)
+    assert [row["hypotheses"][0]["parts"] for row in whole if row["hypotheses"]] == [1, 1, 2, 1]
+    assert [row["in_sentences"] for row in whole] == [False, False, False, True, False]
+    assert "1 of 5 lines have more than 2 sentences and were translated at most 2 at a time, as 0 % of the" in err
+    assert not any(row["mended"] for row in whole)
+    whole, err = rows(folder, "learned", lines, "--split", "huge")
     assert {each["parts"] for row in whole for each in row["hypotheses"]} == {1}
-    assert any(row["omitted"] for row in whole)
+    assert [bool(row["omitted"]) for row in whole][3], "a model has not learned three sentences if it has learned two"
     assert WARNING in err
     shutil.copytree(folder / "run", tmp_path / "unknown")
     opened = posnmt.Run.open(tmp_path / "unknown")
     record = opened.record
-    del record["several_sentences"]
+    del record["sentences_per_line"]
     opened.write_record(record)
     unknown, err = rows(tmp_path, "unknown", lines)
     assert [row["hypotheses"] for row in unknown] == [row["hypotheses"] for row in found]
@@ -252,12 +257,12 @@ def test_an_exported_folder_does_the_same(folder, lines, tmp_path):
     for name in ("run", "learned"):
         run("export", folder / name, "--format", "ctranslate2", "--out", tmp_path / name)
         manifest = json.loads((tmp_path / name / "posnmt.json").read_text())
-        record = posnmt.Run.open(folder / name).several_sentences
-        assert manifest["several_sentences"] == record
-        assert (record["source"] >= LEARNED) == (name == "learned")
+        record = posnmt.Run.open(folder / name).sentences_per_line
+        assert manifest["sentences_per_line"] == record
+        assert most_learned(record["source"]) == {"run": 1, "learned": 2}[name]
         ours, theirs = (rows(place, name, lines, "--engine", "ctranslate2") for place in (folder, tmp_path))
         assert [row["omitted"] for row in theirs[0]] == [row["omitted"] for row in ours[0]]
         assert [row["in_sentences"] for row in theirs[0]] == [row["in_sentences"] for row in ours[0]]
-        assert any(row["in_sentences"] for row in theirs[0]) == (name == "run")
+        assert sum(row["in_sentences"] for row in theirs[0]) == {"run": 3, "learned": 1}[name]
         mended, _ = rows(tmp_path, name, lines, "--split", "huge", "--complete", "mend")
         assert any(row["mended"] for row in mended)

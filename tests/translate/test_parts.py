@@ -14,7 +14,8 @@ import posnmt
 from commands import refused, run
 from posnmt.config.schema import Decode
 from posnmt.translate import parts
-from posnmt.translate.parts import cut, halves
+from posnmt.translate.parts import cut, halves, in_parts
+from posnmt.translate.sentences import sentences
 from posnmt.translate.translations import Translation
 
 
@@ -24,6 +25,11 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained")
     run("train", corpus.make(folder), "--out", folder / "run", "--set", "train.steps=20", "--set", "train.average=1")
     return folder
+
+
+@pytest.fixture(scope="module")
+def trained_side(trained):
+    return posnmt.Run.open(trained / "run").text().source
 
 
 @pytest.fixture
@@ -249,3 +255,18 @@ def test_huge_is_a_multiple_of_the_training_sentences(trained, lines, longest, m
     monkeypatch.setattr(parts, "MULTIPLE", 2)
     assert model.hypotheses([long])[0][0].parts > 1
     assert model.hypotheses([long], split="off")[0][0].parts == 1
+
+
+@given(st.lists(st.sampled_from(["Uns mebu zabi.", "Un gubi? ", "tido! ", "a"]), max_size=9), st.integers(1, 5))
+@settings(max_examples=100, deadline=None)
+def test_parts_have_as_many_sentences_as_a_model_has_learned(trained_side, pieces, together):
+    """Each but the last has exactly so many, none is lost, and those asked for alone stay alone."""
+    line = " ".join(pieces)
+    each = sentences(line, "en")
+    encoded = trained_side.encode([line])
+    [found] = in_parts([line], encoded, trained_side, Decode(split="sentences", protect="off"), 500, together).texts
+    assert "".join(found) == line
+    wanted = [each[first : first + together] for first in range(0, len(each), together)]
+    assert found == (["".join(some) for some in wanted] if len(wanted) > 1 else [line])
+    [whole] = in_parts([line], encoded, trained_side, Decode(split="huge"), 500, together).texts
+    assert whole == [line]

@@ -16,18 +16,18 @@ from posnmt.cli.group import COMPLETE, SPLIT
 from posnmt.config.schema import Complete, Decode, Split
 from posnmt.data.text import TextPipeline
 from posnmt.run.run import Run
-from posnmt.translate.several import LEARNED, LINES, as_trained, has_learned, share_of_several
+from posnmt.translate.several import LEARNED, LINES, MOST, as_trained, most_learned, most_together, sentences_per_line
 from posnmt.translate.translator import least_several
 
-ONE, TWO = "Uns mebu zabi.", "Uns mebu zabi. Un gubi tido."
+ONE, TWO, THREE = "Uns mebu zabi.", "Uns mebu zabi. Un gubi tido.", "Uns mebu zabi. Un gubi tido. Uns mebu zabi."
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A text of 40 pairs: 10 sources and 5 targets have two sentences."""
+    """A text of 40 pairs: 10 sources and 5 targets have two sentences or more, 2 sources have three."""
     folder = tmp_path_factory.mktemp("several")
     path = corpus.make(folder, pairs=60)
-    sources, targets = [TWO] * 10 + [ONE] * 30, [TWO] * 5 + [ONE] * 35
+    sources, targets = [THREE] * 2 + [TWO] * 8 + [ONE] * 30, [TWO] * 5 + [ONE] * 35
     for side, lines in (("source", sources), ("target", targets)):
         (folder / "corpus" / f"train.{side}").write_text("".join(f"{line}\n" for line in lines))
     tree = yaml.safe_load(path.read_text())
@@ -43,20 +43,23 @@ def train(folder, name, *options):
     return Run.open(folder / name)
 
 
-def test_training_records_the_share_of_lines_with_several_sentences(folder):
+RECORDED = {"source": [1.0, 0.25, 0.05], "target": [1.0, 0.125]}
+
+
+def test_training_records_how_many_lines_have_so_many_sentences(folder):
     trained = train(folder, "alone")
-    assert trained.several_sentences == {"source": 0.25, "target": 0.125}
-    assert trained.record["several_sentences"] == {"source": 0.25, "target": 0.125}
-    assert least_several([trained]) == posnmt.load(trained)._searching.several == 0.25
+    assert trained.sentences_per_line == trained.record["sentences_per_line"] == RECORDED
+    assert least_several([trained]) == posnmt.load(trained)._searching.several == [1.0, 0.25, 0.05]
 
 
 def test_joined_pairs_count_as_what_a_model_learns(folder):
     """Every joined pair has several sentences; lines in a context are separate lines, as they are in translation."""
-    joined = train(folder, "joined", "--set", "train.concatenate=1").several_sentences
-    assert joined == {"source": (10 + 40) / 80, "target": (5 + 40) / 80}
+    joined = train(folder, "joined", "--set", "train.concatenate=1").sentences_per_line
+    assert joined["source"][:2] == [1.0, (10 + 40) / 80]
+    assert joined["target"][:2] == [1.0, (5 + 40) / 80]
     (folder / "ids").write_text("book\n" * 40)
     ids = ("--set", f"data.train.documents={folder / 'ids'}", "--set", "train.context=2")
-    assert train(folder, "context", *ids).several_sentences == {"source": 0.25, "target": 0.125}
+    assert train(folder, "context", *ids).sentences_per_line == RECORDED
 
 
 def test_a_large_text_is_judged_by_lines_from_all_of_it(folder):
@@ -72,38 +75,70 @@ def test_a_large_text_is_judged_by_lines_from_all_of_it(folder):
         return row, row
 
     pairs = SimpleNamespace(source_lengths=np.zeros(3 * LINES), pair=pair)
-    assert share_of_several(pairs, text) == pytest.approx({"source": 0.5, "target": 0.5}, abs=2 / LINES)
+    for shares in sentences_per_line(pairs, text).values():
+        assert shares == pytest.approx([1.0, 0.5], abs=2 / LINES)
     assert (len(seen), seen[0], seen[-1]) == (LINES, 0, 3 * LINES - 1)
 
 
 def test_an_ensemble_has_learned_what_each_of_its_models_has(folder):
     one, other = train(folder, "one"), train(folder, "other", "--set", "train.concatenate=1")
-    assert least_several([other, one]) == 0.25
+    assert least_several([other, one]) == [1.0, 0.25, 0.05]
     record = other.record
-    del record["several_sentences"]
+    other.write_record({**record, "sentences_per_line": {"source": [1.0, 0.2], "target": [1.0]}})
+    assert least_several([other, one]) == least_several([one, other]) == [1.0, 0.2]
+    del record["sentences_per_line"]
     other.write_record(record)
     assert (least_several([other]), least_several([one, other])) == (None, None)
 
 
 @pytest.mark.parametrize(
-    ("share", "settings", "split", "complete"),
+    ("shares", "most"),
     [
-        (None, {}, "sentences", "mend"),
-        (0.0, {}, "sentences", "mend"),
-        (LEARNED - 1e-6, {}, "sentences", "mend"),
-        (LEARNED, {}, "huge", "warn"),
-        (0.0, {"join": 2}, "huge", "mend"),
-        (1.0, {"join": 2}, "huge", "warn"),
-        (0.0, {"split": "off"}, "off", "warn"),
-        (0.0, {"split": "auto"}, "auto", "mend"),
-        (1.0, {"split": "sentences", "complete": "mend"}, "sentences", "mend"),
-        (0.0, {"complete": "off"}, "sentences", "off"),
+        (None, 1),
+        ([1.0], 1),
+        ([1.0, LEARNED - 1e-6], 1),
+        ([1.0, LEARNED], 2),
+        ([1.0, 0.5, LEARNED, LEARNED - 1e-6, 0.01], 3),
+        ([0.98, 0.9, 0.8, 0.7], 4),
     ],
 )
-def test_what_suits_the_training_is_chosen_unless_the_user_decides(share, settings, split, complete):
-    chosen = as_trained(Decode(**settings), share)
+def test_a_model_has_learned_as_many_sentences_as_enough_of_its_training_lines_have(shares, most):
+    assert most_learned(shares) == most
+    for split in SPLIT:
+        assert most_together(Decode(split=split), shares) == (most if split == "as-trained" else 1)
+
+
+def test_sentences_are_counted_up_to_a_limit(folder):
+    """By an independent count, of lines of 1 to more sentences than are counted."""
+    text = Run.open(folder / "alone").text() if (folder / "alone").exists() else train(folder, "alone").text()
+    counts = [1, 2, 2, 7, MOST - 1, MOST, MOST + 1, MOST + 3]
+    rows = [np.array(row) for row in text.source.encode([" ".join([ONE] * count) for count in counts])]
+    pairs = SimpleNamespace(source_lengths=np.zeros(len(rows)), pair=lambda index: (rows[index], rows[0]))
+    found = sentences_per_line(pairs, text)
+    assert found["target"] == [1.0]
+    assert found["source"] == [sum(count >= k for count in counts) / len(counts) for k in range(1, MOST + 1)]
+
+
+ONLY, MANY = [1.0], [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("shares", "settings", "split", "complete"),
+    [
+        (None, {}, "sentences", "mend"),
+        (ONLY, {}, "sentences", "mend"),
+        (MANY, {}, "sentences", "warn"),
+        (ONLY, {"join": 2}, "huge", "mend"),
+        (MANY, {"join": 2}, "huge", "warn"),
+        (ONLY, {"split": "off"}, "off", "warn"),
+        (ONLY, {"split": "auto"}, "auto", "mend"),
+        (MANY, {"split": "sentences", "complete": "mend"}, "sentences", "mend"),
+        (ONLY, {"complete": "off"}, "sentences", "off"),
+    ],
+)
+def test_what_suits_the_training_is_chosen_unless_the_user_decides(shares, settings, split, complete):
+    chosen = as_trained(Decode(**settings), shares)
     assert (chosen.split, chosen.complete) == (split, complete)
-    assert has_learned(share) is (share is not None and share >= 0.1)
 
 
 def test_options_are_those_of_the_settings():

@@ -28,7 +28,7 @@ from posnmt.translate.omissions import with_omissions
 from posnmt.translate.parts import in_parts
 from posnmt.translate.protect import protect
 from posnmt.translate.search import Hypothesis
-from posnmt.translate.several import as_trained, has_learned
+from posnmt.translate.several import as_trained, most_learned, most_together
 from posnmt.translate.subwords import output_limit
 from posnmt.translate.terms import Terms
 from posnmt.translate.translations import Translation, as_text
@@ -56,7 +56,7 @@ class CTranslate2Engine:
         longest: the longest source with its end symbol and the longest target with its begin symbol; None: no limit.
         precision: of the products, `fp32` or `int8`.
         trained: subwords of the longest source sentence in training; None: not known.
-        several: the share of training sources with several sentences; None: not known.
+        several: the shares of training sources with at least 1, 2, … sentences; None: not known.
 
     Attributes:
         name: of the program, with its version.
@@ -69,7 +69,7 @@ class CTranslate2Engine:
         longest: tuple[int | None, int | None] = (None, None),
         precision: str = "fp32",
         trained: int | None = None,
-        several: float | None = None,
+        several: Sequence[float] | None = None,
     ) -> None:
         import ctranslate2
 
@@ -108,23 +108,30 @@ class CTranslate2Engine:
             UserError: settings that this engine does not have; see `refuse_settings`.
         """
         refuse_settings(decode, wanted_of(len(prefixes) > 0, terms is not None, aligned))
-        decode = as_trained(decode, self.several)
-        translations = self._translate(lines, decode, nbest, first_line, name, scored)
+        together, decode = most_together(decode, self.several), as_trained(decode, self.several)
+        translations = self._translate(lines, decode, together, nbest, first_line, name, scored)
         if decode.complete != "mend":
             return translations
 
         def again(places: Sequence[int], changed: Decode) -> list[Translation]:
-            return self._translate([lines[place] for place in places], changed, nbest, first_line, name, scored)
+            return self._translate([lines[place] for place in places], changed, 1, nbest, first_line, name, scored)
 
         return mended(lines, translations, self.text.source, decode, prefixes, again)
 
     def _translate(
-        self, lines: Sequence[str], decode: Decode, nbest: int, first_line: int, name: str, scored: bool
+        self,
+        lines: Sequence[str],
+        decode: Decode,
+        together: int,
+        nbest: int,
+        first_line: int,
+        name: str,
+        scored: bool,
     ) -> list[Translation]:
-        """The translations of lines as `translate` has them, none of them mended."""
+        """The translations of lines as `translate` has them, none of them mended; `together`: as of `in_parts`."""
         encoded = self.text.source.encode(list(lines))
         refuse_longer(encoded, decode.max_source, first_line, name)
-        parts = in_parts(lines, encoded, self.text.source, decode, self.trained)
+        parts = in_parts(lines, encoded, self.text.source, decode, self.trained, together)
         refuse_too_long(parts.longest, self.longest[0], first_line, name, TOO_LONG)
         protected = protect(parts, self.text.source, decode)
         flat = protected.parts.flat
@@ -135,7 +142,7 @@ class CTranslate2Engine:
         translations = as_text(self.text, flat, hypotheses, decode, nbest)
         translations = protected.restored(translations, self.text.target, None)
         score = partial(self.score, batch=decode.batch)
-        learned = has_learned(self.several)
+        learned = most_learned(self.several)
         translations = with_omissions(protected, translations, decode, self.text, score, None, learned)
         return parts.joined(translations, decode)
 

@@ -75,7 +75,7 @@ class Model:
 
     Attributes:
         trained: shortest and longest training sentences of each side, in subwords, if recorded.
-        several_sentences: the share of training lines with several sentences by side, if recorded.
+        sentences_per_line: the shares of training lines with at least 1, 2, … sentences by side, if recorded.
         engine_name: the program that computes.
     """
 
@@ -84,7 +84,7 @@ class Model:
     target: str
     system: str | None
     trained: dict[str, dict[str, int]] | None
-    several_sentences: dict[str, float] | None
+    sentences_per_line: dict[str, list[float]] | None
     engine: Engine
     engine_name: str
     decode: Decode
@@ -135,7 +135,7 @@ def load(
         loaded.text = loaded.text.marked(mark_for(target, marks, "--languages"))
     worker = Worker(choice.name, loaded, decode, queue, metrics.observe(choice.name, queue))
     name = getattr(loaded, "name", "PyTorch")
-    lengths, several = about["training_lengths"], about["several_sentences"]
+    lengths, several = about["training_lengths"], about["sentences_per_line"]
     return Model(choice.name, source, target, about["system"], lengths, several, loaded, name, decode, queue, worker)
 
 

@@ -91,7 +91,7 @@ class LineBody(BaseModel):
         unknown: what the vocabulary lacks of the line.
         protected: what stands in the translations as in the line: placeholders, mark-up, addresses and others.
         differing: of these what the line has and the best translation lacks, or the reverse.
-        in_sentences: whether it was translated a sentence at a time, as it has several.
+        in_sentences: whether it was translated in parts of one or some sentences, as it has more.
         omitted: its sentences that the best translation leaves out.
         mended: whether it was translated again, a sentence at a time, as a sentence was left out.
         source_words: of the line, if alignments were asked for.
@@ -133,7 +133,7 @@ class ModelBody(BaseModel):
     Attributes:
         system: named system, if it is one.
         trained: shortest and longest training sentences of each side, in subwords, if recorded.
-        several_sentences: the share of training lines with several sentences by side, if recorded.
+        sentences_per_line: the shares of training lines with at least 1, 2, … sentences by side, if recorded.
         beam: the default.
         output_limit: `max_ratio` x source + `max_extra`, in subwords.
         alignments: whether it has them.
@@ -145,7 +145,7 @@ class ModelBody(BaseModel):
     system: str | None
     engine: str
     trained: dict[str, dict[str, int]] | None
-    several_sentences: dict[str, float] | None
+    sentences_per_line: dict[str, list[float]] | None
     beam: int
     output_limit: dict[str, float]
     alignments: bool
@@ -193,7 +193,7 @@ def routes(service: Service) -> APIRouter:
                 "system": model.system,
                 "engine": model.engine_name,
                 "trained": model.trained,
-                "several_sentences": model.several_sentences,
+                "sentences_per_line": model.sentences_per_line,
                 "beam": model.decode.beam,
                 "output_limit": {"max_ratio": model.decode.max_ratio, "max_extra": model.decode.max_extra},
                 "alignments": model.engine.aligns,
