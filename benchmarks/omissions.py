@@ -1,20 +1,20 @@
-"""Fit the detector of omissions on made deletions, and test it on others: benchmarks/notes/length.md has the results.
+"""Fit the detector of omissions, and test it on others: benchmarks/notes/length.md has the results.
 
-python benchmarks/omissions.py --fit RUN SOURCE TARGET --fit RUN SOURCE TARGET --test RUN SOURCE TARGET
+python benchmarks/omissions.py --fit RUN SOURCE TARGET --judged NAME RUN SOURCE OUTPUT --key key.json --labels FILE …
 python benchmarks/omissions.py --read en-de=whole.jsonl --read en-de=mended.jsonl
-python benchmarks/omissions.py --judged NAME RUN SOURCE OUTPUT --key key.json --labels first.tsv second.tsv
 
-Consecutive lines are joined by three. A translation is the reference, or the outputs of the run for the three lines
-alone. From each one sentence is deleted, the first, second and third in turn. The logistic function is fitted on all
-sentences of `--fit`, each run and kind of translation with the same weight; the threshold is the lowest from 0.5 on at
-which at most 2 % of the intact lines of each have an alarm. Tests are printed for both.
+`--fit` makes deletions: consecutive lines are joined by three. A translation is the reference, or the outputs of the
+run for the three lines alone. From each one sentence is deleted, the first, second and third in turn.
+
+`--judged` examines outputs that judges have read (`benchmarks/completeness.py draw`): NAME is that of an output in
+the key, and RUN scores it as if it had written it. Printed for models that have learned so many sentences together,
+whose sentences are left out by G alone, and for those that have not.
+
+For each threshold of G a row has what it finds in both: the share of intact lines with an alarm, of deletions found,
+and by the first judge sensitivity and specificity.
 
 `--read` counts what translations leave out, of what `posnmt translate --format jsonl` wrote: sentences
 that a translation has fewer than its line, and those that the detector reports.
-
-`--judged` examines outputs that judges have read (`benchmarks/completeness.py draw`): NAME is that of an output in
-the key, and RUN scores it as if it had written it. Printed for models that have learned lines of several sentences,
-whose sentences are left out by the function alone, and for those that have not.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from judgements import Judgements, table
 from judgements import read as read_judgements
-from judgements import table
 from numpy.typing import NDArray
 
 from posnmt.config.writing import writing
 from posnmt.run.run import Run
 from posnmt.translate.alignments import Aligned, align
-from posnmt.translate.omissions import SUSPICIOUS, Pair, Weights, examine, intervals, left_out
+from posnmt.translate.omissions import EXPLAINED, SUSPICIOUS, Pair, examine, intervals, left_out
 from posnmt.translate.options import with_options
 from posnmt.translate.subwords import score_subwords
 from posnmt.translate.translator import Translator
@@ -45,8 +45,8 @@ LINES = 1500
 SENTENCES = 600
 """Of these, sentences that are used, at most: 200 joined lines."""
 
-ALARMS = 0.02
-"""Share of intact lines that may have an alarm."""
+THRESHOLDS = (0.4, 0.5, 0.55, 0.6, EXPLAINED, 0.7, 0.75, 0.8, 0.9, 1.0, 1.2)
+"""Of G, that are compared."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Sample:
 
     Attributes:
         name: of the run and the kind of translation.
-        signs: [N,3] C, S and A of each sentence; A is 1 without alignments.
+        signs: [N,3] G, S and A of each sentence; A is 1 without alignments.
         missing: [N] whether it was deleted.
         line: [N] the number of its line; intact lines and those with a deletion are different ones.
     """
@@ -106,8 +106,9 @@ def _sample(translator: Translator, name: str, sources: list[str], texts: list[s
             missing += [place == deleted for place in range(3)]
     links = partial(_links, translator) if translator.aligns else None
     score = partial(score_subwords, translator.models, batch=4096, device=translator.device)
-    signs = [each for of_pair in examine(pairs, text.source, score, links, everything=True) for each in of_pair]
-    values = [[each.gain, each.fewer > 0, 1.0 if each.aligned is None else each.aligned] for each in signs if each]
+    found = zip(pairs, examine(pairs, text.source, score, links, everything=True), strict=True)
+    signs = [(each, pair.fewer > 0) for pair, of_pair in found for each in of_pair]
+    values = [[each.explained, lacks, 1.0 if each.aligned is None else each.aligned] for each, lacks in signs if each]
     return Sample(name, np.array(values, float), np.array(missing), np.arange(len(signs)) // 3)
 
 
@@ -117,57 +118,50 @@ def _links(
     return align(translator.models, translator.text.source, lines, sources, [[each] for each in targets], 4096)
 
 
-def fit(fitted: list[Sample]) -> tuple[Weights, list[float]]:
-    """The weights of C and S by Newton's method, with the threshold; and those of 1, C, S and A, to be compared."""
-    two, three = (_newton(fitted, columns) for columns in (2, 3))
-    alarms = [np.quantile(_highest(each, two), 1 - ALARMS, method="higher") for each in fitted]
-    threshold = max(0.5, float(np.ceil(1000 * max(alarms)) / 1000))
-    return Weights(*two.round(2).tolist(), threshold), three.round(2).tolist()
-
-
-def _newton(fitted: list[Sample], columns: int, ridge: float = 1e-4) -> NDArray[np.float64]:
-    """The weights of 1 and of the first signs; each sample has the same weight."""
-    x = np.concatenate([each.signs[:, :columns] for each in fitted])
-    x = np.column_stack([np.ones(len(x)), x])
-    y = np.concatenate([each.missing for each in fitted]).astype(float)
-    weight = np.concatenate([np.full(len(each.missing), 1 / len(each.missing)) for each in fitted])
-    beta = np.zeros(x.shape[1])
-    for _ in range(50):
-        p = 1 / (1 + np.exp(-x @ beta))
-        gradient = x.T @ (weight * (y - p)) - ridge * beta
-        curvature = (x * (weight * p * (1 - p))[:, None]).T @ x + ridge * np.eye(len(beta))
-        beta += np.linalg.solve(curvature, gradient)
-    return beta
-
-
-def _probabilities(sample: Sample, beta: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(1 / (1 + np.exp(-(beta[0] + sample.signs[:, :2] @ beta[1:]))))
-
-
-def _highest(sample: Sample, beta: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The highest probability of each intact line."""
-    p = _probabilities(sample, beta)
-    intact = [number for number in np.unique(sample.line) if not sample.missing[sample.line == number].any()]
-    return np.array([p[sample.line == number].max() for number in intact])
-
-
-def report(sample: Sample, weights: Weights) -> str:
-    """A row of the table: alarms on intact lines, deletions found with S alone and with A, AUC of each sign."""
-    likely = _probabilities(sample, np.array(weights[:3])) >= weights.threshold
-    fewer, unaligned = sample.signs[:, 1] > 0, sample.signs[:, 2] < SUSPICIOUS
-    alarm = likely & (fewer | unaligned)
+def report(sample: Sample) -> str:
+    """A row of the table: alarms on intact lines, deletions found, AUC of each sign."""
+    alarm = _alarms(sample, EXPLAINED)
     lines = np.unique(sample.line)
     deleted = np.array([sample.missing[sample.line == number].any() for number in lines])
     any_alarm = np.array([alarm[sample.line == number].any() for number in lines])
-    shares = [
-        any_alarm[~deleted].mean(),
-        alarm[sample.missing].mean(),
-        (likely & fewer)[sample.missing].mean(),
-        any_alarm[deleted].mean(),
-    ]
-    aucs = [auc(sign * sample.signs[:, place], sample.missing) for place, sign in enumerate((1, 1, -1))]
+    shares = any_alarm[~deleted].mean(), alarm[sample.missing].mean(), any_alarm[deleted].mean()
+    aucs = [auc(sign * sample.signs[:, place], sample.missing) for place, sign in enumerate((-1, 1, -1))]
     figures = [f"{(~deleted).sum()}", *(f"{100 * share:.1f} %" for share in shares), *(f"{each:.2f}" for each in aucs)]
     return f"| {sample.name} | {' | '.join(figures)} |"
+
+
+def _alarms(sample: Sample, threshold: float) -> NDArray[np.bool_]:
+    """[N] the sentences that count as left out."""
+    suspicious = (sample.signs[:, 1] > 0) | (sample.signs[:, 2] < SUSPICIOUS)
+    return np.asarray(suspicious & (sample.signs[:, 0] < threshold))
+
+
+def compared(fitted: Sequence[Sample], drawn: Judgements | None, explained: NDArray[np.float64]) -> str:
+    """A row for each threshold.
+
+    Args:
+        explained: [k] G of each judged sentence; NaN: of another output, infinite: not suspicious.
+    """
+    rows = []
+    for threshold in THRESHOLDS:
+        cells = [f"{threshold:g}"]
+        alarms = [(each, _alarms(each, threshold)) for each in fitted]
+        if alarms:
+            intact = [~np.isin(each.line, each.line[each.missing]) for each, _ in alarms]
+            lines = [
+                len(np.unique(each.line[alarm & kept])) / len(np.unique(each.line[kept]))
+                for (each, alarm), kept in zip(alarms, intact, strict=True)
+            ]
+            cells += [f"{np.mean(lines):.3f}", f"{np.mean([alarm[each.missing].mean() for each, alarm in alarms]):.3f}"]
+        if drawn is not None:
+            known = ~np.isnan(explained)
+            flags, hand, weights = explained[known] < threshold, drawn.labels[0][known] > 0, drawn.weights[known]
+            cells += [
+                f"{np.average(flag[chosen], weights=weights[chosen]):.3f}"
+                for flag, chosen in ((flags, hand), (~flags, ~hand))
+            ]
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows)
 
 
 def read(file: Path, source: str, target: str) -> str:
@@ -184,11 +178,15 @@ def read(file: Path, source: str, target: str) -> str:
     return f"| {file.stem} | {' | '.join(figures)} |"
 
 
-def judged(outputs: Sequence[Sequence[str]], key: Path, labels: Sequence[Path]) -> None:
-    """Print how the detector does on sentences that judges have read; outputs: name in the key, run, source, texts."""
-    drawn = read_judgements(key, labels)
+def judged(outputs: Sequence[Sequence[str]], drawn: Judgements) -> NDArray[np.float64]:
+    """Print how the detector does on sentences that judges have read; outputs: name in the key, run, source, texts.
+
+    Returns:
+        as the last argument of `compared`.
+    """
     chosen = np.isin(drawn.outputs, [name for name, *_ in outputs])
     flags = {learned: np.zeros(len(chosen), bool) for learned in (True, False)}
+    explained = np.full(len(chosen), np.nan)
     for name, run, *files in outputs:
         translator = Translator.load([Run.open(Path(run))])
         text = translator.text
@@ -205,14 +203,17 @@ def judged(outputs: Sequence[Sequence[str]], key: Path, labels: Sequence[Path]) 
         links = partial(_links, translator) if translator.aligns else None
         score = partial(score_subwords, translator.models, batch=4096, device=translator.device)
         signs = dict(zip(numbers, zip(pairs, examine(pairs, text.source, score, links), strict=True), strict=True))
-        for learned, of_kind in flags.items():
-            for row in rows:
-                number, sentence = drawn.places[row]
-                pair, of_pair = signs[number]
+        for row in rows:
+            number, sentence = drawn.places[row]
+            pair, of_pair = signs[number]
+            sign = of_pair[sentence - 1]
+            explained[row] = np.inf if sign is None else sign.explained
+            for learned, of_kind in flags.items():
                 of_kind[row] = sentence - 1 in left_out(of_pair, pair.fewer, learned)
     for learned, of_kind in flags.items():
-        print(f"\n{'lines of several sentences learned' if learned else 'not learned'}\n")
+        print(f"\n{'so many sentences learned together' if learned else 'not learned'}\n")
         print(table(drawn, of_kind, chosen))
+    return explained
 
 
 def auc(values: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
@@ -225,39 +226,31 @@ def main() -> None:
     """Fit and test."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     texts = {"nargs": 3, "type": Path, "action": "append", "default": [], "metavar": ("RUN", "SOURCE", "TARGET")}
-    for option in ("--fit", "--test"):
-        parser.add_argument(option, **texts)
+    parser.add_argument("--fit", **texts)
     parser.add_argument("--read", action="append", default=[], metavar="SOURCE-TARGET=FILE")
     parser.add_argument("--judged", nargs=4, action="append", default=[], metavar=("NAME", "RUN", "SOURCE", "OUTPUT"))
     parser.add_argument("--key", type=Path)
     parser.add_argument("--labels", type=Path, nargs="+")
     given = parser.parse_args()
-    if given.judged:
-        judged(given.judged, given.key, given.labels)
+    drawn = read_judgements(given.key, given.labels) if given.judged else None
+    explained = judged(given.judged, drawn) if drawn is not None else np.zeros(0)
     if given.read:
         heads = "lines", "sentences", "fewer sentences", "reported", "mended lines", "mean words", "mean sentences"
         print(f"| translations | {' | '.join(heads)} |\n|{'---|' * (len(heads) + 1)}")
         for each in given.read:
             languages, _, file = each.partition("=")
             print(read(Path(file), *languages.split("-")))
-    if not given.fit:
-        return
-    fitted, tested = ([one for each in group for one in samples(*each)] for group in (given.fit, given.test))
-    weights, with_alignments = fit(fitted)
-    print(f"{weights}\nof 1, C, S and A: {with_alignments}\n")
-    heads = (
-        "lines",
-        "intact, with an alarm",
-        "deletions found",
-        "where S gates alone",
-        "their lines",
-        "AUC of C",
-        "S",
-        "A",
-    )
-    print(f"| run and translations | {' | '.join(heads)} |\n|{'---|' * (len(heads) + 1)}")
-    for each in [*fitted, *tested]:
-        print(report(each, weights))
+    fitted = [one for each in given.fit for one in samples(*each)]
+    if fitted:
+        heads = "lines", "intact, with an alarm", "deletions found", "their lines, with an alarm", "AUC of G", "S", "A"
+        print(f"\n| run and translations | {' | '.join(heads)} |\n|{'---|' * (len(heads) + 1)}")
+        print("\n".join(map(report, fitted)))
+    if fitted or drawn is not None:
+        heads = ["intact lines with an alarm", "deletions found"] * bool(fitted)
+        heads += ["sensitivity", "specificity"] * (drawn is not None)
+        print(
+            f"\n| G below | {' | '.join(heads)} |\n|{'---|' * (len(heads) + 1)}\n{compared(fitted, drawn, explained)}"
+        )
 
 
 if __name__ == "__main__":

@@ -163,8 +163,8 @@ class TrainedModel:
                 those of several sentences, each alone; `as-trained`, as `sentences`, but as many at a time as at least
                 25 % of the training lines had; `off`, none.
             complete: what is done where a translation leaves out a sentence of its line: `mend`, the line is translated
-                again, a sentence at a time; `warn`, it is reported; `as-trained`, as `mend` where fewer than 25 % of
-                the training lines had several sentences, else as `warn`; `off`: nothing, unless it is empty.
+                again, a sentence at a time; `warn`, it is reported; `as-trained`, as `mend`, but as `warn` where
+                `split` is `off`; `off`: nothing, unless it is empty.
             join: so many consecutive lines are translated together, each in the context of the others, by a model
                 trained with `train.context`; 1: each alone.
             protect: what stands in translations as in their lines. `auto`: placeholders, mark-up, addresses, paths,

@@ -83,8 +83,7 @@ _TO = click.option(
     "--complete",
     type=click.Choice(COMPLETE),
     help="what is done where a translation leaves out a sentence of its line: translate the line again, a sentence at a"
-    " time (mend), or report it (warn); mend where fewer than 25 % of the training lines had several sentences, else"
-    " warn (as-trained); default: the run's config",
+    " time (mend), or report it (warn); mend, or warn with --split off (as-trained); default: the run's config",
 )
 @click.option(
     "--protect",

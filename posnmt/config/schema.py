@@ -573,8 +573,7 @@ class Decode(Section):
         "as-trained",
         description="what is done about a translation that leaves out a sentence of its line: warn: it is reported; "
         "mend: the line is translated again, a sentence at a time, and reported as mended if less is missing; "
-        "as-trained: warn where at least 25 % of the training lines had several sentences, else mend; off: nothing, "
-        "and only empty translations are reported",
+        "as-trained: mend, or warn with split off; off: nothing, and only empty translations are reported",
     )
     min_length: int = Field(0, ge=0, description="shortest output in subwords, as far as max_ratio allows it")
     protect: Literal["auto", "off"] | list[str] = Field(

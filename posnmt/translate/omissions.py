@@ -1,19 +1,19 @@
 """Sentences of a line that its translation leaves out: found by three signs, without a reference.
 
-- C: how much better the translation is explained by the source without the sentence, in nats a subword (Vamvas and
-  Sennrich 2022, equation 1): C_j = mean_t [ln p(y_t | y_<t, x without j) - ln p(y_t | y_<t, x)].
+- G: how well a sentence explains the translation, in nats for each of its n subwords and its end. It is how much less
+  likely the translation is from the source without the sentence (as in Vamvas and Sennrich 2022, equation 1, who
+  divide by the subwords of the translation): G_j = [ln p(y | x) - ln p(y | x without j)] / (n_j + 1).
 - S: whether the translation has fewer sentences than the source.
 - A: the share of a sentence's content words that some subword of the translation is aligned to.
 
-S costs nothing, A one forward pass without search, and C one for the source and one for each sentence. So C is computed
-only where S or a low A makes a line suspicious; where models have no alignments, S alone does. A logistic function of C
-and S, fitted on translations from which a sentence was deleted (benchmarks/omissions.py), decides. A is not in it: it
-told nothing beside the others (benchmarks/notes/length.md).
+S costs nothing, A one forward pass without search, and G one for the source and one for each sentence. So G is computed
+only where S or a low A makes a line suspicious; where models have no alignments, S alone does. A low G decides. The
+threshold is fitted on outputs that were judged and on translations from which a sentence was deleted
+(benchmarks/omissions.py, benchmarks/notes/length.md).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
@@ -32,20 +32,11 @@ CONTENT = 4
 """Letters of a content word, at least, in scripts with blanks between words."""
 
 SUSPICIOUS = 0.5
-"""Share of aligned content words of a sentence below which C is computed."""
+"""Share of aligned content words of a sentence below which G is computed."""
 
 
-class Weights(NamedTuple):
-    """Weights of the logistic function of 1, C and S, and the probability from which a sentence counts as left out."""
-
-    constant: float
-    gain: float
-    fewer: float
-    threshold: float
-
-
-WEIGHTS = Weights(-4.21, 10.03, 3.79, 0.501)
-"""Fitted by benchmarks/omissions.py; see benchmarks/notes/length.md."""
+EXPLAINED = 0.65
+"""G below which a sentence counts as left out; fitted by benchmarks/omissions.py."""
 
 Score = Callable[[Sequence[Sequence[int]], Sequence[Sequence[int]]], Sequence[float]]
 """The log-probabilities of targets given their sources, both as subwords, end symbols included."""
@@ -76,22 +67,15 @@ class Pair:
 
 
 class Evidence(NamedTuple):
-    """The signs C and S that a sentence is left out; A is what made the line suspicious, None: no alignments."""
+    """The sign G of a sentence, and A, which may have made it suspicious; None: no alignments."""
 
-    gain: float
-    fewer: int
+    explained: float
     aligned: float | None
-
-    @property
-    def probability(self) -> float:
-        """That the sentence is left out."""
-        exponent = WEIGHTS.constant + WEIGHTS.gain * self.gain + WEIGHTS.fewer * (self.fewer > 0)
-        return 1 / (1 + math.exp(-max(-500.0, min(500.0, exponent))))
 
     @property
     def is_omission(self) -> bool:
         """Whether the sentence counts as left out."""
-        return self.probability >= WEIGHTS.threshold
+        return self.explained < EXPLAINED
 
 
 def intervals(text: str, language: str, blanked: str | None = None) -> list[Interval]:
@@ -128,7 +112,7 @@ def with_omissions(
     Args:
         align: None: there are no alignments.
         learned: the most sentences of a line that the models have learned to translate together. Of a part that has
-            more, as many sentences count as left out as the translation has fewer, the most probable ones. References
+            more, as many sentences count as left out as the translation has fewer, those that explain least. References
             of other lines have fewer, too, where two sentences become one.
     """
     languages = text.source.words.language, text.target.words.language
@@ -159,7 +143,7 @@ def left_out(signs: Sequence[Evidence | None], fewer: int, learned: bool) -> lis
         learned: whether models have learned to translate so many sentences together.
     """
     judged = [(place, sign) for place, sign in enumerate(signs) if sign is not None]
-    judged.sort(key=lambda each: -each[1].probability)
+    judged.sort(key=lambda each: each[1].explained)
     count = sum(sign.is_omission for _, sign in judged)
     return sorted(place for place, _ in judged[: count if learned else max(count, fewer)])
 
@@ -188,10 +172,9 @@ def examine(
     )
     whole = dict(zip(numbers, scores, strict=False))
     signs: list[list[Evidence | None]] = [[None] * len(pair.sentences) for pair in pairs]
-    for (number, place), alone in zip(wanted, scores[len(numbers) :], strict=True):
-        pair = pairs[number]
-        gain = (alone - whole[number]) / (len(pair.target) + 1)
-        signs[number][place] = Evidence(gain, pair.fewer, shares[number][place])
+    for (number, place), rest, alone in zip(wanted, without, scores[len(numbers) :], strict=True):
+        subwords = max(0, len(pairs[number].source) - len(rest))
+        signs[number][place] = Evidence((whole[number] - alone) / (subwords + 1), shares[number][place])
     return signs
 
 

@@ -66,19 +66,15 @@ def most_together(decode: Decode, shares: Sequence[float] | None) -> int:
     return most_learned(shares) if decode.split == "as-trained" else 1
 
 
-def as_trained(decode: Decode, shares: Sequence[float] | None) -> Decode:
+def as_trained(decode: Decode) -> Decode:
     """Settings of search without `as-trained`, which stands for what suits the training.
 
     Lines that are translated together (`decode.join`) stay whole, since one in parts would be alone; and nothing is
-    mended where the user wants no line in parts.
-
-    Args:
-        shares: as in `most_together`.
+    mended where the user wants no line in parts. How many sentences are a part: see `most_together`.
     """
-    learned = most_learned(shares) > 1
     suits = {
         "split": "huge" if decode.join > 1 else "sentences",
-        "complete": "warn" if learned or decode.split == "off" else "mend",
+        "complete": "warn" if decode.split == "off" else "mend",
     }
     chosen = {name: value for name, value in suits.items() if getattr(decode, name) == "as-trained"}
     return decode.model_copy(update=chosen)

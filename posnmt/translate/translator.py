@@ -192,7 +192,7 @@ class Translator:
         if decode.join > 1:
             self._refuse_together(decode, nbest, bool(terms or any(prefixes)))
         whole = prefixed(prefixes) if decode.split == "as-trained" else ()
-        together, decode = most_together(decode, self.several), as_trained(decode, self.several)
+        together, decode = most_together(decode, self.several), as_trained(decode)
         wanted = partial(
             self._translate, nbest=nbest, first_line=first_line, name=name, scored=scored, terms=terms, aligned=aligned
         )

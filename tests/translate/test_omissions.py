@@ -14,7 +14,7 @@ from commands import run
 from posnmt.data.subword import BOS, EOS
 from posnmt.translate import omissions
 from posnmt.translate.alignments import Aligned
-from posnmt.translate.omissions import SUSPICIOUS, WEIGHTS, Evidence, Pair, examine, intervals
+from posnmt.translate.omissions import EXPLAINED, SUSPICIOUS, Evidence, Pair, examine, intervals, left_out
 from posnmt.translate.spans import Interval
 from posnmt.translate.subwords import score_subwords
 from posnmt.translate.words import spans
@@ -55,19 +55,19 @@ def by_steps(translator, source, target):
     return values
 
 
-def test_the_gain_is_that_of_equation_1(translator, folder, score):
-    """C_j = mean_t [ln p(y_t | y_<t, x without j) - ln p(y_t | y_<t, x)], by plain loops."""
+def test_what_a_sentence_explains_is_that_of_the_equation(translator, folder, score):
+    """G_j = [ln p(y | x) - ln p(y | x without j)] / (n_j + 1), by plain loops."""
     first, second, third = single.sentences(folder)[:3]
     target = " ".join(single.sentences(folder, "target")[place] for place in (0, 2))
     here = pair(translator, f"{first} {second} {third}", target, fewer=1)
     [signs] = examine([here], translator.text.source, score, None)
     rest = [f"{second} {third}", f"{first} {third}", f"{first} {second}"]
     with torch.inference_mode():
-        whole = by_steps(translator, here.source, here.target)
-        for sign, text in zip(signs, rest, strict=True):
-            without = by_steps(translator, translator.text.source.encode([text])[0], here.target)
-            differences = [one - other for one, other in zip(without, whole, strict=True)]
-            assert sign.gain == pytest.approx(math.fsum(differences) / len(differences), abs=1e-4)
+        whole = math.fsum(by_steps(translator, here.source, here.target))
+        for sign, alone, text in zip(signs, (first, second, third), rest, strict=True):
+            without = math.fsum(by_steps(translator, translator.text.source.encode([text])[0], here.target))
+            [subwords] = map(len, translator.text.source.encode([alone]))
+            assert sign.explained == pytest.approx((whole - without) / (subwords + 1), abs=1e-4)
 
 
 def test_a_deleted_translation_is_found_and_a_whole_one_is_not(translator, folder, score):
@@ -138,15 +138,23 @@ def test_the_costly_sign_is_computed_where_a_cheap_one_is_suspicious(translator,
     assert SUSPICIOUS == 0.5
 
 
-@pytest.mark.parametrize("fewer", [0, 1, 4])
-@pytest.mark.parametrize("gain", [-1e6, -0.5, 0.0, 0.03, 0.05, 0.4, 0.5, 1e6])
-def test_the_decision_is_a_logistic_function_of_two_signs(gain, fewer):
-    weights = {"constant": WEIGHTS.constant, "gain": WEIGHTS.gain * gain, "fewer": WEIGHTS.fewer * min(fewer, 1)}
-    odds = math.exp(max(-700.0, min(700.0, math.fsum(weights.values()))))
-    for aligned in (None, 0.0, 1.0):
-        sign = Evidence(gain, fewer, aligned)
-        assert sign.probability == pytest.approx(odds / (1 + odds), abs=1e-9)
-        assert sign.is_omission is (odds / (1 + odds) >= WEIGHTS.threshold)
+@pytest.mark.parametrize(
+    ("explained", "fewer", "learned", "lost"),
+    [
+        ([3.0, 0.5, -1.0], 0, True, [1, 2]),
+        ([3.0, 0.5, -1.0], 1, False, [1, 2]),
+        ([3.0, 1.5, 2.0], 2, True, []),
+        ([3.0, 1.5, 2.0], 2, False, [1, 2]),
+        ([3.0, 1.5, 2.0], 1, False, [1]),
+        ([EXPLAINED, EXPLAINED - 1e-9, None], 0, True, [1]),
+        ([None, None], 0, False, []),
+    ],
+)
+def test_sentences_that_explain_little_are_left_out_and_as_many_as_are_fewer_where_so_many_are_not_learned(
+    explained, fewer, learned, lost
+):
+    signs = [None if value is None else Evidence(value, None) for value in explained]
+    assert left_out(signs, fewer, learned) == lost
 
 
 @pytest.mark.parametrize(

@@ -119,25 +119,19 @@ def test_sentences_are_counted_up_to_a_limit(folder):
     assert found["source"] == [sum(count >= k for count in counts) / len(counts) for k in range(1, MOST + 1)]
 
 
-ONLY, MANY = [1.0], [1.0, 1.0]
-
-
 @pytest.mark.parametrize(
-    ("shares", "settings", "split", "complete"),
+    ("settings", "split", "complete"),
     [
-        (None, {}, "sentences", "mend"),
-        (ONLY, {}, "sentences", "mend"),
-        (MANY, {}, "sentences", "warn"),
-        (ONLY, {"join": 2}, "huge", "mend"),
-        (MANY, {"join": 2}, "huge", "warn"),
-        (ONLY, {"split": "off"}, "off", "warn"),
-        (ONLY, {"split": "auto"}, "auto", "mend"),
-        (MANY, {"split": "sentences", "complete": "mend"}, "sentences", "mend"),
-        (ONLY, {"complete": "off"}, "sentences", "off"),
+        ({}, "sentences", "mend"),
+        ({"join": 2}, "huge", "mend"),
+        ({"split": "off"}, "off", "warn"),
+        ({"split": "auto"}, "auto", "mend"),
+        ({"split": "off", "complete": "mend"}, "off", "mend"),
+        ({"complete": "off"}, "sentences", "off"),
     ],
 )
-def test_what_suits_the_training_is_chosen_unless_the_user_decides(shares, settings, split, complete):
-    chosen = as_trained(Decode(**settings), shares)
+def test_what_suits_the_training_is_chosen_unless_the_user_decides(settings, split, complete):
+    chosen = as_trained(Decode(**settings))
     assert (chosen.split, chosen.complete) == (split, complete)
 
 

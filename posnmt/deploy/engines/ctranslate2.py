@@ -108,7 +108,7 @@ class CTranslate2Engine:
             UserError: settings that this engine does not have; see `refuse_settings`.
         """
         refuse_settings(decode, wanted_of(len(prefixes) > 0, terms is not None, aligned))
-        together, decode = most_together(decode, self.several), as_trained(decode, self.several)
+        together, decode = most_together(decode, self.several), as_trained(decode)
         translations = self._translate(lines, decode, together, nbest, first_line, name, scored)
         if decode.complete != "mend":
             return translations
