@@ -2,7 +2,7 @@
 
 import pytest
 
-from posnmt.translate.sentences import sentences
+from posnmt.translate.sentences import _ORDINALS, sentences
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,8 @@ def test_sentences_joined_are_the_text(language, text, number):
         ("pl", "Prof. Dr. Nowak przyszedł."),
         ("es", "D. Juan y (Dña. Ana) vinieron."),
         ("ru", "См. Рис. 1."),
+        ("de", "Am 3. Mai, siehe Kapitel 2. 3 Punkte fehlen."),
+        ("de", "Er kam am 2. 3. 2020, vgl. Nr. 5, S. 7, ca. 5 m, max. 3, inkl. 2, durchschn. 8."),
     ],
 )
 def test_a_sentence_goes_on_after_what_only_looks_like_its_end(language, text):
@@ -53,10 +55,22 @@ def test_a_sentence_goes_on_after_what_only_looks_like_its_end(language, text):
         ("fr", "C'était le 2. |Il arrive."),
         ("en", "Neither do I. |He lives in the U.S. |She does not."),
         ("pl", "Tak. |- Nie."),
+        ("de", "Ein Hund spielt. |2 blonde Mädchen lachen. |3.50 Euro! |7 Tage?"),
+        ("de", "„Wer war das?“ |12 Leute. |Am Fenster. |2. Stock."),
     ],
 )
 def test_other_sentences_end(language, text):
     assert sentences(text.replace("|", ""), language) == text.split("|")
+
+
+@pytest.mark.parametrize("code", sorted(_ORDINALS))
+def test_a_digit_begins_a_sentence_where_ordinals_have_stops_too(code):
+    """After a mark or a word of five letters; a number with a stop may be an ordinal."""
+    for end, number in (("abcde.", 2), ("ab!", 2), ("ab?”", 2), ("2.", 1), ("12.", 1)):
+        text = f"Opqr stuv {end} 3 xyzw klmn."
+        found = sentences(text, code)
+        assert "".join(found) == text
+        assert len(found) == number, end
 
 
 @pytest.mark.parametrize("code", ["de", "DE", "de-DE", "de_AT", "deu", "ger", "deu_Latn"])
