@@ -2,6 +2,7 @@
 
 python benchmarks/omissions.py --fit RUN SOURCE TARGET --judged NAME RUN SOURCE OUTPUT --key key.json --labels FILE …
 python benchmarks/omissions.py --read en-de=whole.jsonl --read en-de=mended.jsonl
+python benchmarks/omissions.py --single REFERENCE BEFORE AFTER
 
 `--fit` makes deletions: consecutive lines are joined by three. A translation is the reference, or the outputs of the
 run for the three lines alone. From each one sentence is deleted, the first, second and third in turn.
@@ -12,6 +13,9 @@ whose sentences are left out by G alone, and for those that have not.
 
 For each threshold of G a row has what it finds in both: the share of intact lines with an alarm, of deletions found,
 and by the first judge sensitivity and specificity.
+
+`--single` compares two outputs of the same single sentences by BLEU: their difference with the 90 % interval of the
+paired bootstrap, which lies within ± 0.3 if they are equal by two one-sided tests at 5 %.
 
 `--read` counts what translations leave out, of what `posnmt translate --format jsonl` wrote: sentences
 that a translation has fewer than its line, and those that the detector reports.
@@ -31,7 +35,11 @@ from judgements import Judgements, table
 from judgements import read as read_judgements
 from numpy.typing import NDArray
 
+from posnmt.analyse.intervals import percentile_interval
+from posnmt.analyse.resample import bootstrap_sums
 from posnmt.config.writing import writing
+from posnmt.metrics.registry import Scorer
+from posnmt.metrics.scores import corpus_scores
 from posnmt.run.run import Run
 from posnmt.translate.alignments import Aligned, align
 from posnmt.translate.omissions import EXPLAINED, SUSPICIOUS, Pair, examine, intervals, left_out
@@ -41,6 +49,12 @@ from posnmt.translate.translator import Translator
 
 LINES = 1500
 """Lines of a text that are used, at most."""
+
+MARGIN = 0.3
+"""BLEU within which two outputs of single sentences count as equal."""
+
+SAMPLES = 1000
+"""Of the bootstrap."""
 
 SENTENCES = 600
 """Of these, sentences that are used, at most: 200 joined lines."""
@@ -216,6 +230,16 @@ def judged(outputs: Sequence[Sequence[str]], drawn: Judgements) -> NDArray[np.fl
     return explained
 
 
+def equality(reference: Sequence[str], outputs: Sequence[Sequence[str]]) -> tuple[float, tuple[float, float]]:
+    """BLEU of the second output minus that of the first, and the 90 % interval of the paired bootstrap."""
+    scorer = Scorer("bleu", list(reference))
+    rows = np.stack(scorer.statistics_of([list(each) for each in outputs]), axis=1)
+    [difference] = np.diff(corpus_scores("bleu", rows.sum(0)))
+    sums = np.concatenate([*bootstrap_sums(rows, np.zeros(len(rows), int), 1, SAMPLES, seed=1)])[:, 0]
+    low, high = percentile_interval(np.diff(corpus_scores("bleu", sums))[:, 0], 0.90)
+    return float(difference), (float(low), float(high))
+
+
 def auc(values: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
     """The probability that a positive has a higher value than a negative, ties counted half."""
     ones, zeros = values[positive][:, None], values[~positive][None]
@@ -229,9 +253,16 @@ def main() -> None:
     parser.add_argument("--fit", **texts)
     parser.add_argument("--read", action="append", default=[], metavar="SOURCE-TARGET=FILE")
     parser.add_argument("--judged", nargs=4, action="append", default=[], metavar=("NAME", "RUN", "SOURCE", "OUTPUT"))
+    heads = ("REFERENCE", "OUTPUT", "OUTPUT")
+    parser.add_argument("--single", nargs=3, type=Path, action="append", default=[], metavar=heads)
     parser.add_argument("--key", type=Path)
     parser.add_argument("--labels", type=Path, nargs="+")
     given = parser.parse_args()
+    for files in given.single:
+        reference, *outputs = (each.read_text(encoding="utf-8").removesuffix("\n").split("\n") for each in files)
+        difference, (low, high) = equality(reference, outputs)
+        equal = "equal" if low > -MARGIN and high < MARGIN else "not shown to be equal"
+        print(f"BLEU {difference:+.2f}, 90 % {low:+.2f} to {high:+.2f}: {equal} within {MARGIN}")
     drawn = read_judgements(given.key, given.labels) if given.judged else None
     explained = judged(given.judged, drawn) if drawn is not None else np.zeros(0)
     if given.read:

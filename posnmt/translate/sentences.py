@@ -23,7 +23,8 @@ _ORDINALS = frozenset([
 
 _TITLES = {
     language: frozenset(words.split()) for language, words in {
-        "ca": "st", "de": "abb bd dipl durchschn frl hl jährl kap monatl tab tägl", "el": "αγ καθ", "es": "dña dª", "et": "hr pr",
+        "ca": "st", "de": "abb bd dipl durchschn frl hl jährl kap monatl tab tägl", "el": "αγ καθ",
+        "es": "dña dª", "et": "hr pr",
         "fi": "hra ks rva",
         "fr": "dr drs mgr mlle mlles mme mmes pr prof st ste", "hr": "doc gđa mag sv", "hu": "ifj szt özv",
         "nl": "ds mevr mw", "pl": "dr hab inż ks mgr prof płk św", "pt": "profa sta", "ro": "acad dl dna sf",
@@ -50,7 +51,8 @@ def sentences(text: str, language: str) -> list[str]:
 
     White space belongs to the sentence before it, at the beginning to the first one. A text that sentencex fails on is
     one sentence. Where a sentence ends in what may also be an ordinal or an initial, it is one with the next: `Es waren
-    12. Dann ging er.`, `Hepatitis C. Das ist heilbar.`, `Siehe Kapitel 2. 3 Punkte fehlen.` Numbers of three digits and more end sentences: they are years.
+    12. Dann ging er.`, `Hepatitis C. Das ist heilbar.`, `Siehe Kapitel 2. 3 Punkte fehlen.` Numbers of three digits and
+    more end sentences: they are years.
 
     Args:
         language: code, such as `en`, `de-AT` or `deu_Latn`; sentencex has English rules for those it does not know.

@@ -5,7 +5,7 @@ from math import comb, sqrt
 import numpy as np
 import pytest
 
-from posnmt.evaluation.analyse.completeness.counts import clopper_pearson, jackknife, mcnemar, upper_bound
+from posnmt.evaluation.analyse.completeness.counts import clopper_pearson, jackknife, mcnemar, rate_of, upper_bound
 from posnmt.evaluation.analyse.seeds import t_quantile
 
 
@@ -58,3 +58,23 @@ def test_mcnemar_counts_the_sentences_on_which_two_systems_differ():
     assert (first, second) == (9, 2)
     assert p == pytest.approx(2 * at_most(2, 11, 0.5))
     assert mcnemar(ones, ones)[2] == 1
+
+
+@pytest.mark.parametrize("clustered", [True, False])
+def test_the_wider_interval_and_the_wider_bound_count(clustered):
+    """40 of 400 sentences of 100 lines: all four of ten lines, where the jackknife is wider, or one of forty."""
+    lines = np.repeat(np.arange(100), 4)
+    omitted = (lines < 10) if clustered else (np.arange(400) % 4 == 0) & (lines < 40)
+    found = rate_of(omitted, lines)
+    exact = clopper_pearson(40, 400), upper_bound(40, 400)
+    each = np.bincount(lines, omitted), np.full(100, 4.0)
+    over_lines = jackknife(*each), jackknife(*each, level=0.9)[1]
+    (low, high), most = over_lines if clustered else exact
+    assert (over_lines[0][1] > exact[0][1]) == clustered == (over_lines[1] > exact[1])
+    assert found == {"sentences": 400, "omitted": 40, "rate": 0.1, "interval": [low, high], "at_most": most}
+
+
+def test_no_omission_has_the_exact_bound():
+    found = rate_of(np.zeros(299, bool), np.arange(299) // 3)
+    assert found["at_most"] == upper_bound(0, 299) < 0.01
+    assert found["interval"] == [0, clopper_pearson(0, 299)[1]]

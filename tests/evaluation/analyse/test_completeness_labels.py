@@ -5,6 +5,7 @@ import pytest
 
 from posnmt.base.errors import UserError
 from posnmt.evaluation.analyse.completeness.labels import agreement, corrected, read_labels
+from posnmt.evaluation.analyse.completeness.counts import rate_of
 
 SIZES = np.array([2, 0, 3])
 LINES, NUMBERS = np.array([0, 0, 2, 2, 2]), np.array([0, 1, 0, 1, 2])
@@ -72,7 +73,7 @@ def test_sensitivity_and_specificity_weigh_each_sentence_by_how_rarely_it_is_dra
     assert result["sensitivity"]["value"] == pytest.approx(2 / 3)
     assert result["specificity"]["value"] == pytest.approx(2 / 6)
     assert result["rate"] == pytest.approx(2 / 5 + (0 * 2 + 1 * 1 - 1 * 4) / 9)
-    assert (result["labels"], result["omitted"], result["agreement"]) == (5, 2, None)
+    assert (result["labels"], result["omitted"], result["agreement"], result["alone"]) == (5, 2, None, None)
 
 
 def test_labels_that_all_agree_with_the_detector_give_no_interval(tmp_path):
@@ -81,6 +82,7 @@ def test_labels_that_all_agree_with_the_detector_give_no_interval(tmp_path):
     result = corrected(read_labels(path, SIZES), automatic, LINES, NUMBERS)
     assert (result["rate"], result["interval"]) == (2 / 5, None)
     assert result["sensitivity"] == result["specificity"] == {"value": 1, "interval": None}
+    assert result["alone"] == rate_of(automatic, LINES)
 
 
 def test_the_interval_of_a_share_ends_at_0_and_1(tmp_path):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from posnmt.evaluation.analyse.seeds import t_quantile
 from posnmt.evaluation.analyse.significance import sign_p
@@ -59,6 +59,34 @@ def jackknife(events: np.ndarray, trials: np.ndarray, level: float = LEVEL) -> t
     error = math.sqrt((lines - 1) / lines * float(((without - without.mean()) ** 2).sum()))
     reach = t_quantile((1 + level) / 2, lines - 1) * error
     return float(rate - reach), float(rate + reach)
+
+
+def rate_of(omitted: np.ndarray, lines: np.ndarray) -> dict[str, Any]:
+    """The rate of omitted sentences, each drawn with the same probability.
+
+    Its interval and its one-sided bound `at_most` are the wider ones of two: the jackknife over lines, because a line
+    that stops early loses several sentences, and the exact ones, because the jackknife of no omission is no interval.
+
+    Args:
+        omitted, lines: `[K]` whether each sentence is omitted, and the number of its line.
+    """
+    import numpy as np
+
+    events, trials = int(omitted.sum()), len(omitted)
+    if not trials:
+        return {"sentences": 0, "omitted": 0, "rate": None, "interval": None, "at_most": None}
+    by_line = np.bincount(lines, omitted), np.bincount(lines).astype(float)
+    both = [each for each in (clopper_pearson(events, trials), jackknife(*by_line)) if each is not None]
+    ends = [upper_bound(events, trials)]
+    if (two_sided := jackknife(*by_line, level=2 * LEVEL - 1)) is not None:
+        ends.append(two_sided[1])
+    return {
+        "sentences": trials,
+        "omitted": events,
+        "rate": events / trials,
+        "interval": [max(0.0, min(low for low, _ in both)), min(1.0, max(high for _, high in both))],
+        "at_most": min(1.0, max(ends)),
+    }
 
 
 def mcnemar(ones: np.ndarray, others: np.ndarray) -> tuple[int, int, float]:

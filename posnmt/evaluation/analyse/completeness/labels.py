@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posnmt.base.errors import UserError, quoted, raise_all
+from posnmt.evaluation.analyse.completeness.counts import jackknife, rate_of
 from posnmt.config.numbers import in_digits
 from posnmt.data.corpus import Findings, TextFile, read_lines
 from posnmt.evaluation.analyse.completeness.counts import jackknife
@@ -109,6 +110,8 @@ def _row(cells: dict[str, str], sizes: np.ndarray) -> tuple[int, int, float, flo
 def corrected(labels: Labels, omitted: np.ndarray, lines: np.ndarray, numbers: np.ndarray) -> dict[str, Any]:
     """The rate that labels correct, how well the detector does on them, and how well two judges agree.
 
+    `alone` is the rate by the labels alone, None unless all sentences were drawn with the same probability.
+
     Args:
         labels: of one output.
         omitted: `[K]` what the detector says of its sentences.
@@ -133,6 +136,7 @@ def corrected(labels: Labels, omitted: np.ndarray, lines: np.ndarray, numbers: n
         "omitted": int(labels.omitted.sum()),
         "rate": rate,
         "interval": interval,
+        "alone": rate_of(labels.omitted, owner) if len(set(labels.probabilities.tolist())) == 1 else None,
         "sensitivity": weighted_share(automatic, weights * labels.omitted, owner),
         "specificity": weighted_share(1 - automatic, weights * (1 - labels.omitted), owner),
         "agreement": judges,

@@ -16,6 +16,9 @@ from posnmt.evaluation.analyse.completeness.labels import Labels, corrected
 from posnmt.evaluation.analyse.completeness.links import aligned
 from posnmt.evaluation.analyse.completeness.split import Line, split
 from posnmt.evaluation.analyse.completeness.words import FUNCTION_SHARE, LETTERS, function_words, words
+from posnmt import __version__
+from posnmt.evaluation.analyse.completeness.counts import mcnemar, rate_of
+from posnmt.config.writing import isolated
 
 if TYPE_CHECKING:
     import numpy as np
@@ -103,7 +106,7 @@ def completeness(
     systems = [
         {
             "name": name,
-            **_rate(omitted[:, column], lines),
+            **rate_of(omitted[:, column], lines),
             "places": _places(omitted[:, column], lines, numbers, sizes),
             "worst": _worst(margins[:, column], lines, numbers),
             "hand": corrected(labels[name], omitted[:, column], lines, numbers) if name in labels else None,
@@ -129,32 +132,13 @@ def completeness(
     return Completeness(statistics, signatures, results, _warnings(systems), sources, omitted)
 
 
-def _rate(omitted: np.ndarray, lines: np.ndarray) -> dict[str, Any]:
-    """The rate of omitted sentences, with the wider of two intervals: over lines, and exact over sentences."""
-    import numpy as np
-
-    events, trials = int(omitted.sum()), len(omitted)
-    if not trials:
-        return {"sentences": 0, "omitted": 0, "rate": None, "interval": None, "at_most": None}
-    by_line = jackknife(np.bincount(lines, omitted), np.bincount(lines).astype(float))
-    exact = clopper_pearson(events, trials)
-    both = [exact] if by_line is None else [exact, by_line]
-    return {
-        "sentences": trials,
-        "omitted": events,
-        "rate": events / trials,
-        "interval": [max(0.0, min(low for low, _ in both)), min(1.0, max(high for _, high in both))],
-        "at_most": upper_bound(events, trials),
-    }
-
-
 def _places(omitted: np.ndarray, lines: np.ndarray, numbers: np.ndarray, sizes: np.ndarray) -> list[dict[str, Any]]:
     """The rate of each place of a sentence in its line, of lines with several sentences, and of the last ones."""
     several = sizes[lines] > 1
     place = numbers.clip(max=LAST_PLACE - 1)
     chosen = {f"{n + 1}{'-' if n + 1 == LAST_PLACE else ''}": several & (place == n) for n in range(LAST_PLACE)}
     chosen["last"] = several & (numbers == sizes[lines] - 1)
-    return [{"place": name, **_rate(omitted[rows], lines[rows])} for name, rows in chosen.items() if rows.any()]
+    return [{"place": name, **rate_of(omitted[rows], lines[rows])} for name, rows in chosen.items() if rows.any()]
 
 
 def _worst(margins: np.ndarray, lines: np.ndarray, numbers: np.ndarray) -> list[dict[str, Any]]:
