@@ -118,18 +118,14 @@ def _refuse_with_several_vocabularies(request: Request) -> None:
 
 def _report(scoring: Scoring, request: Request, notes: Sequence[str]) -> LikelihoodReport | None:
     """All figures of runs with one vocabulary; None: they have several."""
-    from posnmt.evaluation.analyse.losses_files import AFTER_LONG, AFTER_SHORT, PLAIN, SHIFTED
+    from posnmt.evaluation.analyse.losses_files import AFTER_LONG, AFTER_SHORT, PLAIN, of_shifts
     from posnmt.evaluation.report.likelihood import likelihood_report
 
     if len(scoring.groups) > 1:
         return None
     losses = {name: of_groups[0] for name, of_groups in scoring.losses.items()}
-    shifted = {
-        f"{name.removeprefix(SHIFTED)} +{request.shift}": of_design
-        for name, of_design in losses.items()
-        if name.startswith(SHIFTED)
-    }
     swapped = losses.get(AFTER_SHORT), losses.get(AFTER_LONG)
+    shifted = of_shifts(losses, request.shift)
     return likelihood_report(losses[PLAIN], *swapped, shifted, request.baseline, notes)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -24,6 +24,7 @@ class _About(TypedDict):
 
     baseline: str
     notes: list[str]
+    shift: NotRequired[int | None]
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,9 @@ class Likelihood:
     report: LikelihoodReport | None
 
 
-def save(models: Sequence[Model], baseline: str, test: Path, swap: bool, folder: Path, say: Say) -> None:
+def save(
+    models: Sequence[Model], baseline: str, test: Path, swap: bool, shift: int | None, folder: Path, say: Say
+) -> None:
     """Score the references of a test, and write losses, table and page.
 
     Args:
@@ -49,11 +52,13 @@ def save(models: Sequence[Model], baseline: str, test: Path, swap: bool, folder:
         baseline: the system that the others are compared with.
         test: folder of the text.
         swap: whether sentences are also scored after a short and after a long one of their documents, if there are any.
+        shift: positions also begin at this number.
         folder: to write to.
         say: called with progress lines.
 
     Raises:
-        UserError: a run lacks the lengths of its training, or no sentence fits the position tables of all runs.
+        UserError: a run lacks the lengths of its training, no sentence fits the position tables of all runs, or
+            positions are shifted of a model that has none.
     """
     from posnmt.data.corpus import document_of
     from posnmt.evaluation.analyse.losses_files import write_all
@@ -63,9 +68,9 @@ def save(models: Sequence[Model], baseline: str, test: Path, swap: bool, folder:
 
     path = test / "documents"
     documents = [document_of(line) or "" for line in _lines(path)] if path.exists() else []
-    scoring = Scoring(models, Test(_lines(test / "source"), _lines(test / "target"), documents), swap)
+    scoring = Scoring(models, Test(_lines(test / "source"), _lines(test / "target"), documents), swap, shift)
     scoring.score(say)
-    about: _About = {"baseline": baseline, "notes": scoring.notes}
+    about: _About = {"baseline": baseline, "notes": scoring.notes, "shift": shift}
     write_json(folder / ABOUT, about)
     write_all(scoring.losses, folder)
     if len(scoring.groups) > 1:
@@ -80,7 +85,7 @@ def read(folder: Path) -> Likelihood:
     Raises:
         UserError: a file is damaged.
     """
-    from posnmt.evaluation.analyse.losses_files import AFTER_LONG, AFTER_SHORT, PLAIN, read_losses
+    from posnmt.evaluation.analyse.losses_files import AFTER_LONG, AFTER_SHORT, PLAIN, SHIFTED, of_shifts, read_losses
     from posnmt.evaluation.report.likelihood import TABLE, likelihood_report
 
     about: _About = load_json(
@@ -92,7 +97,8 @@ def read(folder: Path) -> Likelihood:
         read_losses(path) if (path := folder / f"{name}.npz").exists() else None for name in (AFTER_SHORT, AFTER_LONG)
     )
     losses = read_losses(folder / f"{PLAIN}.npz")
-    report = likelihood_report(losses, after_short, after_long, baseline=about["baseline"], notes=about["notes"])
+    shifted = of_shifts({path.stem: read_losses(path) for path in folder.glob(f"{SHIFTED}*.npz")}, about.get("shift"))
+    report = likelihood_report(losses, after_short, after_long, shifted, about["baseline"], about["notes"])
     return Likelihood(report.notes, report.csv, report)
 
 

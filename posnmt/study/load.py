@@ -61,6 +61,7 @@ def load(
     raise_all(list(name_faults(recipe, path, lines)))
     if check_configs:
         raise_all(list(_config_faults(recipe, path, lines)))  # needs names that are known
+        raise_all(list(_unshiftable(recipe, path, lines)))  # needs configurations that are sound
     return recipe
 
 
@@ -195,14 +196,7 @@ def _unscorable(recipe: Recipe, likelihood: Likelihood) -> Iterator[tuple[str, s
     reordered = {recipe.trainings[name].reorder for name in likelihood.trainings if name in recipe.trainings}
     if len(reordered) > 1:
         yield "trainings", "some reorder the source and some do not, so they read different texts", "name some of them"
-    compared = {
-        (system, training)
-        for runs in recipe.runs
-        if {*runs.scales} & {*likelihood.scales}
-        for system in runs.systems
-        for training in runs.trainings
-        if training in likelihood.trainings and (likelihood.systems is None or system in likelihood.systems)
-    }
+    compared = _compared(recipe, likelihood)
     if likelihood.baseline is not None and likelihood.variant(likelihood.baseline) not in compared:
         there = ", ".join(f"{system}/{training}" for system, training in sorted(compared))
         yield "baseline", f"{likelihood.baseline!r} is not one of the systems", f"there are {there or 'none'}"
@@ -210,6 +204,33 @@ def _unscorable(recipe: Recipe, likelihood: Likelihood) -> Iterator[tuple[str, s
     if likelihood.swap and test is not None and not any(_has_documents(recipe, test, each) for each in recipe.scales):
         what = f"the test {likelihood.test} has no documents, so no sentence stands before another"
         yield "swap", what, "give its corpus `documents`, or leave `swap` out"
+
+
+def _compared(recipe: Recipe, likelihood: Likelihood) -> set[tuple[str, str]]:
+    """The systems and trainings whose models a likelihood scores."""
+    return {
+        (system, training)
+        for runs in recipe.runs
+        if {*runs.scales} & {*likelihood.scales}
+        for system in runs.systems
+        for training in runs.trainings
+        if training in likelihood.trainings and (likelihood.systems is None or system in likelihood.systems)
+    }
+
+
+def _unshiftable(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]:
+    """The faults of likelihoods with shifted positions of systems whose architecture counts none."""
+    from posnmt.model.base import TranslationModel  # imports PyTorch
+    from posnmt.model.registry import architecture
+
+    for name, likelihood in recipe.likelihoods.items():
+        systems = dict.fromkeys(system for system, _ in sorted(_compared(recipe, likelihood)))
+        for system in systems if likelihood.shift is not None else ():
+            kinds = {_model(recipe, scale, system).get("architecture", "transformer") for scale in recipe.scales}
+            if any(architecture(kind).shift is TranslationModel.shift for kind in kinds):
+                keys = ("likelihoods", name, "shift")
+                what = f"{'.'.join(keys)}: {system} has no positions that could be shifted"
+                yield UserError(what, place(keys, path, lines), "leave `shift` out, or name the other `systems`")
 
 
 def _has_documents(recipe: Recipe, test: Test, scale: Scale) -> bool:
@@ -288,14 +309,19 @@ def _config_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserErr
             yield UserError(f"{'.'.join(keys)}: no system has this scheme", place(keys, path, lines), todo)
 
 
-def _schemes(recipe: Recipe, scale: Scale, system: str) -> set[str]:
-    """The position schemes of a system."""
+def _model(recipe: Recipe, scale: Scale, system: str) -> dict[str, Any]:
+    """The model section of a system, with the defaults of its name."""
     from posnmt.run.resolve import with_names
 
     chosen = recipe.systems[system]
-    model = with_names(
+    return with_names(
         merge(recipe.scales[scale].config.get("model", {}), {"system": chosen.system, **chosen.model_at(scale)})
     )
+
+
+def _schemes(recipe: Recipe, scale: Scale, system: str) -> set[str]:
+    """The position schemes of a system."""
+    model = _model(recipe, scale, system)
     return {each["scheme"] for side in ("encoder", "decoder") for each in model.get(side, {}).get("position", [])}
 
 

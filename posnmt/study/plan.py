@@ -453,6 +453,7 @@ def _likelihood(
         label = _label(recipe, (run.system, run.training), likelihood.trainings)
         models.append({"system": label, "seed": run.seed, **changed})
     settings = {"models": models, "baseline": _label(recipe, baseline, likelihood.trainings), "swap": likelihood.swap}
+    settings |= {} if likelihood.shift is None else {"shift": likelihood.shift}  # so that keys without it stay
     resources = study_plan.setting.resources.of("likelihood")
     return Step(f"likelihood/{name}", "likelihood", settings, needs, {}, resources)
 

@@ -237,6 +237,9 @@ class Likelihood(Section):
         "left out); default: the first",
     )
     swap: bool = Field(False, description="also after a short and after a long sentence of the document (D2)")
+    shift: Positive | None = Field(
+        None, description="also with positions that begin at this number on the source, on the target, on both (D3)"
+    )
     scales: list[Scale] = Field(list(SCALES), description="where it is computed")
 
     def variant(self, text: str) -> tuple[str, str]:

@@ -416,7 +416,8 @@ def likelihood(context: Context) -> None:
         for number, each in enumerate(context.settings["models"])
     ]
     settings = context.settings
-    save(models, settings["baseline"], context.inputs["test"], settings["swap"], context.folder, context.say)
+    more = settings["swap"], settings.get("shift")
+    save(models, settings["baseline"], context.inputs["test"], *more, context.folder, context.say)
 
 
 def _bins_of_parts(context: Context) -> list[int]:

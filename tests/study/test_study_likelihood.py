@@ -57,6 +57,7 @@ def planned(folder: Path, likelihood: dict[str, Any], **changes: Any) -> Plan:
         (ALL | {"swap": True}, "likelihoods.own.swap: the test test has no documents", "swap: true"),
         (ALL | {"test": "joined", "swap": True}, "the test joined has no documents", "swap: true"),
         (ALL | {"trainings": ["all", "reordered"]}, "some reorder the source and some do not", "trainings:"),
+        (ALL | {"shift": 0}, "likelihoods.own.shift: input should be greater than", "shift: 0"),
         (ALL | {"scales": ["large"]}, "likelihoods.own.scales.0: input should be 'smoke'", "- large"),
     ],
 )  # fmt: skip
@@ -91,6 +92,17 @@ def test_a_swap_needs_documents_at_one_scale(tmp_path: Path) -> None:
             assert "has no documents" in faults_of(written(tmp_path, tree))
 
 
+def test_positions_that_a_system_has_not_are_not_shifted(tmp_path: Path) -> None:
+    """Told before anything is trained; without the system they are shifted."""
+    systems = {**SMALL["systems"], "rnn": {"system": "rnn-nmt"}}
+    tree = {**SMALL, "systems": systems, "runs": [{**SMALL["runs"][0], "systems": [*systems], "tests": ["test"]}]}
+    shifted = ALL | {"shift": 40}
+    told = faults_of(written(tmp_path, {**tree, "likelihoods": {"own": shifted}}))
+    assert re.findall(r"likelihoods\.own\.shift: (\S+) has no positions", told) == ["rnn"]
+    others = shifted | {"systems": ["relative", "transformer"]}
+    assert load(written(tmp_path, {**tree, "likelihoods": {"own": others}})).likelihoods["own"].shift == 40
+
+
 # --- what is planned
 
 
@@ -105,6 +117,12 @@ def test_a_step_has_the_runs_and_the_text_that_they_read(tmp_path: Path) -> None
     models = [{"system": system, "seed": seed} for system in ("transformer", "relative") for seed in (1, 2)]
     assert step.settings == {"models": models, "baseline": "relative", "swap": False}
     assert step.resources == made.setting.resources.of("translate")
+
+
+def test_a_shift_is_part_of_a_step_that_has_one(tmp_path: Path) -> None:
+    plain, shifted = (planned(tmp_path, each) for each in (ALL, ALL | {"shift": 40}))
+    settings = [likelihoods(made, made.steps)[0]["own"].settings for made in (plain, shifted)]
+    assert settings[1] == {**settings[0], "shift": 40}
 
 
 def test_trainings_that_are_not_finished_are_left_out(tmp_path: Path) -> None:
@@ -197,20 +215,24 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def scored(place: Path, folder: Path, *names: str, test: str = "test", swap: bool = False) -> Path:
+def scored(
+    place: Path, folder: Path, *names: str, test: str = "test", swap: bool = False, shift: int | None = None
+) -> Path:
     models = [Model(Scored(f"{name}:1", f"The {name}", 1), Run.open(place / name)) for name in names]
-    save(models, f"The {names[-1]}", place / test, swap, folder, lambda line: None)
+    save(models, f"The {names[-1]}", place / test, swap, shift, folder, lambda line: None)
     return folder
 
 
 def test_the_folder_has_what_the_command_computes(place: Path, tmp_path: Path) -> None:
-    """The same losses, by the study's names; with the swap where the text has documents."""
-    out = scored(place, tmp_path, "relative", "transformer", test="with-ids", swap=True)
+    """The same losses, by the study's names; with the swap where the text has documents, and with shifts."""
+    out = scored(place, tmp_path, "relative", "transformer", test="with-ids", swap=True, shift=9)
     files = [f"--{name}={place / 'with-ids' / name}" for name in ("source", "target", "documents")]
     runs = [place / "relative", place / "transformer"]
-    run("score", *runs, "--by-position", *files, "--swap", "--out", tmp_path / "command")
+    run("score", *runs, "--by-position", *files, "--swap", "--shift", 9, "--out", tmp_path / "command")
     names = {path.name for path in (tmp_path / "command").glob("*.npz")}
-    assert names == {"losses.npz", "after-short.npz", "after-long.npz"} == {path.name for path in out.glob("*.npz")}
+    sides = ("source", "target", "both")
+    assert names == {"losses.npz", "after-short.npz", "after-long.npz", *(f"shift-{side}.npz" for side in sides)}
+    assert names == {path.name for path in out.glob("*.npz")}
     for name in names:
         own, its = read_losses(out / name), read_losses(tmp_path / "command" / name)
         np.testing.assert_array_equal(own.losses, its.losses)
@@ -224,6 +246,7 @@ def test_the_folder_has_what_the_command_computes(place: Path, tmp_path: Path) -
     assert found.csv == (out / "likelihood.csv").read_text(encoding="utf-8")
     assert found.report is not None
     assert found.report.effects.systems == ["The transformer", "The relative"]
+    assert [name for name in found.report.effects.designs if "D3" in name] == [f"D3 {side} +9" for side in sides]
 
 
 def test_the_step_scores_with_the_positions_of_each_system(place: Path, tmp_path: Path) -> None:
@@ -256,14 +279,14 @@ def test_what_cannot_be_scored_is_noted(place: Path, tmp_path: Path) -> None:
 
 
 def test_systems_with_different_subwords_are_compared_by_character(place: Path, tmp_path: Path) -> None:
-    out = scored(place, tmp_path, "relative", "other", test="with-ids", swap=True)
+    out = scored(place, tmp_path, "relative", "other", test="with-ids", swap=True, shift=9)
     found = read(out)
     assert found.report is None
     assert not (out / "likelihood.html").exists()
     rows = list(csv.DictReader(found.csv.splitlines()))
     assert all(float([*each.values()][-1]) > 0 for each in rows)  # the mean
     assert {each["system"] for each in rows} == {"The relative", "The other"}
-    assert any("different subwords" in note for note in found.notes)
+    assert sum("different subwords" in note for note in found.notes) == 2
     assert len(list(out.glob("losses-*.npz"))) == 2
 
 

@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posnmt.base.errors import UserError
+from posnmt.evaluation.analyse.losses import Losses, Scored
+from posnmt.evaluation.analyse.losses_files import SIDES
 from posnmt.data.exposure import exposure
 from posnmt.data.subword import BREAK
 from posnmt.evaluation.analyse.losses import Losses, Scored
@@ -100,8 +102,8 @@ class Design:
 
     def shifted(self, by: int) -> dict[str, Design]:
         """The same with positions that begin at a number on the source, on the target, on both."""
-        sides = {"source": (by, 0), "target": (0, by), "both": (by, by)}
-        return {name: replace(self, shift=shift) for name, shift in sides.items()}
+        shifts = zip(SIDES, ((by, 0), (0, by), (by, by)), strict=True)
+        return {name: replace(self, shift=shift) for name, shift in shifts}
 
     def texts(self, side: Sequence[Sequence[int]], between: Sequence[int]) -> list[list[int]]:
         """[n] the subwords that are read of one side; parts are encoded separately, with symbols between them."""

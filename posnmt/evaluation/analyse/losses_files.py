@@ -19,6 +19,9 @@ from posnmt.evaluation.analyse.losses import Losses, Scored
 PLAIN, AFTER_SHORT, AFTER_LONG, SHIFTED = "losses", "after-short", "after-long", "shift-"
 """Names of designs, and of their files; those with shifted positions begin with the last."""
 
+SIDES = ("source", "target", "both")
+"""Whose positions are shifted."""
+
 
 def write_losses(path: Path, losses: Losses) -> None:
     """Write losses into an .npz file; those of subwords and ends in single precision, in which models compute."""
@@ -34,6 +37,16 @@ def write_all(losses: Mapping[str, Sequence[Losses]], folder: Path) -> None:
     for name, of_groups in losses.items():
         for number, each in enumerate(of_groups, 1):
             write_losses(folder / (f"{name}-{number}.npz" if len(of_groups) > 1 else f"{name}.npz"), each)
+
+
+def of_shifts(losses: Mapping[str, Losses], shift: int | None) -> dict[str, Losses]:
+    """The losses with shifted positions, by what the report calls them: "source +40", "target +40", "both +40".
+
+    Args:
+        losses: name of a design -> those of one vocabulary.
+        shift: where positions begin.
+    """
+    return {f"{side} +{shift}": losses[name] for side in SIDES if (name := f"{SHIFTED}{side}") in losses}
 
 
 def read_losses(path: Path) -> Losses:

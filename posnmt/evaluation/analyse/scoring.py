@@ -92,7 +92,9 @@ class Scoring:
         self.designs = {PLAIN: plain}
         if swap:
             self.designs |= self._swapped(bool(test.documents))
-        if shift is not None:
+        if shift is not None and len(self.groups) > 1:
+            self.notes.append("No positions were shifted: the models have different subwords.")
+        elif shift is not None:
             self.designs |= {f"{SHIFTED}{side}": design for side, design in plain.shifted(shift).items()}
 
     def score(self, say: Say) -> None:
