@@ -171,6 +171,20 @@ def units(seeds: Mapping[Variant, Sequence[int]], trainings: Trainings) -> list[
     return grouped
 
 
+def paired_unit(seeds: Mapping[Variant, Sequence[int]], trainings: Trainings) -> Unit:
+    """The systems of a contrast that are compared seed by seed, whether or not their trainings share what seeds fix.
+
+    Args:
+        seeds: of each system of the contrast.
+        trainings: of all systems with the same figures; a block that is large enough has peers.
+    """
+    first, *others = units(seeds, trainings)
+    if not others:
+        return first
+    common = set.intersection(*(set(each) for each in seeds.values()))
+    return Unit(tuple(seeds), tuple(sorted(common)))
+
+
 def _common(group: Sequence[Variant], seeds: Mapping[Variant, Sequence[int]], trainings: Trainings) -> tuple[int, ...]:
     """The seeds that all systems of a group have and share; of one system, those that it has."""
     first, *others = group

@@ -10,6 +10,10 @@ from statistics import fmean, variance
 from posnmt.evaluation.analyse.seeds import NORMAL, t_quantile, t_tails
 
 
+class Undecidable(Exception):
+    """A comparison cannot be decided; the message is the reason."""
+
+
 @dataclass(frozen=True)
 class Part:
     """A part of the variance of an estimate that more seeds would lower.

@@ -17,8 +17,10 @@ from posnmt.config.segmenters import requires, word_tokeniser
 from posnmt.config.yaml import Lines, faults, merge, override, place, read_yaml
 from posnmt.evaluation.analyse.bins import bins_from_edges
 from posnmt.metrics.registry import METRICS, check_bleu_tokenizer
+from posnmt.study.claims import LOSS
 from posnmt.study.points import MARK, expanded, origins
-from posnmt.study.recipe import WHOLE, Analysis, Likelihood, Recipe, Runs, Scale, System, Test, Training, at, lacks
+from posnmt.study.recipe import WHOLE, Analysis, Recipe, Runs, Scale, System, Training, at, lacks
+from posnmt.study.scorable import unpredicted, unscorable, unshiftable
 from posnmt.study.sweep import grid_of
 
 LIKE = "like"
@@ -61,7 +63,7 @@ def load(
     raise_all(list(name_faults(recipe, path, lines)))
     if check_configs:
         raise_all(list(_config_faults(recipe, path, lines)))  # needs names that are known
-        raise_all(list(_unshiftable(recipe, path, lines)))  # needs configurations that are sound
+        raise_all(list(unshiftable(recipe, path, lines)))  # needs configurations that are sound
     return recipe
 
 
@@ -191,57 +193,6 @@ def _measurable(recipe: Recipe, analysis: Analysis) -> str | None:
     return None
 
 
-def _unscorable(recipe: Recipe, likelihood: Likelihood) -> Iterator[tuple[str, str, str]]:
-    """The key, the fault and what to do of each setting by which a likelihood is not possible; names may be unknown."""
-    reordered = {recipe.trainings[name].reorder for name in likelihood.trainings if name in recipe.trainings}
-    if len(reordered) > 1:
-        yield "trainings", "some reorder the source and some do not, so they read different texts", "name some of them"
-    compared = _compared(recipe, likelihood)
-    if likelihood.baseline is not None and likelihood.variant(likelihood.baseline) not in compared:
-        there = ", ".join(f"{system}/{training}" for system, training in sorted(compared))
-        yield "baseline", f"{likelihood.baseline!r} is not one of the systems", f"there are {there or 'none'}"
-    test = recipe.tests.get(likelihood.test)
-    if likelihood.swap and test is not None and not any(_has_documents(recipe, test, each) for each in recipe.scales):
-        what = f"the test {likelihood.test} has no documents, so no sentence stands before another"
-        yield "swap", what, "give its corpus `documents`, or leave `swap` out"
-
-
-def _compared(recipe: Recipe, likelihood: Likelihood) -> set[tuple[str, str]]:
-    """The systems and trainings whose models a likelihood scores."""
-    return {
-        (system, training)
-        for runs in recipe.runs
-        if {*runs.scales} & {*likelihood.scales}
-        for system in runs.systems
-        for training in runs.trainings
-        if training in likelihood.trainings and (likelihood.systems is None or system in likelihood.systems)
-    }
-
-
-def _unshiftable(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]:
-    """The faults of likelihoods with shifted positions of systems whose architecture counts none."""
-    from posnmt.model.base import TranslationModel  # imports PyTorch
-    from posnmt.model.registry import architecture
-
-    for name, likelihood in recipe.likelihoods.items():
-        systems = dict.fromkeys(system for system, _ in sorted(_compared(recipe, likelihood)))
-        for system in systems if likelihood.shift is not None else ():
-            kinds = {_model(recipe, scale, system).get("architecture", "transformer") for scale in recipe.scales}
-            if any(architecture(kind).shift is TranslationModel.shift for kind in kinds):
-                keys = ("likelihoods", name, "shift")
-                what = f"{'.'.join(keys)}: {system} has no positions that could be shifted"
-                yield UserError(what, place(keys, path, lines), "leave `shift` out, or name the other `systems`")
-
-
-def _has_documents(recipe: Recipe, test: Test, scale: Scale) -> bool:
-    """Whether a test may have document ids at a scale; of a public corpus that is known once it is fetched."""
-    if test.join is not None or test.swap or lacks(test.corpus, scale):
-        return False
-    texts = recipe.scales[scale].corpora.get(at(test.corpus, scale), [])
-    texts = texts if isinstance(texts, list) else [texts]
-    return bool(texts) and all(text.public is not None or text.documents is not None for text in texts)
-
-
 def _unmeasured(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str]]:
     """The key and the fault of each figure that its analysis does not measure."""
     wanted: list[tuple[tuple[str, ...], str, str, list[float]]] = [] if recipe.recommend is None else [
@@ -251,6 +202,7 @@ def _unmeasured(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str]]:
         (("claims", str(number), *keys), each.measure, each.analysis, [side.share for side in each.sides])
         for number, claim in enumerate(recipe.claims)
         for keys, each in claim.comparisons()
+        if each.measure != LOSS
     ]
     for keys, measure, name, shares in wanted:
         if (analysis := recipe.analyses.get(name)) is None or (test := recipe.tests.get(analysis.test)) is None:
@@ -309,19 +261,11 @@ def _config_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserErr
             yield UserError(f"{'.'.join(keys)}: no system has this scheme", place(keys, path, lines), todo)
 
 
-def _model(recipe: Recipe, scale: Scale, system: str) -> dict[str, Any]:
-    """The model section of a system, with the defaults of its name."""
-    from posnmt.run.resolve import with_names
-
-    chosen = recipe.systems[system]
-    return with_names(
-        merge(recipe.scales[scale].config.get("model", {}), {"system": chosen.system, **chosen.model_at(scale)})
-    )
-
-
 def _schemes(recipe: Recipe, scale: Scale, system: str) -> set[str]:
     """The position schemes of a system."""
-    model = _model(recipe, scale, system)
+    from posnmt.study.trainings import model_section  # imports PyTorch
+
+    model = model_section(recipe, scale, system)
     return {each["scheme"] for side in ("encoder", "decoder") for each in model.get(side, {}).get("position", [])}
 
 
@@ -418,7 +362,7 @@ def name_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]
         yield from unknown("tests", [likelihood.test], *at_likelihood, "test")
         yield from unknown("trainings", likelihood.trainings, *at_likelihood, "trainings")
         yield from unknown("systems", likelihood.systems or [], *at_likelihood, "systems")
-        for key, fault, todo in _unscorable(recipe, likelihood):
+        for key, fault, todo in unscorable(recipe, likelihood):
             yield UserError(
                 f"{'.'.join(at_likelihood)}.{key}: {fault}", place((*at_likelihood, key), path, lines), todo
             )
@@ -430,6 +374,7 @@ def name_faults(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]
             yield UserError(what, where, "give one of them another name, such as '1b'")
     if recipe.recommend is not None:
         yield from unknown("analyses", recipe.recommend.analyses, "recommend", "analyses")
+    yield from unpredicted(recipe, path, lines)
     for keys, fault in _unmeasured(recipe):
         yield UserError(f"{'.'.join(keys)}: {fault}", place(keys, path, lines))
     for number, figure in enumerate(recipe.figures):

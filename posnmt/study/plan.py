@@ -429,13 +429,15 @@ def likelihoods(study_plan: Plan, finished: Iterable[str]) -> tuple[dict[str, St
     return steps, missing
 
 
+def labels(study_plan: Plan, likelihood: Likelihood) -> dict[tuple[str, str], str]:
+    """System and training -> what a likelihood calls it."""
+    variants = [(run.system, run.training) for run in _scored(study_plan, likelihood)]
+    return {variant: _label(study_plan.recipe, variant, likelihood.trainings) for variant in variants}
+
+
 def _scored(study_plan: Plan, likelihood: Likelihood) -> list[PlannedRun]:
     """The runs whose models a likelihood scores."""
-    return [
-        run
-        for run in study_plan.runs
-        if run.training in likelihood.trainings and (likelihood.systems is None or run.system in likelihood.systems)
-    ]
+    return [run for run in study_plan.runs if likelihood.scores(run.system, run.training)]
 
 
 def _likelihood(

@@ -8,13 +8,14 @@ power of less than 80 % cannot be decided by the study as it is planned.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from posnmt.evaluation.analyse.moderated import PRIOR, components, moderated
-from posnmt.study.blocks import Trainings, Unit, Variant, planned, units
-from posnmt.study.claims import SPEEDS, Claim, Comparison, Expected
+from posnmt.study.blocks import Trainings, Unit, Variant, paired_unit, planned, units
+from posnmt.study.claims import LOSS, SPEEDS, Claim, Comparison, Expected
 from posnmt.study.estimate import Estimate, Part
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.verdict import word_of
@@ -60,12 +61,15 @@ def of_recipe(recipe: Recipe, scale: Scale) -> list[Power]:
 
 
 def _of_claim(recipe: Recipe, scale: Scale, claim: Claim, primary: Comparison, trainings: Trainings) -> Power:
-    expected, analysis = primary.expects.get(scale), recipe.analyses[primary.analysis]
-    tests = recipe.variants(scale)
-    measured = {variant: each for variant, each in trainings.items() if analysis.test in tests[variant]}
+    expected, tests = primary.expects.get(scale), recipe.variants(scale)
     variants = dict.fromkeys(recipe.variant(name) for side in primary.sides for name in side.variants)
     seeds = {variant: range(1, 1 + recipe.seeds(variant, scale)) for variant in variants}
-    grouped = units(seeds, measured)
+    if primary.measure == LOSS:
+        likelihood = recipe.likelihoods[primary.analysis]
+        grouped = [paired_unit(seeds, {each: trainings[each] for each in trainings if likelihood.scores(*each)})]
+    else:
+        test = recipe.analyses[primary.analysis].test
+        grouped = units(seeds, {each: of_seeds for each, of_seeds in trainings.items() if test in tests[each]})
     share = None if expected is None else power(primary, expected, grouped, recipe.variant)
     used = [len(unit.seeds) for unit in grouped]
     systems = 0 if primary.measure in SPEEDS else max(unit.systems for unit in grouped)
@@ -91,13 +95,14 @@ def power(
     """
     import numpy as np
 
-    if any(len(unit.seeds) < 2 for unit in grouped):
-        return 0.0  # one seed decides nothing
+    if any(len(unit.seeds) < 2 for unit in grouped) or not _suffices(comparison, expected):
+        return 0.0  # it decides nothing
     generator = np.random.default_rng(seed)
     scale = 1 / expected.score if comparison.relative else 1.0
     signs, variances = _systems(comparison, expected, resolve)
     over_sentences = scale**2 * _over_sentences(comparison, expected)
     values = expected.effect + generator.normal(0, over_sentences**0.5, studies)
+    freedom_of_documents = math.inf if expected.documents is None else expected.documents - 1
     parts: list[tuple[np.ndarray, int, int]] = []
     for unit in grouped:
         own = [variances[variant] for variant in unit.variants]
@@ -114,14 +119,28 @@ def power(
         among = components(figures[..., None], weights[:, None], np.array(present))
         parts.append((among.shared, count - 1, count))
         parts.append((moderated(among.own, among.usual, count), PRIOR + count - 1, count))
+    estimated = np.full(studies, over_sentences)
+    if expected.documents is not None:  # few documents tell their variance with an error
+        estimated *= generator.chisquare(freedom_of_documents, studies) / freedom_of_documents
     supported = 0
     for number, value in enumerate(values.tolist()):
         of_study = [Part(float(part[number]), freedom, count) for part, freedom, count in parts]
-        estimate = Estimate.of(value, over_sentences, of_study)
+        estimate = Estimate.of(value, float(estimated[number]), of_study, freedom_of_documents)
         # Rounded, so that quantiles are calculated once for many studies.
         freedom = float(round(min(max(1.0, estimate.freedom), 10_001)))
         supported += word_of(comparison, replace(estimate, freedom=freedom)) == "supported"
     return supported / studies
+
+
+def _suffices(comparison: Comparison, expected: Expected) -> bool:
+    """Whether so few documents and sentences decide anything; of losses that is stated (docs/likelihood.md)."""
+    from posnmt.analyse.zones import Support  # imports NumPy
+
+    if comparison.measure != LOSS or expected.documents is None:
+        return True
+    # How many documents of any size there are is not expected of a test; they are at least as many.
+    documents = max(20, math.ceil(expected.documents))
+    return Support(min(expected.sentences), documents, expected.documents).status == "decided"
 
 
 def _systems(

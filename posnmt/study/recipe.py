@@ -242,6 +242,10 @@ class Likelihood(Section):
     )
     scales: list[Scale] = Field(list(SCALES), description="where it is computed")
 
+    def scores(self, system: str, training: str) -> bool:
+        """Whether the models of a system and training are scored."""
+        return training in self.trainings and (self.systems is None or system in self.systems)
+
     def variant(self, text: str) -> tuple[str, str]:
         """Parse `system/training`, or `system` for the first of its trainings."""
         system, _, training = text.partition("/")

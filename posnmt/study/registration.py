@@ -22,7 +22,7 @@ from typing_extensions import TypedDict
 from posnmt.base.files import load_json, write_json
 from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES
 from posnmt.study.adopt import MARK, trained
-from posnmt.study.claims import Claim, Comparison, Scale
+from posnmt.study.claims import LOSS, Claim, Comparison, Scale
 from posnmt.study.plan import KINDS, Plan
 from posnmt.study.recipe import Recipe, at, lacks
 from posnmt.study.workflow.folder import SHORT, STEPS, STUDY
@@ -55,10 +55,24 @@ class RegisteredAnalysis(TypedDict):
     rest: str
 
 
+class RegisteredLikelihood(TypedDict):
+    """Which text a comparison of losses is measured on, which models score it, and where its classes begin."""
+
+    name: str
+    corpus: str | None
+    trainings: list[str]
+    systems: list[str] | None
+    swap: bool
+    shift: int | None
+    least_dense: float
+    least_reached: float
+
+
 RegisteredComparison = TypedDict(
     "RegisteredComparison",
     {
-        "analysis": RegisteredAnalysis,
+        "analysis": RegisteredAnalysis | RegisteredLikelihood,
+        "class": NotRequired[str],
         "measure": str,
         "of": RegisteredFigures,
         "is": str,
@@ -333,25 +347,50 @@ def _claim(claim: Claim, recipe: Recipe, scale: Scale) -> RegisteredClaim:
 
 def _comparison(comparison: Comparison, recipe: Recipe, scale: Scale) -> RegisteredComparison:
     """What is registered of a comparison: all that its verdict and its power rest on at a scale."""
-    tree: Any = comparison.model_dump(mode="json", by_alias=True, exclude={"expects"})
+    left = {"expects"} if comparison.measure == LOSS else {"expects", "class_"}
+    tree: Any = comparison.model_dump(mode="json", by_alias=True, exclude=left)
     expected = comparison.expects.get(scale)
     sides = {"of": comparison.of, "than": comparison.than}
     for name, side in sides.items():
         if side is not None:
             tree[name]["lengths"] = side.lengths_at(scale)
-    analysis = recipe.analyses[comparison.analysis]
+    of_text = _likelihood if comparison.measure == LOSS else _analysis
+    tree["analysis"] = of_text(comparison.analysis, recipe, scale)
+    tree["expects"] = None if expected is None else expected.model_dump(mode="json", exclude_none=True)
+    registered: RegisteredComparison = tree
+    return registered
+
+
+def _analysis(name: str, recipe: Recipe, scale: Scale) -> RegisteredAnalysis:
+    """What is registered of an analysis."""
+    analysis = recipe.analyses[name]
     test = recipe.tests[analysis.test]
-    tree["analysis"] = {
-        "name": comparison.analysis,
+    return {
+        "name": name,
         "text": analysis.text,
         "tokenizer": None if lacks(analysis.bleu_tokenizer, scale) else at(analysis.bleu_tokenizer, scale),
         "corpus": None if lacks(test.corpus, scale) else at(test.corpus, scale),
         "join": test.join,
         "rest": test.rest,
     }
-    tree["expects"] = None if expected is None else expected.model_dump(mode="json")
-    registered: RegisteredComparison = tree
-    return registered
+
+
+def _likelihood(name: str, recipe: Recipe, scale: Scale) -> RegisteredLikelihood:
+    """What is registered of a likelihood: all that its losses, their classes and the peers of a block rest on."""
+    from posnmt.analyse.zones import LEAST_DENSE, LEAST_REACHED  # imports NumPy
+
+    likelihood = recipe.likelihoods[name]
+    corpus = recipe.tests[likelihood.test].corpus
+    return {
+        "name": name,
+        "corpus": None if lacks(corpus, scale) else at(corpus, scale),
+        "trainings": likelihood.trainings,
+        "systems": likelihood.systems,
+        "swap": likelihood.swap,
+        "shift": likelihood.shift,
+        "least_dense": LEAST_DENSE,
+        "least_reached": LEAST_REACHED,
+    }
 
 
 def _changes(before: Content, after: Content, count: int) -> Iterator[Change]:
@@ -390,7 +429,8 @@ def _described(comparison: RegisteredComparison) -> str:
     """A registered comparison in a few words: "re-both (bleu, test) higher transformer"."""
     than = "0" if comparison["than"] is None else _side(comparison["than"])
     asked = f"{_side(comparison['of'])} {comparison['is']} {than}"
-    return f"{asked} ({comparison['measure']}, {comparison['analysis']['name']})"
+    measure = " ".join(filter(None, (comparison["measure"], comparison.get("class"))))
+    return f"{asked} ({measure}, {comparison['analysis']['name']})"
 
 
 def _side(figures: RegisteredFigures) -> str:

@@ -23,9 +23,10 @@ from posnmt.study import database, evidence, likelihood, speed
 from posnmt.study.adopt import adopt, give_up_weightless, weightless
 from posnmt.study.blocks import recorded
 from posnmt.study.load import name_faults
+from posnmt.study.loss import ScoredText
 from posnmt.study.page import StudyResults, render
 from posnmt.study.parts import parts_of
-from posnmt.study.plan import KEYS, KINDS, SPEED, Plan, PlannedRun, analyses, likelihoods, plan
+from posnmt.study.plan import KEYS, KINDS, SPEED, Plan, PlannedRun, analyses, labels, likelihoods, plan
 from posnmt.study.recipe import Recipe, Scale
 from posnmt.study.recommend import recommend
 from posnmt.study.registration import history, register
@@ -311,7 +312,8 @@ def results_of(study_plan: Plan, out: Path, say: Say = lambda message: None) -> 
     say("deciding the claims")
     of_analyses = {name: evidence.load(folder) for name, folder in ready.items()}
     speeds = speed.load(folders[SPEED]) if SPEED in folders and SPEED not in altered_steps else None
-    rules = rules_of(study_plan, speeds, folders)
+    read = {name: likelihood.read(folder) for name, folder in scored.items()}
+    rules = rules_of(study_plan, speeds, folders, _scored_texts(study_plan, read))
     claims = study_plan.recipe.claims_at(study_plan.scale)
     verdicts = corrected([decide(claim, of_analyses, rules) for claim in claims])
     wanted = study_plan.recipe.recommend
@@ -338,7 +340,7 @@ def results_of(study_plan: Plan, out: Path, say: Say = lambda message: None) -> 
             for test, step in each.translations.items()
             if step in folders
         },
-        likelihoods={name: likelihood.read(folder) for name, folder in scored.items()},
+        likelihoods=read,
         unscored=unscored,
         cost=sum({run["run"]: run["seconds"] or 0.0 for run in runs}.values()),
     )
@@ -363,14 +365,26 @@ def _by_name(
     return present, missing
 
 
+def _scored_texts(study_plan: Plan, likelihoods: Mapping[str, likelihood.Likelihood]) -> dict[str, ScoredText]:
+    """What claims are decided by of each finished likelihood."""
+    return {
+        name: ScoredText(each.report and each.report.effects, labels(study_plan, study_plan.recipe.likelihoods[name]))
+        for name, each in likelihoods.items()
+    }
+
+
 def rules_of(
-    study_plan: Plan, speeds: Mapping[speed.Variant, speed.Speeds] | None, folders: Mapping[str, Path]
+    study_plan: Plan,
+    speeds: Mapping[speed.Variant, speed.Speeds] | None,
+    folders: Mapping[str, Path],
+    scored: Mapping[str, ScoredText] | None = None,
 ) -> Rules:
     """How the claims of a study are decided.
 
     Args:
         speeds: that were measured in turn.
         folders: of the finished steps.
+        scored: likelihood -> what its models predict, of the finished ones.
     """
     recipe = study_plan.recipe
     return Rules(
@@ -383,6 +397,7 @@ def rules_of(
         speeds=speeds,
         joined=recipe.joined(),
         trainings=recorded([run for run in study_plan.runs if run.train in folders], folders),
+        scored=scored or {},
     )
 
 

@@ -36,6 +36,14 @@ def train_config(recipe: Recipe, scale: Scale, system: str, training: str, seed:
     return merge(config, {"model": _with_options(config["model"], recipe.scales[scale].options, chosen.options, scale)})
 
 
+def model_section(recipe: Recipe, scale: Scale, system: str) -> dict[str, Any]:
+    """The model section of a system, with the defaults of its name."""
+    chosen = recipe.systems[system]
+    return with_names(
+        merge(recipe.scales[scale].config.get("model", {}), {"system": chosen.system, **chosen.model_at(scale)})
+    )
+
+
 def with_distance(config: Config, median: float = math.inf) -> Config:
     """A configuration with a number for each clipping distance that is `auto`: see `posnmt.run.defaults.distance`.
 

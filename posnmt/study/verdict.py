@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Literal
 from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES
 from posnmt.study import wording
 from posnmt.study.blocks import Trainings
-from posnmt.study.claims import SPEEDS, Claim, Comparison, Figures, Scale
+from posnmt.study.claims import LOSS, SPEEDS, Claim, Comparison, Figures, Scale
 from posnmt.study.contrast import Contrast, Term
-from posnmt.study.estimate import Estimate, paired
+from posnmt.study.estimate import Estimate, Undecidable, paired
 from posnmt.study.evidence import Evidence, Output, Variant
+from posnmt.study.loss import LossContrast, ScoredText, on_longer_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,6 +50,7 @@ class Rules:
         joined: the analyses whose lines are several sentences joined.
         level: of the intervals; above `LEVEL` where comparisons are chosen after a look at the figures.
         trainings: what is known of them, so that systems that share seeds are compared in blocks.
+        scored: likelihood -> what its models predict, for the finished ones.
     """
 
     resolve: Callable[[str], Variant]
@@ -61,6 +63,7 @@ class Rules:
     level: float = LEVEL
     joined: Collection[str] = ()
     trainings: Trainings = field(default_factory=dict, repr=False)
+    scored: Mapping[str, ScoredText] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -136,10 +139,6 @@ class Verdict:
         return self.primary.sentence
 
 
-class _Undecidable(Exception):
-    """A comparison cannot be decided; the message is the reason."""
-
-
 def decide(claim: Claim, evidence: Mapping[str, Evidence], rules: Rules) -> Verdict:
     """The verdict on a claim.
 
@@ -180,16 +179,19 @@ def _decide(comparison: Comparison, evidence: Mapping[str, Evidence], rules: Rul
     """The verdict on a comparison."""
     joined = comparison.analysis in rules.joined
     statement, value = wording.asked(comparison, rules.scale, rules.label, joined), None
-    welch, systems = None, 0
+    welch, systems, more = None, 0, ""
     try:
-        if comparison.analysis not in evidence:
-            raise _Undecidable(f"the analysis {comparison.analysis} was not made")
-        analysed = evidence[comparison.analysis]
-        _check_floor(comparison, analysed, rules)
-        if comparison.measure in SPEEDS:
+        if comparison.measure == LOSS:
+            losses = _of_losses(comparison, rules)
+            value, basis = losses.value, losses.basis
+            losses.check(f"{basis}: {wording.amount(comparison, value)}")
+            estimate, welch, systems = losses.estimate(), losses.welch(), losses.systems
+            more = on_longer_text(losses, rules.level, [rules.label(side.system) for side in comparison.sides])
+        elif comparison.measure in SPEEDS:
             estimate, basis = _of_speeds(comparison, rules)
             value = estimate.value
         else:
+            analysed = _analysed(comparison, evidence, rules)
             sides = [_Side.of(figures, analysed, rules) for figures in comparison.sides]
             every = _contrast(comparison, analysed, sides)
             value, basis = _value(every), _basis(sides, every, joined)
@@ -200,8 +202,8 @@ def _decide(comparison: Comparison, evidence: Mapping[str, Evidence], rules: Rul
             estimate = contrast.estimate()
             welch = every.estimate() if systems else estimate
         if not estimate.variance > 0:
-            raise _Undecidable(f"{basis}: no figure varies, so that nothing is known of chance")
-    except _Undecidable as reason:
+            raise Undecidable(f"{basis}: no figure varies, so that nothing is known of chance")
+    except Undecidable as reason:
         return Decision(comparison, statement, "undecided", str(reason), value)
     low, high = estimate.interval(rules.level)
     levels = (EQUAL_LEVEL, rules.level) if comparison.within is not None else (rules.level,)
@@ -211,6 +213,7 @@ def _decide(comparison: Comparison, evidence: Mapping[str, Evidence], rules: Rul
         why += f"; by Welch's test {wording.with_intervals(comparison, welch, levels)}"
     if word == "undecided" and comparison.measure not in SPEEDS:
         why += f"; {what_it_takes(comparison, estimate, rules.level)}"
+    why += f"; {more}" if more else ""
     return Decision(
         comparison, statement, word, why, value, low, high, estimate.freedom, p=p, welch=welch, systems=systems
     )
@@ -257,8 +260,42 @@ def what_it_takes(comparison: Comparison, estimate: Estimate, level: float) -> s
     return f"more than {MOST_SEEDS} seeds would be needed to decide it{given}"
 
 
+def _analysed(comparison: Comparison, evidence: Mapping[str, Evidence], rules: Rules) -> Evidence:
+    """The outputs of a comparison of them, whose systems have learned enough.
+
+    Raises:
+        Undecidable: they were not analysed, or a system is below the floor.
+    """
+    if comparison.analysis not in evidence:
+        raise Undecidable(f"the analysis {comparison.analysis} was not made")
+    _check_floor(comparison, evidence[comparison.analysis], rules)
+    return evidence[comparison.analysis]
+
+
+def _of_losses(comparison: Comparison, rules: Rules) -> LossContrast:
+    """The contrast of what models predict.
+
+    Raises:
+        Undecidable: models were not scored, or not on the class of text.
+    """
+    if comparison.analysis not in rules.scored:
+        raise Undecidable(f"the likelihood {comparison.analysis} was not made")
+    scored, places = rules.scored[comparison.analysis], {}
+    if scored.effects is None:
+        raise Undecidable("the systems have different subwords, whose losses are not compared")
+    for name in (side.system for side in comparison.sides):
+        variant = rules.resolve(name)
+        has = scored.places(variant)
+        seeds = sorted(has) if rules.seeds is None else range(1, rules.seeds(variant) + 1)
+        places[variant] = _complete(has, seeds, rules.label(name), "score")
+        if not places[variant]:
+            raise Undecidable(f"there is no score of {rules.label(name)}: it is not finished, or it failed")
+    assert comparison.class_ is not None  # as `Comparison` has checked
+    return LossContrast.of(scored, comparison.class_, places, rules.trainings)
+
+
 def _check_floor(comparison: Comparison, evidence: Evidence, rules: Rules) -> None:
-    """Raise `_Undecidable` if a system has learned too little for its differences from others to mean anything.
+    """Raise `Undecidable` if a system has learned too little for its differences from others to mean anything.
 
     Measured is the BLEU of the comparison's own analysis, on sentences of trained lengths, or on all if these are
     few or not known.
@@ -274,7 +311,7 @@ def _check_floor(comparison: Comparison, evidence: Evidence, rules: Rules) -> No
         if variant[0] in rules.exempt or not places:
             continue
         sentences, where = np.empty(0, int), "sentences of trained lengths"
-        with suppress(_Undecidable):  # trained lengths that are not known concern only what is asked on them
+        with suppress(Undecidable):  # trained lengths that are not known concern only what is asked on them
             ends = _ends(Figures(system=text, lengths="seen"), [evidence.outputs[place] for place in places], rules)
             sentences = np.flatnonzero(_within(evidence, *ends))
         if len(sentences) < FEWEST_SENTENCES:
@@ -283,7 +320,7 @@ def _check_floor(comparison: Comparison, evidence: Evidence, rules: Rules) -> No
         score = float(table.measure(table.rows.sum(axis=0))[measure].mean())
         if score < rules.floor:
             shown = math.floor(10 * score) / 10  # not rounded up to the floor
-            raise _Undecidable(
+            raise Undecidable(
                 f"below the floor: {rules.label(text)} has {shown:.1f} BLEU on {where}, and below "
                 f"{rules.floor:g} a system has learned too little for differences to mean anything"
             )
@@ -296,7 +333,7 @@ def _of_speeds(comparison: Comparison, rules: Rules) -> tuple[Estimate, str]:
         measured = (rules.speeds or {}).get(rules.resolve(side.system))
         if measured is None or len(measured[comparison.measure]) < 2:
             what, name = wording.MEASURES[comparison.measure], rules.label(side.system)
-            raise _Undecidable(
+            raise Undecidable(
                 f"the {what} of {name} was not measured in turn with the others, and speeds of different times prove "
                 "nothing"
             )
@@ -324,7 +361,7 @@ class _Side:
         """The data of a side.
 
         Raises:
-            _Undecidable: they are incomplete.
+            Undecidable: they are incomplete.
         """
         outputs = [(rules.resolve(text), _places(evidence, text, figures.share, rules)) for text in figures.variants]
         first, last = _ends(figures, [evidence.outputs[place] for place in outputs[0][1].values()], rules)
@@ -344,13 +381,28 @@ def _places(evidence: Evidence, text: str, share: float, rules: Rules) -> dict[i
     seeds = sorted({output.seed for output in evidence.outputs})
     if rules.seeds is not None:
         seeds = list(range(1, rules.seeds(variant) + 1))
+    which = rules.label(text) + (f" with {wording.percent(share)} of the words swapped" if share else "")
+    return _complete(places, seeds, which, "output")
+
+
+def _complete(places: Mapping[int, int], seeds: Sequence[int], which: str, what: str) -> dict[int, int]:
+    """The places of all seeds.
+
+    Args:
+        places: of those that there are.
+        seeds: that a system was to have.
+        which: the system, in words.
+        what: they are places of: `output`, or `score`.
+
+    Raises:
+        Undecidable: one is missing.
+    """
     if missing := [seed for seed in seeds if seed not in places]:
-        which = rules.label(text) + (f" with {wording.percent(share)} of the words swapped" if share else "")
         if not places or len(missing) == 1:
             of_seed = f", seed {missing[0]}" if places else ""
-            raise _Undecidable(f"there is no output of {which}{of_seed}: it is not finished, or it failed")
+            raise Undecidable(f"there is no {what} of {which}{of_seed}: it is not finished, or it failed")
         of_seeds = " and ".join([", ".join(map(str, missing[:-1])), str(missing[-1])])
-        raise _Undecidable(f"there are no outputs of {which}, seeds {of_seeds}: they are not finished, or they failed")
+        raise Undecidable(f"there are no {what}s of {which}, seeds {of_seeds}: they are not finished, or they failed")
     return {seed: places[seed] for seed in seeds}
 
 
@@ -358,14 +410,14 @@ def _ends(figures: Figures, outputs: Sequence[Output], rules: Rules) -> tuple[in
     """The first and last source length that a side is measured on; None: open."""
     lengths = figures.lengths_at(rules.scale)
     if lengths is None:
-        raise _Undecidable(f"the claim names no lengths for the scale {rules.scale}")
+        raise Undecidable(f"the claim names no lengths for the scale {rules.scale}")
     if not isinstance(lengths, str):
         return lengths[0], lengths[1]
     if lengths == "all":
         return None, None
     trained = [output.trained_lengths for output in outputs if output.trained_lengths is not None]
     if len(trained) < len(outputs):
-        raise _Undecidable(f"the source lengths in the training of {rules.label(figures.system)} are not known")
+        raise Undecidable(f"the source lengths in the training of {rules.label(figures.system)} are not known")
     shortest, longest = min(first for first, _ in trained), max(last for _, last in trained)
     return {"seen": (shortest, longest), "longer": (longest + 1, None), "shorter": (None, shortest - 1)}[lengths]
 
@@ -375,10 +427,10 @@ def _contrast(
 ) -> Contrast:
     """The comparison as a contrast of means over seeds; without trainings that of Welch's test."""
     if comparison.measure not in evidence.measures:
-        raise _Undecidable(f"the analysis {comparison.analysis} does not measure {comparison.measure}")
+        raise Undecidable(f"the analysis {comparison.analysis} does not measure {comparison.measure}")
     if not all(side.chosen.any() for side in sides):
         empty = next(side.lengths for side in sides if not side.chosen.any())
-        raise _Undecidable(f"the test has no sentences {empty}")
+        raise Undecidable(f"the test has no sentences {empty}")
     terms = [
         Term(variant, outputs, side.chosen, sign, number == 1, figures.share)
         for number, (side, figures) in enumerate(zip(sides, comparison.sides, strict=True))
@@ -391,19 +443,19 @@ def _value(contrast: Contrast) -> float:
     """The value of a contrast, if it is defined."""
     _, than = contrast.sides
     if contrast.relative and not than > 0:
-        raise _Undecidable(f"what it is compared with is {wording.signed(than)}, and nothing is a share of that")
+        raise Undecidable(f"what it is compared with is {wording.signed(than)}, and nothing is a share of that")
     if math.isnan(contrast.value):
-        raise _Undecidable("the figure is not defined: there is nothing to divide by")
+        raise Undecidable("the figure is not defined: there is nothing to divide by")
     return contrast.value
 
 
 def _check_size(comparison: Comparison, sides: Sequence[_Side], basis: str, value: float) -> None:
-    """Raise `_Undecidable` if there are too few seeds or sentences for an interval."""
+    """Raise `Undecidable` if there are too few seeds or sentences for an interval."""
     measured = f"{basis}: {wording.amount(comparison, value)}"
     if any(len(seeds) < 2 for side in sides for _, seeds in side.outputs):
-        raise _Undecidable(f"{measured}, and one seed says nothing of others")
+        raise Undecidable(f"{measured}, and one seed says nothing of others")
     if any(side.chosen.sum() < FEWEST_SENTENCES for side in sides):
-        raise _Undecidable(f"{measured}, and fewer than {FEWEST_SENTENCES} sentences say nothing of others")
+        raise Undecidable(f"{measured}, and fewer than {FEWEST_SENTENCES} sentences say nothing of others")
 
 
 def _basis(sides: Sequence[_Side], contrast: Contrast, joined: bool) -> str:

@@ -7,12 +7,17 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from posnmt.metrics.scores import TITLES
-from posnmt.study.claims import SPEEDS, Comparison, Figures, Scale
+from posnmt.study.claims import LOSS, SPEEDS, ZONES, Comparison, Figures, Scale
 
 if TYPE_CHECKING:
     from posnmt.study.estimate import Estimate
 
-UNITS = {**TITLES, "multi-bleu": "BLEU", "length_difference": "subwords", "length_ratio": "of the reference's length"}
+UNITS = {
+    **TITLES,
+    "multi-bleu": "BLEU",
+    "length_difference": "subwords",
+    "length_ratio": "of the reference's length",
+} | {LOSS: "nats a subword"}
 MEASURES = {
     **UNITS, "length_difference": "length difference", "length_ratio": "length ratio",
     "training_speed": "training speed", "decoding_speed": "decoding speed",
@@ -27,6 +32,22 @@ CHOSEN = {
     },
 }
 """Which of the lines are chosen by their lengths."""
+CLASSES = {
+    "dense": "at target positions that 1 in 10 training pairs or more reach",
+    "sparse": "at target positions that fewer than 1 in 10 training pairs reach, and 1 in 1,000 or more",
+    "beyond": "at target positions that fewer than 1 in 1,000 training pairs reach",
+    "D2": "from one short to one long sentence before (D2)",
+    "D3 source": "where positions of the source begin later (D3)",
+    "D3 target": "where positions of the target begin later (D3)",
+    "D3 both": "where positions of both sides begin later (D3)",
+}
+"""Where the subwords of a class stand, or what a design compares; D1 is in the words of its report."""
+PREDICTS = {
+    "higher": "predicts the reference worse than", "lower": "predicts the reference better than",
+    "equal": "predicts the reference as well as",
+}  # fmt: skip
+LOSES = {"higher": "loses more than", "lower": "loses less than", "equal": "loses as much as"}
+LOSES_ALONE = {"higher": "loses", "lower": "gains", "equal": "neither loses nor gains"}
 RELATIONS = {"higher": "is higher than", "lower": "is lower than", "equal": "is equal to"}
 
 Label = Callable[[str], str]
@@ -41,6 +62,8 @@ def asked(comparison: Comparison, scale: Scale, label: Label, joined: bool = Fal
         label: what a system and its training are called.
         joined: whether the lines of its test are several sentences joined.
     """
+    if comparison.measure == LOSS:
+        return _asked_of_loss(comparison, label)
     of, than = comparison.of, comparison.than
     relation, what = RELATIONS[comparison.is_], MEASURES[comparison.measure]
     margin = comparison.within or comparison.by
@@ -56,6 +79,20 @@ def asked(comparison: Comparison, scale: Scale, label: Label, joined: bool = Fal
     if than_name == of_name:
         return f"the {what} of {_joined(of_name, of_where)} {relation} {rest}{by}"
     return f"the {what} of {_joined(of_name, of_where)} {relation} that of {_joined(than_name, rest)}{by}"
+
+
+def _asked_of_loss(comparison: Comparison, label: Label) -> str:
+    """A comparison of losses as a statement."""
+    from posnmt.analyse.length_claims import PLACES  # imports NumPy
+
+    margin = comparison.within or comparison.by
+    by = f"{' within' if comparison.within else ' by more than'} {margin:g} {unit(LOSS)}" if margin else ""
+    of, than = label(comparison.of.system), comparison.than and label(comparison.than.system)
+    where = f"given a correct prefix, {CLASSES.get(comparison.class_ or '', f'from {PLACES} (D1)')}{by}"
+    if comparison.class_ in ZONES:
+        return f"{of} {PREDICTS[comparison.is_]} {than}, {where}"
+    verb = f"{LOSES[comparison.is_]} {than}" if than else LOSES_ALONE[comparison.is_]
+    return f"{of} {verb} in predicting the reference, {where}"
 
 
 def _name(figures: Figures, label: Label) -> str:
@@ -85,9 +122,10 @@ def span(first: int | None, last: int | None) -> str:
     return f"of {first or 1} to {last} subwords"
 
 
-def amount(comparison: Comparison, value: float, decimals: int = 2) -> str:
-    """A value with its sign and unit."""
-    return f"{_number(comparison, value, decimals)} {'%' if comparison.relative else unit(comparison.measure)}"
+def amount(comparison: Comparison, value: float, shown: int | None = None) -> str:
+    """A value with its sign and unit; by default with as many decimals as a value without an interval has."""
+    shown = decimals(comparison, []) if shown is None else shown
+    return f"{_number(comparison, value, shown)} {'%' if comparison.relative else unit(comparison.measure)}"
 
 
 def with_intervals(comparison: Comparison, estimate: Estimate, levels: Sequence[float]) -> str:
@@ -102,10 +140,11 @@ def with_intervals(comparison: Comparison, estimate: Estimate, levels: Sequence[
 
 
 def decimals(comparison: Comparison, ends: Sequence[float]) -> int:
-    """As many of two to four decimals as tell the ends of intervals from the comparison's margin."""
+    """As many of two (of losses three) to four decimals as tell the ends of intervals from the comparison's margin."""
+    fewest = 3 if comparison.measure == LOSS else 2
     scale, margin = 100 if comparison.relative else 1, comparison.within or comparison.by
     apart = [scale * (abs(end) - margin) for end in ends]
-    return next((count for count in (2, 3) if all(round(distance, count) for distance in apart)), 4)
+    return next((count for count in range(fewest, 4) if all(round(distance, count) for distance in apart)), 4)
 
 
 def _level(level: float) -> str:

@@ -11,6 +11,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from posnmt.base.errors import UserError
+from posnmt.evaluation.analyse.bins import Bin, Mark, TrainedLengths, mark
+from posnmt.evaluation.analyse.crossed import Estimate, difference_of, level_of, models_by_seed, shared_seeds
+from posnmt.evaluation.analyse.designs import index_shift, of_tokens, source_contrast, swap, zone_contrast
+from posnmt.evaluation.analyse.jackknife import Statistic, Units, mean, subwords
+from posnmt.evaluation.analyse.losses import Losses, Scored
+from posnmt.evaluation.analyse.suspect_references import unusual_ratios, worst_by_average
+from posnmt.evaluation.analyse.token_regression import adjusted_contrast
+from posnmt.evaluation.analyse.zones import SPARSE, ZONES, Support, exposure_at, longest_reached, merged_bins, zones_of
 from posnmt.config.writing import isolated
 from posnmt.evaluation.analyse.bins import Bin, Mark, TrainedLengths, mark
 from posnmt.evaluation.analyse.crossed import Estimate, difference_of, level_of, models_by_seed, shared_seeds
@@ -39,6 +47,7 @@ class Measured:
         support: the sentences and documents that it rests on.
         levels: system → its figure, the mean over its seeds.
         differences: system → its figure minus that of the baseline, by seed.
+        statistic: the figure of every model, from which any other difference can be taken.
         training: whether training reaches the places of the bin; None: not by place.
         exposure: the mean exposure of its subwords, where the axis is `target position`.
     """
@@ -48,6 +57,7 @@ class Measured:
     support: Support
     levels: dict[str, Estimate]
     differences: dict[str, Estimate]
+    statistic: Statistic
     training: Mark | None = None
     exposure: float | None = None
 
@@ -58,6 +68,7 @@ class LengthEffects:
 
     Attributes:
         systems: names, the baseline first.
+        models: those whose figures all statistics have, in this order.
         overall: the mean loss of all subwords, and bits per character (Mielke 2019), without end symbols.
         zones: by zone of the target position; `by_source` by zone and whether training reaches the source's length.
         positions, source_lengths, distances: curves, over target positions, source lengths, and subwords beyond the
@@ -71,6 +82,7 @@ class LengthEffects:
     """
 
     systems: list[str]
+    models: list[Scored]
     overall: list[Measured]
     zones: list[Measured]
     by_source: list[Measured]
@@ -128,7 +140,7 @@ def length_effects(
     swapped = _swapped(after_short, after_long)
     designs = dict(_designs(of_systems, swapped, shifted or {}))
     return LengthEffects(
-        systems, _overall(of_systems), *_zones(of_systems), *_curves(of_systems), designs,
+        systems, losses.models, _overall(of_systems), *_zones(of_systems), *_curves(of_systems), designs,
         _same_positions(of_systems), _ends(everywhere, of_systems),
         _shifted_ends(everywhere, of_systems, shifted or {}), defined,
         [*notes, *_missing(designs, defined)],
@@ -149,7 +161,7 @@ class _OfSystems:
         models, (baseline, *others) = self.losses.models, self.systems
         levels = {system: level_of(statistic, models, system) for system in self.systems}
         differences = {system: difference_of(statistic, models, system, baseline) for system in others}
-        return [Measured(axis, label, statistic.support, levels, differences, training)]
+        return [Measured(axis, label, statistic.support, levels, differences, statistic, training)]
 
     def bins(self, places: np.ndarray, longest: int | None, start: int = 0) -> Iterator[tuple[Bin, np.ndarray, Mark]]:
         """Merged bins of places `[T]`, the mask of each, and its mark, if training reaches up to `longest`."""
