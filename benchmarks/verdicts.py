@@ -7,7 +7,11 @@ difference, an error over sentences. Printed are per cent: coverage of 95 % inte
 not exist (nominal 2.5); support of three differences at 5 %, and in brackets at 1 %, which is the first step of Holm's
 correction for five comparisons.
 
-Legend: N studies, T systems, R seeds.
+A second table has tests whose sentences stand in documents of unequal size. The error of the difference is then that of
+documents and of their sentences; each study estimates it from sentences as if these were drawn one by one, or from its
+documents: as their bootstrap does on average, or with what that lacks, G* / (G* - 1), as posnmt has it.
+
+Legend: N studies, T systems, R seeds, G documents.
 """
 
 from __future__ import annotations
@@ -72,6 +76,25 @@ CELLS = (
 
 
 @dataclass(frozen=True)
+class Documents:
+    """Tests of 1,000 sentences in documents.
+
+    Attributes:
+        count: of documents.
+        spread: standard deviation of the logarithm of their sizes.
+        alike: the share of the variance of sentences that their documents explain.
+    """
+
+    count: int
+    spread: float
+    alike: float
+
+
+SENTENCES = 1000
+TESTS_OF_DOCUMENTS = tuple(Documents(count, 0.96, alike) for alike in (0.02, 0.1) for count in (5, 10, 20, 35, 100))
+
+
+@dataclass(frozen=True)
 class Simulated:
     """Estimates of N studies whose true difference is 0.
 
@@ -86,7 +109,7 @@ class Simulated:
     freedoms: Array
 
     @classmethod
-    def of(cls, values: Array, sentences: Array, freedom: float, *parts: tuple[Array, int]) -> Simulated:
+    def of(cls, values: Array, sentences: Array, freedom: float | Array, *parts: tuple[Array, int]) -> Simulated:
         """Estimates with a variance over sentences and parts over seeds, by Satterthwaite."""
         total = sentences + sum(part for part, _ in parts)
         below = sentences**2 / freedom + sum(part**2 / own for part, own in parts)
@@ -145,6 +168,46 @@ def simulate(cell: Cell, seeds: int, studies: int, generator: np.random.Generato
     }
 
 
+def simulate_documents(
+    test: Documents, seeds: int, studies: int, generator: np.random.Generator
+) -> tuple[float, dict[str, Simulated]]:
+    """Studies of BLEU whose sentences stand in documents: the mean effective number, and how variance is estimated."""
+    cell = CELLS[0][0]
+    sizes = np.exp(generator.normal(0, test.spread, (studies, test.count)))
+    sizes = np.maximum(1, np.round(SENTENCES * sizes / sizes.sum(axis=1, keepdims=True)))
+    total = sizes.sum(axis=1)
+    single = cell.sentences * math.sqrt(SENTENCES)
+    means = generator.normal(0, single * math.sqrt(test.alike), sizes.shape)
+    means += generator.normal(0, 1, sizes.shape) * single * np.sqrt((1 - test.alike) / sizes)
+    error = (sizes * means).sum(axis=1) / total
+    by_sentence = np.full(studies, single**2) / total
+    effective = total**2 / (sizes**2).sum(axis=1)
+    by_document = (sizes**2 * (means - error[:, None]) ** 2).sum(axis=1) / total**2
+    figures = generator.normal(0, cell.seed, (studies, 1, seeds))
+    figures = figures + generator.normal(0, cell.interaction, (studies, cell.systems, seeds))
+    weights = np.zeros((cell.systems, 1))
+    weights[:2, 0] = [1, -1]
+    among = components(figures[..., None], weights, np.ones((cell.systems, seeds), bool))
+    over_seeds = moderated(among.own, among.usual, seeds), PRIOR + seeds - 1
+    values = error + (figures[:, 0] - figures[:, 1]).mean(axis=1)
+    return float(effective.mean()), {
+        "sentences": Simulated.of(values, by_sentence, math.inf, over_seeds),
+        "documents": Simulated.of(values, by_document, effective - 1, over_seeds),
+        "the rule": Simulated.of(values, by_document * effective / (effective - 1), effective - 1, over_seeds),
+    }
+
+
+def rows_of_documents(studies: int, seeds: int = 3) -> Iterator[str]:
+    """The table of tests with documents as lines of Markdown."""
+    yield "| documents (of equal size), share of variance | by sentences | by documents | by the rule |"
+    yield "|---|---|---|---|"
+    for test in TESTS_OF_DOCUMENTS:
+        generator = np.random.default_rng([test.count, round(100 * test.alike)])
+        effective, found = simulate_documents(test, seeds, studies, generator)
+        shown = [_shown(*each.shares(BLEU)) for each in found.values()]
+        yield f"| {test.count} ({effective:.0f}), {test.alike:g} | {' | '.join(shown)} |"
+
+
 def rows(studies: int, tests: tuple[str, ...] = TESTS) -> Iterator[str]:
     """The table as lines of Markdown."""
     yield f"| studies; effects | R | {' | '.join(tests)} |"
@@ -164,11 +227,14 @@ def _shown(coverage: float, false: float, power: list[float], strict: list[float
 
 
 def main(say: Callable[[str], None] = print) -> None:
-    """Print the table, and what one system at two lengths needs the split for."""
+    """Print the table, what one system at two lengths needs the split for, and the table of documents."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--studies", type=int, default=10_000)
     studies = parser.parse_args().studies
     for line in rows(studies, (*TESTS, "not split")):
+        say(line)
+    say("")
+    for line in rows_of_documents(studies):
         say(line)
 
 

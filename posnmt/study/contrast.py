@@ -1,6 +1,9 @@
 """Differences of means over seeds, and their variance over sentences and seeds.
 
-Legend: T terms, S seeds of a term, N sentences, n those that any term is measured on, c bootstrap samples per batch.
+Where the documents of the sentences are known, these are the sampling unit, not the sentences.
+
+Legend: T terms, S seeds of a term, N sentences, n those that any term is measured on, G documents, c bootstrap
+samples per batch.
 Of a block: B systems, R seeds, K classes of sentences (or of swapped sources).
 """
 
@@ -207,8 +210,8 @@ class Contrast:
         All outputs share the samples. They are drawn from all sentences that any term is measured on, so terms on
         different lengths share them. In a sample, the seeds of a unit also vary by what each does to single sentences.
         That adds to the variance of their mean, and is in the variance over seeds already: it is subtracted here.
-        Sentences are drawn one by one, so the degrees of freedom are infinite. Evidence that knew the documents of its
-        sentences would have those of a jackknife over documents here.
+        Sentences are drawn one by one, with infinite degrees of freedom, or in whole documents, with G* - 1; samples of
+        these vary less than other documents would, by 1 - 1/G* on average.
         """
         import numpy as np
 
@@ -220,8 +223,7 @@ class Contrast:
         table = self.evidence.table(self.measure, sentences, places)
         at = [[places.index(place) for place in term.places] for term in self.terms]
         values, within = [], []
-        for sums in bootstrap_sums(table.rows, groups.reshape(-1), len(members), SAMPLES, SEED):
-            of_groups = sums[:, 1:]  # [c, groups, outputs, K]
+        for of_groups in self._samples(table.rows, sentences, groups.reshape(-1), len(members)):
             scores = []  # [c, S] of each term
             for term, of_term in enumerate(at):
                 of_outputs = of_groups[:, members[:, term]][:, :, of_term].sum(axis=1)
@@ -236,4 +238,47 @@ class Contrast:
         finite = np.isfinite(sampled)
         by_unit = np.concatenate(within)[finite].mean(axis=0)
         counted_twice = (by_unit - self._own_variances()).clip(min=0).sum()
-        return max(0.0, float(sampled[finite].var(ddof=1) - counted_twice)), math.inf
+        over_sentences = max(0.0, float(sampled[finite].var(ddof=1) - counted_twice))
+        if self.documents is None:
+            return over_sentences, math.inf
+        return over_sentences * self.documents / (self.documents - 1), self.documents - 1
+
+    @cached_property
+    def documents(self) -> float | None:
+        """G*, how many equal documents the sentences count as by their subwords in the reference; None: not known.
+
+        Where terms have other sentences, that of the term with the fewest.
+        """
+        import numpy as np
+
+        from posnmt.analyse.zones import effective_number  # imports NumPy
+
+        if self.evidence.documents is None:
+            return None
+        lengths = self.evidence.counts[:, 0, -1]  # of the references
+        return min(
+            effective_number(np.bincount(self.evidence.documents[term.chosen], lengths[term.chosen]))
+            for term in self.terms
+        )
+
+    def _samples(self, rows: np.ndarray, sentences: np.ndarray, groups: np.ndarray, count: int) -> Iterator[np.ndarray]:
+        """The sums `[c, groups, outputs, K]` over each bootstrap sample.
+
+        Args:
+            rows: `[n, outputs, K]`.
+            sentences: `[n]` their indices.
+            groups: `[n]` of each, 0 to `count` - 1.
+            count: how many groups there are.
+        """
+        import numpy as np
+
+        if self.evidence.documents is None:
+            for sums in bootstrap_sums(rows, groups, count, SAMPLES, SEED):
+                yield sums[:, 1:]
+            return
+        names, numbers = np.unique(self.evidence.documents[sentences], return_inverse=True)
+        of_documents = np.zeros((len(names), count, *rows.shape[1:]))
+        np.add.at(of_documents, (numbers.reshape(-1), groups), rows)
+        flat = of_documents.reshape(len(names), -1, rows.shape[-1])
+        for sums in bootstrap_sums(flat, np.zeros(len(names), int), 1, SAMPLES, SEED):
+            yield sums[:, 1].reshape(-1, count, *rows.shape[1:])

@@ -56,12 +56,14 @@ class Evidence:
         columns: as in `Additive`.
         source_lengths: `[N]` in subwords.
         outputs: the M outputs.
+        documents: `[N]` the number of the document of each sentence, from 0; None: not known.
     """
 
     counts: np.ndarray
     columns: dict[str, slice]
     source_lengths: np.ndarray
     outputs: list[Output]
+    documents: np.ndarray | None = None
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -93,7 +95,10 @@ class Evidence:
         return Additive(rows, {measure: slice(0, len(wanted))} if wanted else {})
 
 
-def save(folder: Path, additive: Additive, source_lengths: np.ndarray, outputs: Iterable[Mapping[str, Any]]) -> None:
+def save(
+    folder: Path, additive: Additive, source_lengths: np.ndarray, outputs: Iterable[Mapping[str, Any]],
+    documents: np.ndarray | None = None,
+) -> None:  # fmt: skip
     """Write `counts.npz` and `outputs.json`.
 
     Args:
@@ -101,6 +106,7 @@ def save(folder: Path, additive: Additive, source_lengths: np.ndarray, outputs: 
         additive: N sentences of M outputs.
         source_lengths: `[N]` in subwords.
         outputs: for each of the M outputs, in order, the attributes of `Output`; other keys are ignored.
+        documents: `[N]`, as in `Evidence`.
     """
     import numpy as np
 
@@ -116,6 +122,7 @@ def save(folder: Path, additive: Additive, source_lengths: np.ndarray, outputs: 
         metrics=np.array(list(additive.columns), dtype=str),
         columns=np.array([(each.start, each.stop) for each in additive.columns.values()], int).reshape(-1, 2),
         source_lengths=np.asarray(source_lengths),
+        **({} if documents is None else {"documents": documents}),
     )
     listed = json.dumps([asdict(output) for output in records], indent=1, ensure_ascii=False)
     (folder / OUTPUTS).write_text(listed + "\n", encoding="utf-8")
@@ -129,5 +136,6 @@ def load(folder: Path) -> Evidence:
         edges = zip(stored["metrics"].tolist(), stored["columns"].tolist(), strict=True)
         columns = {metric: slice(first, last) for metric, (first, last) in edges}
         counts, lengths = stored["counts"], stored["source_lengths"]
+        documents = stored["documents"] if "documents" in stored.files else None
     listed = json.loads((folder / OUTPUTS).read_text(encoding="utf-8"))
-    return Evidence(counts, columns, lengths, [Output(**each) for each in listed])
+    return Evidence(counts, columns, lengths, [Output(**each) for each in listed], documents)

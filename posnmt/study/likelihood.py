@@ -65,10 +65,9 @@ def save(
     from posnmt.evaluation.analyse.scoring import Scoring, Test
     from posnmt.evaluation.report.likelihood import TABLE
     from posnmt.evaluation.report.write import likelihood_files, write_files
+    from posnmt.evaluation.report.write import write_files
 
-    path = test / "documents"
-    documents = [document_of(line) or "" for line in _lines(path)] if path.exists() else []
-    scoring = Scoring(models, Test(_lines(test / "source"), _lines(test / "target"), documents), swap, shift)
+    scoring = Scoring(models, Test(_lines(test / "source"), _lines(test / "target"), documents_of(test)), swap, shift)
     scoring.score(say)
     about: _About = {"baseline": baseline, "notes": scoring.notes, "shift": shift}
     write_json(folder / ABOUT, about)
@@ -100,6 +99,14 @@ def read(folder: Path) -> Likelihood:
     shifted = of_shifts({path.stem: read_losses(path) for path in folder.glob(f"{SHIFTED}*.npz")}, about.get("shift"))
     report = likelihood_report(losses, after_short, after_long, shifted, about["baseline"], about["notes"])
     return Likelihood(report.notes, report.csv, report)
+
+
+def documents_of(text: Path) -> list[str]:
+    """The document of each line of a text of a study; empty where they are not known."""
+    from posnmt.data.corpus import document_of
+
+    path = text / "documents"
+    return [document_of(line) or "" for line in _lines(path)] if path.exists() else []
 
 
 def _lines(path: Path) -> list[str]:

@@ -18,6 +18,7 @@ from posnmt.config.formats import FORMAT, OLDEST
 from posnmt.study.claims import SPEEDS
 from posnmt.study.parts import in_key
 from posnmt.study.recipe import WHOLE, Analysis, Likelihood, Pair, Recipe, Scale, Setting, Text, Training, at, lacks
+from posnmt.study.scorable import has_documents
 from posnmt.study.trainings import Config, text_config, train_config
 from posnmt.study.workflow.graph import Step
 
@@ -395,6 +396,7 @@ def _analysis(study_plan: Plan, name: str, analysis: Analysis, runs: list[Planne
         "bleu_tokenizer": at(analysis.bleu_tokenizer, scale),
         **({"target_language": study_plan.pair.target} if analysis.text == "words" else {}),
         **_counted(recipe.scales[scale].config),
+        **({"documents": True} if has_documents(recipe, recipe.tests[analysis.test], scale) else {}),
     }
     return Step(f"analyse/{name}", "analyse", settings, needs, {}, study_plan.setting.resources.of("analyse"))
 

@@ -25,6 +25,7 @@ from posnmt.study.adopt import MARK, trained
 from posnmt.study.claims import LOSS, Claim, Comparison, Scale
 from posnmt.study.plan import KINDS, Plan
 from posnmt.study.recipe import Recipe, at, lacks
+from posnmt.study.scorable import has_documents
 from posnmt.study.workflow.folder import SHORT, STEPS, STUDY
 from posnmt.study.workflow.graph import Graph
 
@@ -53,6 +54,7 @@ class RegisteredAnalysis(TypedDict):
     corpus: str | None
     join: int | None
     rest: str
+    documents: NotRequired[bool]
 
 
 class RegisteredLikelihood(TypedDict):
@@ -372,6 +374,7 @@ def _analysis(name: str, recipe: Recipe, scale: Scale) -> RegisteredAnalysis:
         "corpus": None if lacks(test.corpus, scale) else at(test.corpus, scale),
         "join": test.join,
         "rest": test.rest,
+        **({"documents": True} if has_documents(recipe, test, scale) else {}),
     }
 
 

@@ -21,7 +21,7 @@ def unscorable(recipe: Recipe, likelihood: Likelihood) -> Iterator[tuple[str, st
         there = ", ".join(f"{system}/{training}" for system, training in sorted(compared))
         yield "baseline", f"{likelihood.baseline!r} is not one of the systems", f"there are {there or 'none'}"
     test = recipe.tests.get(likelihood.test)
-    if likelihood.swap and test is not None and not any(_has_documents(recipe, test, each) for each in recipe.scales):
+    if likelihood.swap and test is not None and not any(has_documents(recipe, test, each) for each in recipe.scales):
         what = f"the test {likelihood.test} has no documents, so no sentence stands before another"
         yield "swap", what, "give its corpus `documents`, or leave `swap` out"
 
@@ -54,7 +54,7 @@ def unshiftable(recipe: Recipe, path: Path, lines: Lines) -> Iterator[UserError]
                 yield UserError(what, place(keys, path, lines), "leave `shift` out, or name the other `systems`")
 
 
-def _has_documents(recipe: Recipe, test: Test, scale: Scale) -> bool:
+def has_documents(recipe: Recipe, test: Test, scale: Scale) -> bool:
     """Whether a test may have document ids at a scale; of a public corpus that is known once it is fetched."""
     if test.join is not None or test.swap or lacks(test.corpus, scale):
         return False

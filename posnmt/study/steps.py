@@ -26,6 +26,10 @@ from posnmt.run.run import Run, read_record
 from posnmt.study.workflow.kind import Context, Kind
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from posnmt.evaluation.analyse.analyse import Analysis
+    from posnmt.evaluation.analyse.measure import Resampling
     from posnmt.data.text import SideText
     from posnmt.evaluation.analyse.analyse import Analysis
     from posnmt.evaluation.analyse.measure import Resampling
@@ -318,9 +322,18 @@ def analyse(context: Context) -> None:
 
     # Without a correction, as in the papers, whose tables the report has.
     analysis, outputs = measured(context, Resampling(correction="none"))
-    evidence.save(context.folder, analysis.additive, analysis.source_lengths, outputs)
+    evidence.save(context.folder, analysis.additive, analysis.source_lengths, outputs, documents(context))
     context.say("drawing")
     write(analysis, context.folder)
+
+
+def documents(context: Context) -> np.ndarray | None:
+    """`[N]` the number of the document of each sentence of a test; None: not known, or not asked for."""
+    from posnmt.analyse.likelihood import document_numbers
+    from posnmt.study.likelihood import documents_of
+
+    ids = documents_of(context.inputs["test"]) if context.settings.get("documents") else []
+    return document_numbers(ids, len(ids)) if ids else None
 
 
 def measured(context: Context, resampling: Resampling) -> tuple[Analysis, list[dict[str, Any]]]:

@@ -33,6 +33,8 @@ LEVEL = 0.95
 # The level of the interval that corresponds to two one-sided tests at 5 % (Schuirmann 1987).
 EQUAL_LEVEL = 0.90
 MOST_SEEDS = 100
+FEWEST_DOCUMENTS = 2
+"""Of equal size, of a test whose documents are known."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,7 @@ def _decide(comparison: Comparison, evidence: Mapping[str, Evidence], rules: Rul
             sides = [_Side.of(figures, analysed, rules) for figures in comparison.sides]
             every = _contrast(comparison, analysed, sides)
             value, basis = _value(every), _basis(sides, every, joined)
-            _check_size(comparison, sides, basis, value)
+            _check_size(sides, every, f"{basis}: {wording.amount(comparison, value)}")
             contrast = _contrast(comparison, analysed, sides, rules.trainings)
             value, basis = _value(contrast), _basis(sides, contrast, joined)
             systems = max((unit.systems for unit in contrast.units if unit.is_block), default=0)
@@ -449,13 +451,21 @@ def _value(contrast: Contrast) -> float:
     return contrast.value
 
 
-def _check_size(comparison: Comparison, sides: Sequence[_Side], basis: str, value: float) -> None:
-    """Raise `Undecidable` if there are too few seeds or sentences for an interval."""
-    measured = f"{basis}: {wording.amount(comparison, value)}"
+def _check_size(sides: Sequence[_Side], contrast: Contrast, measured: str) -> None:
+    """Raise `Undecidable` if there are too few seeds, sentences or documents for an interval.
+
+    Args:
+        sides, contrast: with all seeds.
+        measured: the value and what it is based on, in words.
+    """
     if any(len(seeds) < 2 for side in sides for _, seeds in side.outputs):
         raise Undecidable(f"{measured}, and one seed says nothing of others")
     if any(side.chosen.sum() < FEWEST_SENTENCES for side in sides):
         raise Undecidable(f"{measured}, and fewer than {FEWEST_SENTENCES} sentences say nothing of others")
+    if contrast.documents is not None and contrast.documents < FEWEST_DOCUMENTS:
+        raise Undecidable(
+            f"{measured}, and fewer than {FEWEST_DOCUMENTS} documents of equal size say nothing of others"
+        )
 
 
 def _basis(sides: Sequence[_Side], contrast: Contrast, joined: bool) -> str:
@@ -466,6 +476,8 @@ def _basis(sides: Sequence[_Side], contrast: Contrast, joined: bool) -> str:
     blocked = (
         f" in {'a block' if len(blocks) == 1 else 'blocks'} of {wording.counted(blocks, 'system')}" if blocks else ""
     )
+    if contrast.documents is not None:
+        sentences += f" in documents that count as {contrast.documents:.0f} of equal size"
     return f"on {sentences}, with {seeds} of each system{blocked}"
 
 

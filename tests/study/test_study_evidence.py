@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+from dataclasses import replace
 from statistics import fmean, variance
 
 import numpy as np
@@ -176,6 +178,73 @@ def test_the_variance_is_that_of_plain_loops(relative):
     low, high = estimate.interval(0.95)
     assert (low + high) / 2 == pytest.approx(estimate.value)
     assert (high - low) / 2 == pytest.approx(t_quantile(0.975, estimate.freedom) * estimate.variance**0.5)
+
+
+def test_documents_are_sampled_whole():
+    """By plain loops, on long sentences against all: what is drawn, the degrees of freedom, and what samples lack."""
+    documents = np.array([0] * 9 + [1] * 3 + [2] * 8 + [3, 4, 5] * 5 + [6] * 5)
+    evidence = replace(bleu_evidence(), documents=documents)
+    longer, everything = evidence.source_lengths > 29, np.ones(40, bool)
+    of_a, of_b = {0: 0, 1: 1, 2: 2}, {0: 3, 1: 4, 2: 5}
+    terms = [Term(("a", "all"), of_a, longer, 1, False), Term(("b", "all"), of_b, everything, 1, True)]
+    contrast = Contrast.of(evidence, "bleu", terms)
+
+    def means(sample):
+        return [
+            [
+                float(corpus_scores("bleu", np.sum([evidence.counts[row, place, :10] for row in rows], axis=0)))
+                for place in term.places
+            ]
+            for term in terms
+            for rows in [[row for row in sample if term.chosen[row]]]
+        ]
+
+    def over_seeds(found):
+        return [variance(of_term) / 3 for of_term in found]
+
+    whole = means(range(40))
+    generator = np.random.default_rng([SEED, 0])
+    drawn_documents = [generator.integers(0, 7, size=7) for _ in range(SAMPLES)]
+    samples = [[row for each in drawn for row in np.flatnonzero(documents == each)] for drawn in drawn_documents]
+    sampled = [means(sample) for sample in samples if longer[sample].any()]
+    own, in_samples = over_seeds(whole), [fmean(parts) for parts in zip(*map(over_seeds, sampled), strict=True)]
+    excess = math.fsum(max(0.0, one - other) for one, other in zip(in_samples, own, strict=True))
+    of_samples = variance(fmean(of) - fmean(than) for of, than in sampled) - excess
+    references = evidence.counts[:, 0, -1]
+    sizes = [
+        [math.fsum(references[chosen & (documents == each)]) for each in range(7)] for chosen in (longer, everything)
+    ]
+    effective = min(math.fsum(size) ** 2 / math.fsum(each**2 for each in size) for size in sizes)
+    assert contrast.documents == pytest.approx(effective)
+    over_documents = of_samples * effective / (effective - 1)
+    total = over_documents + sum(own)
+    below = over_documents**2 / (effective - 1) + math.fsum(part**2 / 2 for part in own)
+    estimate = contrast.estimate()
+    assert (estimate.variance, estimate.freedom) == (pytest.approx(total), pytest.approx(total**2 / below))
+
+
+def test_a_verdict_says_how_many_documents_there_are():
+    """Of one document nothing is decided; and a sentence for each document is as good as none known."""
+    evidence = bleu_evidence(sentences=60)
+    asked = compare("higher", measure="bleu")
+    plain, each, one_only = (
+        one(replace(evidence, documents=documents), asked) for documents in (None, np.arange(60), np.zeros(60, int))
+    )
+    assert each.value == plain.value == one_only.value
+    assert each.high - each.low == pytest.approx(plain.high - plain.low, rel=0.1)
+    assert re.search(r"on 60 sentences in documents that count as 5\d of equal size", each.why)
+    assert "document" not in plain.why
+    assert (one_only.word, one_only.low) == ("undecided", None)
+    assert "fewer than 2 documents" in one_only.why
+
+
+def test_documents_are_stored_with_the_counts(tmp_path):
+    additive = Additive.of({}, [np.arange(4)], np.arange(4))
+    for documents in (np.array([0, 0, 1, 1]), None):
+        stored.save(tmp_path, additive, np.arange(4), [as_step(output("a", 1))], documents)
+        found = stored.load(tmp_path).documents
+        assert (found is None) == (documents is None)
+        assert documents is None or found.tolist() == [0, 0, 1, 1]
 
 
 def test_chunks_of_samples_make_no_difference(monkeypatch):

@@ -26,7 +26,7 @@ from posnmt.run.run import Run
 from posnmt.study.likelihood import read, save
 from posnmt.study.load import load
 from posnmt.study.page import render
-from posnmt.study.plan import KINDS, Plan, likelihoods, plan
+from posnmt.study.plan import KINDS, Plan, analyses, likelihoods, plan
 from posnmt.study.recipe import Likelihood
 from posnmt.study.workflow.graph import Graph
 from posnmt.study.workflow.kind import Context, Resources, load_kinds
@@ -101,6 +101,24 @@ def test_positions_that_a_system_has_not_are_not_shifted(tmp_path: Path) -> None
     assert re.findall(r"likelihoods\.own\.shift: (\S+) has no positions", told) == ["rnn"]
     others = shifted | {"systems": ["relative", "transformer"]}
     assert load(written(tmp_path, {**tree, "likelihoods": {"own": others}})).likelihoods["own"].shift == 40
+
+
+def test_an_analysis_knows_the_documents_of_a_test_that_has_some(tmp_path: Path) -> None:
+    """Its key is as it was where there are none; joined and swapped tests have none."""
+    corpora = SMALL["scales"]["small"]["corpora"]
+    for name in ("train", "dev", "test"):
+        for side in "ab":
+            (tmp_path / f"{name}.{side}").write_text("a\n")
+    (tmp_path / "ids").write_text("one\n")
+    every = {name: {"test": name, "trainings": ["all"]} for name in ("test", "joined", "swapped")}
+    found = []
+    for more in ({"documents": "ids"}, {}):
+        small = {**SMALL["scales"]["small"], "corpora": {**corpora, "test": {**corpora["test"], **more}}}
+        tree = {**SMALL, "scales": {**SMALL["scales"], "small": small}, "analyses": every}
+        made = plan(load(written(tmp_path, tree)), "small", tmp_path)
+        steps, _ = analyses(made, made.steps)
+        found.append({name: step.settings.get("documents") for name, step in steps.items()})
+    assert found == [{"test": True, "joined": None, "swapped": None}, dict.fromkeys(every)]
 
 
 # --- what is planned

@@ -52,3 +52,14 @@ def test_the_rule_has_more_power_than_welch_at_a_false_support_of_25_in_1000(ver
     assert false < 2.5 + 4 * 100 * math.sqrt(0.025 * 0.975 / STUDIES)
     assert all(one > other + 4 for one, other in zip(power, of_welch, strict=True))
     assert strict[2] > strict_welch[2] + 20
+
+
+@pytest.mark.parametrize(("count", "alike"), [(10, 0.1), (35, 0.02)])
+def test_sentences_of_one_document_are_no_sample(verdicts, count, alike):
+    """Drawn one by one they promise too much; drawn in documents, intervals hold the truth."""
+    test = verdicts.Documents(count, 0.96, alike)
+    _, found = verdicts.simulate_documents(test, 3, STUDIES, np.random.default_rng(13))
+    coverage = {name: each.shares(verdicts.BLEU)[0] for name, each in found.items()}
+    assert coverage["sentences"] < 93
+    assert coverage["documents"] < coverage["the rule"]
+    assert coverage["the rule"] == pytest.approx(95, abs=1.5)

@@ -157,6 +157,18 @@ def test_the_lengths_of_every_training_are_known(
     assert [each["decoding_speed"] for each in steps._outputs(made)] == [7.5] * 3
 
 
+def test_documents_of_a_test_are_those_of_its_text(tmp_path: Path, prepared: Path) -> None:
+    """By the first field; none where the text has none, or the plan does not ask."""
+    made = analysis(tmp_path, prepared, documents=True)
+    assert steps.documents(made) is None
+    write(made.inputs["test"] / "documents", "b one\nb two\na three")
+    found = steps.documents(made)
+    assert found is not None
+    assert found.tolist() == [0, 0, 1]
+    made.settings.pop("documents")
+    assert steps.documents(made) is None
+
+
 def test_outputs_have_the_seeds_that_their_names_say(tmp_path: Path, prepared: Path) -> None:
     """What follows a colon is a seed: two schemes of one family would be seeds of a system."""
     made = analysis(tmp_path, prepared)
