@@ -30,7 +30,7 @@ from posnmt.study.compatible import compatibility
 from posnmt.study.load import load
 from posnmt.study.packed import unpack, unpack_outputs
 from posnmt.study.plan import KINDS, Plan, analyses, plan
-from posnmt.study.steps import measured
+from posnmt.study.steps import documents, measured
 from posnmt.study.study import rules_of
 from posnmt.study.verdict import LEVEL, Decision, Rules, Verdict, corrected, counts, decide, shown_p
 from posnmt.study.wording import amount, asked, signed
@@ -235,7 +235,7 @@ def _evidence(
             settings = {**step.settings, "metrics": metrics}
             context = Context(folder, settings, inputs, {}, Resources(), print)
             analysis, outputs = measured(context, Resampling(samples=0))
-            evidence.save(folder, analysis.additive, analysis.source_lengths, outputs)
+            evidence.save(folder, analysis.additive, analysis.source_lengths, outputs, documents(context))
         found[name] = evidence.load(folder)
     return found
 

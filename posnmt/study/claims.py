@@ -12,7 +12,16 @@ from posnmt.config.yaml import Section
 Scale = Literal["smoke", "small", "paper"]
 Lengths = Literal["all", "seen", "longer", "shorter"]
 Measure = Literal[
-    "bleu", "chrf", "ter", "multi-bleu", "length_difference", "length_ratio", "training_speed", "decoding_speed", "loss"
+    "bleu",
+    "chrf",
+    "ter",
+    "multi-bleu",
+    "length_difference",
+    "length_ratio",
+    "near_longest",
+    "training_speed",
+    "decoding_speed",
+    "loss",
 ]
 TextClass = Literal["dense", "sparse", "beyond", "D1", "D2", "D3 source", "D3 target", "D3 both"]
 """Subwords of references, by where they stand; a design is a difference of two such classes (docs/likelihood.md)."""
@@ -21,6 +30,7 @@ SPEEDS = ("training_speed", "decoding_speed")
 # Standard deviations in BLEU: of a training's figure over seeds, and of two systems' difference over single sentences.
 DEVIATION, SPREAD = 0.3, 5.0
 LOSS: Measure = "loss"
+NEAR_LONGEST: Measure = "near_longest"
 ZONES = ("dense", "sparse", "beyond")
 LOSS_MARGIN = 0.02
 """Of equality, in nats a subword."""

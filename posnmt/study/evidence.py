@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posnmt.evaluation.analyse.additive import Additive
+from posnmt.study.claims import NEAR_LONGEST
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,6 +21,8 @@ COUNTS = "counts.npz"
 OUTPUTS = "outputs.json"
 # The last columns of every table: sentences, output length, reference length.
 LENGTH_COLUMNS = 3
+NEAR = 0.1
+"""How far from the longest trained target a length may be to be near it, as a share of that length."""
 Variant = tuple[str, str]
 
 
@@ -34,6 +37,7 @@ class Output:
         trained_lengths: shortest and longest source in training, in subwords; None: unknown.
         parameters: number of parameters of the model.
         training_speed, decoding_speed: source tokens per second; None: not measured.
+        longest_target: in training, in subwords; None: unknown.
     """
 
     name: str
@@ -45,6 +49,15 @@ class Output:
     parameters: int | None
     training_speed: float | None
     decoding_speed: float | None
+    longest_target: int | None = None
+
+
+class NearLongest(Additive):
+    """A table of sentences, of outputs near the longest trained length, and of references near it."""
+
+    def measure(self, sums: np.ndarray) -> dict[str, np.ndarray]:
+        """The share of outputs near the longest trained length less that of references: sums `[..., 3]` → `[...]`."""
+        return {NEAR_LONGEST: super().measure(sums)["length_difference"]}
 
 
 @dataclass(frozen=True)
@@ -68,7 +81,7 @@ class Evidence:
     @property
     def measures(self) -> tuple[str, ...]:
         """The names of all measures that the counts allow."""
-        return Additive(self.counts, self.columns).measures
+        return (*Additive(self.counts, self.columns).measures, NEAR_LONGEST)
 
     def places(self, variant: Variant, share: float) -> dict[int, int]:
         """Seed -> index of the output of a system and training, with a share of swapped words."""
@@ -88,11 +101,22 @@ class Evidence:
         """
         import numpy as np
 
+        if measure == NEAR_LONGEST:
+            return self._near_longest(sentences, places)
         total = self.counts.shape[-1]
         wanted = range(total)[self.columns[measure]] if measure in self.columns else range(0)
         lengths = range(total - LENGTH_COLUMNS, total)
         rows = self.counts[np.ix_(sentences, np.array(places), np.array([*wanted, *lengths]))].astype(float)
         return Additive(rows, {measure: slice(0, len(wanted))} if wanted else {})
+
+    def _near_longest(self, sentences: np.ndarray, places: list[int]) -> Additive:
+        """The table of the clustering of output lengths (N19, Figure 5): of outputs whose longest target is known."""
+        import numpy as np
+
+        lengths = self.counts[np.ix_(sentences, np.array(places))][..., -2:].astype(int)
+        longest = np.array([self.outputs[place].longest_target for place in places])[:, None]
+        near = np.abs(lengths - longest) <= NEAR * longest
+        return NearLongest(np.concatenate([np.ones_like(lengths[..., :1]), near], axis=-1).astype(float), {})
 
 
 def save(

@@ -388,7 +388,7 @@ def _outputs(context: Context) -> Iterator[dict[str, Any]]:
             translations, run = context.inputs[f"output-{number}"], context.inputs[f"run-{number}"] / "run"
             label = output["label"]
             record = read_record(run)
-            lengths = record["training_lengths"]["source"]
+            lengths, targets = (record["training_lengths"][side] for side in SIDES)
             file = "output" if not share else f"output-{share:g}"
             speed = json.loads((translations / "speed.json").read_text())[file]
             yield {
@@ -401,6 +401,7 @@ def _outputs(context: Context) -> Iterator[dict[str, Any]]:
                 "parameters": record["parameters"],
                 "training_speed": training_speed(run),
                 "decoding_speed": speed["source_subwords"] / speed["seconds"],
+                "longest_target": None if "other_subwords" in output else targets["longest"],
             }
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES
 from posnmt.study import wording
 from posnmt.study.blocks import Trainings
-from posnmt.study.claims import LOSS, SPEEDS, Claim, Comparison, Figures, Scale
+from posnmt.study.claims import LOSS, NEAR_LONGEST, SPEEDS, Claim, Comparison, Figures, Measure, Scale
 from posnmt.study.contrast import Contrast, Term
 from posnmt.study.estimate import Estimate, Undecidable, paired
 from posnmt.study.evidence import Evidence, Output, Variant
@@ -194,7 +194,7 @@ def _decide(comparison: Comparison, evidence: Mapping[str, Evidence], rules: Rul
             value = estimate.value
         else:
             analysed = _analysed(comparison, evidence, rules)
-            sides = [_Side.of(figures, analysed, rules) for figures in comparison.sides]
+            sides = [_Side.of(figures, analysed, rules, comparison.measure) for figures in comparison.sides]
             every = _contrast(comparison, analysed, sides)
             value, basis = _value(every), _basis(sides, every, joined)
             _check_size(sides, every, f"{basis}: {wording.amount(comparison, value)}")
@@ -350,7 +350,7 @@ class _Side:
 
     Attributes:
         outputs: for each of its systems, the variant, and seed -> index of the output.
-        chosen: `[N]` mask of the sentences of its lengths.
+        chosen: `[N]` mask of the sentences of its lengths; of `near_longest`, those with a longer reference than any.
         lengths: in words, as they follow "214 sentences"; empty for all lengths.
     """
 
@@ -359,15 +359,24 @@ class _Side:
     lengths: str
 
     @classmethod
-    def of(cls, figures: Figures, evidence: Evidence, rules: Rules) -> _Side:
+    def of(cls, figures: Figures, evidence: Evidence, rules: Rules, measure: Measure) -> _Side:
         """The data of a side.
 
         Raises:
             Undecidable: they are incomplete.
         """
         outputs = [(rules.resolve(text), _places(evidence, text, figures.share, rules)) for text in figures.variants]
-        first, last = _ends(figures, [evidence.outputs[place] for place in outputs[0][1].values()], rules)
-        return cls(outputs, _within(evidence, first, last), wording.span(first, last))
+        of_system = [evidence.outputs[place] for place in outputs[0][1].values()]
+        first, last = _ends(figures, of_system, rules)
+        chosen, lengths = _within(evidence, first, last), wording.span(first, last)
+        if measure == NEAR_LONGEST:
+            known = [evidence.outputs[place].longest_target for _, places in outputs for place in places.values()]
+            if None in known:
+                raise Undecidable(f"the target lengths in the training of {rules.label(figures.system)} are not known")
+            longest = max(output.longest_target or 0 for output in of_system)
+            chosen = chosen & (evidence.counts[:, 0, -1] > longest)
+            lengths = f"{lengths} {wording.LONGER_REFERENCE}".lstrip()
+        return cls(outputs, chosen, lengths)
 
 
 def _within(evidence: Evidence, first: int | None, last: int | None) -> np.ndarray:

@@ -7,20 +7,19 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from posnmt.metrics.scores import TITLES
-from posnmt.study.claims import LOSS, SPEEDS, ZONES, Comparison, Figures, Scale
+from posnmt.study.claims import LOSS, NEAR_LONGEST, SPEEDS, ZONES, Comparison, Figures, Scale
 
 if TYPE_CHECKING:
     from posnmt.study.estimate import Estimate
 
 UNITS = {
-    **TITLES,
-    "multi-bleu": "BLEU",
-    "length_difference": "subwords",
-    "length_ratio": "of the reference's length",
-} | {LOSS: "nats a subword"}
+    **TITLES, "multi-bleu": "BLEU", "length_difference": "subwords", "length_ratio": "of the reference's length",
+    NEAR_LONGEST: "of the outputs", LOSS: "nats a subword",
+}  # fmt: skip
 MEASURES = {
     **UNITS, "length_difference": "length difference", "length_ratio": "length ratio",
     "training_speed": "training speed", "decoding_speed": "decoding speed",
+    NEAR_LONGEST: "share of outputs within a tenth of the longest length in training, less that of references,",
 }  # fmt: skip
 LINE = {False: "sentence", True: "joined line"}
 """What a line of a test is; True: several sentences that were joined."""
@@ -48,6 +47,8 @@ PREDICTS = {
 }  # fmt: skip
 LOSES = {"higher": "loses more than", "lower": "loses less than", "equal": "loses as much as"}
 LOSES_ALONE = {"higher": "loses", "lower": "gains", "equal": "neither loses nor gains"}
+LONGER_REFERENCE = "with a reference longer than any in training"
+"""The sentences of `near_longest`."""
 RELATIONS = {"higher": "is higher than", "lower": "is lower than", "equal": "is equal to"}
 
 Label = Callable[[str], str]
@@ -69,10 +70,10 @@ def asked(comparison: Comparison, scale: Scale, label: Label, joined: bool = Fal
     margin = comparison.within or comparison.by
     amount = percent(margin) if comparison.relative else f"{margin:g} {unit(comparison.measure)}"
     by = f" within {amount}" if comparison.within else f" by more than {amount}" if margin else ""
-    of_name, of_where = _name(of, label), _where(of, scale, joined)
+    of_name, of_where = _name(of, label), _where(of, scale, joined, comparison.measure)
     if than is None:
         return _joined(f"the {what} of {of_name} {relation} 0{by}", of_where)
-    than_name, than_where = _name(than, label), _where(than, scale, joined)
+    than_name, than_where = _name(than, label), _where(than, scale, joined, comparison.measure)
     if than_where == of_where:
         return _joined(f"the {what} of {of_name} {relation} that of {than_name}{by}", of_where)
     rest = than_where or "overall"
@@ -100,14 +101,15 @@ def _name(figures: Figures, label: Label) -> str:
     return label(figures.system) + (f" minus that of {label(figures.minus)}" if figures.minus else "")
 
 
-def _where(figures: Figures, scale: Scale, joined: bool) -> str:
+def _where(figures: Figures, scale: Scale, joined: bool, measure: str) -> str:
     """Which sentences, or joined lines, one side is measured on."""
     lengths = figures.lengths_at(scale) or "all"
     if isinstance(lengths, str):
         chosen = {"all": "", "seen": " of trained lengths", **CHOSEN[joined]}[lengths]
     else:
         chosen = f" {span(*lengths)}".rstrip()
-    where = f"on {LINE[joined]}s{chosen}" if chosen or joined else ""
+    chosen = _joined(chosen, LONGER_REFERENCE) if measure == NEAR_LONGEST else chosen.lstrip()
+    where = _joined(f"on {LINE[joined]}s", chosen) if chosen or joined else ""
     return _joined(where, f"with {percent(figures.share)} of the words swapped" if figures.share else "")
 
 

@@ -122,7 +122,13 @@ def analysis(folder: Path, prepared: Path, **settings: Any) -> Context:
     for number, (shortest, longest) in enumerate([(3, 20), (2, 30), (4, 10)]):
         run = inputs[f"run-{number}"] = folder / f"run-{number}"
         output = inputs[f"output-{number}"] = folder / f"output-{number}"
-        record = {"training_lengths": {"source": {"shortest": shortest, "longest": longest}}, "parameters": 7}
+        record = {
+            "training_lengths": {
+                "source": {"shortest": shortest, "longest": longest},
+                "target": {"shortest": 1, "longest": longest + 5},
+            },
+            "parameters": 7,
+        }
         write(run / "run" / "record.json", json.dumps(record))
         write(run / "run" / "metrics.jsonl", json.dumps({"kind": "dev"}))
         write(output / "output", TARGET.lower())
@@ -184,6 +190,7 @@ def test_lengths_in_other_subwords_are_unknown(tmp_path: Path, prepared: Path, m
     made = analysis(tmp_path, prepared)
     made.settings["outputs"][1]["other_subwords"] = True
     assert [each["trained_lengths"] for each in steps._outputs(made)] == [[3, 20], None, [4, 10]]
+    assert [each["longest_target"] for each in steps._outputs(made)] == [25, None, 15]
     found = measured(made, monkeypatch)
     assert found["trained_lengths"] == [[3, 20], [4, 10]]
     for output in made.settings["outputs"]:

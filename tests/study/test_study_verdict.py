@@ -10,9 +10,11 @@ import pytest
 from pydantic import ValidationError
 from verdict_case import bleu_evidence, claim, compare, decided, drawn, evidence_of, one, output, resolve
 
+from posnmt.evaluation.analyse.additive import Additive
 from posnmt.evaluation.analyse.seeds import t_quantile
 from posnmt.study.claims import Figures
 from posnmt.study.estimate import Estimate, Part
+from posnmt.study.evidence import Evidence
 from posnmt.study.verdict import FEWEST_SENTENCES, Rules, decide, what_it_takes, word_of
 from posnmt.study.wording import with_intervals
 
@@ -449,3 +451,72 @@ def test_lengths_by_scale():
     figures = Figures.model_validate({"system": "a", "lengths": {"small": [1, None]}})
     assert (figures.lengths_at("small"), figures.lengths_at("paper")) == ([1, None], None)
     assert Figures(system="a").lengths_at("paper") == "all"
+
+
+# --- outputs that cluster at the longest trained length
+
+
+def clustered(near, longest=(30, 30), seed=6):
+    """Evidence of 300 references of 20 to 45 subwords; `near`: system -> the share of its outputs of 29 subwords."""
+    generator = np.random.default_rng(seed)
+    references = generator.integers(20, 46, 300)
+    rows, outputs = [], []
+    for (system, share), trained in zip(near.items(), longest, strict=True):
+        for number in (1, 2, 3):
+            others = references + generator.integers(-3, 1, 300)
+            rows.append(np.where(generator.random(300) < share, 29, others))
+            outputs.append(output(system, number, longest_target=trained))
+    additive = Additive.of({}, rows, references)
+    sources = np.where(references > 40, 80, 20)
+    return Evidence(additive.rows.astype(np.uint16), additive.columns, sources, outputs)
+
+
+def share_by_loops(evidence, system, chosen=lambda sentence: True):
+    """The mean over seeds of the share of outputs within a tenth of the longest target, less that of references."""
+    found = []
+    for place, made in enumerate(evidence.outputs):
+        near = [
+            (abs(int(row[place][-2]) - made.longest_target) <= 0.1 * made.longest_target)
+            - (abs(int(row[place][-1]) - made.longest_target) <= 0.1 * made.longest_target)
+            for sentence, row in enumerate(evidence.counts)
+            if row[place][-1] > made.longest_target and chosen(sentence)
+        ]
+        if made.system == system:
+            found.append(sum(near) / len(near))
+    return sum(found) / len(found)
+
+
+def test_the_share_near_the_longest_length_is_that_of_plain_loops():
+    """Over sentences with longer references, those of the system's own training; with other lengths as usual."""
+    evidence = clustered({"a": 0.4, "b": 0.0}, longest=(30, 33))
+    found = one(evidence, compare("higher", "a", None, measure="near_longest"))
+    assert found.value == pytest.approx(share_by_loops(evidence, "a"))
+    found = one(evidence, compare("higher", measure="near_longest"))
+    assert found.value == pytest.approx(share_by_loops(evidence, "a") - share_by_loops(evidence, "b"))
+    of_long = one(evidence, compare("higher", {"system": "a", "lengths": "longer"}, None, measure="near_longest"))
+    expected = share_by_loops(evidence, "a", lambda sentence: evidence.source_lengths[sentence] > 49)
+    assert of_long.value == pytest.approx(expected)
+    number = int((evidence.counts[:, 0, -1] > 30).sum())
+    assert (
+        f"on {number} sentences with a reference longer than any in training"
+        in one(evidence, compare("higher", "a", None, measure="near_longest")).why
+    )
+
+
+@pytest.mark.parametrize(("near", "word"), [(0.5, "supported"), (0.0, "contradicted")])
+def test_outputs_that_cluster_are_found(near, word):
+    """References have lengths near 30, too: as many short outputs as those are no cluster."""
+    decision = one(clustered({"a": near, "b": 0.0}), compare("higher", "a", None, measure="near_longest", by=0.25))
+    assert decision.word == word
+
+
+def test_clusters_need_known_lengths_and_enough_longer_references():
+    asked = compare("higher", measure="near_longest")
+    unknown = one(clustered({"a": 0.5, "b": 0.0}, longest=(30, None)), asked)
+    assert (unknown.word, unknown.value) == ("undecided", None)
+    assert "target lengths" in unknown.why
+    few = one(clustered({"a": 0.5, "b": 0.0}, longest=(44, 44)), asked)
+    assert (few.word, few.low) == ("undecided", None)
+    assert f"fewer than {FEWEST_SENTENCES} sentences" in few.why
+    none = one(clustered({"a": 0.5, "b": 0.0}, longest=(60, 60)), asked)
+    assert "no sentences with a reference longer" in none.why
