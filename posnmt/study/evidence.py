@@ -140,13 +140,14 @@ def save(
     counts = additive.rows.astype(np.min_scalar_type(int(additive.rows.max(initial=0))))
     if not np.array_equal(counts, additive.rows):
         raise ValueError("counts must be integers of 0 or more")
+    known: dict[str, Any] = {} if documents is None else {"documents": documents}
     np.savez_compressed(
         folder / COUNTS,
         counts=counts,
         metrics=np.array(list(additive.columns), dtype=str),
         columns=np.array([(each.start, each.stop) for each in additive.columns.values()], int).reshape(-1, 2),
         source_lengths=np.asarray(source_lengths),
-        **({} if documents is None else {"documents": documents}),
+        **known,
     )
     listed = json.dumps([asdict(output) for output in records], indent=1, ensure_ascii=False)
     (folder / OUTPUTS).write_text(listed + "\n", encoding="utf-8")

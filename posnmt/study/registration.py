@@ -367,15 +367,17 @@ def _analysis(name: str, recipe: Recipe, scale: Scale) -> RegisteredAnalysis:
     """What is registered of an analysis."""
     analysis = recipe.analyses[name]
     test = recipe.tests[analysis.test]
-    return {
+    registered: RegisteredAnalysis = {
         "name": name,
         "text": analysis.text,
         "tokenizer": None if lacks(analysis.bleu_tokenizer, scale) else at(analysis.bleu_tokenizer, scale),
         "corpus": None if lacks(test.corpus, scale) else at(test.corpus, scale),
         "join": test.join,
         "rest": test.rest,
-        **({"documents": True} if has_documents(recipe, test, scale) else {}),
     }
+    if has_documents(recipe, test, scale):
+        registered["documents"] = True
+    return registered
 
 
 def _likelihood(name: str, recipe: Recipe, scale: Scale) -> RegisteredLikelihood:

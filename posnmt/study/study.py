@@ -368,7 +368,10 @@ def _by_name(
 def _scored_texts(study_plan: Plan, likelihoods: Mapping[str, likelihood.Likelihood]) -> dict[str, ScoredText]:
     """What claims are decided by of each finished likelihood."""
     return {
-        name: ScoredText(each.report and each.report.effects, labels(study_plan, study_plan.recipe.likelihoods[name]))
+        name: ScoredText(
+            None if each.report is None else each.report.effects,
+            labels(study_plan, study_plan.recipe.likelihoods[name]),
+        )
         for name, each in likelihoods.items()
     }
 

@@ -350,7 +350,7 @@ def recipe_with(folder: Path, test: dict[str, Any], likelihood: dict[str, Any] =
         (OWN | {"of": {"system": "relative", "lengths": "longer"}}, {}, "it has no `minus`, `lengths`"),
         ({key: value for key, value in OWN.items() if key != "than"} | {"class": "beyond"}, {}, "it has `than`"),
         (OWN | {"expects": {"small": {"effect": 1, "sentences": [9]}}}, {}, "what is expected of `loss` has `doc"),
-        (OWN | {"analysis": "onw"}, {}, "did you mean 'own'?"),
+        (OWN | {"analysis": "owns"}, {}, "did you mean 'own'?"),
         (OWN | {"analysis": "test"}, {}, "there are own"),
         (OWN | {"class": "D2"}, {}, "the likelihood own has no D2"),
         (OWN | {"class": "D3 both"}, {}, "the likelihood own has no D3"),

@@ -170,6 +170,17 @@ def test_a_further_comparison_beside_a_test_is_not_registered(out: Path, tmp_pat
     assert [past.has(claim, each, after.recipe, "smoke") for _, each in claim.comparisons()] == [True, True, False]
 
 
+def test_documents_of_a_test_are_registered_where_it_has_some(tmp_path: Path) -> None:
+    """Verdicts sample them; without any, what is registered is as it was."""
+    small = SMALL["scales"]["small"]
+    found = []
+    for more in ({}, {"documents": "ids"}):
+        corpora = {**small["corpora"], "test": {**small["corpora"]["test"], **more}}
+        tree = {**SMALL, "scales": {**SMALL["scales"], "small": {**small, "corpora": corpora}}, "claims": [CLAIM]}
+        found.append(content(load(written(tmp_path, tree)), "small")["claims"]["1"]["test"]["analysis"])
+    assert found[1] == {**found[0], "documents": True}
+
+
 def test_seeds_that_are_added_are_shown(out: Path, tmp_path: Path) -> None:
     """At the claims that compare the system; of others, once."""
 
