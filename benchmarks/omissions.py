@@ -35,9 +35,9 @@ from judgements import Judgements, table
 from judgements import read as read_judgements
 from numpy.typing import NDArray
 
-from posnmt.analyse.intervals import percentile_interval
-from posnmt.analyse.resample import bootstrap_sums
 from posnmt.config.writing import writing
+from posnmt.evaluation.analyse.intervals import percentile_interval
+from posnmt.evaluation.analyse.resample import bootstrap_sums
 from posnmt.metrics.registry import Scorer
 from posnmt.metrics.scores import corpus_scores
 from posnmt.run.run import Run

@@ -38,7 +38,7 @@ FIRST = tuple(
         "training/test_resume",
         "training/test_crash",
         "study/workflow/",
-    )  # fmt: skip
+    )
 )
 """Files that take longest: begun first, so that no process is left with one of them at the end."""
 

@@ -251,7 +251,7 @@ class Contrast:
         """
         import numpy as np
 
-        from posnmt.analyse.zones import effective_number  # imports NumPy
+        from posnmt.evaluation.analyse.zones import effective_number  # imports NumPy
 
         if self.evidence.documents is None:
             return None

@@ -60,12 +60,10 @@ def save(
         UserError: a run lacks the lengths of its training, no sentence fits the position tables of all runs, or
             positions are shifted of a model that has none.
     """
-    from posnmt.data.corpus import document_of
     from posnmt.evaluation.analyse.losses_files import write_all
     from posnmt.evaluation.analyse.scoring import Scoring, Test
     from posnmt.evaluation.report.likelihood import TABLE
     from posnmt.evaluation.report.write import likelihood_files, write_files
-    from posnmt.evaluation.report.write import write_files
 
     scoring = Scoring(models, Test(_lines(test / "source"), _lines(test / "target"), documents_of(test)), swap, shift)
     scoring.score(say)

@@ -1,6 +1,6 @@
 """Differences between systems in what they predict of references, and their variance over documents and seeds.
 
-The variance is that of `posnmt.analyse.crossed`: seeds and documents are both random. Systems are compared seed by
+The variance is that of `analyse.crossed`: seeds and documents are both random. Systems are compared seed by
 seed; where trainings of enough systems share their seeds, the variance over seeds is moderated (`posnmt.study.blocks`).
 
 Legend: M models, R seeds, G documents, B systems of a block.
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from posnmt.analyse.moderated import PRIOR, components, moderated
+from posnmt.evaluation.analyse.moderated import PRIOR, components, moderated
 from posnmt.study import wording
 from posnmt.study.blocks import Trainings, Unit, Variant, paired_unit
 from posnmt.study.claims import TextClass
@@ -22,9 +22,9 @@ from posnmt.study.estimate import Estimate, Part, Undecidable
 if TYPE_CHECKING:
     import numpy as np
 
-    from posnmt.analyse.jackknife import Statistic
-    from posnmt.analyse.length_effects import LengthEffects, Measured
-    from posnmt.analyse.zones import Support
+    from posnmt.evaluation.analyse.jackknife import Statistic
+    from posnmt.evaluation.analyse.length_effects import LengthEffects, Measured
+    from posnmt.evaluation.analyse.zones import Support
 
 OTHER: dict[TextClass, TextClass] = {"D1": "D2", "D2": "D1"}
 """The designs that must agree before anything is said of longer text."""
@@ -144,7 +144,7 @@ class LossContrast:
 
     def estimate(self) -> Estimate:
         """The contrast with its variance over documents and seeds, compared seed by seed."""
-        from posnmt.analyse.crossed import crossed
+        from posnmt.evaluation.analyse.crossed import crossed
 
         documents, by_seed, both = crossed(self._of(self.statistic.whole), self._without(), self.support).parts
         seeds = len(self.unit.seeds)
@@ -153,7 +153,7 @@ class LossContrast:
 
     def welch(self) -> Estimate:
         """The contrast of the means over all seeds of each system, with the variance of each over its own seeds."""
-        from posnmt.analyse.crossed import crossed
+        from posnmt.evaluation.analyse.crossed import crossed
 
         values, without, parts, both = [], [], [], 0.0
         for sign, places in zip((1, -1), (list(self.own[variant].values()) for variant in self.variants), strict=False):
@@ -211,7 +211,7 @@ class LossContrast:
 
 
 def _combined(value: float, documents: float, over_seeds: Sequence[Part], both: float, support: Support) -> Estimate:
-    """An estimate whose documents and seeds are crossed; see `posnmt.analyse.crossed.crossed`.
+    """An estimate whose documents and seeds are crossed; see `posnmt.evaluation.analyse.crossed.crossed`.
 
     Args:
         value: the estimate.

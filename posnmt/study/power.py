@@ -134,7 +134,7 @@ def power(
 
 def _suffices(comparison: Comparison, expected: Expected) -> bool:
     """Whether so few documents and sentences decide anything; of losses that is stated (docs/likelihood.md)."""
-    from posnmt.analyse.zones import Support  # imports NumPy
+    from posnmt.evaluation.analyse.zones import Support  # imports NumPy
 
     if comparison.measure != LOSS or expected.documents is None:
         return True

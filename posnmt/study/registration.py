@@ -382,7 +382,7 @@ def _analysis(name: str, recipe: Recipe, scale: Scale) -> RegisteredAnalysis:
 
 def _likelihood(name: str, recipe: Recipe, scale: Scale) -> RegisteredLikelihood:
     """What is registered of a likelihood: all that its losses, their classes and the peers of a block rest on."""
-    from posnmt.analyse.zones import LEAST_DENSE, LEAST_REACHED  # imports NumPy
+    from posnmt.evaluation.analyse.zones import LEAST_DENSE, LEAST_REACHED  # imports NumPy
 
     likelihood = recipe.likelihoods[name]
     corpus = recipe.tests[likelihood.test].corpus

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from posnmt.base.errors import UserError, nearest
 from posnmt.config.yaml import Lines, place
-from posnmt.errors import UserError, nearest
 from posnmt.study.claims import LOSS, Claim, Comparison
 from posnmt.study.recipe import Likelihood, Recipe, Scale, Test, at, lacks
 

@@ -28,8 +28,6 @@ from posnmt.study.workflow.kind import Context, Kind
 if TYPE_CHECKING:
     import numpy as np
 
-    from posnmt.evaluation.analyse.analyse import Analysis
-    from posnmt.evaluation.analyse.measure import Resampling
     from posnmt.data.text import SideText
     from posnmt.evaluation.analyse.analyse import Analysis
     from posnmt.evaluation.analyse.measure import Resampling
@@ -329,7 +327,7 @@ def analyse(context: Context) -> None:
 
 def documents(context: Context) -> np.ndarray | None:
     """`[N]` the number of the document of each sentence of a test; None: not known, or not asked for."""
-    from posnmt.analyse.likelihood import document_numbers
+    from posnmt.evaluation.analyse.likelihood import document_numbers
     from posnmt.study.likelihood import documents_of
 
     ids = documents_of(context.inputs["test"]) if context.settings.get("documents") else []

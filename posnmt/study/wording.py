@@ -84,7 +84,7 @@ def asked(comparison: Comparison, scale: Scale, label: Label, joined: bool = Fal
 
 def _asked_of_loss(comparison: Comparison, label: Label) -> str:
     """A comparison of losses as a statement."""
-    from posnmt.analyse.length_claims import PLACES  # imports NumPy
+    from posnmt.evaluation.analyse.length_claims import PLACES  # imports NumPy
 
     margin = comparison.within or comparison.by
     by = f"{' within' if comparison.within else ' by more than'} {margin:g} {unit(LOSS)}" if margin else ""

@@ -49,8 +49,6 @@ from posnmt.training.schedule import learning_rate
 from posnmt.training.sharding import copy_unsharded
 from posnmt.training.stop import INTERRUPTED, agreed, why_counted, why_stop
 from posnmt.training.update import Updater, new_model
-from posnmt.translate.several import share_of_several
-from posnmt.base.progress import Display, duration
 from posnmt.translate.several import sentences_per_line
 
 if TYPE_CHECKING:

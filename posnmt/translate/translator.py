@@ -245,8 +245,8 @@ class Translator:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.narrow):
             scored = scored or decode.mbr > 0
             if decode.join > 1:
-                together = self._together(parts, blocks(lines, documents, decode.join), decode, scored)
-                translations = together.marked(as_text(self.text, parts.flat, together.hypotheses, decode, nbest))
+                joined = self._together(parts, blocks(lines, documents, decode.join), decode, scored)
+                translations = joined.marked(as_text(self.text, parts.flat, joined.hypotheses, decode, nbest))
             else:
                 hypotheses = self._search(parts.flat, decode, scored, wanted)
                 translations = as_text(self.text, parts.flat, hypotheses, decode, nbest)

@@ -4,7 +4,7 @@ import pytest
 from completeness_case import lines, paragraphs
 from losses_case import random_losses
 
-from posnmt.report.likelihood import PAGE, likelihood_report
+from posnmt.evaluation.report.likelihood import PAGE, likelihood_report
 
 LONG_NAME = "relative vectors beside a recurrence, clipped at sixteen"
 CUT = """figures => figures.flatMap((figure) => {

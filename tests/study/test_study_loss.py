@@ -16,9 +16,9 @@ from losses_case import EXPOSURE, random_losses
 from recipe_case import SMALL, faults_of, written
 from verdict_case import resolve
 
-from posnmt.analyse.length_effects import length_effects
-from posnmt.analyse.losses import Losses
-from posnmt.analyse.seeds import t_quantile
+from posnmt.evaluation.analyse.length_effects import length_effects
+from posnmt.evaluation.analyse.losses import Losses
+from posnmt.evaluation.analyse.seeds import t_quantile
 from posnmt.study.blocks import Training, Trainings, Unit, paired_unit
 from posnmt.study.claims import LOSS_EXPECTED, Claim, Comparison, Expected
 from posnmt.study.load import load

@@ -11,20 +11,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from posnmt.base.errors import UserError
-from posnmt.evaluation.analyse.bins import Bin, Mark, TrainedLengths, mark
-from posnmt.evaluation.analyse.crossed import Estimate, difference_of, level_of, models_by_seed, shared_seeds
-from posnmt.evaluation.analyse.designs import index_shift, of_tokens, source_contrast, swap, zone_contrast
-from posnmt.evaluation.analyse.jackknife import Statistic, Units, mean, subwords
-from posnmt.evaluation.analyse.losses import Losses, Scored
-from posnmt.evaluation.analyse.suspect_references import unusual_ratios, worst_by_average
-from posnmt.evaluation.analyse.token_regression import adjusted_contrast
-from posnmt.evaluation.analyse.zones import SPARSE, ZONES, Support, exposure_at, longest_reached, merged_bins, zones_of
 from posnmt.config.writing import isolated
 from posnmt.evaluation.analyse.bins import Bin, Mark, TrainedLengths, mark
 from posnmt.evaluation.analyse.crossed import Estimate, difference_of, level_of, models_by_seed, shared_seeds
 from posnmt.evaluation.analyse.designs import index_shift, of_tokens, source_contrast, swap, zone_contrast
 from posnmt.evaluation.analyse.jackknife import Statistic, Units, mean, subwords
-from posnmt.evaluation.analyse.losses import Losses
+from posnmt.evaluation.analyse.losses import Losses, Scored
 from posnmt.evaluation.analyse.suspect_references import unusual_ratios, worst_by_average
 from posnmt.evaluation.analyse.token_regression import adjusted_contrast
 from posnmt.evaluation.analyse.zones import SPARSE, ZONES, Support, exposure_at, longest_reached, merged_bins, zones_of

@@ -19,11 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posnmt.base.errors import UserError
-from posnmt.evaluation.analyse.losses import Losses, Scored
-from posnmt.evaluation.analyse.losses_files import SIDES
 from posnmt.data.exposure import exposure
 from posnmt.data.subword import BREAK
 from posnmt.evaluation.analyse.losses import Losses, Scored
+from posnmt.evaluation.analyse.losses_files import SIDES
 from posnmt.translate.subwords import Forced, force_subwords
 from posnmt.translate.translator import Translator
 

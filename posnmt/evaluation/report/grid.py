@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from posnmt.analyse.bins import FEWEST_SENTENCES
+from posnmt.evaluation.analyse.bins import FEWEST_SENTENCES
 
 
 @dataclass(frozen=True)

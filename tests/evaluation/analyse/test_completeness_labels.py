@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from posnmt.base.errors import UserError
-from posnmt.evaluation.analyse.completeness.labels import agreement, corrected, read_labels
 from posnmt.evaluation.analyse.completeness.counts import rate_of
+from posnmt.evaluation.analyse.completeness.labels import agreement, corrected, read_labels
 
 SIZES = np.array([2, 0, 3])
 LINES, NUMBERS = np.array([0, 0, 2, 2, 2]), np.array([0, 1, 0, 1, 2])

@@ -12,10 +12,10 @@ from report_case import without_figures
 
 from posnmt.evaluation.analyse.length_claims import SCOPE
 from posnmt.evaluation.report.figures import draw
+from posnmt.evaluation.report.figures.lines import shaded
 from posnmt.evaluation.report.likelihood import PAGE, TABLE, likelihood_report
 from posnmt.evaluation.report.likelihood_tables import CSV_HEAD
 from posnmt.evaluation.report.write import likelihood_files
-from posnmt.evaluation.report.figures.lines import shaded
 
 SEEDS = (1, 2, 3)
 PAIR = (("sinusoids", SEEDS), ("relative", SEEDS))

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posnmt.base.errors import UserError, quoted, raise_all
-from posnmt.evaluation.analyse.completeness.counts import jackknife, rate_of
 from posnmt.config.numbers import in_digits
 from posnmt.data.corpus import Findings, TextFile, read_lines
-from posnmt.evaluation.analyse.completeness.counts import jackknife
+from posnmt.evaluation.analyse.completeness.counts import jackknife, rate_of
 
 if TYPE_CHECKING:
     import numpy as np

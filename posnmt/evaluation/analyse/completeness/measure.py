@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from posnmt.base.version import __version__
 from posnmt.config.writing import EXAMPLES, isolated, writing
-from posnmt.evaluation.analyse.completeness.counts import clopper_pearson, jackknife, mcnemar, upper_bound
+from posnmt.evaluation.analyse.completeness.counts import mcnemar, rate_of
 from posnmt.evaluation.analyse.completeness.detector import DETECTORS
 from posnmt.evaluation.analyse.completeness.evidence import FEATURES, evidence
 from posnmt.evaluation.analyse.completeness.labels import Labels, corrected
 from posnmt.evaluation.analyse.completeness.links import aligned
 from posnmt.evaluation.analyse.completeness.split import Line, split
 from posnmt.evaluation.analyse.completeness.words import FUNCTION_SHARE, LETTERS, function_words, words
-from posnmt import __version__
-from posnmt.evaluation.analyse.completeness.counts import mcnemar, rate_of
-from posnmt.config.writing import isolated
 
 if TYPE_CHECKING:
     import numpy as np
