@@ -65,6 +65,7 @@ NOISE = [
     (re.compile(r"\d{8}T\d{6}Z"), "<time>"),
     (re.compile(r"[\d,.]+ (GiB|MiB|MB)\b"), "<memory>"),
     (re.compile(r"\b[\d,.]+ (s|min|seconds|tokens/s)\b"), "<speed>"),
+    (re.compile(r"H4sI[\w+/=]+"), "<packed>"),  # results inside pages, with times; results.json has them too
     (re.compile(r"127\.0\.0\.1:\d+"), "<address>"),
 ]
 PASSING = re.compile(
