@@ -52,7 +52,7 @@ def folder(tmp_path_factory):
             "steps": 40, "batch": 300, "evaluate_every": 40, "average": 1, "learning_rate": 1e-2,
             "schedule": schedule, "dev_bleu": False,
         },
-        "decode": {"beam": BEAM, "max_ratio": 1.5, "max_extra": 3},
+        "decode": {"beam": BEAM, "max_ratio": 1.5, "max_extra": 3, "complete": "off"},  # lists of one search
     }  # fmt: skip
     (folder / "config.yaml").write_text(yaml.safe_dump(tree))
     for seed in (1, 2):
