@@ -21,9 +21,9 @@ from torch import Tensor
 from posnmt.config.schema import Model, SchemeChoice, Side
 from posnmt.model.base import TranslationModel, stacks
 from posnmt.model.kernels.operands import Attention
+from posnmt.model.positions import SCHEMES, check
 from posnmt.model.registry import architecture, build_model
 from posnmt.model.transformer import Transformer
-from posnmt.position.registry import SCHEMES, check
 from posnmt.position.seam import LayerPosition, Scheme, Span
 
 VOCABULARY = 13

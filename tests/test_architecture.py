@@ -14,9 +14,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 FLOORS = (
-    {"base"},
+    {"base", "position"},
     {"config", "metrics"},
-    {"data", "position"},
+    {"data"},
     {"corpora", "model"},
     {"run"},
     {"translate"},

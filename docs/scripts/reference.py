@@ -271,7 +271,7 @@ def python() -> str:
     import posnmt.position as position
 
     top = {name: f"posnmt.{module}.{name}" for name, module in posnmt._MODULES.items()}
-    schemes = {name: f"posnmt.position.{position._MODULES[name]}.{name}" for name in position.__all__}
+    schemes = {name: f"posnmt.{position._MODULES[name]}.{name}" for name in position.__all__}
     groups = {
         "posnmt": dict(sorted(top.items(), key=lambda item: item[0].lower())),
         "posnmt.position": dict(sorted(schemes.items(), key=lambda item: item[0].lower())),

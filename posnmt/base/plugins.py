@@ -308,36 +308,21 @@ def blaming(kind: str, name: str) -> Iterator[None]:
         raise _blamed(error, _loaded[kind, name][0]) from error
 
 
-class WrongOutput(Exception):
-    """What a part's code returned is not what it must return.
-
-    Attributes:
-        fault: the same for people, with the line of code.
-    """
-
-    def __init__(self, fault: UserError) -> None:
-        super().__init__(fault.line())
-        self.fault = fault
-
-
-def wrong_output(name: str, what: str, where: str | None) -> WrongOutput:
-    """The exception about a scheme that returned something wrong.
+def wrong_returns(name: str, found: Iterable[tuple[str, str | None]]) -> list[UserError]:
+    """Faults of a scheme whose methods return something wrong.
 
     Args:
         name: of the scheme.
-        what: what it returned, and what it must return.
-        where: `file:line` of its method.
+        found: what a method returned and must return, and `file:line` of the method.
     """
     part = _loaded["scheme", name][0]
-    return WrongOutput(UserError(f"the scheme {name}{_by(part)}: {what}", where or part.target, _TODO))
+    return [UserError(f"the scheme {name}{_by(part)}: {what}", where or part.target, _TODO) for what, where in found]
 
 
 def fault(error: BaseException) -> UserError | None:
     """An exception as one line, with the line of code of the part that raised it; None if no part did."""
     if isinstance(error, UserError):
         return None
-    if isinstance(error, WrongOutput):
-        return error.fault
     parts = {part.package: part for part, _ in _loaded.values() if part.package != "posnmt"}
     for package in reversed([package for package, _ in _places(error)]):
         if package in parts:

@@ -15,10 +15,9 @@ from posnmt.cli.group import COMMAND
 SCHEME = '''"""A bias for nearness with a trained width for each head: e_ij = q_i k_j - (j - i)^2 / (2 s_h^2)."""
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from posnmt.position import LayerPosition, Options, Scheme, Span, Stack
+from posnmt.position import LayerPosition, Options, Scheme, Span, Stack, option
 
 
 class {name}Bias(LayerPosition):
@@ -35,7 +34,7 @@ class {name}Bias(LayerPosition):
 
 class {name}(Scheme):
     class Settings(Options):
-        width: float = Field(8.0, gt=0, description="s at first, in words")
+        width: float = option(8.0, "s at first, in words", gt=0)
 
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__()

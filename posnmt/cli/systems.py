@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from posnmt.base.plugins import usable
 from posnmt.base.progress import warn
 from posnmt.config.systems import named
+from posnmt.model.positions import SCHEMES, scheme_class
 from posnmt.model.registry import ARCHITECTURES, architecture, count_parameters
-from posnmt.position.registry import SCHEMES, scheme_class
 from posnmt.run.resolve import from_tree
 
 
@@ -50,8 +50,8 @@ def parts() -> list[dict[str, Any]]:
             "origin": origin,
             "about": " ".join(str(inspect.getdoc(part)).split("\n\n")[0].split()),
             "options": {
-                option: {"default": field.default, "about": field.description}
-                for option, field in part.Settings.model_fields.items()
+                option.name: {"default": option.default, "about": option.metadata.get("help", "")}
+                for option in fields(part.Settings)
             },
         }
         for kind, name, origin, part in kinds

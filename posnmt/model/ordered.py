@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from posnmt.config.schema import Model
 from posnmt.model.base import Faults, TranslationModel, embeddings, foreign_settings, stacks
 from posnmt.model.lookup import look_up
+from posnmt.model.positions import build, check, refuse_beyond
 from posnmt.position.dropout import Dropout
-from posnmt.position.registry import build, check
 from posnmt.position.seam import Carry, Scheme, Span
 
 
@@ -43,10 +43,15 @@ class OrderedEmbedding(nn.Module):
         self.schemes = nn.ModuleList()
 
     def forward(self, tokens: Tensor, span: Span, carry: list[Carry]) -> tuple[Tensor, list[Carry]]:
-        """Tokens [B,T] -> [B,T,d], and the new carry of each scheme."""
+        """Tokens [B,T] -> [B,T,d], and the new carry of each scheme.
+
+        Raises:
+            UserError: a token is past the last position of a scheme.
+        """
         x = look_up(self.table, tokens) * self.scale
         carries: list[Carry] = []
         for scheme, memory in zip(self.position_schemes(), carry, strict=True):
+            refuse_beyond(scheme, span.first + span.length)
             x, memory = scheme.embed(x, span, memory)
             carries.append(memory)
         return self.dropout(self._narrowed(x)), carries

@@ -6,14 +6,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 import torch
-from pydantic import ValidationError
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from posnmt.base.errors import UserError, refuse_unknown
 from posnmt.config.schema import Model
 from posnmt.model.base import Faults, TranslationModel
-from posnmt.position.registry import option_fault
 
 if TYPE_CHECKING:
     from posnmt.data.word_pairs import WordPairs
@@ -86,9 +84,7 @@ def check(config: Model) -> Faults:
     """The faults of a `model` section: what its architecture or a position scheme does not support."""
     try:
         kind = architecture(config.architecture)
-        settings = kind.Settings.model_validate(config.options)
     except UserError as error:
         return [(("architecture",), error.line())]
-    except ValidationError as error:
-        return [(("options",), option_fault(config.architecture, kind.Settings, fault)) for fault in error.errors()]
-    return kind.refuses(config, settings)
+    faults = kind.Settings.faults(config.architecture, config.options)
+    return [(("options",), fault) for fault in faults] or kind.refuses(config, kind.Settings(**config.options))

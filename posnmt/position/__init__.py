@@ -7,28 +7,43 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from posnmt.position.registry import SCHEMES, create
-    from posnmt.position.seam import LayerPosition, LayerPositions, Options, Scheme, Span, Stack, join
+    from posnmt.position.options import Options, option
+    from posnmt.position.registry import SCHEMES
+    from posnmt.position.seam import LayeredScheme, LayerPosition, LayerPositions, Scheme, Span, Stack, join
 
 _MODULES = {
-    "SCHEMES": "registry",
-    "create": "registry",
-    "LayerPosition": "seam",
-    "LayerPositions": "seam",
-    "Options": "seam",
-    "Scheme": "seam",
-    "Span": "seam",
-    "Stack": "seam",
-    "join": "seam",
+    "SCHEMES": "position.registry",
+    "create": "model.positions",
+    "LayerPosition": "position.seam",
+    "LayerPositions": "position.seam",
+    "LayeredScheme": "position.seam",
+    "Options": "position.options",
+    "Scheme": "position.seam",
+    "Span": "position.seam",
+    "Stack": "position.seam",
+    "join": "position.seam",
+    "option": "position.options",
 }
-"""Name -> module of this package that defines it."""
+"""Name -> module of posnmt that defines it."""
 
-__all__ = ["SCHEMES", "LayerPosition", "LayerPositions", "Options", "Scheme", "Span", "Stack", "create", "join"]
+__all__ = [
+    "SCHEMES",
+    "LayerPosition",
+    "LayerPositions",
+    "LayeredScheme",
+    "Options",
+    "Scheme",
+    "Span",
+    "Stack",
+    "create",
+    "join",
+    "option",
+]
 
 
 def __getattr__(name: str) -> Any:
     """A public name that is not imported yet (PEP 562)."""
     if name not in _MODULES:
         raise AttributeError(f"module 'posnmt.position' has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(f"posnmt.position.{_MODULES[name]}"), name)
+    value = globals()[name] = getattr(importlib.import_module(f"posnmt.{_MODULES[name]}"), name)
     return value

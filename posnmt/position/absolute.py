@@ -6,12 +6,12 @@ from collections.abc import Collection
 from typing import Any
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from posnmt.base.errors import UserError
 from posnmt.position.dropout import dropout_or_none
-from posnmt.position.seam import Carry, Options, Scheme, Span, Stack
+from posnmt.position.errors import PositionError
+from posnmt.position.options import Options, option
+from posnmt.position.seam import Carry, Scheme, Span, Stack
 
 
 def sinusoids(positions: Tensor, width: int) -> Tensor:
@@ -37,11 +37,11 @@ _LOG_BASE = 9.210340371976184  # log(10000)
 class AbsoluteOptions(Options):
     """Options of schemes that add a vector to each word embedding."""
 
-    dropout_before: float | None = Field(
+    dropout_before: float | None = option(
         None,
         ge=0,
         lt=1,
-        description="dropout on the word embeddings before positions are added, in addition to model.dropout after it"
+        help="dropout on the word embeddings before positions are added, in addition to the model's dropout after it"
         " (N19's published code has both); none: no dropout there",
     )
 
@@ -98,7 +98,7 @@ class Learned(Scheme):
     """
 
     class Settings(AbsoluteOptions):
-        """Options of `learned`; the table has `model.max_length` rows."""
+        """Options of `learned`; the table has `max_length` rows."""
 
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__()
@@ -111,13 +111,13 @@ class Learned(Scheme):
         """`x` [B,T,d] plus the rows of the span's positions.
 
         Raises:
-            UserError: a position past the end of the table.
+            PositionError: a position past the end of the table.
         """
         end = span.first + span.length
         if end > len(self.table):
-            raise UserError(
+            raise PositionError(
                 f"there are {len(self.table)} learned positions, and position {end} is needed",
-                "model.max_length",
-                "train with a larger model.max_length, or choose a system without a finite table, such as relative",
+                "max_length",
+                "train with a larger max_length, or choose a scheme without a finite table, such as relative",
             )
         return self.dropout_before(x) + self.table[span.first : end], carry

@@ -10,12 +10,12 @@ from collections.abc import Collection
 from typing import Any
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from posnmt.position.absolute import Sinusoidal, sinusoids
+from posnmt.position.options import Options, option
 from posnmt.position.randomness import generator
-from posnmt.position.seam import Carry, Options, Span, Stack, clashes
+from posnmt.position.seam import Carry, Span, Stack, clashes
 
 
 class MovedSinusoids(Sinusoidal):
@@ -47,7 +47,7 @@ class Shape(MovedSinusoids):
     class Settings(Options):
         """Options of `shape`."""
 
-        shift: int = Field(500, ge=1, description="K: the largest shift")
+        shift: int = option(500, ge=1, help="K: the largest shift")
 
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__(stack, Sinusoidal.Settings())
@@ -70,9 +70,9 @@ class Cape(MovedSinusoids):
     class Settings(Options):
         """Options of `cape`."""
 
-        global_shift: float = Field(5.0, ge=0, description="largest shift of a sentence, in words")
-        local_shift: float = Field(0.5, ge=0, description="largest shift of each word, in words")
-        scaling: float = Field(1.03, ge=1, description="largest factor by which a sentence is stretched or compressed")
+        global_shift: float = option(5.0, ge=0, help="largest shift of a sentence, in words")
+        local_shift: float = option(0.5, ge=0, help="largest shift of each word, in words")
+        scaling: float = option(1.03, ge=1, help="largest factor by which a sentence is stretched or compressed")
 
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__(stack, Sinusoidal.Settings())
@@ -100,10 +100,10 @@ class Randomised(MovedSinusoids):
     class Settings(Options):
         """Options of `randomised`."""
 
-        positions: int = Field(2048, ge=2, description="L: positions to draw from, and the longest training sentence")
-        step: int = Field(8, ge=1, description="gap between two words at inference")
+        positions: int = option(2048, ge=2, help="L: positions to draw from, and the longest training sentence")
+        step: int = option(8, ge=1, help="gap between two words at inference")
 
-    limited_by = "the option positions of randomised"
+    limited_by = "positions"
 
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__(stack, Sinusoidal.Settings())

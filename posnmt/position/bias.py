@@ -13,13 +13,13 @@ from collections.abc import Collection
 from typing import Any, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
 from posnmt.position.absolute import sinusoids
 from posnmt.position.directional import DirectionalHeads
-from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
+from posnmt.position.options import Options, option
+from posnmt.position.seam import LayerPosition, Scheme, Span, Stack
 
 
 class DistanceBias(LayerPosition):
@@ -53,9 +53,9 @@ class OneSidedHeads(DirectionalHeads):
 class EncoderForm(Options):
     """The option of all biases on the unsigned distance |i - j|."""
 
-    encoder: Literal["symmetric", "asymmetric"] = Field(
+    encoder: Literal["symmetric", "asymmetric"] = option(
         "symmetric",
-        description="asymmetric: in an encoder, half of the heads see keys to the left of the query, half to the right",
+        help="asymmetric: in an encoder, half of the heads see keys to the left of the query, half to the right",
     )
 
 
@@ -174,7 +174,7 @@ class Kerple(BareDistance):
     class Settings(EncoderForm):
         """Options of `kerple`."""
 
-        form: Literal["log", "power"] = Field("log", description="log: -r1 log(1 + r2 |i-j|); power: -r1 |i-j|^r2")
+        form: Literal["log", "power"] = option("log", help="log: -r1 log(1 + r2 |i-j|); power: -r1 |i-j|^r2")
 
     def build_bias(self, heads: int, groups: int, settings: Any) -> DistanceBias:
         """A logarithm or a power of the distance."""
@@ -211,7 +211,7 @@ class Sandwich(BareDistance):
     class Settings(EncoderForm):
         """Options of `sandwich`."""
 
-        width: int = Field(128, ge=2, multiple_of=2, description="width of the sinusoids, an even number")
+        width: int = option(128, ge=2, multiple_of=2, help="width of the sinusoids, an even number")
 
     def build_bias(self, heads: int, groups: int, settings: Any) -> DistanceBias:
         """Inner products of sinusoids."""
@@ -263,8 +263,8 @@ class T5Bias(Scheme):
     class Settings(Options):
         """Options of `t5-bias`."""
 
-        buckets: int = Field(32, ge=2, description="buckets of offsets; in an encoder half for each direction")
-        distance: int = Field(128, ge=2, description="offsets from here on share one bucket a direction")
+        buckets: int = option(32, ge=2, help="buckets of offsets; in an encoder half for each direction")
+        distance: int = option(128, ge=2, help="offsets from here on share one bucket a direction")
 
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from posnmt.position.seam import LayeredScheme, LayerPosition, Options, Span, Stack, project_onto
+from posnmt.position.options import Options, option
+from posnmt.position.seam import LayeredScheme, LayerPosition, Span, Stack, project_onto
 
 
 class ContextualPositions(LayerPosition):
@@ -56,7 +56,7 @@ class Cope(LayeredScheme):
     class Settings(Options):
         """Options of `cope`."""
 
-        positions: int = Field(64, ge=2, description="vectors of each direction, for positions 0 to positions - 1")
+        positions: int = option(64, ge=2, help="vectors of each direction, for positions 0 to positions - 1")
 
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__()

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
+from posnmt.position.options import Options
+from posnmt.position.seam import LayerPosition, Scheme, Span, Stack
 
 
 class DirectionalHeads(LayerPosition):
@@ -31,10 +32,7 @@ class Directional(Scheme):
     sentence see some key. The masks distinguish left from right only, so the system keeps its sinusoids.
     """
 
-    class Settings(Options):
-        """No options."""
-
-    def __init__(self, stack: Stack, settings: Settings) -> None:
+    def __init__(self, stack: Stack, settings: Options) -> None:
         super().__init__()
         self.view = DirectionalHeads(stack.heads)
 

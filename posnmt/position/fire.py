@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
+from posnmt.position.options import Options, option
+from posnmt.position.seam import LayerPosition, Scheme, Span, Stack
 
 FEW = 1 << 14
 """Up to this number of distances, the network is faster than a table of its linear pieces."""
@@ -99,9 +99,9 @@ class Fire(Scheme):
     class Settings(Options):
         """Options of `fire`."""
 
-        width: int = Field(32, ge=1, description="hidden units of the network")
-        threshold: float = Field(512.0, gt=0, description="initial L, trained: normaliser of the distances up to L")
-        shared: bool = Field(False, description="one network for all layers of a stack instead of one for each layer")
+        width: int = option(32, ge=1, help="hidden units of the network")
+        threshold: float = option(512.0, gt=0, help="initial L, trained: normaliser of the distances up to L")
+        shared: bool = option(False, help="one network for all layers of a stack instead of one for each layer")
 
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__()

@@ -6,13 +6,13 @@ from collections.abc import Collection
 from typing import Any, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from posnmt.position.absolute import sinusoids
 from posnmt.position.diagonal import clipped, collect, skew, spread, unskew
 from posnmt.position.distance_vectors import ByDistanceVectors, DistanceVectors
-from posnmt.position.seam import LayeredScheme, Options, Span, Stack, project_onto, weighted_sum
+from posnmt.position.options import Options, option
+from posnmt.position.seam import LayeredScheme, Span, Stack, project_onto, weighted_sum
 
 SHORT = 128
 """Up to this number of distances that occur, each gets its own vector, even if distances are clipped."""
@@ -97,16 +97,16 @@ class Relative(LayeredScheme):
     class Settings(Options):
         """Options of `relative`."""
 
-        distance: int = Field(16, ge=1, description="clipping distance k: 2k+1 vectors")
-        values: bool = Field(True, description="vectors on the values as well as on the keys (R19: gamma^V)")
-        vectors: Literal["trained", "sinusoidal"] = Field("trained", description="sinusoidal: fixed (R19 eq. 8-9)")
-        frequencies: Literal["model", "head"] = Field(
+        distance: int = option(16, ge=1, help="clipping distance k: 2k+1 vectors")
+        values: bool = option(True, help="vectors on the values as well as on the keys (R19: gamma^V)")
+        vectors: Literal["trained", "sinusoidal"] = option("trained", help="sinusoidal: fixed (R19 eq. 8-9)")
+        frequencies: Literal["model", "head"] = option(
             "model",
-            description="of sinusoidal vectors: model takes the first features of the encoding of width d_model (R19"
+            help="of sinusoidal vectors: model takes the first features of the encoding of width d_model (R19"
             " eq. 8), head an encoding as wide as a head",
         )
-        init: Literal["xavier", "normal"] = Field(
-            "xavier", description="how trained vectors start: xavier is uniform (Glorot), normal is N(0, 1)"
+        init: Literal["xavier", "normal"] = option(
+            "xavier", help="how trained vectors start: xavier is uniform (Glorot), normal is N(0, 1)"
         )
 
     def __init__(self, stack: Stack, settings: Settings) -> None:

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from posnmt.position.absolute import Sinusoidal
 from posnmt.position.linear import Linear
-from posnmt.position.seam import LayeredScheme, LayerPosition, Options, Span, Stack, clashes
+from posnmt.position.options import Options
+from posnmt.position.seam import LayeredScheme, LayerPosition, Span, Stack, clashes
 
 
 class AdditionalPositions(LayerPosition):
@@ -53,10 +54,7 @@ class Additional(LayeredScheme):
 
     view: type[AdditionalPositions] = AdditionalPositions
 
-    class Settings(Options):
-        """No options."""
-
-    def __init__(self, stack: Stack, settings: Settings) -> None:
+    def __init__(self, stack: Stack, settings: Options) -> None:
         super().__init__()
         self.positions = Sinusoidal(stack, Sinusoidal.Settings())  # one table for all layers
         self.layers = nn.ModuleList(self.view(stack, self.positions) for _ in range(stack.layers))

@@ -10,11 +10,11 @@ from collections.abc import Collection
 from typing import Any
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
-from posnmt.base.errors import UserError
-from posnmt.position.seam import LayerPosition, Options, Scheme, Span, Stack
+from posnmt.position.errors import PositionError
+from posnmt.position.options import Options, option
+from posnmt.position.seam import LayerPosition, Scheme, Span, Stack
 
 
 class Rotation(LayerPosition):
@@ -62,13 +62,13 @@ class DecayingRotation(Rotation):
         """[B,H,T,D] each.
 
         Raises:
-            UserError: a position whose scale overflows single precision.
+            PositionError: a position whose scale overflows single precision.
         """
         end, longest = span.first + span.length, longest_xpos(self.factor)
         if end > longest:
-            raise UserError(
+            raise PositionError(
                 f"there are {longest} xpos positions, and position {end} is needed",
-                todo="translate shorter texts, or choose a system without a longest sentence, such as rope",
+                todo="use shorter texts, or choose a scheme without a longest sentence, such as rope",
             )
         return super().rotate(q, k, span)
 
@@ -182,9 +182,7 @@ class Rope(Scheme):
     class Settings(Options):
         """Options of `rope` and `xpos`."""
 
-        base: float = Field(
-            10_000.0, gt=1, description="the slowest pair of features rotates once in 2 pi x base tokens"
-        )
+        base: float = option(10_000.0, gt=1, help="the slowest pair of features rotates once in 2 pi x base tokens")
 
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__()

@@ -22,28 +22,13 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import torch
-from pydantic import field_validator
 from torch import Tensor, nn
 
-from posnmt.base.errors import quoted
-from posnmt.config.schema import LARGEST
-from posnmt.config.yaml import Section
 from posnmt.position.diagonal import clipped, toeplitz
+from posnmt.position.options import Options
 
 Carry = Any
 """The state of a recurrent scheme between two calls: None, a tensor with rows first, or a tuple of tensors."""
-
-
-class Options(Section):
-    """The options of a scheme: as a section, and a whole number above `LARGEST` is an error as well."""
-
-    @field_validator("*")
-    @classmethod
-    def _bounded(cls, value: Any) -> Any:
-        for number in value if isinstance(value, tuple | list) else (value,):
-            if isinstance(number, int) and number > LARGEST:
-                raise ValueError(f"{quoted(number)} is more than {LARGEST:,}")
-        return value
 
 
 @dataclass(frozen=True)
@@ -277,13 +262,13 @@ class Scheme(nn.Module):
 
     Attributes:
         longest: the largest number of tokens that have positions; None: no limit.
-        limited_by: the setting that a larger `longest` needs, for messages; None: no setting changes it.
-        dropout_after: dropout on the input of the first layer, in place of `model.dropout`; None: `model.dropout`.
+        limited_by: the property of the stack, or the option, that a larger `longest` needs; None: there is none.
+        dropout_after: dropout on the input of the first layer, in place of the model's; None: the model's.
     """
 
     Settings: type[Options] = Options
     longest: int | None = None
-    limited_by: str | None = "model.max_length"
+    limited_by: str | None = "max_length"
     dropout_after: float | None = None
 
     @classmethod
@@ -328,7 +313,7 @@ class Scheme(nn.Module):
     def embed(self, x: Tensor, span: Span, carry: Carry) -> tuple[Tensor, Carry]:
         """Word embeddings [B,T,d] with position information, and the new carry.
 
-        `x` is scaled according to `model.scale_embeddings` and has passed the schemes before this one in the list.
+        `x` is scaled as the model scales embeddings, and has passed the schemes before this one in the list.
         """
         return x, carry
 

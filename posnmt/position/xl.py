@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from posnmt.position.absolute import Sinusoidal, sinusoids
 from posnmt.position.diagonal import skew
 from posnmt.position.linear import Linear
-from posnmt.position.seam import LayeredScheme, LayerPosition, Options, Span, Stack
+from posnmt.position.options import Options
+from posnmt.position.seam import LayeredScheme, LayerPosition, Span, Stack
 
 
 class DistanceProjection(LayerPosition):
@@ -63,10 +64,7 @@ class TransformerXL(LayeredScheme):
     long text is not included: a sentence is one segment. In an encoder the distances have both signs.
     """
 
-    class Settings(Options):
-        """No options."""
-
-    def __init__(self, stack: Stack, settings: Settings) -> None:
+    def __init__(self, stack: Stack, settings: Options) -> None:
         super().__init__()
         self.biases = nn.Parameter(torch.empty(2, stack.heads, stack.d_head))
         nn.init.normal_(self.biases, std=0.02)

@@ -164,7 +164,7 @@ def origins(config: Config) -> list[plugins.Origin]:
 
 def clashes(config: Config) -> list[str]:
     """A sentence for each part of posnmt that a configuration names and an installed package has as well."""
-    from posnmt.position.registry import SCHEMES
+    from posnmt.model.positions import SCHEMES
 
     named = {"scheme": {*_schemes(config)} & {*SCHEMES}, "system": {str(config.model.system)} & {*SYSTEMS}}
     return [sentence for kind, own in named.items() for sentence in plugins.clashes(kind, own)]

@@ -307,7 +307,7 @@ def _refuse_missing(parts: list[Part], folder: Path) -> None:
         UserError: one is not; the message says which package has it.
     """
     from posnmt.config.systems import SYSTEMS
-    from posnmt.position.registry import SCHEMES
+    from posnmt.model.positions import SCHEMES
 
     known = {"system": {*SYSTEMS}, "scheme": {*SCHEMES}}
     for part in parts:

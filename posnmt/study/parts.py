@@ -32,7 +32,7 @@ def parts_of(recipe: Recipe, scale: Scale) -> list[Origin]:
         UserError: one cannot be imported, or is not allowed.
     """
     from posnmt.config.systems import SYSTEMS, named
-    from posnmt.position.registry import SCHEMES, scheme_class
+    from posnmt.model.positions import SCHEMES, scheme_class
 
     used: dict[Name, None] = {}
     for system, training in recipe.variants(scale) if scale in recipe.scales else ():  # `plan` refuses other scales

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from posnmt.base.errors import UserError, is_out_of_memory
 from posnmt.base.progress import Display
 from posnmt.config.schema import Config, Train
+from posnmt.model.positions import limiting_setting
 from posnmt.position.seam import Scheme
 from posnmt.training.evaluate import bleu
 from posnmt.training.memory import peak_memory
@@ -98,7 +99,7 @@ def refuse_too_long(updater: Updater, store: Store) -> None:
 def _raising(model: TranslationModel, longest: int) -> str:
     """The advice to raise the settings that the limit of a model's length comes from; empty if there are none."""
     schemes = [module for module in model.modules() if isinstance(module, Scheme) and module.longest == longest]
-    settings = dict.fromkeys(scheme.limited_by for scheme in schemes if scheme.limited_by is not None)
+    settings = dict.fromkeys(filter(None, map(limiting_setting, schemes)))
     return "".join(f"raise {setting}, " for setting in settings)
 
 

@@ -19,9 +19,9 @@ from posnmt.config.schema import Config, Model, SchemeChoice
 from posnmt.data.learn import text_folder
 from posnmt.data.text import text_hash
 from posnmt.model.base import TranslationModel
+from posnmt.model.positions import scheme_class
 from posnmt.model.slices import full_tensor, slice_like
 from posnmt.model.weights import read_tensors
-from posnmt.position.registry import scheme_class
 from posnmt.run.run import Run
 
 if TYPE_CHECKING:
@@ -147,9 +147,9 @@ def _choices(model: Model, side: str) -> list[SchemeChoice]:
 def _place(choice: SchemeChoice, others: Sequence[SchemeChoice]) -> int | None:
     """Where a scheme with the same name and options is among others."""
     kind = scheme_class(choice.scheme)
-    wanted = kind.Settings.model_validate(choice.options)
+    wanted = kind.Settings(**choice.options)
     for place, other in enumerate(others):
-        if other.scheme == choice.scheme and kind.Settings.model_validate(other.options) == wanted:
+        if other.scheme == choice.scheme and kind.Settings(**other.options) == wanted:
             return place
     return None
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from posnmt.config.systems import SIZES
 from posnmt.config.yaml import expand, merge
-from posnmt.position.registry import scheme_class
+from posnmt.model.positions import scheme_class
 from posnmt.run.defaults import is_set
 from posnmt.run.run import Run
 
@@ -67,5 +67,5 @@ def _model(begun: dict[str, Any], tree: dict[str, Any]) -> dict[str, Any]:
 def _whole(choice: dict[str, Any]) -> dict[str, Any]:
     """A scheme with the clipping distance that it has, which would be chosen by the new text if it were left out."""
     options = {key: value for key, value in choice.items() if key != "scheme"}
-    settings = scheme_class(choice["scheme"]).Settings.model_validate(options).model_dump()
+    settings = vars(scheme_class(choice["scheme"]).Settings(**options))
     return {**choice, **{key: settings[key] for key in ("distance",) if key in settings}}

@@ -14,8 +14,8 @@ from posnmt.config.schema import SchemeChoice
 from posnmt.deploy.ctranslate2 import write
 from posnmt.deploy.engines.ctranslate2 import CTranslate2Engine
 from posnmt.deploy.positions import by_bucket, express
+from posnmt.model.positions import build
 from posnmt.position.bias import bucket
-from posnmt.position.registry import build
 from posnmt.position.seam import Stack
 from posnmt.translate.subwords import score_subwords
 

@@ -10,7 +10,7 @@ import torch
 
 from opennmt import opennmt
 from posnmt.model.attention import SelfAttention
-from posnmt.position.registry import scheme_class
+from posnmt.model.positions import scheme_class
 from posnmt.position.seam import LayerPositions, Span, Stack
 
 HEADS, D, LENGTH = 4, 32, 23

@@ -14,7 +14,7 @@ import torch
 from posnmt.base.errors import UserError
 from posnmt.config.schema import Positions, SchemeChoice
 from posnmt.model.at_inference import change_positions
-from posnmt.position.registry import SCHEMES, build
+from posnmt.model.positions import SCHEMES, build
 from posnmt.position.seam import LayerPositions, Span, Stack, Temperature, join, table_of
 from posnmt.testing import _in_pieces
 from tiny import MODELS, subject, tokens

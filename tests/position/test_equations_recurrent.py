@@ -305,7 +305,7 @@ HEADS = {"scheme": "recurrent-heads"}
         ),
         (
             encoder({"scheme": "recurrent", "width": "wide"}),
-            "recurrent.width: width is full, or a number of cells above 0; got 'wide'",
+            "recurrent.width: Input should be 'full' or a valid integer, got 'wide'",
         ),
         (
             encoder({**HEADS, "layout": "rpe", "width": 6}),

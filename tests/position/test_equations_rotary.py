@@ -13,6 +13,7 @@ from posnmt.base.errors import UserError
 from posnmt.model.attention import SelfAttention
 from posnmt.model.state import LayerCache
 from posnmt.position.absolute import Sinusoidal, sinusoids
+from posnmt.position.errors import PositionError
 from posnmt.position.rotary import Rope, Xpos
 from posnmt.position.seam import LayerPositions, Span, Stack
 from tiny import build, config, decoder, encoder, tokens
@@ -126,8 +127,8 @@ def test_xpos_scales_are_numbers_up_to_its_longest(dtype):
         assert of_pairs.isfinite().all()
         assert of_pairs.all()
     torch.testing.assert_close((q.double() * k.double()).sum(), torch.tensor(D / HEADS).double(), rtol=0.01, atol=0)
-    sentence = f"there are {end} xpos positions, and position {end + 1} is needed; translate shorter texts"
-    with pytest.raises(UserError, match=sentence):
+    sentence = f"there are {end} xpos positions, and position {end + 1} is needed; use shorter texts"
+    with pytest.raises(PositionError, match=sentence):
         scheme.layer(0).rotate(ones, ones, Span(end, 1, ones.device))
     scheme.interpolate(2.0)
     assert scheme.longest == 2 * end

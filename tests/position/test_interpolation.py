@@ -8,9 +8,9 @@ import torch
 from posnmt.base.errors import UserError
 from posnmt.config.schema import SchemeChoice
 from posnmt.model.ordered import OrderedTranslator
+from posnmt.model.positions import SCHEMES, build, scheme_class
 from posnmt.position import absolute
 from posnmt.position.absolute import Sinusoidal
-from posnmt.position.registry import SCHEMES, build, scheme_class
 from posnmt.position.rotary import Rope
 from posnmt.position.seam import Stack
 from tiny import MODELS, both, config, tokens

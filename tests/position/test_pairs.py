@@ -15,9 +15,9 @@ from posnmt.config.schema import SchemeChoice
 from posnmt.model.attention import SelfAttention
 from posnmt.model.kernels.choose import attend
 from posnmt.model.kernels.operands import Attention
+from posnmt.model.positions import SCHEMES, build, check
 from posnmt.model.state import LayerCache
 from posnmt.position.diagonal import toeplitz
-from posnmt.position.registry import SCHEMES, build, check
 from posnmt.position.seam import LayerPosition, LayerPositions, Span, Stack
 from posnmt.run.resolve import dump
 from posnmt.run.run import Run

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from posnmt.base.errors import UserError
-from posnmt.position.registry import SCHEMES
+from posnmt.model.positions import SCHEMES
 from posnmt.position.seam import LayerPosition, LayerPositions, Scheme, Span, Stack, join
 from posnmt.testing import CHECKS
 from tiny import MODELS, TRANSFORMERS, build, config, subject, tokens

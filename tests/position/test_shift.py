@@ -7,7 +7,7 @@ import torch
 
 from posnmt.base.errors import UserError
 from posnmt.model.ordered import OrderedTranslator
-from posnmt.position.registry import SCHEMES
+from posnmt.model.positions import SCHEMES
 from posnmt.position.seam import Span
 from posnmt.testing import blocks_of
 from posnmt.translate.subwords import force_subwords

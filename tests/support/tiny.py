@@ -9,8 +9,8 @@ import torch
 from posnmt.config.schema import Config, Model, SchemeChoice
 from posnmt.config.systems import SYSTEMS
 from posnmt.model.base import TranslationModel, stacks
+from posnmt.model.positions import SCHEMES, check
 from posnmt.model.registry import build_model
-from posnmt.position.registry import SCHEMES, check
 from posnmt.run.resolve import from_tree
 from posnmt.testing import VOCABULARY, Subject, tokens
 

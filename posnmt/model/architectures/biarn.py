@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from posnmt.config.schema import Model
@@ -18,7 +17,8 @@ from posnmt.model.start import start_of
 from posnmt.model.state import DecoderState
 from posnmt.model.transformer import Transformer, cross_attention
 from posnmt.position.linear import Linear
-from posnmt.position.seam import Options, Span
+from posnmt.position.options import Options, option
+from posnmt.position.seam import Span
 
 CELLS = {"lstm": nn.LSTMCell, "gru": nn.GRUCell, "elman": nn.RNNCell}
 """The kinds of recurrent cell by the names of the option."""
@@ -27,20 +27,20 @@ CELLS = {"lstm": nn.LSTMCell, "gru": nn.GRUCell, "elman": nn.RNNCell}
 class Settings(Options):
     """Options of biarn."""
 
-    steps: int = Field(8, ge=1, description="T: recurrent steps of each direction, whatever the sentence's length")
-    cell: Literal["lstm", "gru", "elman"] = Field("lstm", description="f, the recurrent cell")
-    directions: Literal["apart", "joined"] = Field(
+    steps: int = option(8, ge=1, help="T: recurrent steps of each direction, whatever the sentence's length")
+    cell: Literal["lstm", "gru", "elman"] = option("lstm", help="f, the recurrent cell")
+    directions: Literal["apart", "joined"] = option(
         "apart",
-        description="apart: the decoder sees 2T states, T of each direction; joined: T states, each a linear map of "
+        help="apart: the decoder sees 2T states, T of each direction; joined: T states, each a linear map of "
         "the states of both directions",
     )
-    join: Literal["stack", "gate"] = Field(
+    join: Literal["stack", "gate"] = option(
         "stack",
-        description="stack: attention to the recurrent encoder reads the output of attention to the other one; gate: a "
+        help="stack: attention to the recurrent encoder reads the output of attention to the other one; gate: a "
         "gated sum of both",
     )
-    reach: Literal["top", "all"] = Field(
-        "top", description="decoder layers that attend to the recurrent encoder: the last one, or all"
+    reach: Literal["top", "all"] = option(
+        "top", help="decoder layers that attend to the recurrent encoder: the last one, or all"
     )
 
 
@@ -163,7 +163,7 @@ class DoublyEncodedTransformer(Transformer):
     Settings = Settings
 
     def __init__(self, config: Model, source_size: int, target_size: int) -> None:
-        self.settings = settings = Settings.model_validate(config.options)
+        self.settings = settings = Settings(**config.options)
         self.states = settings.steps * (2 if settings.directions == "apart" else 1)
         super().__init__(config, source_size, target_size)
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -20,7 +19,8 @@ from posnmt.model.base import Faults, output_projection
 from posnmt.model.ordered import OrderedTranslator
 from posnmt.model.state import padding_mask, select_rows
 from posnmt.position.dropout import Dropout
-from posnmt.position.seam import Carry, Options, Span
+from posnmt.position.options import Options, option
+from posnmt.position.seam import Carry, Span
 
 HALF = math.sqrt(0.5)
 """Factor of each sum of two terms, which preserves the variance (section 3.4)."""
@@ -32,11 +32,11 @@ EMBEDDING = 0.1
 class Settings(Options):
     """Options of convs2s."""
 
-    kernels: tuple[Annotated[int, Field(ge=1)], ...] = Field(
-        (3,), min_length=1, description="words under a kernel: one number for all layers, or one for each layer"
+    kernels: tuple[int, ...] = option(
+        (3,), min_length=1, ge=1, help="words under a kernel: one number for all layers, or one for each layer"
     )
-    widths: tuple[Annotated[int, Field(ge=1)], ...] = Field(
-        (), description="units of the layers: one number for all, or one for each layer; empty: d_model"
+    widths: tuple[int, ...] = option(
+        (), ge=1, help="units of the layers: one number for all, or one for each layer; empty: d_model"
     )
 
 
@@ -188,7 +188,7 @@ class ConvolutionalTranslator(OrderedTranslator):
 
     def __init__(self, config: Model, source_size: int, target_size: int) -> None:
         super().__init__(config, source_size, target_size)
-        settings = Settings.model_validate(config.options)
+        settings = Settings(**config.options)
         d, dropout = config.d_model, config.dropout
         for embedding in (self.source, self.target):
             nn.init.normal_(embedding.table.weight, std=EMBEDDING / embedding.scale)
@@ -211,12 +211,12 @@ class ConvolutionalTranslator(OrderedTranslator):
             what = f"convs2s initialises word embeddings with a deviation of {EMBEDDING}; leave it out"
             what += f", got {config.embedding_init}"
             faults.append((("embedding_init",), what))
-        for option in ("kernels", "widths"):
-            count = len(getattr(settings, option))
+        for name in ("kernels", "widths"):
+            count = len(getattr(settings, name))
             for side in ("encoder", "decoder"):
                 layers = getattr(config, side).layers
                 if count > 1 and count != layers:
-                    what = f"convs2s.{option} has {count} numbers for the {layers} layers of the {side}"
+                    what = f"convs2s.{name} has {count} numbers for the {layers} layers of the {side}"
                     faults.append((("options",), f"{what}; write one, or one for each layer"))
         return faults
 

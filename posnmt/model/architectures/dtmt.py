@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -18,15 +17,16 @@ from posnmt.model.base import output_projection
 from posnmt.model.ordered import OrderedTranslator
 from posnmt.model.state import padding_mask, select_rows
 from posnmt.position.dropout import Dropout
-from posnmt.position.seam import Carry, Options, Span
+from posnmt.position.options import Options, option
+from posnmt.position.seam import Carry, Span
 
 
 class Settings(Options):
     """Options of dtmt."""
 
-    layer_norm: bool = Field(True, description="layer normalisation before each gate, as in the published code")
-    cell_dropout: float | None = Field(
-        None, ge=0, lt=1, description="on the new state that each cell proposes; null: model.dropout"
+    layer_norm: bool = option(True, help="layer normalisation before each gate, as in the published code")
+    cell_dropout: float | None = option(
+        None, ge=0, lt=1, help="on the new state that each cell proposes; null: model.dropout"
     )
 
 
@@ -178,7 +178,7 @@ class DeepTransitionTranslator(OrderedTranslator):
 
     def __init__(self, config: Model, source_size: int, target_size: int) -> None:
         super().__init__(config, source_size, target_size)
-        settings = Settings.model_validate(config.options)
+        settings = Settings(**config.options)
         d, self.heads = config.d_model, config.heads
         rate = config.dropout if settings.cell_dropout is None else settings.cell_dropout
         read, written = config.encoder.layers, config.decoder.layers

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -19,7 +18,7 @@ from posnmt.model.architectures.rnn import BidirectionalEncoder, foreign_parts
 from posnmt.model.base import Faults, TranslationModel, embeddings, output_projection
 from posnmt.model.state import padding_mask
 from posnmt.position.dropout import Dropout
-from posnmt.position.seam import Options
+from posnmt.position.options import Options, option
 
 
 @dataclass
@@ -61,11 +60,11 @@ class SearchState:
 class Settings(Options):
     """Options of rnnsearch+distortion."""
 
-    context: Literal["hidden", "source", "target", "none"] = Field(
-        "hidden", description="what the jump depends on: decoder state, last context, last word; none: plain RNNsearch"
+    context: Literal["hidden", "source", "target", "none"] = option(
+        "hidden", help="what the jump depends on: decoder state, last context, last word; none: plain RNNsearch"
     )
-    jump: int = Field(3, ge=1, description="l: the largest jump of attention from one word to the next")
-    share: float = Field(0.5, gt=0, lt=1, description="lambda: the distortion model's share of the attention weights")
+    jump: int = option(3, ge=1, help="l: the largest jump of attention from one word to the next")
+    share: float = option(0.5, gt=0, lt=1, help="lambda: the distortion model's share of the attention weights")
 
 
 class RecurrentSearch(TranslationModel):
@@ -94,7 +93,7 @@ class RecurrentSearch(TranslationModel):
     def __init__(self, config: Model, source_size: int, target_size: int) -> None:
         super().__init__(config)
         d, layers = config.d_model, config.decoder.layers
-        self.settings = settings = Settings.model_validate(config.options)
+        self.settings = settings = Settings(**config.options)
         self.source, self.target = embeddings(config, source_size, target_size)
         self.dropout = Dropout(config.dropout)
         self.encoder = BidirectionalEncoder(nn.GRU, d, config.encoder.layers, config.dropout)

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -18,7 +17,7 @@ from posnmt.config.schema import Model
 from posnmt.data.word_pairs import CLASSES, WordPairs
 from posnmt.model.base import Faults, embedding_deviation
 from posnmt.model.transformer import Transformer
-from posnmt.position.seam import Options
+from posnmt.position.options import Options, option
 
 Side = Literal["source", "target"]
 
@@ -26,9 +25,9 @@ Side = Literal["source", "target"]
 class Settings(Options):
     """Options of shared-private."""
 
-    lm: float = Field(0.9, ge=0, le=1, description="share of the features that a word shares with its translation")
-    wf: float = Field(0.7, ge=0, le=1, description="share for words that are spelt alike")
-    ur: float = Field(0.5, ge=0, le=1, description="share for unrelated words of the same frequency rank")
+    lm: float = option(0.9, ge=0, le=1, help="share of the features that a word shares with its translation")
+    wf: float = option(0.7, ge=0, le=1, help="share for words that are spelt alike")
+    ur: float = option(0.5, ge=0, le=1, help="share for unrelated words of the same frequency rank")
 
 
 class PairedWords(nn.Module):
@@ -154,7 +153,7 @@ class SharedPrivateTransformer(Transformer):
 
     def build_embeddings(self, config: Model, source_size: int, target_size: int) -> Any:
         """The embeddings of both sides, computed from the same parameters."""
-        shares = {"all": 1.0, **Settings.model_validate(config.options).model_dump()}
+        shares = {"all": 1.0, **vars(Settings(**config.options))}
         words = PairedWords(self.pairs, {"source": source_size, "target": target_size}, config.d_model, shares)
         for weight in words.parameters():
             nn.init.normal_(weight, std=embedding_deviation(config))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import Field
 from torch import Tensor, nn
 
 from posnmt.config.schema import Model
@@ -13,8 +12,9 @@ from posnmt.model.state import LayerCache
 from posnmt.model.transformer import Transformer
 from posnmt.position.dropout import Dropout
 from posnmt.position.linear import Linear
+from posnmt.position.options import Options, option
 from posnmt.position.recurrent.cells import Recurrence
-from posnmt.position.seam import Options, Span
+from posnmt.position.seam import Span
 
 
 class RecurrentFeedForward(nn.Module):
@@ -49,9 +49,7 @@ class RecurrentTransformer(Transformer):
     class Settings(Options):
         """Options of sru."""
 
-        bidirectional: bool = Field(
-            True, description="bidirectional recurrences in the encoder, of half the width each"
-        )
+        bidirectional: bool = option(True, help="bidirectional recurrences in the encoder, of half the width each")
 
     @classmethod
     def refuses(cls, config: Model, settings: Any) -> list[tuple[tuple[str, ...], str]]:
@@ -67,7 +65,7 @@ class RecurrentTransformer(Transformer):
 
     def build_feed_forward(self, config: Model, causal: bool) -> nn.Module:
         """A recurrent layer, forward in the decoder."""
-        both_ways = self.Settings.model_validate(config.options).bidirectional and not causal
+        both_ways = self.Settings(**config.options).bidirectional and not causal
         return RecurrentFeedForward(
             config.d_model, config.feed_forward, config.feed_forward_dropout, both_ways, start_of(config, causal)
         )

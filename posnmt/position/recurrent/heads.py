@@ -9,13 +9,13 @@ from collections.abc import Collection
 from typing import Any, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from posnmt.position.absolute import Sinusoidal
 from posnmt.position.linear import Linear
+from posnmt.position.options import Options, option
 from posnmt.position.recurrent.cells import Cell, Recurrence
-from posnmt.position.seam import Carry, LayerPosition, Options, Scheme, Span, Stack, clashes
+from posnmt.position.seam import Carry, LayerPosition, Scheme, Span, Stack, clashes
 
 SHARE = {"rpe": 5 / 8, "mpr": 1 / 2}
 """d_r as a share of d_model: 320 and 256 of 512, the best of C19b's Figure 2."""
@@ -66,18 +66,16 @@ class RecurrentHeads(Scheme):
     class Settings(Options):
         """Options of `recurrent-heads`."""
 
-        layout: Literal["rpe", "mpr"] = Field(
-            "mpr", description="rpe: entire heads are recurrent; mpr: a part of each head"
-        )
-        width: int | None = Field(
+        layout: Literal["rpe", "mpr"] = option("mpr", help="rpe: entire heads are recurrent; mpr: a part of each head")
+        width: int | None = option(
             None,
             ge=1,
-            description="d_r; none: 5/8 of d_model for rpe, rounded to whole heads (1/2 with 4 heads), 1/2 for mpr, as "
+            help="d_r; none: 5/8 of d_model for rpe, rounded to whole heads (1/2 with 4 heads), 1/2 for mpr, as "
             "in C19b",
         )
-        cell: Cell = Field("elman", description="elman, gru, lstm or sru")
-        head_projection: Literal["separate", "full"] = Field(
-            "separate", description="separate: a head of the first layer projects its own slice; full: all features"
+        cell: Cell = option("elman", help="elman, gru, lstm or sru")
+        head_projection: Literal["separate", "full"] = option(
+            "separate", help="separate: a head of the first layer projects its own slice; full: all features"
         )
 
     def __init__(self, stack: Stack, settings: Settings) -> None:

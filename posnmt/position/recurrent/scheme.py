@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
 from torch import Tensor, nn
 
 from posnmt.position.dropout import dropout_or_none
 from posnmt.position.linear import Linear
+from posnmt.position.options import Options, option
 from posnmt.position.recurrent.cells import Cell, Recurrence
-from posnmt.position.seam import Carry, Options, Scheme, Span, Stack, clashes
+from posnmt.position.seam import Carry, Scheme, Span, Stack, clashes
 
 
 class Recurrent(Scheme):
@@ -34,27 +34,21 @@ class Recurrent(Scheme):
     class Settings(Options):
         """Options of `recurrent`."""
 
-        cell: Cell = Field("gru", description="gru, lstm, elman or sru")
-        bidirectional: bool = Field(False, description="both directions; in an encoder only")
-        layers: int = Field(1, ge=1, description="number of recurrent layers")
-        width: Literal["full"] | int | None = Field(
+        cell: Cell = option("gru", help="gru, lstm, elman or sru")
+        bidirectional: bool = option(False, help="both directions; in an encoder only")
+        layers: int = option(1, ge=1, help="number of recurrent layers")
+        width: Literal["full"] | int | None = option(
             None,
-            description="cells of each direction: full is d_model, or a number; none: d_model, or half of it in each of"
+            ge=1,
+            help="cells of each direction: full is d_model, or a number; none: d_model, or half of it in each of"
             " two directions; a linear map follows if the states are not d_model wide",
         )
-        dropout_before: float | None = Field(
-            None, ge=0, lt=1, description="dropout on the word embeddings that the first layer reads; none: no dropout"
+        dropout_before: float | None = option(
+            None, ge=0, lt=1, help="dropout on the word embeddings that the first layer reads; none: no dropout"
         )
-        dropout_after: float | None = Field(
-            None, ge=0, lt=1, description="dropout on what the stack reads; none: as model.dropout says"
+        dropout_after: float | None = option(
+            None, ge=0, lt=1, help="dropout on what the stack reads; none: the model's"
         )
-
-        @field_validator("width", mode="before")
-        @classmethod
-        def _cells(cls, width: object) -> object:
-            if width in (None, "full") or (isinstance(width, int) and not isinstance(width, bool) and width > 0):
-                return width
-            raise ValueError(f"width is full, or a number of cells above 0; got {width!r}")
 
     def __init__(self, stack: Stack, settings: Settings) -> None:
         super().__init__()

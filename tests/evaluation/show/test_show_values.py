@@ -14,7 +14,7 @@ from posnmt.evaluation.show.lines import Lines
 from posnmt.evaluation.show.page import Page
 from posnmt.evaluation.show.sections import Sentence, Shown, marks
 from posnmt.model.base import stacks
-from posnmt.position.registry import SCHEMES
+from posnmt.model.positions import SCHEMES
 from posnmt.position.seam import Span
 from posnmt.run.run import Run
 from posnmt.translate.distances import Sums, mass, mean

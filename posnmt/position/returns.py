@@ -1,0 +1,114 @@
+"""What the methods of a scheme and of its views return, tried on a few tokens: a wrong shape is named where it arises.
+
+Shapes are those of `seam`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from posnmt.position.seam import LayerPosition, Scheme, Span, Stack
+
+ROWS, TOKENS = 2, 3
+
+Expected = tuple[str, Callable[[Any], bool]]
+"""What a method must return, in words, and whether a value is that."""
+
+
+@torch.no_grad()
+def wrong_returns(scheme: Scheme, stack: Stack) -> Iterator[tuple[str, str | None]]:
+    """A sentence for each method that returns something wrong, and `file:line` of the method.
+
+    The methods are called in evaluation mode, with zeros. No random numbers are taken from the generator of the device.
+    """
+    device, training = next((each.device for each in scheme.parameters()), torch.empty(0).device), scheme.training
+    span, x = Span(0, TOKENS, device), torch.zeros(ROWS, TOKENS, stack.d_model, device=device)
+    q = torch.zeros(ROWS, stack.heads, TOKENS, stack.d_head, device=device)
+    calls = {
+        "reads": (), "rotate": (q, q, span), "by_offset": (span,), "logits": (q, q, span), "allows": (span,),
+        "values": (q.new_full((*q.shape[:3], TOKENS), 1 / TOKENS), span), "refine": (x, x, span),
+    }  # fmt: skip
+    try:
+        scheme.eval()
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            yield from _wrong(scheme, Scheme, "embed", (x, span, None), _expected(x, q, span)["embed"])
+            views = [view for index in range(stack.layers) if (view := scheme.layer(index)) is not None]
+            for view in dict.fromkeys(views):
+                for method, arguments in calls.items():
+                    yield from _wrong(view, LayerPosition, method, arguments, _expected(x, q, span)[method])
+    finally:
+        scheme.train(training)
+
+
+def _wrong(
+    owner: Any, base: type, method: str, arguments: tuple[Any, ...], expected: Expected
+) -> Iterator[tuple[str, str | None]]:
+    """What is wrong with a method's value, if the class of its owner overrides it."""
+    own, (words, holds) = getattr(type(owner), method), expected
+    if own is getattr(base, method):
+        return
+    value = getattr(owner, method)(*arguments)
+    if not holds(value):
+        code = getattr(own, "__code__", None)
+        place = f"{code.co_filename}:{code.co_firstlineno}" if code else None
+        yield f"{type(owner).__name__}.{method} returned {_shown(value)} in place of {words}", place
+
+
+def _expected(x: Tensor, q: Tensor, span: Span) -> dict[str, Expected]:
+    """Method -> what it must return for embeddings `x` and queries and keys `q`."""
+    heads, width, square = q.shape[1], span.length + span.end - 1, (*q.shape[:3], TOKENS)
+
+    def is_table(value: Any) -> bool:
+        return isinstance(value, Tensor) and value.shape[-1:] == (width,)
+
+    def is_rotated(value: Any) -> bool:
+        if not (isinstance(value, tuple) and len(value) == 2 and all(isinstance(each, Tensor) for each in value)):
+            return False
+        return all(each.shape[:-1] == q.shape[:-1] for each in value) and value[0].shape == value[1].shape
+
+    return {
+        "embed": (
+            f"embeddings of shape {[*x.shape]} and a carry",
+            lambda value: isinstance(value, tuple) and len(value) == 2 and _is(value[0], x.shape),
+        ),
+        "reads": (
+            f"a mask of shape {[heads, x.shape[-1]]}, of bool",
+            lambda value: value is None or (value.dtype == torch.bool and _is(value, (heads, x.shape[-1]))),
+        ),
+        "rotate": (f"queries and keys of shape {[*q.shape]}", is_rotated),
+        "by_offset": (f"a table of shape [heads, {width}]", is_table),
+        "logits": (f"terms that broadcast to {[*square]}", lambda value: value is None or _broadcasts(square, value)),
+        "allows": (
+            f"a table of shape [heads, {width}], of bool",
+            lambda value: value is None or (is_table(value) and value.dtype == torch.bool),
+        ),
+        "values": (
+            f"terms of shape {[*q.shape[:3]]} with the features of a head",
+            lambda value: value is None or _broadcasts((*q.shape,), value),
+        ),
+        "refine": (f"a tensor of shape {[*x.shape]}", lambda value: _is(value, x.shape)),
+    }
+
+
+def _is(value: Any, shape: tuple[int, ...]) -> bool:
+    return isinstance(value, Tensor) and value.shape == shape
+
+
+def _broadcasts(shape: tuple[int, ...], value: Any) -> bool:
+    """Whether a value is a tensor that can be added to one of this shape without changing the shape."""
+    if not isinstance(value, Tensor) or value.dim() > len(shape):
+        return False
+    return all(size in (1, full) for size, full in zip(reversed(value.shape), reversed(shape), strict=False))
+
+
+def _shown(value: Any) -> str:
+    """A returned value in words."""
+    if isinstance(value, Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')} of shape {[*value.shape]}"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_shown, value))})"
+    return "None" if value is None else f"a {type(value).__name__}"
