@@ -88,11 +88,11 @@ bench-peers: $(READY)
 GPU_PYTHON ?= python3
 gpu:
 	mkdir -p build
-	PYTHONPATH=$(CURDIR):$(PACKAGES) $(GPU_PYTHON) benchmarks/gpu.py --out build/gpu.json
+	PYTHONPATH=$(CURDIR):$(CURDIR)/position:$(PACKAGES) $(GPU_PYTHON) benchmarks/gpu.py --out build/gpu.json
 
 lint: $(READY)
-	$(BIN)/ruff format --check posnmt tests benchmarks docs notebooks
-	$(BIN)/ruff check posnmt tests benchmarks docs notebooks
+	$(BIN)/ruff format --check posnmt position tests benchmarks docs notebooks
+	$(BIN)/ruff check posnmt position tests benchmarks docs notebooks
 	$(BIN)/codespell
 	$(BIN)/mypy
 
@@ -103,8 +103,8 @@ audit:
 	build/audit/bin/python tests/audit/audit.py build/audit/bin/pip-audit constraints.txt
 
 format: $(READY)
-	$(BIN)/ruff format posnmt tests benchmarks docs notebooks
-	$(BIN)/ruff check --fix posnmt tests benchmarks docs notebooks
+	$(BIN)/ruff format posnmt position tests benchmarks docs notebooks
+	$(BIN)/ruff check --fix posnmt position tests benchmarks docs notebooks
 
 clean:
 	rm -rf .venv build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -62,7 +62,8 @@ def stage(name: str, logs: Path, limit: float, tiny: bool) -> dict[str, Any]:
     lines.unlink(missing_ok=True)
     words = [sys.executable, str(HERE / "gpu_stages.py"), name, "--lines", str(lines), "--work", str(work)]
     root = str(HERE.parent)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))}
+    places = filter(None, [root, f"{root}/position", os.environ.get("PYTHONPATH")])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
     began = time.monotonic()
     with (logs / f"{name}.log").open("wb") as log:
         process = subprocess.Popen(

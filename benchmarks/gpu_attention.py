@@ -31,8 +31,8 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from posnmt.model.kernels import shaw
 from posnmt.model.kernels.choose import attend
 from posnmt.model.kernels.operands import Attention
-from posnmt.position.relative import RelativeKeys, RelativeKeysAndValues
-from posnmt.position.seam import LayerPositions, Span
+from posnmt_position.relative import RelativeKeys, RelativeKeysAndValues
+from posnmt_position.seam import LayerPositions, Span
 
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 FLOOR = "no positions, scaled_dot_product_attention"

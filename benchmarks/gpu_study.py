@@ -47,7 +47,12 @@ def main() -> int:
         unpack(arguments.unpack, arguments.study)
     minutes = max(0.05, (arguments.seconds - min(KEPT, arguments.seconds / 4) - (time.monotonic() - began)) / 60)
     words = ["study", "run", *arguments.words, "--out", str(arguments.study), "--minutes", f"{minutes:.3f}"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(
+            [str(HERE.parent), str(HERE.parent / "position"), os.environ.get("PYTHONPATH", "")]
+        ),
+    }
     shared = ["--jobs-per-gpu", str(arguments.per_gpu)]
     status = subprocess.run([sys.executable, "-m", "posnmt", *words, *shared], env=environment).returncode
     if (arguments.study / "steps").is_dir():

@@ -22,9 +22,9 @@ from typing import Any
 
 import yaml
 
-from posnmt.position.processor import processor
 from posnmt.run.resolve import load
 from posnmt.training.evaluate import bleu
+from posnmt_position.processor import processor
 
 POSNMT = Path(sys.executable).with_name("posnmt")
 COMMON = (

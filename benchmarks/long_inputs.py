@@ -42,10 +42,10 @@ from posnmt.config.schema import Train
 from posnmt.config.systems import SYSTEMS
 from posnmt.model.registry import architecture, build_model
 from posnmt.model.transformer import Transformer
-from posnmt.position.processor import processor
 from posnmt.run.resolve import from_tree
 from posnmt.training.device import make_fabric
 from posnmt.training.gradients import Gradients, InParts, Whole
+from posnmt_position.processor import processor
 
 VOCABULARY = 104
 TOKENS = 4096

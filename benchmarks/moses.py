@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 from posnmt.data.moses import MosesTokeniser
-from posnmt.position.processor import processor
+from posnmt_position.processor import processor
 
 
 def main() -> None:

@@ -36,12 +36,12 @@ from posnmt.data.batch import Pair
 from posnmt.model.base import TranslationModel
 from posnmt.model.packed import pack
 from posnmt.model.registry import build_model
-from posnmt.position.processor import processor
 from posnmt.run.resolve import from_tree
 from posnmt.training.device import make_fabric
 from posnmt.training.gradients import InParts
 from posnmt.training.loss import TrainingLoss
 from posnmt.translate.subwords import translate_subwords
+from posnmt_position.processor import processor
 
 VOCABULARY = 8004
 LENGTHS = (8, 12, 16, 24, 32)

@@ -156,7 +156,7 @@ def print_table(cases: list[Case], starts: dict[str, list[Start]], parameters: i
     """One row a command, Markdown."""
     import torch
 
-    from posnmt.position.processor import processor
+    from posnmt_position.processor import processor
 
     print(f"{processor()}, {torch.get_num_threads()} threads, torch {torch.__version__},", end=" ")
     print(f"Python {platform.python_version()}; a model of {parameters:,} parameters; median (range)\n")

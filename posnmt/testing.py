@@ -24,7 +24,7 @@ from posnmt.model.kernels.operands import Attention
 from posnmt.model.positions import SCHEMES, check
 from posnmt.model.registry import architecture, build_model
 from posnmt.model.transformer import Transformer
-from posnmt.position.seam import LayerPosition, Scheme, Span
+from posnmt_position.seam import LayerPosition, Scheme, Span
 
 VOCABULARY = 13
 """The size of the vocabulary of each side, special symbols included."""

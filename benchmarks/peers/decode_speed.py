@@ -32,8 +32,8 @@ import torch
 from decode_once import read_lines, use_environment
 
 from posnmt.base.errors import UserError, existing_file
-from posnmt.position.processor import processor
 from posnmt.run.run import Run
+from posnmt_position.processor import processor
 
 HERE = Path(__file__).parent
 COMPUTE_TYPES = ("float32", "int8", "bfloat16", "int8_bfloat16")

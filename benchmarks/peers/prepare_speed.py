@@ -27,7 +27,7 @@ from prepare_run import Cost, run
 from speed_environment import prepare_environment
 
 from posnmt.config.schema import Subword
-from posnmt.position.processor import processor
+from posnmt_position.processor import processor
 
 HERE = Path(__file__).parent
 PEERS = {"fairseq": "fairseq", "opennmt": "OpenNMT-py"}

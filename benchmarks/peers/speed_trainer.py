@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from posnmt.config.systems import SIZES
-from posnmt.position.relative import Relative
+from posnmt_position.relative import Relative
 
 REPORT = 10
 """Updates between two lines of every log."""

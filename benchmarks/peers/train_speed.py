@@ -30,9 +30,9 @@ from speed_trainer import REPORT, Job, Trainer, TrainingFailed, run, speed
 from posnmt.base.errors import UserError
 from posnmt.config.schema import Train
 from posnmt.config.systems import SYSTEMS
-from posnmt.position.processor import processor
 from posnmt.run.resolve import load
 from posnmt.training.device import precision
+from posnmt_position.processor import processor
 
 PRECISIONS = ("auto", "fp32")
 OURS = tuple(posnmt(precision) for precision in PRECISIONS)

@@ -271,7 +271,8 @@ def python() -> str:
     import posnmt.position as position
 
     top = {name: f"posnmt.{module}.{name}" for name, module in posnmt._MODULES.items()}
-    schemes = {name: f"posnmt.{position._MODULES[name]}.{name}" for name in position.__all__}
+    schemes = {name: f"{getattr(position, name).__module__}.{name}" for name in position.__all__ if name != "SCHEMES"}
+    schemes["SCHEMES"] = "posnmt_position.registry.SCHEMES"
     groups = {
         "posnmt": dict(sorted(top.items(), key=lambda item: item[0].lower())),
         "posnmt.position": dict(sorted(schemes.items(), key=lambda item: item[0].lower())),
@@ -286,12 +287,12 @@ def python() -> str:
 
 def modules() -> str:
     """Every module by its folder, with the first sentence of its docstring."""
-    package = DOCS.parent / "posnmt"
+    packages = [DOCS.parent / "posnmt", DOCS.parent / "position" / "posnmt_position"]
     parts = []
-    for folder in sorted({path.parent for path in package.rglob("*.py")}):
+    for folder in sorted({path.parent for package in packages for path in package.rglob("*.py")}):
         files = [path for path in sorted(folder.glob("*.py")) if path.name not in ("__init__.py", "__main__.py")]
         lines = [f"- `{path.name}`: {_summary(path)}" for path in files]
-        name = folder.relative_to(package.parent).as_posix()
+        name = folder.relative_to(DOCS.parent).as_posix()
         parts += [f"## {name}\n", f"{_summary(folder / '__init__.py')}\n", *lines, ""]
     return "\n".join(parts)
 

@@ -20,12 +20,12 @@ import torch
 from torch import Tensor
 
 from posnmt.base.errors import UserError
-from posnmt.position.absolute import Learned, Sinusoidal
-from posnmt.position.bias import BucketBias
-from posnmt.position.directional import DirectionalHeads
-from posnmt.position.distance_vectors import ByDistanceVectors, DistanceVectors
-from posnmt.position.rotary import Rotation
-from posnmt.position.seam import (
+from posnmt_position.absolute import Learned, Sinusoidal
+from posnmt_position.bias import BucketBias
+from posnmt_position.directional import DirectionalHeads
+from posnmt_position.distance_vectors import ByDistanceVectors, DistanceVectors
+from posnmt_position.rotary import Rotation
+from posnmt_position.seam import (
     LayerPosition,
     LayerPositions,
     Scheme,

@@ -13,7 +13,7 @@ from posnmt.config.schema import Positions
 from posnmt.model.base import TranslationModel
 from posnmt.model.ordered import OrderedTranslator
 from posnmt.model.transformer import Transformer
-from posnmt.position.seam import Scheme, rotates
+from posnmt_position.seam import Scheme, rotates
 
 _SERVED = {
     "ntk": "rotations: rope and xpos",

@@ -11,8 +11,8 @@ from posnmt.model.kernels.choose import attend
 from posnmt.model.kernels.operands import Attention
 from posnmt.model.start import XAVIER, Start
 from posnmt.model.state import LayerCache
-from posnmt.position.linear import Linear, linear
-from posnmt.position.seam import LayerPositions, Span
+from posnmt_position.linear import Linear, linear
+from posnmt_position.seam import LayerPositions, Span
 
 _NO_POSITIONS = LayerPositions()
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posnmt.config.schema import Model
-from posnmt.position.options import Options
-from posnmt.position.seam import Stack
+from posnmt_position.options import Options
+from posnmt_position.seam import Stack
 
 Faults = list[tuple[tuple[str, ...], str]]
 """The faults of a `model` section: (keys inside it, sentence) for each."""

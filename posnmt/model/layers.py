@@ -22,9 +22,9 @@ from posnmt.config.schema import Activation, Model, Norm
 from posnmt.model.attention import CrossAttention, SelfAttention
 from posnmt.model.start import Start, deepnorm
 from posnmt.model.state import LayerCache
-from posnmt.position.dropout import Dropout
-from posnmt.position.linear import Linear
-from posnmt.position.seam import LayerPositions, Span
+from posnmt_position.dropout import Dropout
+from posnmt_position.linear import Linear
+from posnmt_position.seam import LayerPositions, Span
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": functional.relu,

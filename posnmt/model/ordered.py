@@ -18,8 +18,8 @@ from posnmt.config.schema import Model
 from posnmt.model.base import Faults, TranslationModel, embeddings, foreign_settings, stacks
 from posnmt.model.lookup import look_up
 from posnmt.model.positions import build, check, refuse_beyond
-from posnmt.position.dropout import Dropout
-from posnmt.position.seam import Carry, Scheme, Span
+from posnmt_position.dropout import Dropout
+from posnmt_position.seam import Carry, Scheme, Span
 
 
 class OrderedEmbedding(nn.Module):

@@ -14,7 +14,7 @@ from posnmt.model.attention import CrossAttention, HeadProjection
 from posnmt.model.base import TranslationModel
 from posnmt.model.layers import ActivatedLinear, DecoderLayer, EncoderLayer
 from posnmt.model.transformer import Transformer
-from posnmt.position.linear import Linear
+from posnmt_position.linear import Linear
 
 ROWS = 512
 """The number of rows that the layout is optimised for; others work too."""

@@ -16,12 +16,12 @@ import torch
 from posnmt.base import plugins
 from posnmt.base.errors import UserError, quoted, raise_all, refuse_unknown
 from posnmt.config.schema import SchemeChoice
-from posnmt.position import registry
-from posnmt.position.errors import PositionError
-from posnmt.position.options import Options
-from posnmt.position.registry import SCHEMES
-from posnmt.position.returns import wrong_returns
-from posnmt.position.seam import Scheme, Stack
+from posnmt_position import registry
+from posnmt_position.errors import PositionError
+from posnmt_position.options import Options
+from posnmt_position.registry import SCHEMES
+from posnmt_position.returns import wrong_returns
+from posnmt_position.seam import Scheme, Stack
 
 
 def scheme_class(name: str) -> type[Scheme]:
@@ -55,7 +55,7 @@ def _as_scheme(offered: Any) -> type[Scheme]:
 
 @contextmanager
 def _found(name: str) -> Iterator[type[Scheme]]:
-    """A context with the class of a scheme; what its code raises is blamed on it (`posnmt.position.registry.Found`)."""
+    """A context with the class of a scheme; what its code raises is blamed on it (`posnmt_position.registry.Found`)."""
     try:
         kind = scheme_class(name)
         with plugins.blaming("scheme", name):

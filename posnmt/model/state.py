@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from posnmt.position.seam import Carry
+from posnmt_position.seam import Carry
 
 
 class LayerCache:

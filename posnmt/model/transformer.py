@@ -19,7 +19,7 @@ from posnmt.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residua
 from posnmt.model.ordered import OrderedTranslator
 from posnmt.model.start import start_of
 from posnmt.model.state import DecoderState, LayerCache, padding_mask
-from posnmt.position.seam import Span, Temperature, join
+from posnmt_position.seam import Span, Temperature, join
 
 
 class Transformer(OrderedTranslator):

@@ -12,9 +12,9 @@ from posnmt.base.errors import UserError, is_out_of_memory
 from posnmt.base.progress import Display
 from posnmt.config.schema import Config, Train
 from posnmt.model.positions import limiting_setting
-from posnmt.position.seam import Scheme
 from posnmt.training.evaluate import bleu
 from posnmt.training.memory import peak_memory
+from posnmt_position.seam import Scheme
 
 if TYPE_CHECKING:
     from posnmt.data.batch import BatchPlan

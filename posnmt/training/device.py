@@ -17,8 +17,8 @@ from lightning_fabric.strategies import ModelParallelStrategy, Strategy
 
 from posnmt.base.errors import UserError
 from posnmt.config.schema import Train
-from posnmt.position.processor import multiplies_bf16
 from posnmt.training.sharding import shard
+from posnmt_position.processor import multiplies_bf16
 
 LONGEST_WAIT = timedelta(days=1)
 """For the first process to prepare the corpus."""

@@ -21,8 +21,8 @@ from torch import Tensor
 from posnmt.base.parallel.threads import Workers
 from posnmt.data.batch import Pair, collate
 from posnmt.model.lookup import Words, recording
-from posnmt.position.randomness import drawing_from
 from posnmt.training.loss import TrainingLoss
+from posnmt_position.randomness import drawing_from
 
 PART = 2048
 """Approximate number of padded target tokens of a part; the number of parts is even."""

@@ -30,7 +30,6 @@ from posnmt.data.marks import marks_in
 from posnmt.data.prepare import changed, dropped, prepare, sampled
 from posnmt.data.suspicions import warnings
 from posnmt.model.weights import average, load_model, save_model, save_tensors
-from posnmt.position.processor import multiplies_bf16
 from posnmt.run.resolve import clashes, origins, resumed
 from posnmt.run.run import Run, claimed, is_unfinished, refuse_existing, refuse_other_config, refuse_other_text
 from posnmt.training.checkpoint import MODEL, Checkpoints, load_checkpoint, optimizer_tensors
@@ -50,6 +49,7 @@ from posnmt.training.sharding import copy_unsharded
 from posnmt.training.stop import INTERRUPTED, agreed, why_counted, why_stop
 from posnmt.training.update import Updater, new_model
 from posnmt.translate.several import sentences_per_line
+from posnmt_position.processor import multiplies_bf16
 
 if TYPE_CHECKING:
     from posnmt.data.store import Store

@@ -18,8 +18,8 @@ from torch.nn import functional
 
 from posnmt.data.subword import PAD
 from posnmt.model.base import TranslationModel
-from posnmt.position.linear import ROWS as ROUNDED
-from posnmt.position.linear import rounded
+from posnmt_position.linear import ROWS as ROUNDED
+from posnmt_position.linear import rounded
 
 CHUNK = 2048
 """Approximate number of tokens in a chunk: 2048 x 32,000 logits in bfloat16 are 131 MB."""

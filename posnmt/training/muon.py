@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.optim import AdamW, Optimizer
 
 from posnmt.base.parallel.threads import Workers
-from posnmt.position.processor import multiplies_bf16
+from posnmt_position.processor import multiplies_bf16
 
 MOMENTUM = 0.95
 

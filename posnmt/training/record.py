@@ -20,8 +20,8 @@ from lightning_fabric import Fabric
 from posnmt.base.files import sync, write_text
 from posnmt.base.version import __version__
 from posnmt.config.schema import Config
-from posnmt.position.processor import processor
 from posnmt.training.loggers import LOGGERS, Guarded
+from posnmt_position.processor import processor
 
 
 def provenance(seed: int, data_key: str, parameters: int) -> dict[str, Any]:

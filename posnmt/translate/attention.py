@@ -22,8 +22,8 @@ from posnmt.model.base import TranslationModel
 from posnmt.model.kernels.operands import Attention
 from posnmt.model.kernels.plain import attention_weights
 from posnmt.model.transformer import Transformer
-from posnmt.position.readable import Counting, Penalising
-from posnmt.position.seam import LayerPositions, Span, is_offset_bias
+from posnmt_position.readable import Counting, Penalising
+from posnmt_position.seam import LayerPositions, Span, is_offset_bias
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Recorded:
         weights: [H,Tq,Tk] of each layer; they sum to 1 over the keys.
         seen: [H,Tq,Tk] of each layer, whether a query may see a key.
         position: [H,Tq,Tk] of each layer, the logits that its position schemes contribute; None: none of them does.
-        counted: [H,Tq,Tk] of each layer with a view that counts tokens (`posnmt.position.readable`).
+        counted: [H,Tq,Tk] of each layer with a view that counts tokens (`posnmt_position.readable`).
         penalties: [Tq,d] of each layer with a view that weights position features.
     """
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from posnmt.model.base import TranslationModel
 from posnmt.model.state import DecoderState, LayerCache, select_rows
 from posnmt.model.transformer import Transformer
-from posnmt.position.seam import Carry
+from posnmt_position.seam import Carry
 
 SOURCES = 16
 """The number of source tokens of a set of buffers is a multiple of this."""

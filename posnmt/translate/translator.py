@@ -21,7 +21,6 @@ from posnmt.config.schema import Decode, Positions
 from posnmt.data.batch import batches_by_length, pad
 from posnmt.data.subword import EOS, UNK
 from posnmt.model.at_inference import change_positions
-from posnmt.position.processor import multiplies_bf16
 from posnmt.translate.alignments import Aligned, align
 from posnmt.translate.mending import mended
 from posnmt.translate.omissions import Align, with_omissions
@@ -34,6 +33,7 @@ from posnmt.translate.terms import Terms, contains, continuing, ends_with, subwo
 from posnmt.translate.together import Together, blocks, grouped
 from posnmt.translate.translations import Translation, as_text
 from posnmt.translate.watched import can_be_watched
+from posnmt_position.processor import multiplies_bf16
 
 if TYPE_CHECKING:
     from posnmt.data.text import TextPipeline

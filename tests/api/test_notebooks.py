@@ -13,6 +13,7 @@ from xml.sax.saxutils import escape
 import pytest
 
 from posnmt.corpora.artificial.pairs import generate
+from sources import SOURCES
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 UPDATES = {"train_and_look": 700, "add_a_scheme": 400}
@@ -31,7 +32,7 @@ def run(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[
         [cell] = [each for each in notebook.cells if old in each.source]
         cell.source = cell.source.replace(old, new)
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
-    monkeypatch.setenv("PYTHONPATH", str(FOLDER.parent))
+    monkeypatch.setenv("PYTHONPATH", SOURCES)
     client = NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(folder)}})
     client.execute()
     outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]

@@ -34,6 +34,7 @@ from posnmt.study.study import load_plan, plan_in
 from posnmt.study.study import run as run_study
 from posnmt.study.workflow.graph import Graph
 from serving import serving
+from sources import SOURCES
 
 PAGE = Path(__file__).parents[2] / "docs" / "plugins.md"
 STACK = Stack(d_model=8, heads=2, layers=1, causal=False, max_length=9)
@@ -174,7 +175,7 @@ def test_two_packages_with_one_name_are_an_error_that_names_both(site):
 
 def test_posnmts_own_names_win_with_a_warning(site):
     offers(site, scheme="rope", text="raise ValueError\n")
-    assert scheme_class("rope").__module__ == "posnmt.position.rotary"
+    assert scheme_class("rope").__module__ == "posnmt_position.rotary"
     [sentence] = plugins.clashes("scheme", ["rope", "alibi"])
     assert "'rope' of pos-mine 1.0 is not used" in sentence
     out, err = run("systems", "--parts")
@@ -388,7 +389,7 @@ def test_a_wrong_shape_ends_training_and_translating_with_one_line(site, trained
 def test_a_fault_in_a_part_is_that_of_its_request_alone(site, trained):
     raises = "        if span.length > 4:\n            raise ArithmeticError('too long')\n        return -self.slope"
     (site / "mine_a.py").write_text(SCHEME.replace("        return -self.slope", raises))
-    path = os.pathsep.join([str(site), str(PAGE.parents[1])])
+    path = os.pathsep.join([str(site), SOURCES])
     pair = {"source": "en", "target": "de"}
     with serving(trained, environment={"PYTHONPATH": path}) as server:
         assert server.post("/translate", {**pair, "q": "a"})[0] == 200
@@ -472,7 +473,7 @@ def test_the_page_runs_in_processes_of_their_own(tmp_path):
     lines.write_text("a b\nc\n")
 
     def process(*arguments, cwd, packages="", status=0):
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([packages, str(PAGE.parents[1])])}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([packages, SOURCES])}
         command = [sys.executable, "-P", "-m", "posnmt", *map(str, arguments)]
         done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, check=False)
         assert done.returncode == status, done.stderr

@@ -18,10 +18,10 @@ from posnmt.config.numbers import in_digits
 from posnmt.config.schema import Config, Model, Positive, Train
 from posnmt.config.yaml import Section
 from posnmt.evaluation.analyse.swap import parse_swapped
-from posnmt.position.options import Options
 from posnmt.run.resolve import load
 from posnmt.study.sweep import Dimension, _value
 from posnmt.translate.options import with_options
+from posnmt_position.options import Options
 
 PACKAGES = ("config", "corpora", "model", "position", "study")
 BAD = {int: (True, False, "1", 1.5), float: (True, False, "1"), bool: (1, 0, 1.0, "true", "yes")}

@@ -15,9 +15,9 @@ from posnmt.deploy.ctranslate2 import write
 from posnmt.deploy.engines.ctranslate2 import CTranslate2Engine
 from posnmt.deploy.positions import by_bucket, express
 from posnmt.model.positions import build
-from posnmt.position.bias import bucket
-from posnmt.position.seam import Stack
 from posnmt.translate.subwords import score_subwords
+from posnmt_position.bias import bucket
+from posnmt_position.seam import Stack
 
 pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed (extra ctranslate2)")
 

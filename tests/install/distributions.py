@@ -9,6 +9,9 @@ import zipfile
 from fnmatch import fnmatch
 from pathlib import Path
 
+SOURCES = ["posnmt", "position/posnmt_position"]
+"""The folders of the import packages that posnmt's distributions contain."""
+
 PACKAGED = [
     "posnmt/py.typed",
     "posnmt/corpora/catalogue.yaml",
@@ -22,6 +25,7 @@ PACKAGED = [
 
 OUTSIDE = [
     "tests/*",
+    "position/tests/*",
     "benchmarks/*",
     "docs/*",
     "notebooks/*",
@@ -61,10 +65,13 @@ def built(python: Path, tree: Path, out: Path, *options: str) -> list[Path]:
 
 def faults(tree: Path, sdist: Path, wheel: Path) -> list[str]:
     """What is wrong with the content of an sdist and a wheel that are built from a tree."""
-    package = [str(path.relative_to(tree)) for path in (tree / "posnmt").rglob("*") if path.is_file()]
+    files = [path.relative_to(tree) for name in SOURCES for path in (tree / name).rglob("*") if path.is_file()]
+    packages, installed = [str(path) for path in files], [str(path).removeprefix("position/") for path in files]
     return [
-        *_faults(f"{sdist.name}: ", package, _sdist(sdist), ["LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml"]),
-        *_faults(f"{wheel.name}: ", package, _wheel(wheel), ["*.dist-info/licenses/LICENSE", "*.dist-info/METADATA"]),
+        *_faults(
+            f"{sdist.name}: ", packages, _sdist(sdist), ["LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml"]
+        ),
+        *_faults(f"{wheel.name}: ", installed, _wheel(wheel), ["*.dist-info/licenses/LICENSE", "*.dist-info/METADATA"]),
     ]
 
 
@@ -76,9 +83,11 @@ def _faults(where: str, package: list[str], content: dict[str, bytes], others: l
     return [f"{where}lacks {name}" for name in missing] + [f"{where}has {name}" for name in outside]
 
 
-def differences(one: Path, other: Path) -> list[str]:
-    """The files that differ between two wheels."""
-    first, second = _wheel(one), _wheel(other)
+def differences(one: Path, other: Path, below: str = "") -> list[str]:
+    """The files that differ between two wheels, of those whose names begin with `below`."""
+    first, second = (
+        {name: content for name, content in _wheel(wheel).items() if name.startswith(below)} for wheel in (one, other)
+    )
     return sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
 
 

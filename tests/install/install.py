@@ -30,10 +30,10 @@ def tools(folder: Path) -> Path:
 
 
 def build(folder: Path, python: Path, out: Path) -> Path:
-    """Build both in a clean copy of the tree, and check them; the wheel.
+    """Build both in a clean copy of the tree, and the wheel of position/, and check them; posnmt's wheel.
 
     Raises:
-        SystemExit: a file is missing, is too many, or differs between the sdist's wheel and the tree's.
+        SystemExit: a file is missing, is too many, or differs between the sdist's wheel, the tree's, and position/'s.
     """
     tree = clean_copy(ROOT, folder / "tree")
     wheel, sdist = sorted(built(python, tree, out), key=lambda path: path.suffix != ".whl")
@@ -41,6 +41,11 @@ def build(folder: Path, python: Path, out: Path) -> Path:
     [direct] = built(python, clean_copy(ROOT, folder / "again"), folder / "direct", "--wheel")
     found = faults(clean_copy(ROOT, folder / "seen"), sdist, wheel)
     found += [f"{name} differs between a wheel of the sdist and one of the tree" for name in differences(wheel, direct)]
+    [alone] = built(python, clean_copy(ROOT, folder / "position") / "position", folder / "small", "--wheel")
+    found += [
+        f"{name} differs between posnmt's wheel and {alone.name}"
+        for name in differences(wheel, alone, "posnmt_position/")
+    ]
     if found:
         sys.exit("\n".join(found))
     return wheel

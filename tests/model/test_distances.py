@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from posnmt.model.kernels.distances import add_by_distance, sum_by_distance
-from posnmt.position.diagonal import collect, spread
+from posnmt_position.diagonal import collect, spread
 
 
 @pytest.mark.parametrize("reach", [1, 3, 20])

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import posnmt.model.kernels.plain as plain
-from posnmt.position.dropout import Dropout
+from posnmt_position.dropout import Dropout
 from tiny import build, tokens
 
 

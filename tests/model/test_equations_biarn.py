@@ -13,7 +13,7 @@ from posnmt.base.errors import UserError
 from posnmt.cli.systems import describe
 from posnmt.config.systems import SYSTEMS
 from posnmt.model.registry import count_parameters
-from posnmt.position.absolute import sinusoids
+from posnmt_position.absolute import sinusoids
 from tiny import build, config, settings, tokens
 
 HEADS, D = 4, 16

@@ -10,8 +10,8 @@ import torch
 from loops import same_model
 from posnmt.base.errors import UserError
 from posnmt.model.registry import count_parameters
-from posnmt.position.dropout import Dropout
 from posnmt.training.loss import TrainingLoss
+from posnmt_position.dropout import Dropout
 from tiny import VOCABULARY, build, config, settings, tokens
 
 LENGTHS = [5, 1, 4]

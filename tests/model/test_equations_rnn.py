@@ -9,9 +9,9 @@ from loops import same_model
 from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode
 from posnmt.data.subword import BOS, EOS
-from posnmt.position.dropout import Dropout
 from posnmt.training.loss import TrainingLoss
 from posnmt.translate.subwords import translate_subwords
+from posnmt_position.dropout import Dropout
 from tiny import VOCABULARY, build, config, tokens
 
 SYSTEM = {"system": "rnn-nmt", "encoder": {"layers": 3}, "decoder": {"layers": 2}}

@@ -10,8 +10,8 @@ from posnmt.base.errors import UserError
 from posnmt.model.architectures.sru import RecurrentFeedForward
 from posnmt.model.registry import count_parameters
 from posnmt.model.state import LayerCache
-from posnmt.position.seam import Span
 from posnmt.run.resolve import from_tree
+from posnmt_position.seam import Span
 from tiny import build, config
 
 LENGTHS = [5, 3]

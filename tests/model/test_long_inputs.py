@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from posnmt.config.systems import SYSTEMS
 from posnmt.model.registry import architecture
 from posnmt.model.transformer import Transformer
-from posnmt.position.seam import LayerPosition, LayerPositions
+from posnmt_position.seam import LayerPosition, LayerPositions
 from tiny import build, settings, tokens
 
 LENGTH = 128

@@ -13,13 +13,13 @@ from posnmt.config.schema import Activation, Decode
 from posnmt.data.subword import BOS, EOS
 from posnmt.model.layers import ActivatedLinear
 from posnmt.model.packed import PackedLinear, pack
-from posnmt.position.fire import FEW
-from posnmt.position.processor import multiplies_bf16
 from posnmt.translate.bounds import Next
 from posnmt.translate.continuations import SHARE, continuations, largest, log_normaliser
 from posnmt.translate.search import _with_company
 from posnmt.translate.subwords import translate_subwords
 from posnmt.translate.translator import Translator
+from posnmt_position.fire import FEW
+from posnmt_position.processor import multiplies_bf16
 
 needs_bf16 = pytest.mark.skipif(
     not torch.ops.mkldnn._is_mkldnn_bf16_supported(),

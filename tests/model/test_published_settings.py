@@ -10,8 +10,8 @@ from attention_loops import normalised
 
 from posnmt.base.errors import UserError
 from posnmt.model.registry import build_model
-from posnmt.position.relative import Relative
-from posnmt.position.seam import Span, Stack
+from posnmt_position.relative import Relative
+from posnmt_position.seam import Span, Stack
 from tiny import VOCABULARY, both, build, config, encoder, settings, tokens
 
 N19 = {"norm_epsilon": 1e-6, "embedding_init": "normal", "scale_embeddings": False}

@@ -16,10 +16,10 @@ from loops import scaled
 from posnmt.model.kernels import shaw
 from posnmt.model.kernels.choose import attend
 from posnmt.model.kernels.operands import Attention
-from posnmt.position.distance_vectors import DistanceVectors
-from posnmt.position.relative import RelativeKeys, RelativeKeysAndValues
-from posnmt.position.rotary import Rotation
-from posnmt.position.seam import LayerPosition, LayerPositions, Span
+from posnmt_position.distance_vectors import DistanceVectors
+from posnmt_position.relative import RelativeKeys, RelativeKeysAndValues
+from posnmt_position.rotary import Rotation
+from posnmt_position.seam import LayerPosition, LayerPositions, Span
 
 if not triton_interpreter.INSTALLED:
     pytest.skip("Triton is not installed (pip install triton)", allow_module_level=True)

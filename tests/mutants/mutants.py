@@ -27,7 +27,17 @@ LONGER, LEAST = 3, 60
 NOTHING = 5
 """The status of pytest where no test was chosen."""
 
-COPIED = ("posnmt", "tests", "configs", "docs", "benchmarks", "pyproject.toml", "CONTRIBUTING.md", "README.md")
+COPIED = (
+    "posnmt",
+    "position",
+    "tests",
+    "configs",
+    "docs",
+    "benchmarks",
+    "pyproject.toml",
+    "CONTRIBUTING.md",
+    "README.md",
+)
 
 
 def main(words: list[str]) -> int:
@@ -106,7 +116,7 @@ def _status(copy: Path, chosen: list[str], seconds: float | None) -> int:
         chosen: arguments of pytest.
     """
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *chosen]
-    environment = {**os.environ, "PYTHONPATH": str(copy)}
+    environment = {**os.environ, "PYTHONPATH": f"{copy}{os.pathsep}{copy / 'position'}"}
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(
             command, cwd=copy, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True

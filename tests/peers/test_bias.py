@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from posnmt.position.bias import Alibi, T5Bias, bucket
-from posnmt.position.cope import Cope
-from posnmt.position.seam import Span, Stack
+from posnmt_position.bias import Alibi, T5Bias, bucket
+from posnmt_position.cope import Cope
+from posnmt_position.seam import Span, Stack
 
 peer = pytest.importorskip("x_transformers", reason="x-transformers is not installed: make test-peers")
 CPU = torch.device("cpu")

@@ -11,7 +11,7 @@ import torch
 from opennmt import opennmt
 from posnmt.model.attention import SelfAttention
 from posnmt.model.positions import scheme_class
-from posnmt.position.seam import LayerPositions, Span, Stack
+from posnmt_position.seam import LayerPositions, Span, Stack
 
 HEADS, D, LENGTH = 4, 32, 23
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from posnmt.position.recurrent.cells import Recurrence
-from posnmt.position.recurrent.sru import SimpleRecurrentUnit
-from posnmt.position.seam import Span
+from posnmt_position.recurrent.cells import Recurrence
+from posnmt_position.recurrent.sru import SimpleRecurrentUnit
+from posnmt_position.seam import Span
 
 peer = pytest.importorskip("sru", reason="sru is not installed: pip install sru==2.6.0, beside a C++ compiler")
 pytestmark = pytest.mark.filterwarnings("ignore:Running SRU on CPU with grad_enabled")

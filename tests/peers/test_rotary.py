@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from posnmt.position.rotary import Rope, Xpos
-from posnmt.position.seam import Span, Stack
+from posnmt_position.rotary import Rope, Xpos
+from posnmt_position.seam import Span, Stack
 
 
 @pytest.mark.parametrize("kind", [Rope, Xpos])

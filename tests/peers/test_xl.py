@@ -7,9 +7,9 @@ import torch
 
 from posnmt.model.kernels.choose import attend
 from posnmt.model.kernels.operands import Attention
-from posnmt.position.absolute import sinusoids
-from posnmt.position.seam import LayerPositions, Span, Stack
-from posnmt.position.xl import TransformerXL
+from posnmt_position.absolute import sinusoids
+from posnmt_position.seam import LayerPositions, Span, Stack
+from posnmt_position.xl import TransformerXL
 
 peer = pytest.importorskip(
     "transformers.models.xlnet.modeling_xlnet", reason="transformers is not installed: make test-peers"

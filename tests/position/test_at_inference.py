@@ -15,8 +15,8 @@ from posnmt.base.errors import UserError
 from posnmt.config.schema import Positions, SchemeChoice
 from posnmt.model.at_inference import change_positions
 from posnmt.model.positions import SCHEMES, build
-from posnmt.position.seam import LayerPositions, Span, Stack, Temperature, join, table_of
 from posnmt.testing import _in_pieces
+from posnmt_position.seam import LayerPositions, Span, Stack, Temperature, join, table_of
 from tiny import MODELS, subject, tokens
 from tiny import build as build_model
 

@@ -11,11 +11,11 @@ from attention_loops import attention_by_loops, linear, normalised
 from loops import scaled
 from posnmt.model.kernels.choose import attend
 from posnmt.model.kernels.operands import Attention
-from posnmt.position import relative
-from posnmt.position.absolute import Learned, Sinusoidal, sinusoids
-from posnmt.position.diagonal import collect, skew, spread, unskew
-from posnmt.position.relative import Relative
-from posnmt.position.seam import LayerPositions, Span, Stack
+from posnmt_position import relative
+from posnmt_position.absolute import Learned, Sinusoidal, sinusoids
+from posnmt_position.diagonal import collect, skew, spread, unskew
+from posnmt_position.relative import Relative
+from posnmt_position.seam import LayerPositions, Span, Stack
 from tiny import build, tokens
 
 STACK = Stack(d_model=12, heads=3, layers=1, causal=False, max_length=32)

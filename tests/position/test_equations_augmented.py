@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from posnmt.base.errors import UserError
-from posnmt.position.absolute import sinusoids
-from posnmt.position.augmented import Cape, Randomised, Shape
-from posnmt.position.seam import Span, Stack
+from posnmt_position.absolute import sinusoids
+from posnmt_position.augmented import Cape, Randomised, Shape
+from posnmt_position.seam import Span, Stack
 from tiny import build, config, encoder, tokens
 
 STACK = Stack(d_model=8, heads=2, layers=1, causal=False, max_length=32)

@@ -11,8 +11,8 @@ from loops import same_with_gradients, scaled
 from posnmt.base.errors import UserError
 from posnmt.model.kernels.choose import attend
 from posnmt.model.kernels.operands import Attention
-from posnmt.position.cope import Cope
-from posnmt.position.seam import LayerPositions, Span, Stack
+from posnmt_position.cope import Cope
+from posnmt_position.seam import LayerPositions, Span, Stack
 from tiny import config, encoder
 
 

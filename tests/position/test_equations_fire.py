@@ -11,8 +11,8 @@ from loops import same_with_gradients, scaled
 from posnmt.base.errors import UserError
 from posnmt.model.kernels.choose import attend
 from posnmt.model.kernels.operands import Attention
-from posnmt.position.fire import Fire
-from posnmt.position.seam import LayerPositions, Span, Stack
+from posnmt_position.fire import Fire
+from posnmt_position.seam import LayerPositions, Span, Stack
 from tiny import both, build, config, encoder, tokens
 
 
@@ -143,7 +143,7 @@ def test_lines_are_the_network_with_its_gradients(monkeypatch):
         view.rise.weight[2], view.rise.bias[2] = view.rise.weight[3], view.rise.bias[3]  # two that turn together
 
     def found(few):
-        monkeypatch.setattr("posnmt.position.fire.FEW", few)
+        monkeypatch.setattr("posnmt_position.fire.FEW", few)
         q = torch.zeros(1, 1, 40, 1, dtype=torch.float64)
         bias = view.logits(q, q, Span(3, 40, torch.device("cpu")))
         return [bias, *torch.autograd.grad(bias.square().sum(), list(view.parameters()))]

@@ -12,10 +12,10 @@ from loops import same_with_gradients
 from posnmt.base.errors import UserError
 from posnmt.model.attention import SelfAttention
 from posnmt.model.state import LayerCache
-from posnmt.position.absolute import Sinusoidal, sinusoids
-from posnmt.position.errors import PositionError
-from posnmt.position.rotary import Rope, Xpos
-from posnmt.position.seam import LayerPositions, Span, Stack
+from posnmt_position.absolute import Sinusoidal, sinusoids
+from posnmt_position.errors import PositionError
+from posnmt_position.rotary import Rope, Xpos
+from posnmt_position.seam import LayerPositions, Span, Stack
 from tiny import build, config, decoder, encoder, tokens
 
 HEADS, D, LENGTH = 2, 12, 7

@@ -9,10 +9,10 @@ from posnmt.base.errors import UserError
 from posnmt.config.schema import SchemeChoice
 from posnmt.model.ordered import OrderedTranslator
 from posnmt.model.positions import SCHEMES, build, scheme_class
-from posnmt.position import absolute
-from posnmt.position.absolute import Sinusoidal
-from posnmt.position.rotary import Rope
-from posnmt.position.seam import Stack
+from posnmt_position import absolute
+from posnmt_position.absolute import Sinusoidal
+from posnmt_position.rotary import Rope
+from posnmt_position.seam import Stack
 from tiny import MODELS, both, config, tokens
 from tiny import build as build_model
 

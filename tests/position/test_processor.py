@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from posnmt.position.processor import multiplies_bf16
+from posnmt_position.processor import multiplies_bf16
 
 AVX2 = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
 
@@ -20,7 +20,7 @@ sys.path.insert(0, "tests/support")
 import torch
 import tiny
 from posnmt.config.schema import Train
-from posnmt.position.processor import multiplies_bf16
+from posnmt_position.processor import multiplies_bf16
 from posnmt.training.device import precision
 from posnmt.translate.translator import Translator
 
@@ -62,7 +62,7 @@ def test_a_processor_that_emulates_bf16_sees_what_one_with_it_does():
     script = WITHOUT.split("translator =")[0].replace("assert not multiplies_bf16()", "")
     script = script.replace("assert precision", "assert not precision").replace("SYSTEMS", "('lstm', 'rnn-nmt')")
     script = script.replace(
-        "from posnmt.position.processor import multiplies_bf16", "import posnmt.position.processor", 1
+        "from posnmt_position.processor import multiplies_bf16", "import posnmt_position.processor", 1
     )
     patch = "import torch\ntorch.cpu.get_capabilities = lambda: {'avx512_bf16': True}\n"
     run(script.replace("import torch\n", patch, 1))

@@ -14,9 +14,9 @@ from torch import nn
 from posnmt.config.schema import SchemeChoice
 from posnmt.model.base import stacks
 from posnmt.model.positions import SCHEMES, check, scheme_class
-from posnmt.position.options import Options, option
-from posnmt.position.seam import LayeredScheme, LayerPosition
 from posnmt.testing import check_scheme
+from posnmt_position.options import Options, option
+from posnmt_position.seam import LayeredScheme, LayerPosition
 from tiny import settings
 
 
@@ -83,7 +83,7 @@ def test_the_scheme_in_contributing_md():
 @pytest.mark.slow
 def test_one_line_is_enough_and_leaves_nothing_behind():
     code = (
-        "from posnmt.testing import check_scheme; from posnmt.position.absolute import Sinusoidal as S; check_scheme(S)"
+        "from posnmt.testing import check_scheme; from posnmt_position.absolute import Sinusoidal as S; check_scheme(S)"
     )
     code += "; import sys; assert 'pytest' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

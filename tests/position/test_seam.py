@@ -7,8 +7,8 @@ import torch
 
 from posnmt.base.errors import UserError
 from posnmt.model.positions import SCHEMES
-from posnmt.position.seam import LayerPosition, LayerPositions, Scheme, Span, Stack, join
 from posnmt.testing import CHECKS
+from posnmt_position.seam import LayerPosition, LayerPositions, Scheme, Span, Stack, join
 from tiny import MODELS, TRANSFORMERS, build, config, subject, tokens
 
 every_model = pytest.mark.parametrize("model_part", MODELS.values(), ids=MODELS)
@@ -167,7 +167,7 @@ class Backwards(Scheme):
 
 def test_a_scheme_that_reads_to_the_right_cannot_serve_the_decoder(monkeypatch):
     monkeypatch.setitem(SCHEMES, "backwards", "absolute:Backwards")
-    monkeypatch.setattr("posnmt.position.absolute.Backwards", Backwards, raising=False)
+    monkeypatch.setattr("posnmt_position.absolute.Backwards", Backwards, raising=False)
     assert config(encoder={"layers": 1, "position": [{"scheme": "backwards"}]}).model.encoder.layers == 1
     with pytest.raises(UserError, match="backwards reads words to the right, so it cannot serve the decoder"):
         config(decoder={"layers": 1, "position": [{"scheme": "backwards"}]})

@@ -8,9 +8,9 @@ import torch
 from posnmt.base.errors import UserError
 from posnmt.model.ordered import OrderedTranslator
 from posnmt.model.positions import SCHEMES
-from posnmt.position.seam import Span
 from posnmt.testing import blocks_of
 from posnmt.translate.subwords import force_subwords
+from posnmt_position.seam import Span
 from tiny import MODELS, TRANSFORMERS, both, build, tokens
 
 ABSOLUTE = {"sinusoidal", "learned", "shape", "cape", "randomised", "additional", "reordering", "recurrent-heads"}

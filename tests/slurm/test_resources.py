@@ -20,6 +20,7 @@ from posnmt.study.workflow.kind import Resources
 from posnmt.study.workflow.refusal import Backoff
 from posnmt.study.workflow.runner import run
 from queue_control import begin_again_soon, wait_for
+from sources import SOURCES
 
 NAMES = ("a", "to", "the")
 SMALL = Resources(memory_gib=0.5, minutes=5)
@@ -32,7 +33,7 @@ ASKED = {
 @pytest.fixture
 def out(cluster_folder, tmp_path, monkeypatch):
     """A study's folder, whose jobs can import the kinds of steps; refused submissions do not wait long."""
-    places = [step_kinds.HERE, step_kinds.HERE.parent, step_kinds.HERE.parent.parent]
+    places = [step_kinds.HERE, step_kinds.HERE.parent, SOURCES]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, places)))
     monkeypatch.setattr(cluster, "Backoff", partial(Backoff, first=1, longest=4))
     return tmp_path / "study"

@@ -27,6 +27,7 @@ from posnmt.base.lock import holder
 from posnmt.data.text import TextPipeline
 from posnmt.study import steps
 from posnmt.study.workflow.kind import Context, Resources
+from sources import SOURCES
 from study_case import wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -68,7 +69,7 @@ UNDER_WAY = ("train", "translate", "analyse")
 
 def start(out, cwd, *more, disturb=None):
     """`posnmt study run`, running."""
-    path = f"{ROOT}{os.pathsep}{ROOT}/tests/support"
+    path = f"{SOURCES}{os.pathsep}{ROOT}/tests/support"
     environment = {
         **os.environ,
         "PYTHONPATH": path,

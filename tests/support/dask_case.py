@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from posnmt.base.files import read_json
+from sources import SOURCES
 from study_case import TESTS, wait_for
 
 ROOT = TESTS.parents[1]
@@ -29,7 +30,7 @@ class DaskCluster:
         self._started.append(self._process("worker", "--nthreads", "1", "--no-nanny", "--host", "127.0.0.1"))
 
     def _process(self, what: str, *words: str) -> subprocess.Popen[bytes]:
-        paths = os.pathsep.join([str(TESTS), str(ROOT)])
+        paths = os.pathsep.join([str(TESTS), SOURCES])
         command = [sys.executable, "-m", f"distributed.cli.dask_{what}", "--scheduler-file", str(self._file)]
         return subprocess.Popen(
             [*command, "--no-dashboard", *words], env={**os.environ, "PYTHONPATH": paths},

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import marian
-from posnmt.position.absolute import sinusoids
+from posnmt_position.absolute import sinusoids
 
 SPECIAL = ["<unk>", "<blank>", "<s>", "</s>"]
 

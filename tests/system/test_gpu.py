@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from test_study import values, written
 
+from sources import SOURCES
+
 ROOT = Path(__file__).parents[2]
-ALONE = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+ALONE = {**os.environ, "PYTHONPATH": SOURCES, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
 
 
 def staged(folder: Path, *words: str) -> tuple[int, dict[str, Any]]:

@@ -19,6 +19,7 @@ from posnmt.run.run import Run, checkpoints_in
 from posnmt.training import device
 from posnmt.training.loop import train
 from posnmt.training.record import CONSEQUENCES
+from sources import SOURCES
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = ["train.dev_bleu=false", "train.best_by=perplexity", "train.loggers=[]"]
@@ -59,7 +60,7 @@ def test_another_number_of_processes(tmp_path):
     settings = [*SETTINGS, "train.steps=4", f"format={FORMAT}"]
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "posnmt"]
     command += ["train", str(path), "--out", str(tmp_path / "run"), *(f"--set={each}" for each in settings)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": SOURCES}
 
     def on_two(*more):
         done = subprocess.run([*command, *more], capture_output=True, text=True, check=False, env=environment)

@@ -25,6 +25,7 @@ from posnmt.run.run import Run
 from posnmt.training import loop, update
 from posnmt.training.device import make_fabric
 from posnmt.training.gradients import Whole
+from sources import SOURCES
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +60,7 @@ def runs(tmp_path_factory):
     ]
     (folder / "jobs.json").write_text(json.dumps([{**job, "config": path} for job in jobs]))
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT}/tests/support{os.pathsep}{ROOT}"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT}/tests/support{os.pathsep}{SOURCES}"}
     done = subprocess.run(
         [*launcher, __file__, str(folder)], capture_output=True, text=True, check=False, env=environment
     )

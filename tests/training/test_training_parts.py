@@ -9,12 +9,12 @@ import torch
 
 from posnmt.config.schema import Schedule, Train
 from posnmt.data.batch import Cursor
-from posnmt.position.dropout import Dropout, dropout
-from posnmt.position.processor import multiplies_bf16
 from posnmt.training.device import precision
 from posnmt.training.loss import CHUNK, cross_entropy, plain_cross_entropy
 from posnmt.training.progress import Progress
 from posnmt.training.schedule import Plateau, learning_rate
+from posnmt_position.dropout import Dropout, dropout
+from posnmt_position.processor import multiplies_bf16
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

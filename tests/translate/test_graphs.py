@@ -13,10 +13,10 @@ import posnmt.translate.graphs as graphs
 from posnmt.base.errors import UserError
 from posnmt.config.schema import Decode
 from posnmt.data.subword import EOS
-from posnmt.position.seam import Span
 from posnmt.translate.graphs import Buffers, GraphedDecoder
 from posnmt.translate.subwords import translate_subwords
 from posnmt.translate.translator import Translator
+from posnmt_position.seam import Span
 from tiny import MODELS, TRANSFORMERS, build, tokens
 
 ON_GPU = torch.cuda.is_available()

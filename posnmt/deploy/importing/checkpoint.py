@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from posnmt.base.errors import UserError, existing_file, is_out_of_memory
-from posnmt.position.absolute import sinusoids
+from posnmt_position.absolute import sinusoids
 
 OTHER = "check that it is the file that the toolkit wrote"
 

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from posnmt.model.lookup import look_up
 from posnmt.model.ordered import OrderedEmbedding
-from posnmt.position.seam import Scheme, Span
 from posnmt.translate.values import MovedWords, Similarity
+from posnmt_position.seam import Scheme, Span
 
 WORDS = 8
 """Most frequent subwords that the similarity is the mean over, where it depends on the word."""

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from posnmt.evaluation.show.embedded import added, changes_embeddings, embedded, frequent
 from posnmt.model.ordered import OrderedEmbedding
-from posnmt.position.distance_vectors import ByDistanceVectors
-from posnmt.position.seam import LayerPositions
 from posnmt.translate.distances import Integers
 from posnmt.translate.values import TrainedTokens, VectorNorms
+from posnmt_position.distance_vectors import ByDistanceVectors
+from posnmt_position.seam import LayerPositions
 
 
 def embedded_norms(embedding: OrderedEmbedding, trained: TrainedTokens | None) -> list[VectorNorms]:

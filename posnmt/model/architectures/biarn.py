@@ -16,9 +16,9 @@ from posnmt.model.layers import DecoderLayer, FeedForward, Residual, ResidualLay
 from posnmt.model.start import start_of
 from posnmt.model.state import DecoderState
 from posnmt.model.transformer import Transformer, cross_attention
-from posnmt.position.linear import Linear
-from posnmt.position.options import Options, option
-from posnmt.position.seam import Span
+from posnmt_position.linear import Linear
+from posnmt_position.options import Options, option
+from posnmt_position.seam import Span
 
 CELLS = {"lstm": nn.LSTMCell, "gru": nn.GRUCell, "elman": nn.RNNCell}
 """The kinds of recurrent cell by the names of the option."""

@@ -16,9 +16,9 @@ from posnmt.config.schema import Model
 from posnmt.model.base import output_projection
 from posnmt.model.ordered import OrderedTranslator
 from posnmt.model.state import padding_mask, select_rows
-from posnmt.position.dropout import Dropout
-from posnmt.position.options import Options, option
-from posnmt.position.seam import Carry, Span
+from posnmt_position.dropout import Dropout
+from posnmt_position.options import Options, option
+from posnmt_position.seam import Carry, Span
 
 
 class Settings(Options):

@@ -20,8 +20,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from posnmt.config.schema import Model
 from posnmt.model.base import Faults, TranslationModel, embeddings, foreign_settings, output_projection
 from posnmt.model.state import padding_mask
-from posnmt.position.dropout import Dropout
-from posnmt.position.recurrent.cells import run_network
+from posnmt_position.dropout import Dropout
+from posnmt_position.recurrent.cells import run_network
 
 
 @dataclass

@@ -17,8 +17,8 @@ from posnmt.config.schema import Model
 from posnmt.model.architectures.rnn import BidirectionalEncoder, foreign_parts
 from posnmt.model.base import Faults, TranslationModel, embeddings, output_projection
 from posnmt.model.state import padding_mask
-from posnmt.position.dropout import Dropout
-from posnmt.position.options import Options, option
+from posnmt_position.dropout import Dropout
+from posnmt_position.options import Options, option
 
 
 @dataclass

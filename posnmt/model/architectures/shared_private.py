@@ -17,7 +17,7 @@ from posnmt.config.schema import Model
 from posnmt.data.word_pairs import CLASSES, WordPairs
 from posnmt.model.base import Faults, embedding_deviation
 from posnmt.model.transformer import Transformer
-from posnmt.position.options import Options, option
+from posnmt_position.options import Options, option
 
 Side = Literal["source", "target"]
 

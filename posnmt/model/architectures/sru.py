@@ -10,11 +10,11 @@ from posnmt.config.schema import Model
 from posnmt.model.start import XAVIER, Start, start_of
 from posnmt.model.state import LayerCache
 from posnmt.model.transformer import Transformer
-from posnmt.position.dropout import Dropout
-from posnmt.position.linear import Linear
-from posnmt.position.options import Options, option
-from posnmt.position.recurrent.cells import Recurrence
-from posnmt.position.seam import Span
+from posnmt_position.dropout import Dropout
+from posnmt_position.linear import Linear
+from posnmt_position.options import Options, option
+from posnmt_position.recurrent.cells import Recurrence
+from posnmt_position.seam import Span
 
 
 class RecurrentFeedForward(nn.Module):

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from posnmt.model.kernels.block_weights import Block, Blocks, Problem
 from posnmt.model.kernels.distances import add_by_distance, sum_by_distance
-from posnmt.position.diagonal import summed
+from posnmt_position.diagonal import summed
 
 
 class Sum:

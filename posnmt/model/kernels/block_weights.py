@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from posnmt.base.parallel.threads import Workers
 from posnmt.model.kernels.distances import add_by_distance
-from posnmt.position.diagonal import staggered
-from posnmt.position.distance_vectors import DistanceVectors
-from posnmt.position.seam import LayerPosition, LayerPositions, Span, is_offset_bias
+from posnmt_position.diagonal import staggered
+from posnmt_position.distance_vectors import DistanceVectors
+from posnmt_position.seam import LayerPosition, LayerPositions, Span, is_offset_bias
 
 Result = TypeVar("Result")
 

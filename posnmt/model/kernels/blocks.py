@@ -22,8 +22,8 @@ from posnmt.model.kernels.block_gradients import BlockGradients, Sums
 from posnmt.model.kernels.block_weights import Block, Blocks, Problem
 from posnmt.model.kernels.distances import sum_by_distance
 from posnmt.model.kernels.operands import Attention
-from posnmt.position.distance_vectors import DistanceVectors
-from posnmt.position.seam import LayerPositions
+from posnmt_position.distance_vectors import DistanceVectors
+from posnmt_position.seam import LayerPositions
 
 
 def attend_in_blocks(attention: Attention) -> Tensor:

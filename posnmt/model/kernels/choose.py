@@ -15,7 +15,7 @@ from posnmt.model.kernels.block_weights import BLOCK
 from posnmt.model.kernels.blocks import attend_in_blocks
 from posnmt.model.kernels.operands import Attention
 from posnmt.model.kernels.plain import fused, plain
-from posnmt.position.seam import LayerPositions
+from posnmt_position.seam import LayerPositions
 
 SMALL = 128 * 128
 """Up to this number of queries x keys, attention in training on a CPU is two plain matrix products."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from posnmt.position.diagonal import collect, spread
+from posnmt_position.diagonal import collect, spread
 
 
 class _Sides(NamedTuple):

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from posnmt.position.distance_vectors import ByDistanceVectors, DistanceVectors
-from posnmt.position.seam import LayerPositions, Span
+from posnmt_position.distance_vectors import ByDistanceVectors, DistanceVectors
+from posnmt_position.seam import LayerPositions, Span
 
 
 class Attention(NamedTuple):

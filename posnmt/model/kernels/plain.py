@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from posnmt.model.kernels.operands import Attention
-from posnmt.position.dropout import dropout as drop
+from posnmt_position.dropout import dropout as drop
 
 
 def attention_weights(a: Attention) -> Tensor:

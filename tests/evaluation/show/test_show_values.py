@@ -15,11 +15,11 @@ from posnmt.evaluation.show.page import Page
 from posnmt.evaluation.show.sections import Sentence, Shown, marks
 from posnmt.model.base import stacks
 from posnmt.model.positions import SCHEMES
-from posnmt.position.seam import Span
 from posnmt.run.run import Run
 from posnmt.translate.distances import Sums, mass, mean
 from posnmt.translate.translator import Translator
 from posnmt.translate.values import AttentionMap, TrainedTokens
+from posnmt_position.seam import Span
 from untrained import LEARNED
 
 LINES = (["mo ra si", "ka ti mo ra", "un"], ["ti ka", "mo", "si ra ti"])

@@ -7,11 +7,11 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
 import corpus
+from sources import SOURCES
 from study_case import TESTS, Study, wait_for
 
 HOLD = """
@@ -72,7 +72,7 @@ def poor(tmp_path):
     folder = tmp_path / "site"
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(WITHOUT)
-    search = os.pathsep.join([str(folder), str(TESTS), str(Path(__file__).parents[3])])
+    search = os.pathsep.join([str(folder), str(TESTS), SOURCES])
     return {**os.environ, "PYTHONPATH": search, "PYTHONWARNINGS": "ignore"}
 
 

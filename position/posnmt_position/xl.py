@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from posnmt.position.absolute import Sinusoidal, sinusoids
-from posnmt.position.diagonal import skew
-from posnmt.position.linear import Linear
-from posnmt.position.options import Options
-from posnmt.position.seam import LayeredScheme, LayerPosition, Span, Stack
+from posnmt_position.absolute import Sinusoidal, sinusoids
+from posnmt_position.diagonal import skew
+from posnmt_position.linear import Linear
+from posnmt_position.options import Options
+from posnmt_position.seam import LayeredScheme, LayerPosition, Span, Stack
 
 
 class DistanceProjection(LayerPosition):

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from posnmt.position.processor import multiplies_bf16
-from posnmt.position.recurrent.sru import SimpleRecurrentUnit
-from posnmt.position.seam import Carry, Span
+from posnmt_position.processor import multiplies_bf16
+from posnmt_position.recurrent.sru import SimpleRecurrentUnit
+from posnmt_position.seam import Carry, Span
 
 Cell = Literal["gru", "lstm", "elman", "sru"]
 """The kinds of recurrent network that options may name."""

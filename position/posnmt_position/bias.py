@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from posnmt.position.absolute import sinusoids
-from posnmt.position.directional import DirectionalHeads
-from posnmt.position.options import Options, option
-from posnmt.position.seam import LayerPosition, Scheme, Span, Stack
+from posnmt_position.absolute import sinusoids
+from posnmt_position.directional import DirectionalHeads
+from posnmt_position.options import Options, option
+from posnmt_position.seam import LayerPosition, Scheme, Span, Stack
 
 
 class DistanceBias(LayerPosition):

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posnmt.position.seam import LayerPosition, Scheme, Span, Stack
+from posnmt_position.seam import LayerPosition, Scheme, Span, Stack
 
 ROWS, TOKENS = 2, 3
 

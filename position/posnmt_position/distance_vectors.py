@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from posnmt.position.seam import LayerPosition
+from posnmt_position.seam import LayerPosition
 
 
 class DistanceVectors(NamedTuple):

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from posnmt.position.dropout import dropout_or_none
-from posnmt.position.errors import PositionError
-from posnmt.position.options import Options, option
-from posnmt.position.seam import Carry, Scheme, Span, Stack
+from posnmt_position.dropout import dropout_or_none
+from posnmt_position.errors import PositionError
+from posnmt_position.options import Options, option
+from posnmt_position.seam import Carry, Scheme, Span, Stack
 
 
 def sinusoids(positions: Tensor, width: int) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from posnmt.position.linear import Linear
+from posnmt_position.linear import Linear
 
 
 class SimpleRecurrentUnit(nn.Module):

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posnmt.position.errors import PositionError
-from posnmt.position.options import Options, option
-from posnmt.position.seam import LayerPosition, Scheme, Span, Stack
+from posnmt_position.errors import PositionError
+from posnmt_position.options import Options, option
+from posnmt_position.seam import LayerPosition, Scheme, Span, Stack
 
 
 class Rotation(LayerPosition):

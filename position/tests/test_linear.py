@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from posnmt.position.linear import ROWS, Linear, rounded
+from posnmt_position.linear import ROWS, Linear, rounded
 
 SHAPES = [(1,), (ROWS - 1,), (ROWS,), (3, 11), (5, 7, 9), (0, 4)]
 """Of the rows: fewer than a multiple, a multiple, more; in several dimensions, and none."""

@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from posnmt.position.absolute import Sinusoidal
-from posnmt.position.linear import Linear
-from posnmt.position.options import Options
-from posnmt.position.seam import LayeredScheme, LayerPosition, Span, Stack, clashes
+from posnmt_position.absolute import Sinusoidal
+from posnmt_position.linear import Linear
+from posnmt_position.options import Options
+from posnmt_position.seam import LayeredScheme, LayerPosition, Span, Stack, clashes
 
 
 class AdditionalPositions(LayerPosition):

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from posnmt.position.errors import PositionError, nearest
-from posnmt.position.seam import Scheme, Stack, rotates
+from posnmt_position.errors import PositionError, nearest
+from posnmt_position.seam import Scheme, Stack, rotates
 
 SCHEMES: dict[str, str | type[Scheme]] = {
     "sinusoidal": "absolute:Sinusoidal",
@@ -66,7 +66,7 @@ def scheme_class(name: str) -> type[Scheme]:
     if not isinstance(entry, str):
         return entry
     module, attribute = entry.split(":")
-    scheme: type[Scheme] = getattr(importlib.import_module(f"posnmt.position.{module}"), attribute)
+    scheme: type[Scheme] = getattr(importlib.import_module(f"posnmt_position.{module}"), attribute)
     return scheme
 
 

@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from posnmt.position.dropout import dropout_or_none
-from posnmt.position.linear import Linear
-from posnmt.position.options import Options, option
-from posnmt.position.recurrent.cells import Cell, Recurrence
-from posnmt.position.seam import Carry, Scheme, Span, Stack, clashes
+from posnmt_position.dropout import dropout_or_none
+from posnmt_position.linear import Linear
+from posnmt_position.options import Options, option
+from posnmt_position.recurrent.cells import Cell, Recurrence
+from posnmt_position.seam import Carry, Scheme, Span, Stack, clashes
 
 
 class Recurrent(Scheme):

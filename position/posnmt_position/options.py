@@ -17,7 +17,7 @@ from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, dataclass_transform, get_args, get_origin, get_type_hints
 
-from posnmt.position.errors import PositionError, nearest, quoted
+from posnmt_position.errors import PositionError, nearest, quoted
 
 LARGEST = 100_000_000
 """The largest whole number: PyTorch cannot count the bytes of matrices far beyond it."""

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from posnmt.position.options import Options, option
-from posnmt.position.seam import LayerPosition, Scheme, Span, Stack
+from posnmt_position.options import Options, option
+from posnmt_position.seam import LayerPosition, Scheme, Span, Stack
 
 FEW = 1 << 14
 """Up to this number of distances, the network is faster than a table of its linear pieces."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from posnmt.position.randomness import generator
+from posnmt_position.randomness import generator
 
 _STEPS = 1 << 16
 

@@ -8,11 +8,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from posnmt.position.absolute import sinusoids
-from posnmt.position.diagonal import clipped, collect, skew, spread, unskew
-from posnmt.position.distance_vectors import ByDistanceVectors, DistanceVectors
-from posnmt.position.options import Options, option
-from posnmt.position.seam import LayeredScheme, Span, Stack, project_onto, weighted_sum
+from posnmt_position.absolute import sinusoids
+from posnmt_position.diagonal import clipped, collect, skew, spread, unskew
+from posnmt_position.distance_vectors import ByDistanceVectors, DistanceVectors
+from posnmt_position.options import Options, option
+from posnmt_position.seam import LayeredScheme, Span, Stack, project_onto, weighted_sum
 
 SHORT = 128
 """Up to this number of distances that occur, each gets its own vector, even if distances are clipped."""

@@ -8,9 +8,9 @@ from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
-from posnmt.position.errors import PositionError
-from posnmt.position.options import LARGEST, Options, option
-from posnmt.position.registry import SCHEMES, scheme_class
+from posnmt_position.errors import PositionError
+from posnmt_position.options import LARGEST, Options, option
+from posnmt_position.registry import SCHEMES, scheme_class
 
 
 class Mine(Options):

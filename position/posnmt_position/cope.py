@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from posnmt.position.options import Options, option
-from posnmt.position.seam import LayeredScheme, LayerPosition, Span, Stack, project_onto
+from posnmt_position.options import Options, option
+from posnmt_position.seam import LayeredScheme, LayerPosition, Span, Stack, project_onto
 
 
 class ContextualPositions(LayerPosition):

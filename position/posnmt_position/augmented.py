@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posnmt.position.absolute import Sinusoidal, sinusoids
-from posnmt.position.options import Options, option
-from posnmt.position.randomness import generator
-from posnmt.position.seam import Carry, Span, Stack, clashes
+from posnmt_position.absolute import Sinusoidal, sinusoids
+from posnmt_position.options import Options, option
+from posnmt_position.randomness import generator
+from posnmt_position.seam import Carry, Span, Stack, clashes
 
 
 class MovedSinusoids(Sinusoidal):

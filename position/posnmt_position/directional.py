@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posnmt.position.options import Options
-from posnmt.position.seam import LayerPosition, Scheme, Span, Stack
+from posnmt_position.options import Options
+from posnmt_position.seam import LayerPosition, Scheme, Span, Stack
 
 
 class DirectionalHeads(LayerPosition):

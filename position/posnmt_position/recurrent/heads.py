@@ -11,11 +11,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from posnmt.position.absolute import Sinusoidal
-from posnmt.position.linear import Linear
-from posnmt.position.options import Options, option
-from posnmt.position.recurrent.cells import Cell, Recurrence
-from posnmt.position.seam import Carry, LayerPosition, Scheme, Span, Stack, clashes
+from posnmt_position.absolute import Sinusoidal
+from posnmt_position.linear import Linear
+from posnmt_position.options import Options, option
+from posnmt_position.recurrent.cells import Cell, Recurrence
+from posnmt_position.seam import Carry, LayerPosition, Scheme, Span, Stack, clashes
 
 SHARE = {"rpe": 5 / 8, "mpr": 1 / 2}
 """d_r as a share of d_model: 320 and 256 of 512, the best of C19b's Figure 2."""

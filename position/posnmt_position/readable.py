@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
-from posnmt.position.seam import Span
+from posnmt_position.seam import Span
 
 
 @runtime_checkable

@@ -24,8 +24,8 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from posnmt.position.diagonal import clipped, toeplitz
-from posnmt.position.options import Options
+from posnmt_position.diagonal import clipped, toeplitz
+from posnmt_position.options import Options
 
 Carry = Any
 """The state of a recurrent scheme between two calls: None, a tensor with rows first, or a tuple of tensors."""
