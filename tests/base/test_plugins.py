@@ -309,56 +309,6 @@ def test_a_scheme_that_raises_in_training_ends_it_with_one_line(site, tmp_path):
     ]
 
 
-RETURNS = {
-    "by_offset": (
-        "        return torch.zeros(2, 4)",
-        r"Bias\.by_offset returned float32 of shape \[2, 4\] in place of a table",
-    ),
-    "by_offset nothing": (
-        "        return None",
-        r"Bias\.by_offset returned None in place of a table of shape \[heads, 5\]",
-    ),
-    "logits": (
-        "        return torch.zeros(5, 3, 3)",
-        r"Bias\.logits returned .*\[5, 3, 3\] in place of terms that broadcast",
-    ),
-    "values": (
-        "        return weights.sum(-1)",
-        r"Bias\.values returned .*\[2, 2, 3\] in place of terms of shape \[2, 2, 3\]",
-    ),
-    "allows": ("        return torch.ones(2, 5)", r"Bias\.allows returned float32 .* in place of a table .*, of bool"),
-    "rotate": ("        return q", r"Bias\.rotate returned float32 of shape .* in place of queries and keys"),
-    "refine": (
-        "        return after[:, 1:]",
-        r"Bias\.refine returned .*\[2, 2, 8\] in place of a tensor of shape \[2, 3, 8\]",
-    ),
-    "embed": ("        return x", r"Mine\.embed returned float32 .* in place of embeddings .* and a carry"),
-}
-"""Method -> what it returns, and what is said of it."""
-
-ARGUMENTS = {
-    "by_offset": "span", "logits": "q, k, span", "values": "weights, span", "allows": "span", "rotate": "q, k, span",
-    "refine": "before, after, span", "embed": "x, span, carry",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", RETURNS)
-def test_what_a_scheme_returns_is_checked(site, case):
-    method, (body, sentence) = case.split()[0], RETURNS[case]
-    text = f"    def {method}(self, {ARGUMENTS[method]}):\n{body}\n\n"
-    if method == "by_offset":
-        scheme = SCHEME.replace("        return -self.slope * span.diagonals.abs()", body)
-    elif method == "embed":
-        scheme = SCHEME.replace("    def layer(self", f"{text}    def layer(self")
-    else:
-        scheme = SCHEME.replace("    def by_offset(self", f"{text}    def by_offset(self")
-    (site / "mine_i.py").write_text(scheme)
-    with pytest.raises(UserError, match=sentence) as error:
-        create("mine_i:Mine", STACK)
-    line = scheme.split(f"def {method}")[0].count("\n") + 1
-    assert error.value.where == f"{site / 'mine_i.py'}:{line}"
-
-
 def test_a_scheme_from_outside_is_used_as_it_is(site):
     offers(site)
     built = create("mine", STACK)

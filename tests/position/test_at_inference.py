@@ -15,7 +15,7 @@ from posnmt.base.errors import UserError
 from posnmt.config.schema import Positions, SchemeChoice
 from posnmt.model.at_inference import change_positions
 from posnmt.model.positions import SCHEMES, build
-from posnmt.testing import _in_pieces
+from posnmt.testing import in_pieces
 from posnmt_position.seam import LayerPositions, Span, Stack, Temperature, join, table_of
 from tiny import MODELS, subject, tokens
 from tiny import build as build_model
@@ -204,7 +204,7 @@ def test_steps_are_the_whole(name):
     before = plain(name)(source, None, target)
     for change, model in served(name).items():
         whole = model(source, None, target)
-        assert_same(change, _in_pieces(model, source, None, target, range(1, 14)), whole)
+        assert_same(change, in_pieces(model, source, None, target, range(1, 14)), whole)
         assert (whole - before).abs().max() > 1e-7, change
 
 

@@ -1,0 +1,287 @@
+"""`check_scheme` on a Transformer of plain PyTorch: every scheme passes, and those wrong in one place do not."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+import torch
+from torch import nn
+
+from posnmt_position import SCHEMES, LayeredScheme, LayerPosition, Options, Scheme, Stack, option
+from posnmt_position.registry import scheme_class
+from posnmt_position.returns import wrong_returns
+from posnmt_position.testing import CHECKS, Plain, check_scheme
+
+STACK = Stack(d_model=8, heads=2, layers=1, causal=True, max_length=9)
+
+
+class Nothing(Scheme):
+    """A scheme that does nothing."""
+
+    def __init__(self, stack, settings):
+        super().__init__()
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_a_registered_scheme(name):
+    check_scheme(scheme_class(name))
+
+
+class Nearness(LayerPosition):
+    """A trained number a head times the distance, and a trained vector added to what attention gives."""
+
+    reads_keys = False
+
+    def __init__(self, heads, width):
+        super().__init__()
+        self.slope, self.offset = nn.Parameter(torch.rand(heads, 1, 1)), nn.Parameter(torch.rand(width))
+
+    def logits(self, q, k, span):
+        return (-self.slope * span.offsets.abs()).to(q.dtype)
+
+    def values(self, weights, span):
+        return weights.sum(-1, keepdim=True) * self.offset
+
+
+class Outside(LayeredScheme):
+    """A scheme that the package does not know: a bias in each layer, and a running mean of the words."""
+
+    view: type[LayerPosition] = Nearness
+
+    class Settings(Options):
+        rate: float = option(0.5, gt=0, lt=1)
+
+    def __init__(self, stack, settings):
+        super().__init__()
+        self.rate = settings.rate
+        self.layers = nn.ModuleList(self.view(stack.heads, stack.d_head) for _ in range(stack.layers))
+
+    @classmethod
+    def refuses(cls, stack, settings, others=()):
+        return [] if stack.causal else ["forgets what comes late, so it cannot serve the encoder"]
+
+    def embed(self, x, span, carry):
+        kept, means = (torch.zeros_like(x[:, 0]) if carry is None else carry[0]), []
+        for word in x.unbind(1):
+            kept = kept.lerp(word, self.rate)
+            means.append(kept)
+        return x + torch.stack(means, 1), (kept,)
+
+
+def test_a_scheme_from_outside_the_package():
+    check_scheme(Outside)
+    check_scheme(Outside, {"rate": 0.25}, d_model=24, heads=3, layers=1)
+
+
+def broken(**methods):
+    """`Outside` with other methods of its own, and of its view those whose names begin with `view_`."""
+    of_view = {name.removeprefix("view_"): each for name, each in methods.items() if name.startswith("view_")}
+    view = type("View", (Nearness,), of_view)
+    return type("Broken", (Outside,), {"view": view, **{n: e for n, e in methods.items() if not n.startswith("view_")}})
+
+
+def serves_both(cls, stack, settings, others=()):
+    return []
+
+
+def serves_encoders(cls, stack, settings, others=()):
+    return ["looks right"] if stack.causal else []
+
+
+def adds_nothing(self, x, span, carry):
+    return x, carry
+
+
+def reads_the_future(self, x, span, carry):
+    return x + x.mean(1, keepdim=True), carry
+
+
+def forgets(self, x, span, carry):
+    return Outside.embed(self, x, span, None)
+
+
+def counts_from_the_piece(self, q, k, span):
+    offsets = torch.arange(k.shape[-2]) - torch.arange(q.shape[-2])[:, None]
+    return (-self.slope * offsets.abs()).to(q.dtype)
+
+
+def wrong_at_length_1(self, q, k, span):
+    return Nearness.logits(self, q, k, span) * (0.5 if span.length == 1 else 1)
+
+
+def wrong_at_pieces(self, weights, span):
+    return Nearness.values(self, weights, span) * (1 if span.start == 0 or span.length == 1 else 2)
+
+
+def keeps_of_the_first_row(self, x, span, carry):
+    x, (kept,) = Outside.embed(self, x, span, carry)
+    return x, (kept[:1].expand_as(kept),)
+
+
+def ends_with_an_error(self, q, k, span):
+    return Nearness.logits(self, q, k, span).view(q.shape[1], 9, 9)
+
+
+def reads_all_keys(self, x, span, carry):
+    return x + x.mean(1, keepdim=True), None
+
+
+def dead_parameter(self, stack, settings):
+    Outside.__init__(self, stack, settings)
+    self.unused = nn.Parameter(torch.ones(3))
+
+
+def unstored(self, stack, settings):
+    Outside.__init__(self, stack, settings)
+    self.rate = 0.2 + 0.6 * torch.rand(()).item()
+
+
+def divides(self, factor):
+    self.rate /= factor
+    return True
+
+
+def pretends(self, factor):
+    return True
+
+
+def squeezes(self, factor):
+    self.rate = 0.5 / factor
+    return False
+
+
+def looks_at_keys(self, q, k, span):
+    return Nearness.logits(self, q, k, span) + k.sum(-1)[..., None, :]
+
+
+BROKEN = {
+    "reads words to the right": broken(embed=reads_the_future),
+    "pieces of a target": [
+        broken(embed=forgets),
+        broken(view_logits=counts_from_the_piece),
+        broken(view_logits=wrong_at_length_1),
+        broken(view_values=wrong_at_pieces),
+    ],
+    "depends on the padding": broken(refuses=classmethod(serves_both), embed=reads_all_keys),
+    "selected in mid-search|pieces of a target": broken(embed=keeps_of_the_first_row),
+    "in the decoder: the check 'returns' ended with RuntimeError": broken(view_logits=ends_with_an_error),
+    "no gradient reaches .*unused": broken(__init__=dead_parameter),
+    "not restored by its state dictionary": broken(__init__=unstored),
+    r"interpolate\(1.0\) does not undo": broken(interpolate=divides),
+    r"interpolate\(2.0\) returns True, and does not change the output": broken(interpolate=pretends),
+    r"interpolate\(2.0\) returns False, and changes the output": broken(interpolate=squeezes),
+    "has reads_keys = False": broken(view_logits=looks_at_keys),
+    "serves no stack of this size": broken(
+        refuses=classmethod(lambda cls, stack, settings, others=(): ["serves nobody"])
+    ),
+}
+"""What the sentence says → a scheme, or several, that must not pass."""
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kind"),
+    [(what, kind) for what, kinds in BROKEN.items() for kind in (kinds if isinstance(kinds, list) else [kinds])],
+)
+def test_a_broken_scheme_does_not_pass(sentence, kind):
+    with pytest.raises(AssertionError) as raised:
+        check_scheme(kind)
+    assert re.search(sentence, str(raised.value)), str(raised.value)
+    assert str(raised.value).startswith("Broken ")
+
+
+RETURNS = {
+    "reads": (lambda self: torch.ones(2, 8), "float32 of shape [2, 8]", "a mask of shape [2, 8], of bool"),
+    "rotate": (lambda self, q, k, span: q, "float32 of shape [2, 2, 3, 4]", "queries and keys of shape [2, 2, 3, 4]"),
+    "by_offset": (lambda self, span: torch.zeros(2, 4), "float32 of shape [2, 4]", "a table of shape [heads, 5]"),
+    "logits": (
+        lambda self, q, k, span: torch.zeros(5, 3, 3),
+        "float32 of shape [5, 3, 3]",
+        "terms that broadcast to [2, 2, 3, 3]",
+    ),
+    "allows": (lambda self, span: torch.ones(2, 5), "float32 of shape [2, 5]", "a table of shape [heads, 5], of bool"),
+    "values": (
+        lambda self, weights, span: weights.sum(-1),
+        "float32 of shape [2, 2, 3]",
+        "terms of shape [2, 2, 3] with the features of a head",
+    ),
+    "refine": (
+        lambda self, before, after, span: after[:, 1:],
+        "float32 of shape [2, 2, 8]",
+        "a tensor of shape [2, 3, 8]",
+    ),
+}
+"""Method of a view -> one that returns something wrong, what that is, and what it must be."""
+
+
+def with_view(**methods):
+    """A scheme with one view that has these methods."""
+    kind = type("View", (LayerPosition,), methods)
+
+    class Mine(Scheme):
+        def __init__(self, stack, settings):
+            super().__init__()
+            self.view = kind()
+
+        def layer(self, index):
+            return self.view
+
+    return Mine
+
+
+@pytest.mark.parametrize("method", RETURNS)
+def test_what_a_view_returns_is_looked_at(method):
+    wrong, got, expected = RETURNS[method]
+    [(sentence, place)] = wrong_returns(with_view(**{method: wrong})(STACK, Options()), STACK)
+    assert sentence == f"View.{method} returned {got} in place of {expected}"
+    assert place == f"{__file__}:{wrong.__code__.co_firstlineno}"
+
+
+def test_what_a_view_returns_may_be_nothing_but_for_a_table():
+    def nothing(self, *arguments):
+        return None
+
+    optional = with_view(**dict.fromkeys(("reads", "logits", "allows", "values"), nothing))
+    assert list(wrong_returns(optional(STACK, Options()), STACK)) == []
+    [(sentence, _)] = wrong_returns(with_view(by_offset=nothing)(STACK, Options()), STACK)
+    assert "by_offset returned None" in sentence
+
+
+def test_what_a_scheme_returns_for_embeddings_is_looked_at():
+    class Mine(Scheme):
+        def embed(self, x, span, carry):
+            return x
+
+    [(sentence, place)] = wrong_returns(Mine(), STACK)
+    assert sentence == (
+        "Mine.embed returned float32 of shape [2, 3, 8] in place of embeddings of shape [2, 3, 8] and a carry"
+    )
+    assert place == f"{__file__}:{inspect.getsourcelines(Mine.embed)[1]}"
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_looking_at_returns_changes_nothing(name):
+    """Neither the random numbers that follow, nor the mode and the weights of the scheme."""
+    kind = scheme_class(name)
+    scheme = kind(STACK, kind.Settings()).train()
+    before, state = {key: each.clone() for key, each in scheme.state_dict().items()}, torch.get_rng_state()
+    assert list(wrong_returns(scheme, STACK)) == []
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(module.training for module in scheme.modules())
+    assert all(torch.equal(each, before[key]) for key, each in scheme.state_dict().items())
+
+
+def test_a_model_without_schemes_knows_no_order_in_the_encoder():
+    """The plain Transformer itself: the only order in it is that of the decoder's causal mask."""
+    model = Plain(Nothing, {}, STACK).build()
+    source, target = torch.arange(4, 9)[None], torch.arange(4, 8)[None]
+    torch.testing.assert_close(model.encode(source.flip(1), None).flip(1), model.encode(source, None))
+    hidden = model(source, None, target)
+    torch.testing.assert_close(model(source.flip(1), None, target), hidden)
+    assert (model(source, None, target.flip(1)).flip(1) - hidden).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
+def test_a_model_without_schemes_passes(check):
+    check(Plain(Nothing, {}, STACK))
