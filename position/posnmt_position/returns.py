@@ -23,25 +23,21 @@ Expected = tuple[str, Callable[[Any], bool]]
 def wrong_returns(scheme: Scheme, stack: Stack) -> Iterator[tuple[str, str | None]]:
     """A sentence for each method that returns something wrong, and `file:line` of the method.
 
-    The methods are called in evaluation mode, with zeros. No random numbers are taken from the generator of the device.
+    The methods are called with zeros. The generators of random numbers are as before when all faults have been read.
     """
-    device, training = next((each.device for each in scheme.parameters()), torch.empty(0).device), scheme.training
+    device = next((each.device for each in scheme.parameters()), torch.empty(0).device)
     span, x = Span(0, TOKENS, device), torch.zeros(ROWS, TOKENS, stack.d_model, device=device)
     q = torch.zeros(ROWS, stack.heads, TOKENS, stack.d_head, device=device)
     calls = {
         "reads": (), "rotate": (q, q, span), "by_offset": (span,), "logits": (q, q, span), "allows": (span,),
         "values": (q.new_full((*q.shape[:3], TOKENS), 1 / TOKENS), span), "refine": (x, x, span),
     }  # fmt: skip
-    try:
-        scheme.eval()
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            yield from _wrong(scheme, Scheme, "embed", (x, span, None), _expected(x, q, span)["embed"])
-            views = [view for index in range(stack.layers) if (view := scheme.layer(index)) is not None]
-            for view in dict.fromkeys(views):
-                for method, arguments in calls.items():
-                    yield from _wrong(view, LayerPosition, method, arguments, _expected(x, q, span)[method])
-    finally:
-        scheme.train(training)
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        yield from _wrong(scheme, Scheme, "embed", (x, span, None), _expected(x, q, span)["embed"])
+        views = [view for index in range(stack.layers) if (view := scheme.layer(index)) is not None]
+        for view in dict.fromkeys(views):
+            for method, arguments in calls.items():
+                yield from _wrong(view, LayerPosition, method, arguments, _expected(x, q, span)[method])
 
 
 def _wrong(

@@ -9,10 +9,22 @@ import pytest
 import torch
 from torch import nn
 
-from posnmt_position import SCHEMES, LayeredScheme, LayerPosition, Options, Scheme, Stack, option
+from posnmt_position import (
+    SCHEMES,
+    LayeredScheme,
+    LayerPosition,
+    LayerPositions,
+    Options,
+    Scheme,
+    Span,
+    Stack,
+    create,
+    option,
+)
+from posnmt_position.plain import PlainTransformer
 from posnmt_position.registry import scheme_class
 from posnmt_position.returns import wrong_returns
-from posnmt_position.testing import CHECKS, Plain, check_scheme
+from posnmt_position.testing import CHECKS, VOCABULARY, Plain, check_scheme, in_pieces, same, tokens
 
 STACK = Stack(d_model=8, heads=2, layers=1, causal=True, max_length=9)
 
@@ -262,13 +274,12 @@ def test_what_a_scheme_returns_for_embeddings_is_looked_at():
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_looking_at_returns_changes_nothing(name):
-    """Neither the random numbers that follow, nor the mode and the weights of the scheme."""
+    """Neither the random numbers that follow nor the weights of the scheme."""
     kind = scheme_class(name)
     scheme = kind(STACK, kind.Settings()).train()
     before, state = {key: each.clone() for key, each in scheme.state_dict().items()}, torch.get_rng_state()
     assert list(wrong_returns(scheme, STACK)) == []
     assert torch.equal(torch.get_rng_state(), state)
-    assert all(module.training for module in scheme.modules())
     assert all(torch.equal(each, before[key]) for key, each in scheme.state_dict().items())
 
 
@@ -285,3 +296,67 @@ def test_a_model_without_schemes_knows_no_order_in_the_encoder():
 @pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
 def test_a_model_without_schemes_passes(check):
     check(Plain(Nothing, {}, STACK))
+
+
+class Everything(LayerPosition):
+    """A view that uses every hook of a layer, each in a way that a loop can follow."""
+
+    def __init__(self, stack):
+        super().__init__()
+        self.mask = torch.arange(stack.d_model)[None] % stack.heads == torch.arange(stack.heads)[:, None]
+
+    def reads(self):
+        return self.mask
+
+    def rotate(self, q, k, span):
+        return q * 2, k * 0.25
+
+    def logits(self, q, k, span):
+        return -span.offsets.abs().to(q.dtype) + k.sum(-1)[..., None, :]
+
+    def values(self, weights, span):
+        return weights.sum(-1, keepdim=True)
+
+    def allows(self, span):
+        return (span.diagonals != -1)[None]
+
+    def refine(self, before, after, span):
+        return after + 0.5 * before
+
+
+def test_every_hook_reaches_a_layer_of_the_plain_model():
+    stack = Stack(d_model=8, heads=2, layers=1, causal=False, max_length=9)
+    view, layer = Everything(stack), PlainTransformer(stack, STACK, [], [], 9).double().encoder.layers[0]
+    x = torch.randn(1, 5, 8, dtype=torch.float64)
+    span = Span(0, 5, x.device)
+    joined = LayerPositions([view])
+    got = layer(x, joined.mask(span), joined, span, None, None)
+
+    own, heads = layer.own, []
+    for head in range(2):
+        rows, seen = slice(4 * head, 4 * head + 4), x[0] * view.mask[head]
+        q = (seen @ own.q.weight[rows].T + own.q.bias[rows]) / 2
+        k = seen @ own.k.weight[rows].T
+        v = seen @ own.v.weight[rows].T + own.v.bias[rows]
+        out = torch.zeros(5, 4, dtype=torch.float64)
+        for i in range(5):
+            allowed = [j for j in range(5) if j - i != -1]
+            logits = torch.stack([2 * q[i] @ (0.25 * k[j]) - abs(j - i) + k[j].sum() for j in allowed])
+            out[i] = sum(w * v[j] for w, j in zip(logits.softmax(0), allowed, strict=True)) + 1.0
+        heads.append(out)
+    h = layer.norm(x + own.output(torch.cat(heads, -1)[None]))
+    want = layer.feed_forward_norm(h + layer.feed_forward(h + 0.5 * x))
+    torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
+
+
+def test_steps_with_a_rotation_and_a_view_that_reads_keys_are_the_whole():
+    """The plain model keeps keys in both forms."""
+    torch.manual_seed(0)
+    encoder = Stack(d_model=8, heads=2, layers=2, causal=False, max_length=9)
+    decoder = Stack(d_model=8, heads=2, layers=2, causal=True, max_length=9)
+    schemes = [create(name, decoder) for name in ("rope", "cope", "relative")]
+    model = PlainTransformer(encoder, decoder, [], schemes, VOCABULARY).double().eval()
+    for weight in model.decoder.schemes.parameters():
+        weight.data.normal_()  # CoPE's vectors begin at 0
+    source, target = tokens(2, 3), tokens(2, 6, seed=1)
+    same(in_pieces(model, source, None, target, [1, 2, 6]), model(source, None, target), "pieces are not the whole")
