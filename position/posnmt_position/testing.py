@@ -64,8 +64,8 @@ class Plain:
         """The model in float64, in evaluation mode."""
         torch.manual_seed(seed)
         encoder, decoder = (replace(self.stack, causal=causal) for causal in (False, True))
-        schemes = [[self.scheme()] * (self.stack.causal == causal) for causal in (False, True)]
-        return PlainTransformer(encoder, decoder, *schemes, VOCABULARY).double().eval()
+        source, target = ([self.scheme()] * (self.stack.causal == causal) for causal in (False, True))
+        return PlainTransformer(encoder, decoder, source, target, VOCABULARY).double().eval()
 
     def views(self, model: PlainTransformer) -> list[LayerPositions]:
         """The joined views of its layers."""

@@ -123,5 +123,5 @@ def counts_from_the_piece(self, q, k, span):
 def test_what_is_broken_in_blocks_does_not_pass():
     kind = broken(refuses=classmethod(serves_encoders), embed=adds_nothing, view_logits=counts_from_the_piece)
     posnmt_position.testing.check_scheme(kind)  # no attention of plain PyTorch is computed in blocks
-    with pytest.raises(AssertionError, match="^Broken in the encoder: .* in blocks of queries is not the whole"):
+    with pytest.raises(AssertionError, match=r"^Broken in the encoder: .* in blocks of queries is not the whole"):
         check_scheme(kind)
