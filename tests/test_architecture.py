@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -91,6 +92,15 @@ def test_a_package_imports_from_lower_floors(name):
         if package(one) == name != package(other) and number[package(other)] >= number[name]
     }
     assert not wrong
+
+
+def test_the_package_of_schemes_imports_pytorch_and_the_standard_library_alone():
+    for path in sorted((POSITION / "posnmt_position").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            modules = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            modules += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
+            tops = {module.split(".")[0] for module in modules}
+            assert tops <= {"torch", "posnmt_position", *sys.stdlib_module_names}, f"{path}:{node.lineno}"
 
 
 def test_floors_are_those_of_the_page():

@@ -8,6 +8,7 @@ Python, and with PyTorch, the dependencies are resolved, and nothing is run. Exi
 from __future__ import annotations
 
 import argparse
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -48,7 +49,20 @@ def build(folder: Path, python: Path, out: Path) -> Path:
     ]
     if found:
         sys.exit("\n".join(found))
+    position_alone(folder, alone)
     return wheel
+
+
+def position_alone(folder: Path, wheel: Path) -> None:
+    """Install the wheel of position/ with PyTorch and pytest alone, and run its tests beside it."""
+    shutil.copytree(
+        ROOT / "position", folder / "position", ignore=shutil.ignore_patterns("posnmt_position", "pyproject.toml")
+    )
+    venv.create(folder / "alone", with_pip=True)
+    python = folder / "alone" / "bin" / "python"
+    packages = [f"{wheel}[test]", "-c", ROOT / "constraints.txt"]
+    subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
+    subprocess.run([python, "-m", "pytest", "-q", folder / "position" / "tests"], check=True, cwd=folder)
 
 
 def resolve(python: Path, wheel: Path, version: str) -> None:
