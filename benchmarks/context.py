@@ -19,7 +19,7 @@ import sacrebleu
 from posnmt.cli.demo import LONGEST, SYSTEMS, _config
 from posnmt.corpora.artificial.pairs import command as artificial
 from posnmt.run.resolve import from_tree
-from posnmt.training.loop import train
+from posnmt.training.train import train
 from posnmt.translate.command import translate_file
 
 WORDS = {"rok": ("korin", "tisor"), "lum": ("malun", "tisul")}

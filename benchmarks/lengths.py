@@ -22,7 +22,7 @@ from posnmt.evaluation.analyse.bins import bins_from_edges
 from posnmt.run.resolve import load
 from posnmt.run.run import Run
 from posnmt.training.evaluate import bleu
-from posnmt.training.loop import train
+from posnmt.training.train import train
 from posnmt.translate.translator import Translator
 
 CONFIG = Path(__file__).parent.parent / "configs" / "artificial.yaml"

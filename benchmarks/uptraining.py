@@ -22,7 +22,7 @@ from posnmt.evaluation.analyse.bins import bins_from_edges
 from posnmt.run.run import Run
 from posnmt.training.choose import Written, for_training
 from posnmt.training.evaluate import bleu
-from posnmt.training.loop import train
+from posnmt.training.train import train
 from posnmt.translate.translator import Translator
 
 EDGES = [11, 15, 20]

@@ -24,7 +24,7 @@ from posnmt.study.load import load as load_recipe
 from posnmt.study.load import shipped
 from posnmt.study.plan import KINDS, plan
 from posnmt.study.workflow.graph import Graph
-from posnmt.training.loop import train
+from posnmt.training.train import train
 from posnmt.translate.translator import Translator
 from tiny import NAMED, build
 

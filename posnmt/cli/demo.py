@@ -17,7 +17,7 @@ from posnmt.evaluation.analyse.settings import Settings
 from posnmt.evaluation.report.write import write
 from posnmt.run.resolve import from_tree
 from posnmt.run.run import Run, refuse_existing
-from posnmt.training.loop import train
+from posnmt.training.train import train
 from posnmt.translate.command import translate_file
 
 SYSTEMS: dict[str, list[dict[str, Any]]] = {
@@ -51,7 +51,8 @@ def demo(out: Path, updates: int, seed: int, display: Display) -> Path:
     outputs: dict[str, Path] = {}
     for name, position in SYSTEMS.items():
         display.say(f"training the {name} system: {updates:,} updates")
-        run = train(from_tree(_config(corpus, out / "stores", position, updates, seed)), out / name, display=display)
+        config = from_tree(_config(corpus, out / "stores", position, updates, seed))
+        run = train(config, out / name, display=display)
         display.say(f"translating sentences of up to {LONGEST_TEST} words")
         outputs[name] = out / f"test.{name}"
         translate_file([run.folder], corpus / "test.source", outputs[name], 1, "text", "model", {"beam": 1})

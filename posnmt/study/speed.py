@@ -81,27 +81,25 @@ def in_turn(racers: Sequence[Racer], lines: Sequence[str], turns: int, say: Call
 
 def _training(racer: Racer, turn: int) -> float:
     """Source tokens a second of a few updates, on other batches in each turn but the same for systems of one corpus."""
-    from posnmt.data.batch import Cursor
     from posnmt.data.store import Store
     from posnmt.run.run import Run
+    from posnmt.training.build import build
     from posnmt.training.device import make_fabric
-    from posnmt.training.update import Updater
+    from posnmt.training.train import update
 
     config = Run.open(racer.run).config
-    fabric = make_fabric(config.train)
-    updater = Updater(config, Store.open(racer.store), fabric)
-    count = updater.batches
-    batches, _ = updater.plan.take(Cursor(0, 0), (turn + 1) * UPDATES * count)
-    batches = batches[turn * UPDATES * count :]
-    _synchronise(fabric.device)
+    t = build(config, Store.open(racer.store), make_fabric(config.train))
+    batches, _ = t.plan.take(t.progress.cursor, (turn + 1) * UPDATES * t.batches)
+    batches = batches[turn * UPDATES * t.batches :]
+    _synchronise(t.fabric.device)
     began = time.perf_counter()
     for number in range(UPDATES):
-        mine = batches[number * count : (number + 1) * count]
-        updater.update(number + 1, 0.0, mine, updater.plan.tokens(mine)[1])
-    _synchronise(fabric.device)
+        t.progress.step += 1
+        update(t, 0.0, batches[number * t.batches : (number + 1) * t.batches])
+    _synchronise(t.fabric.device)
     seconds = time.perf_counter() - began
-    updater.close()
-    return updater.plan.tokens(batches)[0] / seconds
+    t.gradients.close()
+    return t.plan.tokens(batches)[0] / seconds
 
 
 def _decoding(racer: Racer, lines: Sequence[str]) -> float:

@@ -256,7 +256,7 @@ def train(context: Context) -> None:
 
     from posnmt.data.store import Store
     from posnmt.study.trainings import with_distance
-    from posnmt.training.loop import train as run_training
+    from posnmt.training.train import train as run_training
 
     store = store_of(context.inputs["prepared"])
     median = float(np.median(Store.open(store).split("train").source_lengths))

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from posnmt.base.errors import UserError, is_out_of_memory
 from posnmt.base.progress import Display
 from posnmt.config.schema import Config, Train
 from posnmt.model.positions import limiting_setting
+from posnmt.config.schema import Config
+from posnmt_position.seam import Scheme
+from posnmt.training.build import Training, build
+from posnmt.training.device import make_fabric
 from posnmt.training.evaluate import bleu
 from posnmt.training.memory import peak_memory
 from posnmt_position.seam import Scheme
@@ -20,7 +29,8 @@ if TYPE_CHECKING:
     from posnmt.data.batch import BatchPlan
     from posnmt.data.store import Store
     from posnmt.model.base import TranslationModel
-    from posnmt.training.update import Updater
+
+_STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def check_before(config: Config, store: Store) -> None:
@@ -70,15 +80,15 @@ class Tried:
         return f"{self.pairs:,} pairs, {self.padded_tokens:,} padded tokens{memory}"
 
 
-def refuse_too_long(updater: Updater, store: Store) -> None:
+def refuse_too_long(t: Training) -> None:
     """Check that every training and dev sentence, with its end symbol, has positions.
 
     Raises:
         UserError: a sentence is longer than a scheme supports: in training, or for dev at inference.
     """
-    model = updater.model
+    model, store = t.model, t.store
     was_training = model.training
-    for name, corpus in {**{name: store.split(name) for name in store.splits}, "train": updater.corpus}.items():
+    for name, corpus in {**{name: store.split(name) for name in store.splits}, "train": t.corpus}.items():
         model.train(name == "train")
         todo = "lower data.max_length" if name == "train" else "shorten the sentence or remove the pair"
         for side, longest, lengths in (
@@ -103,11 +113,8 @@ def _raising(model: TranslationModel, longest: int) -> str:
     return "".join(f"raise {setting}, " for setting in settings)
 
 
-def try_largest_batch(updater: Updater, settings: Train, epoch: int = 0) -> Tried | None:
+def try_largest_batch(t: Training) -> Tried | None:
     """Compute the gradient of the largest batch, and throw it away; not with `train.compile`, which takes minutes.
-
-    Args:
-        epoch: see `largest_batch`.
 
     Returns:
         What was tried; None if nothing was.
@@ -115,22 +122,57 @@ def try_largest_batch(updater: Updater, settings: Train, epoch: int = 0) -> Trie
     Raises:
         UserError: it does not fit the memory.
     """
-    if settings.compile:
+    train = t.config.train
+    if train.compile:
         return None
-    numbers, tokens = largest_batch(updater.plan, epoch)
+    numbers, tokens = largest_batch(t.plan, t.progress.cursor.epoch)
     try:
-        with peak_memory(updater.device) as peak:
-            updater.rehearse(numbers)
+        with peak_memory(t.fabric.device) as peak:
+            t.rehearse(numbers)
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
         raise UserError(
             f"the memory is too small for the largest batch of {Tried(len(numbers), tokens, None)}",
             "train.batch",
-            f"lower train.batch (now {settings.batch:,} {settings.batch_unit}) and raise train.accumulate, lower"
+            f"lower train.batch (now {train.batch:,} {train.batch_unit}) and raise train.accumulate, lower"
             " data.max_length, or choose a smaller model",
         ) from None
-    return Tried(len(numbers), tokens, None if peak.bytes is None else peak.bytes + updater.moments_to_come())
+    return Tried(len(numbers), tokens, None if peak.bytes is None else peak.bytes + moments_to_come(t))
+
+
+def moments_to_come(t: Training) -> int:
+    """Bytes that the first update adds: of two moments of each weight, unless the optimizer has them."""
+    if t.optimizer.state:
+        return 0
+    return 2 * sum(weight.numel() * weight.element_size() for weight in t.model.parameters())
+
+
+class Peak:
+    """A measurement.
+
+    Attributes:
+        bytes: the most that was in use, what was there before included; None where the system does not tell.
+    """
+
+    bytes: int | None = None
+
+
+@contextmanager
+def peak_memory(device: torch.device) -> Iterator[Peak]:
+    """Measure the block: of a GPU what PyTorch has allocated, otherwise what the process has in memory (Linux)."""
+    peak = Peak()
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        yield peak
+        peak.bytes = torch.cuda.max_memory_allocated(device)
+        return
+    with suppress(OSError):  # without the right to reset it, the peak is that since the start
+        _RESET.write_text("5")
+    yield peak
+    with suppress(OSError):
+        line = re.search(r"^VmHWM:\s+(\d+) kB", _STATUS.read_text(), re.MULTILINE)
+        peak.bytes = int(line[1]) * 1024 if line else None
 
 
 def largest_batch(plan: BatchPlan, epoch: int = 0) -> tuple[NDArray[np.int64], int]:
@@ -155,16 +197,13 @@ def check_all(config: Config, store: Store, display: Display) -> None:
     Raises:
         UserError: the first fault.
     """
-    from posnmt.training.device import make_fabric
-    from posnmt.training.update import Updater
-
     check_before(config, store)
-    updater = Updater(config, store, make_fabric(config.train))
+    t = build(config, store, make_fabric(config.train))
     try:
-        refuse_too_long(updater, store)
-        tried = try_largest_batch(updater, config.train)
+        refuse_too_long(t)
+        tried = try_largest_batch(t)
     finally:
-        updater.close()
+        t.gradients.close()
     display.say(
         "the largest batch was not tried: train.compile" if tried is None else f"the largest batch fits: {tried}"
     )

@@ -24,8 +24,8 @@ from posnmt.data.survey import language_of, survey
 from posnmt.run import defaults
 from posnmt.run.resolve import from_tree, read
 from posnmt.run.run import LOCATIONS, Run
+from posnmt.training.continued import with_origin
 from posnmt.training.loggers import require_loggers
-from posnmt.training.origin import with_origin
 
 if TYPE_CHECKING:
     from posnmt.data.store import Store
@@ -190,13 +190,10 @@ def _with_schedule(written: Written, chosen: defaults.Settings, store: Store, sa
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     counts = [] if train.steps is None else [train.steps]
     if train.epochs is not None:
-        from posnmt.training.update import batch_plan, training_pairs
+        from posnmt.training.build import batch_plan, training_pairs
 
-        counts.append(
-            train.epochs
-            * len(batch_plan(config, training_pairs(config, store)).epoch(0))
-            // (processes * train.accumulate)
-        )
+        batches = len(batch_plan(train, training_pairs(config, store)).epoch(0))
+        counts.append(train.epochs * batches // (processes * train.accumulate))
     if not counts:
         if processes > 1:
             say("several processes train: the schedule of a budget in minutes follows the clock alone")

@@ -11,7 +11,7 @@ from posnmt.base.errors import UserError
 from posnmt.base.progress import Display
 from posnmt.run.run import Run, is_unfinished, refuse_existing
 from posnmt.training.choose import Written, for_resuming, for_training
-from posnmt.training.loop import train
+from posnmt.training.train import train
 
 _KEYS = {
     "source": "data.train.source",

@@ -1,4 +1,4 @@
-"""The weights that a training takes from the run that it continues from, `train.init`.
+"""What a training takes from the run that it continues from, `train.init`: settings, text pipeline, weights.
 
 The model must be that of the run, except for its position schemes: every weight that both have is copied. A scheme with
 the same name and options in the same stack is the same; other schemes start as in any training.
@@ -7,7 +7,8 @@ the same name and options in the same stack is the same; other schemes start as 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,12 +17,16 @@ from torch import Tensor
 from posnmt.base.errors import UserError
 from posnmt.base.files import sha256_of
 from posnmt.config.schema import Config, Model, SchemeChoice
+from posnmt.config.systems import SIZES
+from posnmt.config.yaml import expand, merge
 from posnmt.data.learn import text_folder
 from posnmt.data.text import text_hash
 from posnmt.model.base import TranslationModel
 from posnmt.model.positions import scheme_class
 from posnmt.model.slices import full_tensor, slice_like
 from posnmt.model.weights import read_tensors
+from posnmt_position.registry import scheme_class
+from posnmt.run.defaults import is_set
 from posnmt.run.run import Run
 
 if TYPE_CHECKING:
@@ -35,16 +40,71 @@ _SAME = (
 
 _SIDES = {"source": "encoder", "target": "decoder"}
 
+_TEXT = ("source_language", "target_language", "tokenise", "truecase")
+"""Settings of `data` that belong to the text pipeline."""
 
-def refuse_other_model(config: Config) -> None:
-    """Check that a training can continue from the run of `train.init`, if it names one.
+_POSITIONS = ("model.encoder.position", "model.decoder.position")
+
+
+def with_origin(tree: dict[str, Any], base: Path) -> dict[str, Any]:
+    """A configuration as written, with the text pipeline and the model of the run that `train.init` names.
+
+    What is written is kept. Another system, or other position schemes, replace those of the run.
+
+    Args:
+        base: folder that `data.root` is relative to.
 
     Raises:
-        UserError: no such run, a model that differs in more than its positions, or another text pipeline.
+        UserError: `train.init` names no run folder.
     """
-    if config.train.init is None:
-        return
-    begun = Run.open(config.train.init)
+    data, train = tree.get("data", {}), tree.get("train", {})
+    if not (isinstance(train, Mapping) and isinstance(train.get("init"), str) and isinstance(data, Mapping)):
+        return tree
+    root = base / expand(str(data.get("root", ".")), "data.root")
+    begun = Run.open(root / expand(train["init"], "train.init"))
+    config = begun.config.model_dump(mode="json")
+    subword = {**config["subword"], "text": str((begun.folder / "text").resolve()), "pieces": "kept"}
+    taken = {"data": {key: config["data"][key] for key in _TEXT}, "model": _model(config["model"], tree)}
+    if not is_set(tree, "subword.text"):
+        taken["subword"] = subword
+    return merge(taken, tree)
+
+
+def _model(begun: dict[str, Any], tree: dict[str, Any]) -> dict[str, Any]:
+    """The `model` section of the run, without what a configuration replaces by a name."""
+    left_out: set[str] = set()
+    sides = {
+        side: {**begun[side], "position": [_whole(choice) for choice in begun[side]["position"]]}
+        for side in ("encoder", "decoder")
+    }
+    if is_set(tree, "model.system") or is_set(tree, "model.architecture"):
+        left_out |= {"system", "without", "architecture", "options"}
+    elif any(is_set(tree, key) for key in _POSITIONS):
+        left_out |= {"system", "without"}
+    if is_set(tree, "model.system") or is_set(tree, "model.without"):
+        for side in sides.values():
+            del side["position"]
+    if is_set(tree, "model.size"):
+        size = SIZES.get(str(tree["model"]["size"]), {})
+        left_out |= {"size", *(key for key in size if key not in sides)}
+        for side in sides.values():
+            side.pop("layers", None)
+    return {**{key: value for key, value in begun.items() if key not in left_out}, **sides}
+
+
+def _whole(choice: dict[str, Any]) -> dict[str, Any]:
+    """A scheme with the clipping distance that it has, which would be chosen by the new text if it were left out."""
+    options = {key: value for key, value in choice.items() if key != "scheme"}
+    settings = scheme_class(choice["scheme"]).Settings.model_validate(options).model_dump()
+    return {**choice, **{key: settings[key] for key in ("distance",) if key in settings}}
+
+
+def refuse_other_model(config: Config, begun: Run) -> None:
+    """Check that a training can continue from a run.
+
+    Raises:
+        UserError: a model that differs in more than its positions, or another text pipeline.
+    """
     was, now = begun.config.model, config.model
     differing = [key for key in _SAME if _at(was, key) != _at(now, key)]
     if differing:
@@ -59,8 +119,8 @@ def refuse_other_model(config: Config) -> None:
 
 
 @torch.no_grad()
-def continue_from(model: TranslationModel, config: Config, text: TextPipeline) -> dict[str, Any]:
-    """Give a new model, or this process's slice of it, the weights of the run of `train.init`.
+def continue_from(model: TranslationModel, begun: Run, text: TextPipeline) -> dict[str, Any]:
+    """Give a new model, or this process's slice of it, the weights of a run.
 
     Args:
         text: of the new run; its first entries are those of the run.
@@ -73,7 +133,6 @@ def continue_from(model: TranslationModel, config: Config, text: TextPipeline) -
     Raises:
         UserError: a weight of another shape.
     """
-    begun = Run.open(str(config.train.init))
     weights = begun.weights()
     tensors, about = read_tensors(weights)
     before = begun.text()

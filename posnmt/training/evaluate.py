@@ -18,7 +18,23 @@ if TYPE_CHECKING:
     from posnmt.data.store import Split
     from posnmt.data.text import TextPipeline
     from posnmt.model.base import TranslationModel
+    from posnmt.training.build import Training
     from posnmt.training.loss import TrainingLoss
+
+
+def measure(t: Training, whole: TrainingLoss) -> dict[str, Any]:
+    """The figures of `evaluate`, computed by the first process for all; empty without a dev corpus.
+
+    Args:
+        whole: result of `t.whole`.
+    """
+    if not t.config.data.has_dev:
+        return {}
+    figures: dict[str, Any] = {}
+    if t.fabric.is_global_zero:
+        figures = evaluate(whole, t.store.split("dev"), t.store.text, t.config, t.fabric)
+    t.on_dev = t.fabric.broadcast(figures)
+    return t.on_dev
 
 
 def evaluate(loss: TrainingLoss, dev: Split, text: TextPipeline, config: Config, fabric: Fabric) -> dict[str, Any]:

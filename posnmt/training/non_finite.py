@@ -6,15 +6,19 @@ checkpoint, average or model has any. `train.non_finite` says how the run goes o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from torch import nn
+import numpy as np
+from numpy.typing import NDArray
 
 from posnmt.base.errors import UserError
-
-if TYPE_CHECKING:
-    from posnmt.run.run import Run
-    from posnmt.training.progress import Progress
+from posnmt.training.build import Training
+from posnmt.training.keep import Keeper, restore
+from posnmt.training.loss import TrainingLoss
+from posnmt.training.metrics import Metrics
 
 SKIPS = 10
 """The largest number of consecutive updates that are left out."""
@@ -28,26 +32,77 @@ _TODO = (
 )
 
 
-def are_finite(model: nn.Module) -> bool:
-    """Whether every weight is finite."""
-    return all(bool(weight.detach().isfinite().all()) for weight in model.parameters())
+@dataclass(frozen=True)
+class NonFinite:
+    """Responds to what is not finite, by `train.non_finite`."""
 
+    metrics: Metrics
+    keeper: Keeper
 
-def refuse(what: str, policy: str, progress: Progress, run: Run) -> None:
-    """End the run where a policy does not let it go on.
+    def leaves_out(self, t: Training, fault: str, batches: Sequence[NDArray[np.int64]]) -> bool:
+        """Whether the run goes on after an update that was not made; if not, it went back to a checkpoint.
 
-    Args:
-        what: is not finite, and where.
-        policy: `stop`, `skip` or `back-off`.
+        Raises:
+            UserError: the run does not go on.
+        """
+        progress, policy = t.progress, t.config.train.non_finite
+        progress.skipped += 1
+        t.spend()
+        pairs = [t.corpus.where(int(number)) for numbers in batches for number in numbers]
+        named = ", ".join(pairs[:3]) + (", …" if len(pairs) > 3 else "")
+        what = f"the {fault} is not finite at step {progress.step:,}, of {len(pairs):,} pairs ({named})"
+        figures = {"update": progress.step, "what": fault, "pairs": pairs}
+        if policy == "back-off":
+            self._back_off(t, what, figures)
+            return False
+        self.metrics.write("non-finite", progress, figures)
+        self._refuse(t, what, policy)
+        t.display.say(f"warning: {what}; this update is left out")
+        return True
 
-    Raises:
-        UserError: the policy is to stop, or its number of tries is used up.
-    """
-    if (policy == "skip" and progress.skipped <= SKIPS) or (policy == "back-off" and progress.halvings < HALVINGS):
-        return
-    tried = {
-        "skip": f", and {SKIPS} updates before it were left out",
-        "back-off": f", with 1/{2**HALVINGS} of the rate",
-    }
-    kept = "there is no checkpoint yet" if progress.saved < 0 else f"the checkpoint of step {progress.saved:,} is kept"
-    raise UserError(f"{what}{tried.get(policy, '')}; {kept}", run.folder, _TODO)
+    def accepts(self, t: Training, whole: TrainingLoss, figures: dict[str, Any]) -> bool:
+        """Whether all weights and the dev perplexity are finite; if not, the run went back to a checkpoint.
+
+        Raises:
+            UserError: the run does not go on.
+        """
+        finite = t.is_finite(whole)
+        if finite and math.isfinite(figures.get("perplexity", 0.0)):
+            return True
+        what = f"{'dev perplexity is' if finite else 'weights are'} not finite at step {t.progress.step:,}"
+        if t.config.train.non_finite != "back-off":  # leaving updates out does not mend weights
+            self._refuse(t, what, "stop")
+        self._back_off(t, what, {"update": t.progress.step, "what": what})
+        return False
+
+    def _back_off(self, t: Training, what: str, figures: dict[str, Any]) -> None:
+        """Go back to the newest checkpoint, with half the learning rate, and write it again with that."""
+        self._refuse(t, what, "back-off")
+        before = t.progress
+        restored = restore(t, self.keeper.checkpoints)
+        assert restored  # one of the start was written
+        t.progress.seconds, t.progress.halvings = before.seconds, before.halvings + 1
+        self.metrics.rewind(t.progress)
+        self.metrics.write("non-finite", t.progress, figures)
+        t.display.say(
+            f"warning: {what}; training goes on from the checkpoint of step {t.progress.step:,}"
+            f" with 1/{2**t.progress.halvings} of the learning rate"
+        )
+        # so that a run that dies before its next checkpoint resumes with this rate; `evaluated` stays as it was
+        self.keeper.checkpoint(t, t.whole(), evaluated=False)
+
+    def _refuse(self, t: Training, what: str, policy: str) -> None:
+        """End the run where a policy, `stop`, `skip` or `back-off`, does not let it go on.
+
+        Args:
+            what: is not finite, and where.
+        """
+        skipped, halvings, saved = t.progress.skipped, t.progress.halvings, t.progress.saved
+        if (policy == "skip" and skipped <= SKIPS) or (policy == "back-off" and halvings < HALVINGS):
+            return
+        tried = {
+            "skip": f", and {SKIPS} updates before it were left out",
+            "back-off": f", with 1/{2**HALVINGS} of the rate",
+        }
+        kept = "there is no checkpoint yet" if saved < 0 else f"the checkpoint of step {saved:,} is kept"
+        raise UserError(f"{what}{tried.get(policy, '')}; {kept}", self.keeper.run.folder, _TODO)

@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from posnmt.base.progress import duration
 from posnmt.config.schema import Train
 from posnmt.data.batch import Cursor
 from posnmt.training.schedule import Plateau
 
-if TYPE_CHECKING:
-    from posnmt.training.update import Outcome
+
+@dataclass(frozen=True)
+class Outcome:
+    """One update, over all processes.
+
+    Attributes:
+        loss, likelihood: the loss and the negative log-likelihood, summed over the target tokens.
+        norm: of the gradient, before it was clipped.
+    """
+
+    loss: float
+    likelihood: float
+    norm: float
+
+    @property
+    def fault(self) -> str | None:
+        """What is not finite, so that the update was not made; None where all is."""
+        named = {"loss": self.loss + self.likelihood, "gradient": self.norm}
+        return next((name for name, value in named.items() if not math.isfinite(value)), None)
 
 
 @dataclass

@@ -1,15 +1,14 @@
-"""The record of a run: its provenance, and its metrics."""
+"""The record of a run: where it comes from, what it is computed with, and what it is trained on."""
 
 from __future__ import annotations
 
-import json
-import math
 import platform
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,85 @@ from typing import Any
 import torch
 from lightning_fabric import Fabric
 
-from posnmt.base.files import sync, write_text
 from posnmt.base.version import __version__
-from posnmt.config.schema import Config
-from posnmt.training.loggers import LOGGERS, Guarded
-from posnmt_position.processor import processor
+from posnmt.data.exposure import histogram
+from posnmt.data.learn import text_folder
+from posnmt.data.marks import marks_in
+from posnmt_position.processor import multiplies_bf16, processor
+from posnmt.run.resolve import origins
+from posnmt.run.run import Run
+from posnmt.training.build import Training
+from posnmt.training.checks import Tried
+from posnmt.translate.several import sentences_per_line
+
+
+def recorded(t: Training, out: Path, resume: bool, largest: Tried | None, about: Mapping[str, Any]) -> Run:
+    """The run of a training: the first process creates its folder, or records that it is resumed, and says what it is.
+
+    Args:
+        largest: see `try_largest_batch`.
+        about: added to the record of a new run.
+    """
+    if t.fabric.is_global_zero and resume:
+        Run.open(out).change(t.config, t.progress.step)
+        _resumed(t, Run.open(out))
+    elif t.fabric.is_global_zero:
+        config, store = t.config, t.store
+        extended = config.train.init is not None and config.subword.pieces == "extended"
+        record = {**_first_record(t), "largest_batch": largest and asdict(largest)}
+        record["computed_with"] = [{"step": 0, **computed_with(t.fabric)}]
+        before = text_folder(config) if extended else None
+        Run.create(out, config, store.text, {**record, **about}, before, store.target_counts())
+    t.fabric.barrier()
+    run = Run.open(out)
+    _introduce(t, resume, largest)
+    return run
+
+
+def _introduce(t: Training, resume: bool, largest: Tried | None) -> None:
+    """Say what is trained, and on what."""
+    say, device = t.display.say, t.fabric.device
+    if t.config.train.precision == "bf16" and device.type == "cpu" and not multiplies_bf16():
+        say("warning: this processor has no bf16 instructions and emulates them; train.precision: auto is faster")
+    resuming = f", resuming after step {t.progress.step:,}" if resume else ""
+    say(
+        f"{_parameters(t):,} parameters, {len(t.corpus):,} pairs, {t.fabric._precision.precision} on {device}{resuming}"
+    )
+    if largest is not None:
+        say(f"the largest batch fits: {largest}")
+    if not t.config.data.has_dev:
+        say("there is no dev corpus to choose a checkpoint by, so the model is the last checkpoint")
+
+
+def _resumed(t: Training, run: Run) -> None:
+    """Warn of what a run is computed with from here on, and was not before, and write it into its record."""
+    record, now = run.record, computed_with(t.fabric)
+    before = record.get("computed_with", [])
+    sentences = changes(before[-1], now) if before else []
+    for sentence in sentences:
+        t.display.say(f"warning: {sentence}")
+    if sentences or not before:
+        run.write_record({**record, "computed_with": [*before, {"step": t.progress.step, **now}]})
+
+
+def _first_record(t: Training) -> dict[str, Any]:
+    """The record of a new run."""
+    config, store, corpus = t.config, t.store, t.corpus
+    lengths = {"source": corpus.source_lengths, "target": corpus.target_lengths}
+    spread = {side: {"shortest": int(each.min()), "longest": int(each.max())} for side, each in lengths.items()}
+    record = {**provenance(config.train.seed, store.manifest["key"], _parameters(t)), "training_lengths": spread}
+    record["training_histograms"] = {side: histogram(each) for side, each in lengths.items()}
+    alone = store.split("train") if config.train.context else corpus  # joined lines of a context are still lines
+    more = {
+        "sentences_per_line": sentences_per_line(alone, store.text),
+        "plugins": [origin.as_json() for origin in origins(config)],
+        "marks": marks_in(store.split("train"), store.text.source.subwords),
+    }
+    return record | {name: value for name, value in more.items() if value}
+
+
+def _parameters(t: Training) -> int:
+    return sum(parameter.numel() for parameter in t.model.parameters())
 
 
 def provenance(seed: int, data_key: str, parameters: int) -> dict[str, Any]:
@@ -91,64 +164,3 @@ def _commit() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return described.stdout.strip()
-
-
-class Metrics:
-    """Metrics as JSONL in a run folder, and for the loggers of `train.loggers`.
-
-    Args:
-        folder: the run folder.
-        config: of the run.
-        warn: is given a warning when a logger fails.
-        resumed_at: step that the run resumes from; later lines are removed.
-        count: number of lines at that step; None if unknown: all lines up to the step are kept.
-
-    Attributes:
-        count: lines written so far.
-        lost: lines before that step that are damaged or missing.
-    """
-
-    def __init__(
-        self, folder: Path, config: Config, warn: Callable[[str], None], resumed_at: int = 0, count: int | None = 0
-    ) -> None:
-        self.path = folder / "metrics.jsonl"
-        lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines() if self.path.exists() else []
-        kept = [line for line in lines[:count] if _step(line) <= resumed_at]
-        self.count = len(kept)
-        self.lost = 0 if count is None else count - len(kept)
-        write_text(self.path, "".join(line + "\n" for line in kept))
-        tree = config.model_dump(mode="json")
-        self._loggers = [
-            Guarded(name, partial(LOGGERS[name], folder, resumed_at, tree), warn)
-            for name in dict.fromkeys(config.train.loggers)
-        ]
-
-    def write(self, kind: str, step: int, values: dict[str, Any]) -> None:
-        """Append one line {kind, step, ...values}; loggers get the numbers, as kind/name."""
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"kind": kind, "step": step, **values}) + "\n")
-        self.count += 1
-        numbers = {
-            f"{kind}/{name}": float(value)
-            for name, value in values.items()
-            if isinstance(value, int | float) and not isinstance(value, bool)
-        }
-        for logger in self._loggers:
-            logger.log(step, numbers)
-
-    def sync(self) -> None:
-        """Wait until the lines are on the disk."""
-        sync(self.path)
-
-    def close(self) -> None:
-        """Close the loggers."""
-        for logger in self._loggers:
-            logger.close()
-
-
-def _step(line: str) -> float:
-    """The step of a line of metrics; infinite if the line is truncated or damaged."""
-    try:
-        return int(json.loads(line)["step"])
-    except (ValueError, TypeError, KeyError):
-        return math.inf

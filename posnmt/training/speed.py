@@ -9,14 +9,15 @@ import torch
 
 from posnmt.base.interrupt import Interrupted, StopSignal
 from posnmt.config.schema import Config
-from posnmt.data.batch import Cursor
+from posnmt.training.build import build
 from posnmt.training.checks import refuse_too_long
 from posnmt.training.device import make_fabric
 from posnmt.training.evaluate import greedy
-from posnmt.training.update import Updater
+from posnmt.training.train import update
 
 if TYPE_CHECKING:
     from posnmt.data.store import Split, Store
+    from posnmt.training.build import Training
 
 UNTIMED = 3
 """Updates before the clock starts: the first ones are slower."""
@@ -45,32 +46,32 @@ def measure(config: Config, store: Store, seconds: float) -> Pace:
         UserError: a sentence is longer than the model supports.
         Interrupted: a signal to stop.
     """
-    fabric = make_fabric(config.train)
-    updater, cursor, step, begun = Updater(config, store, fabric), Cursor(), 0, time.monotonic()
+    t, begun = build(config, store, make_fabric(config.train)), time.monotonic()
+    progress = t.progress
     with StopSignal() as stop:
         try:
-            refuse_too_long(updater, store)
-            while step < UNTIMED + 5 or time.monotonic() - begun < seconds:
+            refuse_too_long(t)
+            while progress.step < UNTIMED + 5 or time.monotonic() - begun < seconds:
                 if stop.heard:
                     raise Interrupted("stopped before the first update; nothing is kept")
-                batches, cursor = updater.plan.take(cursor, updater.batches)
-                step += 1
-                updater.update(step, 0.0, batches, updater.plan.tokens(batches)[1])
-                if step == UNTIMED:
+                batches, progress.cursor = t.plan.take(progress.cursor, t.batches)
+                progress.step += 1
+                update(t, 0.0, batches)
+                if progress.step == UNTIMED:
                     begun = time.monotonic()
-            update = (time.monotonic() - begun) / (step - UNTIMED)
+            seconds_an_update = (time.monotonic() - begun) / (progress.step - UNTIMED)
             if not (config.data.has_dev and config.train.dev_bleu):
-                return Pace(update, 0.0)
-            with torch.inference_mode(), fabric.autocast():
-                return Pace(update, EARLY * _seconds_of_dev(updater, config, store.split("dev"), seconds))
+                return Pace(seconds_an_update, 0.0)
+            with torch.inference_mode(), t.fabric.autocast():
+                return Pace(seconds_an_update, EARLY * _seconds_of_dev(t, store.split("dev"), seconds))
         finally:
-            updater.close()
+            t.gradients.close()
 
 
-def _seconds_of_dev(updater: Updater, config: Config, dev: Split, seconds: float) -> float:
+def _seconds_of_dev(t: Training, dev: Split, seconds: float) -> float:
     """The time to translate all of dev into outputs as long as its sources."""
-    model, device = updater.loss_of.model.eval(), next(updater.loss_of.model.parameters()).device
-    decode = config.decode.model_copy(update={"max_ratio": 1.0, "max_extra": 0})
+    model, device = t.model.eval(), t.fabric.device
+    decode = t.config.decode.model_copy(update={"max_ratio": 1.0, "max_extra": 0})
     whole = 0.0
     for count in SAMPLES:
         sources = [dev.pair(number)[0].tolist() for number in range(0, len(dev), -(-len(dev) // count))]

@@ -1,18 +1,34 @@
-"""The end of a run: by its own limits, or by a signal."""
+"""Why a training ends: by its own limits, by a signal, or since the machine refuses something."""
 
 from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 from lightning_fabric import Fabric
 
+from posnmt.base.errors import UserError, is_out_of_memory
 from posnmt.base.interrupt import StopSignal
 from posnmt.config.schema import Train
+from posnmt.run.run import checkpoints_in
+from posnmt.training.build import Training
 from posnmt.training.progress import Progress
 
 INTERRUPTED = "interrupted"
 
 EXCHANGE = 20
 """Processes on GPUs exchange their reasons before every 20th update: to do so, a process waits for its GPU."""
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def why_all_stop(t: Training, stop: StopSignal) -> str:
+    """Why all processes stop here; empty while they continue."""
+    train, progress = t.config.train, t.progress
+    return agreed(t.fabric, why_stop(train, progress, stop), why_counted(train, progress), progress.step)
 
 
 def why_stop(train: Train, progress: Progress, stop: StopSignal) -> str:
@@ -52,3 +68,37 @@ def agreed(fabric: Fabric, reason: str, counted: str, step: int) -> str:
     reasons = [""] * fabric.world_size
     torch.distributed.all_gather_object(reasons, reason)
     return next((each for each in reasons if each), "")
+
+
+@contextmanager
+def saying_what_is_kept(out: Path) -> Iterator[None]:
+    """Report what the machine refuses in the block as one line, with what is kept of the run and how to go on.
+
+    Args:
+        out: the run folder.
+
+    Raises:
+        UserError: the disk is full, something may not be read or written, or the memory is too small.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if error.errno is None or error.strerror is None:
+            raise
+        todo = "free disk space" if error.errno in _FULL else "correct it"
+        raise _stopped(error.strerror, out, error.filename, todo) from error
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        todo = "free memory; a new run needs less with a lower train.batch and a higher train.accumulate"
+        raise _stopped("the memory is too small", out, None, todo) from error
+
+
+def _stopped(what: str, out: Path, place: str | None, todo: str) -> UserError:
+    """The line for a training that stopped."""
+    kept = [each.name for each in checkpoints_in(out / "checkpoints")[-1:]]
+    state = f"{kept[0]} is kept" if kept else "no checkpoint was written yet"
+    again = f"`posnmt train --out {out} --resume`" if (out / "config.yaml").exists() else "the same command"
+    return UserError(f"training stopped: {what}; {state}", place or out, f"{todo}, and go on with {again}")

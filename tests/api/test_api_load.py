@@ -21,7 +21,7 @@ import posnmt
 import posnmt.position
 from posnmt.run.resolve import load
 from posnmt.run.run import Run
-from posnmt.training.loop import train
+from posnmt.training.train import train
 
 
 @pytest.fixture(scope="module")

@@ -21,8 +21,8 @@ from posnmt.study.load import load as load_recipe
 from posnmt.study.plan import plan
 from posnmt.study.study import REQUEST, load_plan, save_request, versions
 from posnmt.study.workflow.kind import Context, Resources
-from posnmt.training.loop import train
 from posnmt.training.schedule import warmup_and_cooldown
+from posnmt.training.train import train
 from posnmt.translate.translator import Translator
 from tiny import both
 

@@ -15,7 +15,7 @@ from posnmt.data.exposure import exposure, histogram, percentile, read_counts, s
 from posnmt.data.prepare import prepare
 from posnmt.data.store import Store
 from posnmt.run.resolve import load
-from posnmt.training.loop import train
+from posnmt.training.train import train
 
 LENGTHS = st.lists(st.integers(0, 300), min_size=1, max_size=50)
 

@@ -31,9 +31,9 @@ from posnmt.data.subword import BLANK, SPECIALS, Subwords
 from posnmt.evaluation.analyse.seen import training_store
 from posnmt.evaluation.show.trained import trained_tokens
 from posnmt.run.resolve import load
+from posnmt.training.build import batch_plan, training_pairs
 from posnmt.training.checks import largest_batch
-from posnmt.training.loop import train
-from posnmt.training.update import batch_plan, training_pairs
+from posnmt.training.train import train
 
 KINDS = ("bpe", "unigram")
 TEXT = ["abab abc ab cab", "cabab ab abc", "bab abab", "cab cabab abc"] * 5
@@ -288,7 +288,7 @@ def test_each_pass_has_the_next_segmentation(folder: Path) -> None:
     corpora = [Concatenated(split, 0.1, config.train.seed) for split in store.trained()]
     corpus = training_pairs(config, store)
     assert len(corpus) == 330
-    plan = batch_plan(config, corpus)
+    plan = batch_plan(config.train, corpus)
     for number in (0, 1, 2, 3, 7):
         batches, of = plan.epoch(number), corpora[number % 3]
         chosen = np.concatenate(batches)

@@ -8,7 +8,7 @@ import pytest
 
 import corpus
 from posnmt.run.resolve import load
-from posnmt.training.loop import train
+from posnmt.training.train import train
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from posnmt.run.resolve import load
-from posnmt.training.loop import train
+from posnmt.training.train import train
 from shared import SHARED, needs
 
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ from pathlib import Path
 from posnmt.data.text import TextPipeline
 from posnmt.study import steps
 from posnmt.study.workflow.kind import Context, Kind
-from posnmt.training.record import Metrics
+from posnmt.training.metrics import Metrics
 
 
 def disturb() -> None:
@@ -37,9 +37,9 @@ def train(context: Context) -> None:
     moment = os.environ["DISTURB"].split()[2]
     write, save, remove = Metrics.write, TextPipeline.save, shutil.rmtree
 
-    def write_and_disturb(metrics, kind, step, values):
-        write(metrics, kind, step, values)
-        if (kind, str(step)) == ("train", moment):
+    def write_and_disturb(metrics, kind, progress, figures):
+        write(metrics, kind, progress, figures)
+        if (kind, str(progress.step)) == ("train", moment):
             disturb()
 
     def save_and_disturb(pipeline, folder):

@@ -6,7 +6,7 @@ import json
 
 import corpus
 from posnmt.run.resolve import load
-from posnmt.training.loop import train
+from posnmt.training.train import train
 
 RUNS = {
     "counting": {

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 from posnmt.run.run import Run
-from posnmt.training import loop
+from posnmt.training import stop
 
 
 def losses(folder, kind="train", name="loss"):
@@ -29,11 +29,11 @@ class StopAt:
     """Stands in for a signal: training hears it before a certain step."""
 
     def __init__(self, step, monkeypatch):
-        original = loop.why_stop
+        original = stop.why_stop
         monkeypatch.setattr(
-            loop,
+            stop,
             "why_stop",
-            lambda settings, progress, stop: (
-                "interrupted" if progress.step == step else original(settings, progress, stop)
+            lambda settings, progress, heard: (
+                "interrupted" if progress.step == step else original(settings, progress, heard)
             ),
         )

@@ -11,7 +11,7 @@ import pytest
 
 import corpus
 from posnmt.run.resolve import load
-from posnmt.training.loop import train
+from posnmt.training.train import train
 
 
 def metrics(folder):

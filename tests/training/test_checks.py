@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,13 +17,20 @@ from posnmt.base.progress import Display
 from posnmt.data.prepare import prepare
 from posnmt.run.resolve import load
 from posnmt.run.run import Run
-from posnmt.training import loop
-from posnmt.training.checks import check_all, check_bleu, largest_batch, refuse_too_long, try_largest_batch
+from posnmt.training import train as scroll
+from posnmt.training.build import Training, batch_plan, build, training_pairs
+from posnmt.training.checks import (
+    check_all,
+    check_bleu,
+    largest_batch,
+    moments_to_come,
+    peak_memory,
+    refuse_too_long,
+    try_largest_batch,
+)
 from posnmt.training.device import make_fabric
-from posnmt.training.loop import train
-from posnmt.training.memory import peak_memory
 from posnmt.training.speed import measure
-from posnmt.training.update import Updater, batch_plan, training_pairs
+from posnmt.training.train import train, update
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +71,7 @@ def test_a_damaged_store_ends_the_run(path, tmp_path):
 def test_the_largest_batch_is_that_with_the_most_padded_tokens(path):
     config = load(path)
     pairs = training_pairs(config, prepare(config))
-    plan = batch_plan(config, pairs)
+    plan = batch_plan(config.train, pairs)
     numbers, tokens = largest_batch(plan)
     shapes = []
     for each in plan.epoch(0):
@@ -85,22 +93,22 @@ def test_a_batch_that_is_too_large_ends_the_run(error, path, tmp_path, monkeypat
     def rehearse(self, numbers):
         raise error
 
-    monkeypatch.setattr(Updater, "rehearse", rehearse)
+    monkeypatch.setattr(Training, "rehearse", rehearse)
     fault = refused(load(path), tmp_path / "run")
     assert "the memory is too small for the largest batch" in fault
     assert "lower train.batch (now 250 tokens)" in fault
 
 
 def test_nothing_is_compiled_to_try_a_batch(path):
-    # an updater would be asked for its batches
-    assert try_largest_batch(None, load(path, ["train.compile=true"]).train) is None
+    # with nothing but settings, a batch cannot be tried
+    assert try_largest_batch(SimpleNamespace(config=load(path, ["train.compile=true"]))) is None
 
 
 def test_an_error_that_is_not_of_memory_is_kept(path, tmp_path, monkeypatch):
     def rehearse(self, numbers):
         raise RuntimeError("shapes differ")
 
-    monkeypatch.setattr(Updater, "rehearse", rehearse)
+    monkeypatch.setattr(Training, "rehearse", rehearse)
     with pytest.raises(RuntimeError, match="shapes differ"):
         train(load(path), tmp_path / "run")
 
@@ -109,7 +117,7 @@ def test_trying_a_batch_changes_nothing(path, tmp_path, monkeypatch):
     """The losses are those of a run that tried none; the gradient that is tried is that of an update."""
     config = load(path)
     tried = train(config, tmp_path / "tried")
-    monkeypatch.setattr(loop, "try_largest_batch", lambda updater, settings, epoch: None)
+    monkeypatch.setattr(scroll, "try_largest_batch", lambda t: None)
     alone = train(config, tmp_path / "alone")
     assert_same(weights(tried.folder), weights(alone.folder))
 
@@ -155,10 +163,10 @@ def test_dev_sentences_need_the_positions_of_inference(path):
     config = load(path, [*FEW_POSITIONS, "data.max_length=8"])
     store = prepare(config)
     assert store.split("dev").source_lengths.max() > 8
-    updater = Updater(config, store, make_fabric(config.train))
-    refuse_too_long(updater, store)
-    assert updater.model.training
-    updater.close()
+    t = build(config, store, make_fabric(config.train))
+    refuse_too_long(t)
+    assert t.model.training
+    t.gradients.close()
 
 
 def test_a_dev_sentence_is_not_advised_to_lower_the_length_of_training(path, tmp_path):
@@ -177,12 +185,12 @@ def test_the_memory_of_the_largest_batch_is_printed_and_recorded(path, tmp_path)
 
 def test_the_moments_are_counted_until_the_optimizer_has_them(path):
     config = load(path)
-    updater = Updater(config, prepare(config), make_fabric(config.train))
-    weights_of = sum(weight.numel() * 4 for weight in updater.model.parameters())
-    assert updater.moments_to_come() == 2 * weights_of
-    updater.update(1, 1e-3, [largest_batch(updater.plan)[0]], 10)
-    assert updater.moments_to_come() == 0
-    updater.close()
+    t = build(config, prepare(config), make_fabric(config.train))
+    weights_of = sum(weight.numel() * 4 for weight in t.model.parameters())
+    assert moments_to_come(t) == 2 * weights_of
+    update(t, 1e-3, [largest_batch(t.plan)[0]])
+    assert moments_to_come(t) == 0
+    t.gradients.close()
 
 
 def test_the_peak_is_that_of_the_block():

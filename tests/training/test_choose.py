@@ -22,7 +22,7 @@ from posnmt.run.run import Run
 from posnmt.training import speed
 from posnmt.training.choose import Written, for_preparing, for_resuming, for_training
 from posnmt.training.command import train_command
-from posnmt.training.loop import train
+from posnmt.training.train import train
 
 TINY = (
     "model.d_model=16", "model.feed_forward=32", "model.heads=2", "model.encoder.layers=1", "model.decoder.layers=1",

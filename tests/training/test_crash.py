@@ -21,8 +21,8 @@ from posnmt.base.errors import UserError
 from posnmt.base.interrupt import Interrupted
 from posnmt.run.resolve import load
 from posnmt.run.run import checkpoints_in, claimed, is_unfinished
-from posnmt.training import loop
-from posnmt.training.loop import train
+from posnmt.training import evaluate
+from posnmt.training.train import train
 
 
 def outcome(run: Path) -> dict[str, object]:
@@ -105,14 +105,14 @@ def test_states_with_files_that_were_being_written_go_on(config, undisturbed, tm
 
 @pytest.mark.slow
 def test_a_signal_during_evaluation_and_then_a_kill(config, undisturbed, tmp_path, monkeypatch):
-    original = loop.evaluate
+    original = evaluate.evaluate
 
     def interrupted(*arguments):
         os.kill(os.getpid(), signal.SIGTERM)
         return original(*arguments)
 
     with recorded(tmp_path / "run", tmp_path / "copies") as states, monkeypatch.context() as patch:
-        patch.setattr(loop, "evaluate", interrupted)
+        patch.setattr(evaluate, "evaluate", interrupted)
         with pytest.raises(Interrupted, match="stopped after step 2"):
             train(config, tmp_path / "run")
     assert len(states.seen) > 15

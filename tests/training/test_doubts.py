@@ -15,8 +15,8 @@ from posnmt.data.subword import EOS
 from posnmt.run.resolve import load
 from posnmt.training.doubts import doubts, unigram_perplexity
 from posnmt.training.evaluate import bleu
-from posnmt.training.loop import train
 from posnmt.training.progress import Progress
+from posnmt.training.train import train
 
 
 @pytest.fixture(scope="module")

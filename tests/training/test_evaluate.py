@@ -19,8 +19,8 @@ from posnmt.data.store import Store
 from posnmt.run.resolve import load
 from posnmt.run.run import Run
 from posnmt.training.evaluate import evaluate, greedy, selection_score
-from posnmt.training.loop import train
 from posnmt.training.loss import TrainingLoss
+from posnmt.training.train import train
 from posnmt.translate.translator import Translator
 
 # Signs that Moses separates, so that words with and without its tokenisation differ.

@@ -13,7 +13,7 @@ from posnmt.config.schema import Decode
 from posnmt.config.systems import SYSTEMS
 from posnmt.run.resolve import load
 from posnmt.run.run import Run
-from posnmt.training.loop import train
+from posnmt.training.train import train
 from posnmt.translate.translator import Translator
 
 CPU = torch.device("cpu")

@@ -14,7 +14,7 @@ from posnmt.base.interrupt import Interrupted
 from posnmt.base.progress import Display
 from posnmt.run.resolve import load
 from posnmt.training import loggers
-from posnmt.training.loop import train
+from posnmt.training.train import train
 
 
 class Said(Display):

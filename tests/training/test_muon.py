@@ -10,9 +10,8 @@ from torch import nn
 
 import tiny
 from posnmt.config.schema import Train
-from posnmt.training import muon
-from posnmt.training.muon import COEFFICIENTS, Muon, orthogonal
-from posnmt.training.optimizer import make_optimizer, matrices
+from posnmt.training import optimizer
+from posnmt.training.optimizer import COEFFICIENTS, Muon, make_optimizer, matrices, orthogonal
 
 
 @pytest.mark.parametrize("shape", [(6, 6), (4, 12), (12, 4)])
@@ -21,7 +20,7 @@ def test_the_update_is_nearly_orthogonal(shape):
     matrix = torch.randn(*shape, dtype=torch.float64)
     left, values, right = torch.linalg.svd(matrix, full_matrices=False)
     expected = values / values.norm()
-    for _ in range(muon.ITERATIONS):
+    for _ in range(optimizer.ITERATIONS):
         expected = sum(factor * expected**power for factor, power in zip(COEFFICIENTS, (1, 3, 5), strict=True))
     torch.testing.assert_close(orthogonal(matrix), left @ expected.diag() @ right)
     assert ((values / values.norm() < 0.05) | ((expected > 0.65) & (expected < 1.25))).all()
@@ -40,7 +39,7 @@ def steps(model, optimizer, count=4):
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 def test_it_is_pytorchs_muon_beside_adam(decay, monkeypatch):
     """In bfloat16 both; PyTorch emulates it where the processor has none, and then so does this test."""
-    monkeypatch.setattr(muon, "_precision", lambda matrix: torch.bfloat16)
+    monkeypatch.setattr(optimizer, "_precision", lambda matrix: torch.bfloat16)
     torch.manual_seed(0)
     ours = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
     theirs = copy.deepcopy(ours)
@@ -53,7 +52,7 @@ def test_it_is_pytorchs_muon_beside_adam(decay, monkeypatch):
         parts = (
             torch.optim.AdamW(others[1], lr=0.01, weight_decay=decay),
             torch.optim.Muon(
-                split[1], lr=0.03, weight_decay=decay, adjust_lr_fn="match_rms_adamw", ns_steps=muon.ITERATIONS
+                split[1], lr=0.03, weight_decay=decay, adjust_lr_fn="match_rms_adamw", ns_steps=optimizer.ITERATIONS
             ),
         )
 

@@ -19,11 +19,11 @@ from posnmt.base.interrupt import Interrupted
 from posnmt.base.progress import Display
 from posnmt.run.resolve import load
 from posnmt.run.run import Run, checkpoints_in
-from posnmt.training import loop
+from posnmt.training import evaluate, stop
+from posnmt.training import train as scroll
 from posnmt.training.checkpoint import Checkpoints
-from posnmt.training.loop import train
 from posnmt.training.non_finite import HALVINGS, SKIPS
-from posnmt.training.update import Outcome, Updater
+from posnmt.training.train import train
 
 
 @pytest.fixture(scope="module")
@@ -34,25 +34,26 @@ def path(tmp_path_factory):
 
 def break_updates(monkeypatch, where, value=math.nan, only_above=0.0):
     """Updates whose number is in `where` have a gradient or a loss of `value`, if their rate is above `only_above`."""
-    original = Updater.update
+    original = scroll.update
 
-    def broken(self, step, rate, batches, tokens):
+    def broken(t, rate, batches):
+        step = t.progress.step
         if step in where and rate > only_above:
-            add = self._gradients.add
+            add = t.gradients.add
 
             def with_fault(*operands):
                 sums = add(*operands)
                 if where[step] == "loss":
                     return sums * value
-                self.model.output.weight.grad[0, 0] = value
+                t.model.output.weight.grad[0, 0] = value
                 return sums
 
-            self._gradients.add = with_fault
-        outcome = original(self, step, rate, batches, tokens)
-        self._gradients.__dict__.pop("add", None)
+            t.gradients.add = with_fault
+        outcome = original(t, rate, batches)
+        t.gradients.__dict__.pop("add", None)
         return outcome
 
-    monkeypatch.setattr(Updater, "update", broken)
+    monkeypatch.setattr(scroll, "update", broken)
 
 
 def say(messages):
@@ -155,13 +156,13 @@ def test_a_stop_after_backing_off_changes_nothing(path, tmp_path, monkeypatch):
     constant = ["train.schedule={type: constant, warmup: 0}", "train.learning_rate=1e-3"]
     config = load(path, ["train.non_finite=back-off", *constant])
     whole = train(config, tmp_path / "whole")
-    original = loop.why_stop
+    original = stop.why_stop
 
-    def stop_at_six(settings, progress, stop):
-        return "interrupted" if (progress.step, progress.halvings) == (6, 1) else original(settings, progress, stop)
+    def stop_at_six(settings, progress, heard):
+        return "interrupted" if (progress.step, progress.halvings) == (6, 1) else original(settings, progress, heard)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "why_stop", stop_at_six)
+        patch.setattr(stop, "why_stop", stop_at_six)
         with pytest.raises(Interrupted):
             train(config, tmp_path / "stopped")
     assert checkpoints_in(tmp_path / "stopped" / "checkpoints")[-1].name == "step-00000006"
@@ -179,15 +180,15 @@ def test_a_halving_outlives_a_run_that_dies_before_its_next_checkpoint(path, tmp
     config = load(path, ["train.non_finite=back-off", *constant])
     break_updates(monkeypatch, {7: "gradient"}, only_above=6e-4)
     whole = train(config, tmp_path / "whole")
-    original = loop.why_stop
+    original = stop.why_stop
 
-    def die_at_six(settings, progress, stop):
+    def die_at_six(settings, progress, heard):
         if (progress.step, progress.halvings) == (6, 1):
             raise Dead
-        return original(settings, progress, stop)
+        return original(settings, progress, heard)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "why_stop", die_at_six)
+        patch.setattr(stop, "why_stop", die_at_six)
         with pytest.raises(Dead):
             train(config, tmp_path / "died")
     places = checkpoints_in(tmp_path / "died" / "checkpoints")
@@ -202,11 +203,11 @@ def test_a_halving_outlives_a_run_that_dies_before_its_next_checkpoint(path, tmp
 def test_a_stop_names_the_step_that_the_run_went_back_to(path, tmp_path, monkeypatch):
     constant = ["train.schedule={type: constant, warmup: 0}", "train.learning_rate=1e-3"]
     break_updates(monkeypatch, {7: "gradient"}, only_above=6e-4)
-    original = loop.why_stop
+    original = stop.why_stop
     monkeypatch.setattr(
-        loop,
+        stop,
         "why_stop",
-        lambda settings, progress, stop: "interrupted" if progress.halvings else original(settings, progress, stop),
+        lambda settings, progress, heard: "interrupted" if progress.halvings else original(settings, progress, heard),
     )
     with pytest.raises(Interrupted, match="stopped after step 4, state saved"):
         train(load(path, ["train.non_finite=back-off", *constant]), tmp_path / "run")
@@ -221,16 +222,16 @@ def test_the_rate_is_halved_a_few_times_only(path, tmp_path, monkeypatch):
 @pytest.mark.parametrize("policy", ["stop", "skip"])
 def test_weights_that_overflow_are_not_saved(policy, path, tmp_path, monkeypatch):
     """The last update before an evaluation has a finite gradient and overflows the weights."""
-    original = Updater.update
+    original = scroll.update
 
-    def overflow(self, step, *operands) -> Outcome:
-        outcome = original(self, step, *operands)
-        if step == 8:
+    def overflow(t, *operands):
+        outcome = original(t, *operands)
+        if t.progress.step == 8:
             with torch.no_grad():
-                self.model.output.weight[0, 0] = math.inf
+                t.model.output.weight[0, 0] = math.inf
         return outcome
 
-    monkeypatch.setattr(Updater, "update", overflow)
+    monkeypatch.setattr(scroll, "update", overflow)
     with pytest.raises(UserError, match=r"weights are not finite at step 8; the checkpoint of step 4 is kept"):
         train(load(path, [f"train.non_finite={policy}"]), tmp_path / "run")
     assert all_are_finite(tmp_path / "run")
@@ -238,7 +239,7 @@ def test_weights_that_overflow_are_not_saved(policy, path, tmp_path, monkeypatch
     messages: list[str] = []
     config = load(path, ["train.non_finite=back-off"])
     StopAt(8, monkeypatch)
-    monkeypatch.setattr(loop.Training, "evaluate_and_save", lambda self: True)
+    monkeypatch.setattr(scroll, "evaluate", lambda *operands: True)
     with pytest.raises(Interrupted):
         train(config, tmp_path / "run", resume=True, display=say(messages))
     assert any("weights are not finite and are not saved" in message for message in messages)
@@ -247,13 +248,13 @@ def test_weights_that_overflow_are_not_saved(policy, path, tmp_path, monkeypatch
 
 def test_dev_figures_that_are_not_finite(path, tmp_path, monkeypatch):
     """A model whose weights are finite and whose loss on dev is not."""
-    original = loop.evaluate
+    original = evaluate.evaluate
 
     def overflow(*operands):
         figures = original(*operands)
         return {**figures, "perplexity": math.inf, "bleu": 100.0}
 
-    monkeypatch.setattr(loop, "evaluate", overflow)
+    monkeypatch.setattr(evaluate, "evaluate", overflow)
     with pytest.raises(UserError, match="dev perplexity is not finite at step 4; there is no checkpoint yet"):
         train(load(path), tmp_path / "run")
     assert not Run.open(tmp_path / "run").weights("best").exists()

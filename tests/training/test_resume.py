@@ -23,7 +23,7 @@ from posnmt.data.batch import BatchPlan
 from posnmt.model.weights import average
 from posnmt.run.resolve import load
 from posnmt.run.run import Run, checkpoints_in
-from posnmt.training.loop import train
+from posnmt.training.train import train
 
 
 @pytest.fixture(scope="module")

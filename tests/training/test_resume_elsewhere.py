@@ -14,8 +14,8 @@ from posnmt.base.errors import UserError
 from posnmt.base.interrupt import Interrupted
 from posnmt.run.resolve import from_tree, load
 from posnmt.run.run import Run
-from posnmt.training import loop
-from posnmt.training.loop import train
+from posnmt.training import stop
+from posnmt.training.train import train
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def stopped(tree, tmp_path, monkeypatch):
     """A run that was started in that folder and stopped after two steps; now the working directory is another."""
     monkeypatch.chdir(tmp_path / "here")
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "why_stop", lambda settings, progress, stop: "interrupted" if progress.step == 2 else "")
+        patch.setattr(stop, "why_stop", lambda settings, progress, heard: "interrupted" if progress.step == 2 else "")
         with pytest.raises(Interrupted):
             train(from_tree(tree), Path("run"))
     monkeypatch.chdir(tmp_path)

@@ -17,9 +17,9 @@ from posnmt.config.formats import FORMAT
 from posnmt.run.resolve import load
 from posnmt.run.run import Run, checkpoints_in
 from posnmt.training import device
-from posnmt.training.loop import train
 from posnmt.training.record import CONSEQUENCES
 from sources import SOURCES
+from posnmt.training.train import train
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = ["train.dev_bleu=false", "train.best_by=perplexity", "train.loggers=[]"]

@@ -22,10 +22,12 @@ from posnmt.base.interrupt import Interrupted
 from posnmt.config.schema import Train
 from posnmt.run.resolve import load
 from posnmt.run.run import Run
-from posnmt.training import loop, update
+from posnmt.training import build, keep, stop
+from posnmt.training import train as scroll
 from posnmt.training.device import make_fabric
 from posnmt.training.gradients import Whole
 from sources import SOURCES
+from posnmt.training.train import train
 
 pytestmark = pytest.mark.slow
 
@@ -68,8 +70,8 @@ def runs(tmp_path_factory):
     assert "returned a view tensor" not in done.stderr
     for name, settings in {"relative": RELATIVE, "reordering": REORDERING, "recurrent": RECURRENT}.items():
         twice = "train.accumulate=4" if settings is REORDERING else "train.accumulate=2"
-        loop.train(load(path, [*ALONE, *settings, twice]), folder / f"one-{name}")
-    loop.train(load(path, [*ALONE, *OTHER, "train.accumulate=2"]), folder / "one-other")
+        train(load(path, [*ALONE, *settings, twice]), folder / f"one-{name}")
+    train(load(path, [*ALONE, *OTHER, "train.accumulate=2"]), folder / "one-other")
     return folder
 
 
@@ -158,42 +160,44 @@ def test_compiling_is_refused(tmp_path):
         load(path, ["train.shard=true", "train.optimizer=muon"])
 
 
-class Watched(loop.Training):
-    """A training that writes down its shares of the budget, the norms it clips by, and what it holds at the end."""
-
-    def loop(self, stop):
-        self.norms, clip = [], self.fabric.clip_gradients
-
-        def watched(*arguments, **settings):
-            norm = clip(*arguments, **settings)
-            self.norms.append((norm.full_tensor() if hasattr(norm, "full_tensor") else norm).item())
-            return norm
-
-        self.fabric.clip_gradients = watched
-        return super().loop(stop)
-
-    def finish(self, reason):
-        super().finish(reason)
-        moments = [
-            moment for each in self.updater.optimizer.state.values() for key, moment in each.items() if key != "step"
-        ]
-        figures = {
-            "norms": self.norms,
-            "shares": SHARES,
-            "parameters": entries(self.updater.model.parameters()),
-            "moments": entries(moments),
-            "gradients": list(WatchedWhole.entries),
-            "seeds": WatchedWhole.seeds,
-        }
-        place = self.run.folder.with_name(f"{self.run.folder.name}.{self.fabric.global_rank}.json")
-        place.write_text(json.dumps(figures))
-
+NORMS: list[float] = []
+"""The norm of the gradient at every update of a training, before it was clipped."""
 
 SHARES: list[float] = []
 """How much of the budget was spent, at every update of a training."""
 
 
-def watched_rate(step, train, d_model, decays, share, original=loop.learning_rate):
+def watched_build(*arguments, original=build.build):
+    """A training whose norms are noted."""
+    t = original(*arguments)
+    clip = t.fabric.clip_gradients
+
+    def watched(*operands, **settings):
+        norm = clip(*operands, **settings)
+        NORMS.append((norm.full_tensor() if hasattr(norm, "full_tensor") else norm).item())
+        return norm
+
+    t.fabric.clip_gradients = watched
+    return t
+
+
+def watched_finish(keeper, t, reason, original=keep.Keeper.finish):
+    """The end of a training; writes down its shares of the budget, the norms, and what this process holds."""
+    original(keeper, t, reason)
+    moments = [moment for each in t.optimizer.state.values() for key, moment in each.items() if key != "step"]
+    figures = {
+        "norms": NORMS,
+        "shares": SHARES,
+        "parameters": entries(t.model.parameters()),
+        "moments": entries(moments),
+        "gradients": list(WatchedWhole.entries),
+        "seeds": WatchedWhole.seeds,
+    }
+    folder = keeper.run.folder
+    folder.with_name(f"{folder.name}.{t.fabric.global_rank}.json").write_text(json.dumps(figures))
+
+
+def watched_rate(step, train, d_model, decays, share, original=scroll.learning_rate):
     """The learning rate; notes the share that it is made from."""
     SHARES.append(share)
     return original(step, train, d_model, decays, share)
@@ -220,25 +224,26 @@ def entries(tensors):
 
 def stopping_at(step):
     """Training hears a signal to stop before a certain step; None: it does not."""
-    original = loop.why_stop
-    return lambda settings, progress, stop: (
-        "interrupted" if progress.step == step else original(settings, progress, stop)
+    original = stop.why_stop
+    return lambda settings, progress, heard: (
+        "interrupted" if progress.step == step else original(settings, progress, heard)
     )
 
 
 def work(folder):
     """The trainings of `jobs.json`, in one process of several."""
-    loop.Training, update.Whole, loop.learning_rate, why_stop = Watched, WatchedWhole, watched_rate, loop.why_stop
+    scroll.build, build.Whole, keep.Keeper.finish = watched_build, WatchedWhole, watched_finish
+    scroll.learning_rate, why_stop = watched_rate, stop.why_stop
     for job in json.loads((folder / "jobs.json").read_text()):
         out, config = folder / job["out"], load(job["config"], job["settings"])
-        loop.why_stop = why_stop
+        stop.why_stop = why_stop
         WatchedWhole.entries.clear()
-        WatchedWhole.seeds.clear()
-        SHARES.clear()
+        for noted in (WatchedWhole.seeds, SHARES, NORMS):
+            noted.clear()
         if "stop" in job:
-            loop.why_stop = stopping_at(job["stop"])
+            stop.why_stop = stopping_at(job["stop"])
         try:
-            loop.train(config, out, job.get("resume", False))
+            train(config, out, job.get("resume", False))
         except Interrupted:
             assert "stop" in job
 

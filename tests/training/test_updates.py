@@ -19,11 +19,11 @@ from posnmt.data.subword import PAD
 from posnmt.model.registry import build_model
 from posnmt.run.resolve import load
 from posnmt.run.run import checkpoints_in
-from posnmt.training import update
+from posnmt.training import build
 from posnmt.training.gradients import InParts
-from posnmt.training.loop import train
 from posnmt.training.progress import Progress
 from posnmt.training.stop import agreed, why_counted, why_stop
+from posnmt.training.train import train
 
 # A large epsilon, so that an update depends on the size of its gradient, which Adam hides otherwise.
 BASE = ["train.precision=fp64", "model.dropout=0", "train.steps=1", "train.log_every=1", "train.adam_epsilon=0.1"]
@@ -260,7 +260,7 @@ def test_pairs_are_sorted_by_the_side_that_is_asked_for(path, tmp_path, monkeypa
             super().__init__(*arguments)
             plans.append(self)
 
-    monkeypatch.setattr(update, "BatchPlan", Noted)
+    monkeypatch.setattr(build, "BatchPlan", Noted)
     settings = [] if sort_by == "source" else ["train.sort_by=target"]
     train(load(path, [*BASE, "train.dev_bleu=false", *settings]), tmp_path / "run")
     assert [plan.sort_by for plan in plans] == [sort_by]

@@ -1,0 +1,173 @@
+"""A training in one process: the model, the order of its batches, what computes gradients, the optimizer."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from numpy.typing import NDArray
+from torch.optim import Optimizer
+
+from posnmt.base.progress import Display
+from posnmt.config.schema import Config, Train
+from posnmt.data.alternate import Alternating
+from posnmt.data.batch import BatchPlan, Pair
+from posnmt.data.concatenate import Concatenated
+from posnmt.data.context import InContext
+from posnmt.model.base import TranslationModel
+from posnmt.model.registry import build_model
+from posnmt.training.freeze import freeze
+from posnmt.training.gradients import Gradients, InParts, Whole
+from posnmt.training.loss import TrainingLoss
+from posnmt.training.optimizer import make_optimizer
+from posnmt.training.progress import Progress
+from posnmt.training.sharding import copy_unsharded
+
+if TYPE_CHECKING:
+    from posnmt.data.joined import Joined
+    from posnmt.data.store import Split, Store
+
+    Corpus = Split | Joined | Alternating
+
+
+@dataclass
+class Training:
+    """A training in one process.
+
+    Attributes:
+        fabric: the devices and the processes.
+        corpus: the training pairs, joined ones included.
+        plan: the order of their batches.
+        loss: the loss module, which has the model.
+        gradients: compute the loss of a batch forward and its gradients backward.
+        optimizer: of the model's parameters.
+        wrapped_loss, wrapped_optimizer: the same, as Fabric wraps them.
+        display: shows progress.
+        progress: all that changes besides weights and moments.
+        on_dev: figures of `evaluate`, as last measured; empty before that, and without a dev corpus.
+        clock: seconds, at the last call of `spend`.
+    """
+
+    config: Config
+    store: Store
+    fabric: Fabric
+    corpus: Corpus
+    plan: BatchPlan
+    loss: TrainingLoss
+    gradients: Gradients
+    optimizer: Optimizer
+    wrapped_loss: Any
+    wrapped_optimizer: Any
+    display: Display
+    progress: Progress = field(default_factory=Progress)
+    on_dev: dict[str, Any] = field(default_factory=dict)
+    clock: float = field(default_factory=time.monotonic)
+
+    @property
+    def model(self) -> TranslationModel:
+        """The model, or this process's slice of it."""
+        return self.loss.model
+
+    @property
+    def batches(self) -> int:
+        """Batches of one update, over all processes and accumulation rounds."""
+        return self.fabric.world_size * self.config.train.accumulate
+
+    def share(self) -> float:
+        """The share of the budget that is spent: that of the first process, as clocks differ (collective)."""
+        train, progress = self.config.train, self.progress
+        share = progress.share(train, len(self.plan.epoch(progress.cursor.epoch)))
+        return share if train.minutes is None else self.fabric.broadcast(share)
+
+    def pairs(self, numbers: NDArray[np.int64]) -> list[Pair]:
+        """The training pairs with some numbers."""
+        return [self.corpus.pair(int(number)) for number in numbers]
+
+    def rehearse(self, numbers: NDArray[np.int64]) -> None:
+        """Compute the gradient of a batch as an update does, and throw it away."""
+        seed = (self.config.train.seed, 0, self.fabric.global_rank, 0)
+        self.gradients.add(self.pairs(numbers), 1 / len(numbers), seed, last=True)
+        self.wrapped_optimizer.zero_grad(set_to_none=True)
+
+    def whole(self) -> TrainingLoss:
+        """The loss module; where weights are sharded, the first process gets a copy with all of them (collective)."""
+        if not self.config.train.shard:
+            return self.loss
+        copy = None
+        if self.fabric.is_global_zero:
+            copy = TrainingLoss(_new_model(self.config, self.store, self.fabric), self.loss.smoothing)
+        copy_unsharded(self.loss, copy)
+        return copy or self.loss
+
+    def is_finite(self, whole: TrainingLoss) -> bool:
+        """Whether all weights are finite, by the first process, which has them all (collective).
+
+        Args:
+            whole: result of `whole`.
+        """
+        finite = self.fabric.is_global_zero and all(
+            bool(weight.detach().isfinite().all()) for weight in whole.model.parameters()
+        )
+        return bool(self.fabric.broadcast(finite))
+
+    def spend(self) -> float:
+        """Add the seconds since the last call to the time spent, and return them."""
+        now = time.monotonic()
+        spent, self.clock = now - self.clock, now
+        self.progress.seconds += spent
+        return spent
+
+
+def build(config: Config, store: Store, fabric: Fabric, display: Display | None = None) -> Training:
+    """A training with a new model, on this process's device; without a display nothing is shown.
+
+    Raises:
+        UserError: `train.freeze` names no part of the model, or all of it.
+    """
+    train = config.train
+    torch.manual_seed(train.seed)
+    model = _new_model(config, store, fabric)
+    freeze(model, train.freeze)
+    loss = TrainingLoss(model, train.label_smoothing)
+    if train.compile:
+        loss.compile(dynamic=True)
+    wrapped_loss = fabric.setup_module(loss)
+    optimizer = make_optimizer(model, train)  # of the slices of parameters that setting up leaves
+    wrapped_optimizer: Any = fabric.setup_optimizers(optimizer)
+    alone_on_cpu = fabric.device.type == "cpu" and fabric.world_size == 1 and not train.compile
+    gradients: Gradients = InParts(fabric, loss) if alone_on_cpu else Whole(fabric, wrapped_loss, train.shard)
+    wrapped_loss.train()
+    corpus = training_pairs(config, store)
+    plan = batch_plan(train, corpus)
+    return Training(
+        config, store, fabric, corpus, plan, loss, gradients, optimizer, wrapped_loss, wrapped_optimizer,
+        display or Display(quiet=True),
+    )  # fmt: skip
+
+
+def _new_model(config: Config, store: Store, fabric: Fabric) -> TranslationModel:
+    with fabric.init_module(), fabric.device:  # which a strategy that shards would leave to its own set-up
+        text = store.text
+        return build_model(config.model, text.source.size, text.target.size, text.pairs)
+
+
+def batch_plan(train: Train, corpus: Corpus) -> BatchPlan:
+    """The order of a training corpus's batches."""
+    segmentations = len(corpus.corpora) if isinstance(corpus, Alternating) else 1
+    return BatchPlan(corpus, train.batch, train.batch_unit, train.seed, train.sort_by, segmentations)
+
+
+def training_pairs(config: Config, store: Store) -> Corpus:
+    """The training corpus, with joined pairs and random segmentations where the configuration asks for them."""
+    corpora = [_with_joined(config.train, split) for split in store.trained()]
+    return Alternating(corpora) if len(corpora) > 1 else corpora[0]
+
+
+def _with_joined(train: Train, split: Split) -> Split | Joined:
+    if train.context:
+        return InContext(split, train.context)
+    return Concatenated(split, train.concatenate, train.seed) if train.concatenate else split

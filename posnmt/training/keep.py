@@ -1,0 +1,153 @@
+"""What is kept of a training in its run folder: checkpoints, the best weights, and at its end the model.
+
+All functions are called by all processes; the first process writes the files.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from posnmt.base.files import replacing
+from posnmt.base.progress import duration
+from posnmt.model.weights import average, load_model, save_model, save_tensors
+from posnmt.run.run import Run
+from posnmt.training.build import Training
+from posnmt.training.checkpoint import MODEL, Checkpoints, load_checkpoint, optimizer_tensors
+from posnmt.training.continued import continue_from, described
+from posnmt.training.doubts import doubts
+from posnmt.training.evaluate import describe, measure, selection_score
+from posnmt.training.loss import TrainingLoss
+from posnmt.training.metrics import Metrics
+from posnmt.training.progress import Progress
+from posnmt.training.stop import INTERRUPTED
+
+
+def first_weights(t: Training, checkpoints: Checkpoints, origin: Run | None) -> dict[str, Any]:
+    """Give a training the weights that it goes on from: its newest checkpoint's, those of another run, or its own.
+
+    Returns:
+        What the record of a new run says about its weights.
+
+    Raises:
+        UserError: every checkpoint is damaged, or a weight of the other run has another shape.
+    """
+    about: dict[str, Any] = {}
+    if not restore(t, checkpoints) and origin is not None:
+        about["init"] = continue_from(t.model, origin, t.store.text)
+        for sentence in described(about["init"]):
+            t.display.say(sentence)
+    fixed = [name for name, parameter in t.model.named_parameters() if not parameter.requires_grad]
+    if fixed:
+        about["frozen"] = fixed
+        t.display.say(f"frozen: {len(fixed)} of {len(list(t.model.parameters()))} tensors")
+    return about
+
+
+def restore(t: Training, checkpoints: Checkpoints) -> bool:
+    """Go back to the newest undamaged checkpoint; False: there is none.
+
+    Raises:
+        UserError: every checkpoint is damaged.
+    """
+    newest = t.fabric.broadcast(checkpoints.undamaged(t.display.say) if t.fabric.is_global_zero else None)
+    if newest is None:
+        return False
+    t.progress = Progress.from_json(load_checkpoint(newest, t.model, t.optimizer))
+    return True
+
+
+@dataclass(frozen=True)
+class Keeper:
+    """Writes what is kept of a training."""
+
+    run: Run
+    checkpoints: Checkpoints
+    metrics: Metrics
+
+    def begin(self, t: Training) -> None:
+        """Remove what a killed process left, and write the checkpoint that a run may have to go back to."""
+        if t.fabric.is_global_zero:
+            self.checkpoints.prune()
+        train = t.config.train
+        if (train.non_finite == "back-off" or train.init is not None) and t.progress.saved < 0:
+            # with `train.init`, the run that it names is no longer needed from here on
+            self.checkpoint(t, t.whole(), evaluated=False)
+
+    def checkpoint(self, t: Training, whole: TrainingLoss, evaluated: bool) -> None:
+        """Write a checkpoint from which the run can be resumed.
+
+        Args:
+            whole: result of `t.whole`.
+            evaluated: whether dev was evaluated at this step; only such checkpoints are averaged at the end.
+        """
+        progress, first = t.progress, t.fabric.is_global_zero
+        progress.saved = progress.step
+        progress.evaluated = progress.step if evaluated else progress.evaluated
+        moments = optimizer_tensors(t.model, t.optimizer, keep=first)
+        if first:
+            self.metrics.sync()
+            progress.metrics = self.metrics.count
+            self.checkpoints.commit(whole.model, moments, asdict(progress), _about(t, {}))
+            self.checkpoints.prune()
+
+    def keep_best(self, t: Training, whole: TrainingLoss, figures: dict[str, Any]) -> None:
+        """Keep the weights as the best so far, which are the model until there are better ones."""
+        if t.fabric.is_global_zero:
+            for name in ("best", "model"):
+                save_model(whole.model, self.run.weights(name), _about(t, figures))
+
+    def finish(self, t: Training, reason: str) -> None:
+        """Write what is left to write: of an interrupted training a checkpoint, of another one its model."""
+        if reason != INTERRUPTED:
+            self._choose(t, reason)
+        elif t.progress.saved != t.progress.step:
+            whole = t.whole()
+            if t.is_finite(whole):
+                self.checkpoint(t, whole, evaluated=False)
+            else:
+                t.display.say("warning: weights are not finite and are not saved; the newest checkpoint stays")
+        self.metrics.close()
+        t.fabric.barrier()
+
+    def _choose(self, t: Training, reason: str) -> None:
+        """Average the last checkpoints, choose `model.safetensors` by dev, and complete the record."""
+        run, progress, first = self.run, t.progress, t.fabric.is_global_zero
+        chosen = "best" if t.config.data.has_dev else "last"
+        if self._average_is_better(t):
+            chosen = "average"
+        if first:
+            with replacing(run.weights("model")) as new:
+                shutil.copyfile(run.weights("average" if chosen == "average" else "best"), new)
+            ending = {"stopped": reason, "steps": progress.step, "epochs": progress.cursor.epoch}
+            ending |= {"seconds": round(progress.seconds, 1), "best_step": progress.best_step, "model": chosen}
+            run.write_record({**run.record, **ending})
+            for doubt in doubts(t.config, progress, t.on_dev, t.store, run.record.get("chosen", ())):
+                t.display.say(f"warning: {doubt}")
+        t.display.say(
+            f"stopped after {reason}: {progress.step:,} updates in {duration(progress.seconds)}; model: {chosen}"
+        )
+
+    def _average_is_better(self, t: Training) -> bool:
+        """Write the average of the last evaluated checkpoints, and compare it with the best weights on dev."""
+        run, progress, first = self.run, t.progress, t.fabric.is_global_zero
+        places = t.fabric.broadcast(self.checkpoints.sound_to_average(t.display.say) if first else [])
+        if len(places) < 2:
+            return False
+        whole = t.whole()
+        if first:
+            save_tensors(average([place / MODEL for place in places]), run.weights("average"), _about(t, {}))
+            load_model(whole.model, run.weights("average"))
+        figures = measure(t, whole)
+        if not figures:
+            return False
+        self.metrics.write("average", progress, {**figures, "checkpoints": len(places)})
+        t.display.say(f"average of the last {len(places)} checkpoints: dev {describe(figures)}")
+        return progress.best is None or selection_score(figures, t.config.train) > progress.best
+
+
+def _about(t: Training, figures: dict[str, Any]) -> dict[str, Any]:
+    """Metadata for the header of a file of weights."""
+    model = t.config.model.model_dump(mode="json")
+    return {"format": "posnmt", "model": model, "step": t.progress.step, "dev": figures}

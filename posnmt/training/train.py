@@ -1,0 +1,170 @@
+"""Training, top to bottom: prepare, build, loop, finish.
+
+All randomness in an update is a function of (seed, step, process, batch): the order of batches depends on the seed, and
+dropout is reseeded for each batch. So a resumed run needs no random state to compute the same updates as an
+uninterrupted one.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from posnmt.base.interrupt import Interrupted, StopSignal
+from posnmt.base.progress import Display
+from posnmt.config.schema import Config
+from posnmt.model.slices import full_tensor
+from posnmt.run.run import Run
+from posnmt.training.build import Training, build
+from posnmt.training.checkpoint import Checkpoints
+from posnmt.training.checks import refuse_too_long, try_largest_batch
+from posnmt.training.evaluate import describe, measure, selection_score
+from posnmt.training.keep import Keeper, first_weights
+from posnmt.training.metrics import Metrics
+from posnmt.training.non_finite import NonFinite
+from posnmt.training.progress import Outcome
+from posnmt.training.record import recorded
+from posnmt.training.schedule import learning_rate
+from posnmt.training.start import prepare_start
+from posnmt.training.stop import INTERRUPTED, why_all_stop
+
+
+def train(
+    config: Config,
+    out: Path,
+    resume: bool = False,
+    display: Display | None = None,
+    about: Mapping[str, Any] | None = None,
+) -> Run:
+    """Train a model into a run folder, or resume a run.
+
+    Args:
+        out: the run folder; new, unless `resume`.
+        resume: continue from the newest checkpoint, with the same result as an uninterrupted run.
+        display: shows progress; default: nothing is shown.
+        about: added to the record of a new run.
+
+    Returns:
+        The finished run.
+
+    Raises:
+        UserError: the folder exists, the config differs from the run's, the corpus does not fit the model, or
+            something is not finite and `train.non_finite` does not let the run go on.
+        Interrupted: a stop signal was received; the state is saved.
+    """
+    display = display or Display(quiet=True)
+    start = prepare_start(config, out, resume, display)
+
+    with start.claimed():
+        t = build(start.config, start.store, start.fabric, display)
+        refuse_too_long(t)
+        checkpoints = Checkpoints(out / "checkpoints", start.config.train.average)
+        about = {**(about or {}), **first_weights(t, checkpoints, start.origin)}
+        largest = try_largest_batch(t)
+        run = recorded(t, out, start.begun is not None, largest, about)
+
+        with StopSignal() as stop:
+            try:
+                metrics = Metrics(t, out)
+                keeper = Keeper(run, checkpoints, metrics)
+                keeper.begin(t)
+                reason = loop(t, stop, metrics, keeper, NonFinite(metrics, keeper))
+                keeper.finish(t, reason)
+            finally:
+                t.gradients.close()
+    if reason == INTERRUPTED:
+        raise Interrupted(f"stopped after step {t.progress.step}, state saved; resume with --out {out} --resume")
+    return run
+
+
+def loop(t: Training, stop: StopSignal, metrics: Metrics, keeper: Keeper, non_finite: NonFinite) -> str:
+    """Make updates and evaluations until there is a reason to stop, and return the reason."""
+    train, d_model = t.config.train, t.config.model.d_model
+    t.clock = time.monotonic()
+    while True:
+        progress = t.progress  # another one after a return to a checkpoint
+        if reason := why_all_stop(t, stop):
+            done = reason == INTERRUPTED or progress.evaluated == progress.step
+            if done or evaluate(t, metrics, keeper, non_finite):
+                return reason
+            continue
+
+        share = t.share()  # of the budget
+        batches, progress.cursor = t.plan.take(progress.cursor, t.batches)
+        progress.step += 1
+        rate = learning_rate(progress.step, train, d_model, progress.plateau.decays, share) * 0.5**progress.halvings
+        outcome = update(t, rate, batches)
+        if outcome.fault is None:
+            progress.skipped = 0
+            metrics.add(t, outcome, rate, batches)
+        elif not non_finite.leaves_out(t, outcome.fault, batches):
+            continue
+
+        if progress.step % train.evaluate_every == 0:
+            evaluate(t, metrics, keeper, non_finite)
+
+
+def update(t: Training, rate: float, batches: Sequence[NDArray[np.int64]]) -> Outcome:
+    """Make the update of this step, unless its loss or gradient is not finite.
+
+    Args:
+        rate: the learning rate.
+        batches: the numbers of the pairs of each batch, over all processes and accumulation rounds.
+    """
+    fabric, train = t.fabric, t.config.train
+    for group in t.optimizer.param_groups:
+        group["lr"] = rate
+    _, tokens = t.plan.tokens(batches)
+    mine = batches[fabric.global_rank :: fabric.world_size]
+    sums = torch.zeros(2, dtype=torch.float64, device=fabric.device)
+    for index, numbers in enumerate(mine):
+        seed, last = (train.seed, t.progress.step, fabric.global_rank, index), index + 1 == len(mine)
+        # forward and backward; gradients are averaged over processes, so this is the mean over all tokens of the update
+        sums += t.gradients.add(t.pairs(numbers), fabric.world_size / tokens, seed, last)
+    norm = fabric.clip_gradients(  # by a factor of 1 where nothing is clipped
+        t.wrapped_loss, t.wrapped_optimizer, max_norm=train.clip or math.inf, error_if_nonfinite=False
+    )
+    assert norm is not None
+    total = fabric.all_reduce(sums, reduce_op="sum")
+    assert isinstance(total, Tensor)
+    loss, likelihood = total.tolist()
+    outcome = Outcome(loss, likelihood, float(full_tensor(norm)))  # the same in every process
+    if outcome.fault is None:
+        t.wrapped_optimizer.step()
+    t.wrapped_optimizer.zero_grad(set_to_none=True)
+    return outcome
+
+
+def evaluate(t: Training, metrics: Metrics, keeper: Keeper, non_finite: NonFinite) -> bool:
+    """Evaluate on dev, keep the weights if they are the best so far, and write a checkpoint.
+
+    Returns:
+        Whether that was done; if not, the run went back to an earlier checkpoint.
+
+    Raises:
+        UserError: weights or dev perplexity are not finite, and the run does not go on.
+    """
+    train, progress, whole = t.config.train, t.progress, t.whole()
+    figures, better = measure(t, whole), True
+    if not non_finite.accepts(t, whole, figures):
+        return False
+    if figures:
+        better = progress.observe(selection_score(figures, train))
+        if train.schedule.type == "plateau":
+            progress.plateau.observe(figures["perplexity"], train.schedule)
+        t.display.say(f"step {progress.step:,}  dev {describe(figures)}{'  best' if better else ''}")
+    if better:
+        keeper.keep_best(t, whole, figures)
+    t.spend()
+    if figures:
+        metrics.write("dev", progress, figures)
+    keeper.checkpoint(t, whole, evaluated=True)
+    return True
