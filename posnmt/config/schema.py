@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from posnmt.config.formats import FORMAT, OLDEST
+from posnmt.config.marks import Chosen, MayChange, OfWeights
 from posnmt.config.numbers import as_number
 from posnmt.config.segmenters import SEGMENTERS
 from posnmt.config.yaml import Section
@@ -78,13 +79,15 @@ class Data(Section):
     )
     train: Corpus = Field(description="the training text, a corpus")
     dev: Corpus | None = Field(None, description="the text to measure on during training, a corpus")
-    held_out: Positive | None = Field(
+    held_out: Annotated[Positive | None, Chosen()] = Field(
         None,
         description="instead of dev: this many pairs of train, drawn at random (always the same ones), are used as dev "
         "and are not trained on; subwords are learned from all pairs",
     )
-    source_language: str = Field("en", description="language code, for the tokeniser: ja and zh for the segmenters")
-    target_language: str = Field("de", description="language code, for the tokeniser")
+    source_language: Annotated[str, Chosen()] = Field(
+        "en", description="language code, for the tokeniser: ja and zh for the segmenters"
+    )
+    target_language: Annotated[str, Chosen()] = Field("de", description="language code, for the tokeniser")
     tokenise: Tokeniser | Tokenisers = Field(
         "none",
         description="before subwords, undone in the output: moses (sacremoses), mecab (Japanese; extra ja), jieba "
@@ -93,7 +96,7 @@ class Data(Section):
     truecase: bool = Field(
         False, description="Moses truecasing learned from the training text, of the sides with tokenise: moses"
     )
-    max_length: Positive | None = Field(
+    max_length: Annotated[Positive | None, Chosen()] = Field(
         100, description="longest training sentence in subwords on either side; null: no limit"
     )
     accept: list[Literal["empty", "crlf"]] = Field(
@@ -200,8 +203,10 @@ class Subword(Section):
     )
     shared: bool = Field(True, description="one vocabulary for both sides, or one each")
     type: Literal["bpe", "unigram"] = Field("bpe", description="SentencePiece's algorithm")
-    vocabulary: Size = Field(8000, description="entries of each vocabulary, the 4 special symbols not counted")
-    character_coverage: float = Field(
+    vocabulary: Annotated[Size, Chosen()] = Field(
+        8000, description="entries of each vocabulary, the 4 special symbols not counted"
+    )
+    character_coverage: Annotated[float, Chosen()] = Field(
         1.0, ge=0.98, le=1.0, description="share of characters kept; 0.9995 suits Japanese and Chinese"
     )
     normalisation: Literal["identity", "nmt_nfkc", "nfkc"] = Field(
@@ -209,7 +214,7 @@ class Subword(Section):
         description="identity: every character but control characters stays as it is; nmt_nfkc and nfkc of "
         "SentencePiece make 102 of 10², 1⁄2 of ½ and a blank of a no-break space, also in translations",
     )
-    byte_fallback: bool = Field(
+    byte_fallback: Annotated[bool, Chosen()] = Field(
         False,
         description="spell characters outside the vocabulary in their UTF-8 bytes, 256 entries of it, so that none is "
         "unknown",
@@ -247,7 +252,7 @@ class SchemeChoice(BaseModel):
 class Side(Section):
     """The encoder or the decoder."""
 
-    layers: int = Field(6, gt=0, le=1000, description="number of layers")
+    layers: Annotated[int, OfWeights()] = Field(6, gt=0, le=1000, description="number of layers")
     position: list[SchemeChoice] = Field(
         [],
         description="position schemes with their options, instead of a system: [{scheme: sinusoidal}, {scheme: "
@@ -258,33 +263,33 @@ class Side(Section):
 class Model(Section):
     """The model. Defaults are the papers' base size."""
 
-    system: str | None = Field(
+    system: Annotated[str | None, Chosen()] = Field(
         None, description="a named system, which sets the position schemes of both sides: see `posnmt systems`"
     )
     without: Literal["encoder", "decoder", "both"] | None = Field(
         None, description="an ablation: the named system without its position information on this side (C19b Table 3)"
     )
-    size: Literal["tiny", "small", "base", "big"] | None = Field(
+    size: Annotated[Literal["tiny", "small", "base", "big"] | None, Chosen()] = Field(
         None,
         description="tiny: 64 wide, 2+2 layers; small: 256 wide, 3+3; base: 512 wide, 6+6; big: 1024 wide, 6+6, "
         "dropout 0.3; single settings override it; default: base",
     )
-    d_model: Size = Field(512, description="width of the model, a multiple of heads")
-    feed_forward: Size = Field(2048, description="width of the feed-forward layers")
-    heads: Size = Field(8, description="attention heads")
-    dropout: Share = Field(
+    d_model: Annotated[Size, OfWeights()] = Field(512, description="width of the model, a multiple of heads")
+    feed_forward: Annotated[Size, OfWeights()] = Field(2048, description="width of the feed-forward layers")
+    heads: Annotated[Size, OfWeights()] = Field(8, description="attention heads")
+    dropout: Annotated[Share, Chosen()] = Field(
         0.1,
         description="on embeddings, once, after the position schemes, and on every sub-layer's output; some schemes "
         "have dropout_before and dropout_after in its place",
     )
     attention_dropout: Share = Field(0.0, description="on attention weights; above 0 a slower kernel is used")
     feed_forward_dropout: Share = Field(0.0, description="inside the feed-forward layer, after its activation")
-    norm: Norm = Field(
+    norm: Annotated[Norm, OfWeights()] = Field(
         "post",
         description="position of layer normalisation: post, LN(x + Sublayer(x)), as in the papers; pre, "
         "x + Sublayer(LN(x)), and once more at the end of encoder and decoder; deep (DeepNorm), LN(a x + Sublayer(x))",
     )
-    norm_epsilon: float = Field(
+    norm_epsilon: Annotated[float, OfWeights()] = Field(
         1e-5, gt=0, description="epsilon of every layer normalisation of a Transformer; N19's published code has 1e-6"
     )
     init: Init = Field(
@@ -293,25 +298,25 @@ class Model(Section):
         "(fairseq 0.12.2); small-output, depth-scaled (small initial terms of the residual stream); deepnorm (with "
         "norm: deep)",
     )
-    embedding_init: Literal["scaled-normal", "small-normal", "normal"] = Field(
+    embedding_init: Annotated[Literal["scaled-normal", "small-normal", "normal"], Chosen()] = Field(
         "scaled-normal",
         description="initialisation of word embeddings: scaled-normal is N(0, 1/d_model), small-normal has half of its "
         "deviation, normal is N(0, 1), as in N19's published code; a separate output projection always starts from "
         "N(0, 1/d_model)",
     )
-    activation: Activation = Field(
+    activation: Annotated[Activation, OfWeights()] = Field(
         "relu",
         description="function inside the feed-forward layers of a Transformer: relu, as in the papers; gelu; silu, also"
         " called swish, as in Marian's models",
     )
-    source_end: bool = Field(
+    source_end: Annotated[bool, OfWeights()] = Field(
         True,
         description="whether a Transformer reads the end of the source sentence as a symbol; OpenNMT-py's do not",
     )
-    scale_embeddings: bool = Field(
+    scale_embeddings: Annotated[bool, OfWeights()] = Field(
         True, description="multiply word embeddings by sqrt(d_model); RNN-NMT and RNNsearch ignore it"
     )
-    tie_embeddings: Literal["none", "target", "all"] = Field(
+    tie_embeddings: Annotated[Literal["none", "target", "all"], Chosen(), OfWeights()] = Field(
         "none", description="target: output projection = target embedding; all: source embedding too (shared subwords)"
     )
     max_length: Size = Field(
@@ -321,10 +326,10 @@ class Model(Section):
     )
     encoder: Side = Field(Side(), description="the encoder")
     decoder: Side = Field(Side(), description="the decoder")
-    architecture: str = Field(
+    architecture: Annotated[str, OfWeights()] = Field(
         "transformer", description="another architecture, such as rnn-nmt; a named system sets it; see docs/systems.md"
     )
-    options: dict[str, Any] = Field({}, description="the architecture's own options")
+    options: Annotated[dict[str, Any], OfWeights()] = Field({}, description="the architecture's own options")
 
     @field_validator("options")
     @classmethod
@@ -345,7 +350,7 @@ class Schedule(Section):
         "inverse-square-root",
         description="constant after the warm-up (N19), noam (C19a, C19b), plateau (R19), cosine to the budget's end",
     )
-    warmup: float | None = Field(
+    warmup: Annotated[float | None, Chosen()] = Field(
         None,
         ge=0,
         description="updates of linear growth from 0, or below 1 a share of the budget (0: none); default: 4000, and "
@@ -354,7 +359,7 @@ class Schedule(Section):
     decay: float = Field(0.9, gt=0, lt=1, description="plateau: factor on the rate when dev perplexity stops falling")
     patience: Positive = Field(6, description="plateau: evaluations without a better dev perplexity before a decay")
     minimum: float = Field(0.0, ge=0, description="plateau: lower limit of the rate")
-    cooldown: float | None = Field(
+    cooldown: Annotated[float | None, Chosen()] = Field(
         None,
         ge=0,
         le=1,
@@ -383,10 +388,16 @@ class Train(Section):
         description="parts whose weights stay as they are: encoder, decoder, embeddings, position, output, "
         "encoder.layers.0, and patterns such as decoder.layers.*.cross",
     )
-    steps: Positive | None = Field(None, description="stop after this many updates")
-    epochs: Positive | None = Field(None, description="stop after this many passes over the corpus")
-    minutes: float | None = Field(None, gt=0, description="stop after this many minutes of training, resumes included")
-    batch: Positive = Field(4096, description="most padded tokens of a batch on either side, or sentences")
+    steps: Annotated[Positive | None, MayChange()] = Field(None, description="stop after this many updates")
+    epochs: Annotated[Positive | None, MayChange()] = Field(
+        None, description="stop after this many passes over the corpus"
+    )
+    minutes: Annotated[float | None, MayChange()] = Field(
+        None, gt=0, description="stop after this many minutes of training, resumes included"
+    )
+    batch: Annotated[Positive, Chosen()] = Field(
+        4096, description="most padded tokens of a batch on either side, or sentences"
+    )
     batch_unit: Literal["tokens", "sentences"] = Field("tokens", description="what batch counts")
     sort_by: Literal["target", "source"] = Field(
         "source",
@@ -410,15 +421,15 @@ class Train(Section):
         description="batches of each device that are accumulated for one update; the gradient is the mean over all "
         "their tokens",
     )
-    learning_rate: float = Field(5e-4, gt=0, description="peak rate; noam: factor of the formula")
+    learning_rate: Annotated[float, Chosen()] = Field(5e-4, gt=0, description="peak rate; noam: factor of the formula")
     schedule: Schedule = Field(Schedule(), description="the learning rate schedule")
-    optimizer: Literal["adam", "muon"] = Field(
+    optimizer: Annotated[Literal["adam", "muon"], Chosen()] = Field(
         "adam",
         description="muon: Muon (Jordan et al. 2024) for the matrices of linear layers except the output projection, "
         "Adam for everything else",
     )
     muon_factor: float = Field(1.5, gt=0, description="muon: the rate of the matrices, as a multiple of learning_rate")
-    muon_every: Positive = Field(
+    muon_every: Annotated[Positive, Chosen()] = Field(
         1,
         description="muon: a matrix changes every so many updates, by as many times the rate; the matrices take turns",
     )
@@ -427,7 +438,7 @@ class Train(Section):
     weight_decay: float = Field(0.0, ge=0, description="AdamW's decoupled decay; 0 is Adam")
     label_smoothing: Share = Field(0.1, description="share of the probability that is spread over all entries")
     clip: float | None = Field(1.0, gt=0, description="largest gradient norm; null: no clipping")
-    non_finite: Literal["stop", "skip", "back-off"] = Field(
+    non_finite: Annotated[Literal["stop", "skip", "back-off"], MayChange()] = Field(
         "stop",
         description="where a loss, a gradient or dev perplexity is NaN or infinite: stop; skip the update; "
         "back-off: go back to the newest checkpoint and halve the rate",
@@ -436,28 +447,34 @@ class Train(Section):
         "auto", description="auto: bf16 if the hardware multiplies it, else fp32; fp64 is for tests"
     )
     compile: bool = Field(False, description="torch.compile: takes minutes before the first update, for long runs")
-    shard: bool = Field(
+    shard: Annotated[bool, MayChange()] = Field(
         False,
         description="each of torchrun's processes keeps a slice of the weights, gradients and Adam's moments (FSDP2): "
         "for models that do not fit one device",
     )
-    evaluate_every: Positive = Field(1000, description="updates between two evaluations on dev, each with a checkpoint")
+    evaluate_every: Annotated[Positive, Chosen()] = Field(
+        1000, description="updates between two evaluations on dev, each with a checkpoint"
+    )
     dev_bleu: bool = Field(True, description="translate dev greedily at each evaluation and report BLEU")
     best_by: Literal["bleu", "perplexity"] = Field(
         "bleu",
         description="what the best checkpoint is chosen by; of equal BLEU, and with dev_bleu: false, by perplexity",
     )
-    bleu_tokenizer: Literal["13a", "none", "zh", "ja-mecab", "char", "intl", "flores200"] = Field(
+    bleu_tokenizer: Annotated[Literal["13a", "none", "zh", "ja-mecab", "char", "intl", "flores200"], Chosen()] = Field(
         "13a", description="sacreBLEU's tokeniser; ja-mecab needs the extra ja, none is for tokenised text"
     )
-    patience: Positive | None = Field(None, description="stop after this many evaluations without a better one")
-    average: Positive = Field(
+    patience: Annotated[Positive | None, MayChange()] = Field(
+        None, description="stop after this many evaluations without a better one"
+    )
+    average: Annotated[Positive, Chosen()] = Field(
         5,
         description="checkpoints kept and averaged at the end (1: no averaging); the average becomes the model if it "
         "is better on dev",
     )
-    log_every: Positive = Field(50, description="updates between two lines of metrics.jsonl")
-    loggers: list[Literal["tensorboard", "wandb"]] = Field(
+    log_every: Annotated[Positive, Chosen(), MayChange()] = Field(
+        50, description="updates between two lines of metrics.jsonl"
+    )
+    loggers: Annotated[list[Literal["tensorboard", "wandb"]], MayChange()] = Field(
         ["tensorboard"],
         description="programs that get the numbers of metrics.jsonl: tensorboard (files in the run folder), wandb "
         "(Weights & Biases: extra wandb); one that fails gives a warning and changes nothing",

@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from posnmt.config.marks import Chosen, marked
 from posnmt.config.schema import Config, Model
 from posnmt.data.survey import Survey
 
@@ -36,13 +37,7 @@ _SYSTEM = ("model.system", "model.architecture", "model.encoder.position", "mode
 _SIZE = ("model.size", "model.d_model")
 _NULL_IS_UNSET = ("train.init", "model.system", "model.size")
 """Settings whose null, their default, names nothing; of others it means something, such as no limit."""
-_MAY_BE_AUTO = (
-    "data.source_language", "data.target_language", "data.max_length", "data.held_out",
-    "subword.vocabulary", "subword.character_coverage", "subword.byte_fallback",
-    "model.system", "model.size", "model.dropout", "model.tie_embeddings", "model.embedding_init",
-    "train.batch", "train.optimizer", "train.muon_every", "train.learning_rate", "train.schedule.warmup",
-    "train.schedule.cooldown", "train.evaluate_every", "train.log_every", "train.average", "train.bleu_tokenizer",
-)  # fmt: skip
+_CHOSEN = frozenset(marked(Config, Chosen))
 
 
 def is_set(tree: Tree, key: str) -> bool:
@@ -68,28 +63,30 @@ def with_settings(tree: Tree, settings: Settings) -> dict[str, Any]:
     return result
 
 
-def without_autos(tree: Tree) -> dict[str, Any]:
-    """A configuration that leaves out empty sections, and what it gives as `auto`, where that asks for a choice."""
-    result = {name: section for name, section in tree.items() if section is not None}
-    for name, section in result.items():
-        if isinstance(section, Mapping):
-            keys = {key.removeprefix(f"{name}.") for key in _MAY_BE_AUTO if key.startswith(f"{name}.")}
-            result[name] = _without(section, keys)
-    return result
+def without_autos(tree: Tree, prefix: str = "") -> dict[str, Any]:
+    """A configuration, or a part of it, without empty sections and without `auto` where that asks for a choice.
 
-
-def _without(section: Tree, keys: set[str]) -> dict[str, Any]:
+    Args:
+        prefix: of the keys of a part.
+    """
     kept: dict[str, Any] = {}
-    for name, value in section.items():
-        below = {key.removeprefix(f"{name}.") for key in keys if key.startswith(f"{name}.")}
-        if (value == AUTO and name in keys) or (value is None and below):
+    for name, value in tree.items():
+        key = f"{prefix}{name}"
+        is_section = not prefix or any(each.startswith(f"{key}.") for each in _CHOSEN)
+        if (value == AUTO and key in _CHOSEN) or (value is None and is_section):
             continue
         if isinstance(value, Mapping):
-            value = _without(value, below)
+            value = without_autos(value, f"{key}.")
         if name == "position" and isinstance(value, list):
-            value = [_without(choice, {"distance"}) if isinstance(choice, Mapping) else choice for choice in value]
+            value = [_without_distance(choice) for choice in value]
         kept[name] = value
     return kept
+
+
+def _without_distance(choice: Any) -> Any:
+    if not isinstance(choice, Mapping) or choice.get("distance") != AUTO:
+        return choice
+    return {option: value for option, value in choice.items() if option != "distance"}
 
 
 def for_text(

@@ -30,6 +30,7 @@ from posnmt.base.errors import UserError
 from posnmt.base.files import PARTIAL, load_json, locked, read_json, validator, write_json, write_text
 from posnmt.base.progress import warn
 from posnmt.config.formats import OLDEST
+from posnmt.config.marks import MayChange, marked
 from posnmt.config.schema import Config
 from posnmt.run.resolve import dump, load, origins
 
@@ -51,9 +52,6 @@ COUNTS = "target-counts.txt"
 
 LOCK = ".lock"
 """The lock file of the process that trains in a run folder."""
-
-MAY_CHANGE = {"steps", "epochs", "minutes", "patience", "log_every", "loggers", "shard", "non_finite"}
-"""Settings of `train` that a resumed run may change: its end, its logs, its sharding, and its response to NaN."""
 
 LOCATIONS = ("data.root", "data.store", "data.train", "data.dev", "subword.text")
 """Prefixes of settings that locate text, whose content is compared by the key of its store."""
@@ -421,9 +419,8 @@ def refuse_other_text(run: Run, key: str) -> None:
 
 
 def _may_differ(key: str) -> bool:
-    """Whether a setting may differ in a resumed run: one of `MAY_CHANGE`, decoding or locations."""
-    section, _, name = key.partition(".")
-    return (section == "train" and name in MAY_CHANGE) or key.startswith(LOCATIONS) or section == "decode"
+    """Whether a setting may differ in a resumed run: its end, its logs and such, locations, and decoding."""
+    return key in marked(Config, MayChange) or key.startswith((*LOCATIONS, "decode."))
 
 
 @contextmanager

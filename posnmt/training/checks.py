@@ -15,10 +15,8 @@ from numpy.typing import NDArray
 
 from posnmt.base.errors import UserError, is_out_of_memory
 from posnmt.base.progress import Display
-from posnmt.config.schema import Config, Train
-from posnmt.model.positions import limiting_setting
 from posnmt.config.schema import Config
-from posnmt_position.seam import Scheme
+from posnmt.model.positions import limiting_setting
 from posnmt.training.build import Training, build
 from posnmt.training.device import make_fabric
 from posnmt.training.evaluate import bleu

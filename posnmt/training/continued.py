@@ -16,6 +16,7 @@ from torch import Tensor
 
 from posnmt.base.errors import UserError
 from posnmt.base.files import sha256_of
+from posnmt.config.marks import OfWeights, marked
 from posnmt.config.schema import Config, Model, SchemeChoice
 from posnmt.config.systems import SIZES
 from posnmt.config.yaml import expand, merge
@@ -25,18 +26,12 @@ from posnmt.model.base import TranslationModel
 from posnmt.model.positions import scheme_class
 from posnmt.model.slices import full_tensor, slice_like
 from posnmt.model.weights import read_tensors
-from posnmt_position.registry import scheme_class
 from posnmt.run.defaults import is_set
 from posnmt.run.run import Run
+from posnmt_position.registry import scheme_class
 
 if TYPE_CHECKING:
     from posnmt.data.text import TextPipeline
-
-_SAME = (
-    "architecture", "options", "d_model", "feed_forward", "heads", "encoder.layers", "decoder.layers", "norm",
-    "norm_epsilon", "activation", "source_end", "scale_embeddings", "tie_embeddings",
-)  # fmt: skip
-"""Settings of the model without which the weights of a run mean something else, or have other shapes."""
 
 _SIDES = {"source": "encoder", "target": "decoder"}
 
@@ -106,7 +101,7 @@ def refuse_other_model(config: Config, begun: Run) -> None:
         UserError: a model that differs in more than its positions, or another text pipeline.
     """
     was, now = begun.config.model, config.model
-    differing = [key for key in _SAME if _at(was, key) != _at(now, key)]
+    differing = [key for key in marked(Model, OfWeights) if _at(was, key) != _at(now, key)]
     if differing:
         shown = ", ".join(f"{key} was {_at(was, key)!r}, is {_at(now, key)!r}" for key in differing)
         what = f"a training can continue from a run with other positions, but not with another model: {shown}"

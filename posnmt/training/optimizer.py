@@ -24,7 +24,7 @@ from torch.optim import AdamW, Optimizer
 from posnmt.base.parallel.threads import Workers
 from posnmt.config.schema import Train
 from posnmt.model.base import TranslationModel
-from posnmt.position.processor import multiplies_bf16
+from posnmt_position.processor import multiplies_bf16
 
 MOMENTUM = 0.95
 

@@ -20,12 +20,12 @@ from posnmt.base.version import __version__
 from posnmt.data.exposure import histogram
 from posnmt.data.learn import text_folder
 from posnmt.data.marks import marks_in
-from posnmt_position.processor import multiplies_bf16, processor
 from posnmt.run.resolve import origins
 from posnmt.run.run import Run
 from posnmt.training.build import Training
 from posnmt.training.checks import Tried
 from posnmt.translate.several import sentences_per_line
+from posnmt_position.processor import multiplies_bf16, processor
 
 
 def recorded(t: Training, out: Path, resume: bool, largest: Tried | None, about: Mapping[str, Any]) -> Run:

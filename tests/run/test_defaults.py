@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from posnmt.config.schema import Model
+from posnmt.config.marks import Chosen, MayChange, OfWeights, marked
+from posnmt.config.schema import Config, Model, Train
 from posnmt.config.writing import Writing
 from posnmt.data.survey import Survey
 from posnmt.run import defaults
@@ -67,6 +68,24 @@ def test_what_is_set_is_kept():
     assert "train.learning_rate" not in defaults.for_updates(tree, config({}), 9000, LENGTH)
     assert not {"train.schedule.warmup", "train.average"} & set(defaults.for_budget(tree, config({}), 5000, 12))
     assert "subword.vocabulary" not in text(corpus(9, 9), {"subword": {"text": "runs/a/text"}})
+
+
+def test_the_settings_that_rules_choose_are_those_that_are_marked_so():
+    plain = config({})
+    rules = [
+        text(corpus(9000, 540_000, target=Writing("thai", False)), {"data": {}}),
+        defaults.for_model({}, Model(), True, 9000),
+        defaults.for_embeddings({}, config({}, tie_embeddings="all").model),
+        defaults.for_updates({}, plain, 9000, LENGTH),
+        defaults.for_budget({}, plain, 2000, 12),
+    ]
+    assert {key for settings in rules for key in settings} == {*marked(Config, Chosen)}
+
+
+def test_a_mark_is_found_in_sections_of_sections():
+    assert {"encoder.layers", "decoder.layers", "d_model"} <= {*marked(Model, OfWeights)}
+    assert {"steps", "loggers"} <= {*marked(Train, MayChange)}
+    assert not {"seed", "batch", "schedule.warmup"} & {*marked(Train, MayChange)}
 
 
 def test_a_null_that_names_nothing_is_as_if_left_out():

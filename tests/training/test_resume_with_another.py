@@ -18,8 +18,8 @@ from posnmt.run.resolve import load
 from posnmt.run.run import Run, checkpoints_in
 from posnmt.training import device
 from posnmt.training.record import CONSEQUENCES
-from sources import SOURCES
 from posnmt.training.train import train
+from sources import SOURCES
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = ["train.dev_bleu=false", "train.best_by=perplexity", "train.loggers=[]"]

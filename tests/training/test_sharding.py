@@ -26,8 +26,8 @@ from posnmt.training import build, keep, stop
 from posnmt.training import train as scroll
 from posnmt.training.device import make_fabric
 from posnmt.training.gradients import Whole
-from sources import SOURCES
 from posnmt.training.train import train
+from sources import SOURCES
 
 pytestmark = pytest.mark.slow
 
