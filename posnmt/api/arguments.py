@@ -8,7 +8,7 @@ from copy import deepcopy
 from functools import cache, wraps
 from pathlib import Path
 from types import UnionType
-from typing import Any, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ParamSpec, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
 
 from pydantic import ValidationError
 from pydantic_core import SchemaValidator
@@ -24,14 +24,20 @@ PLAIN = {bool, int, float, str, Path, type(None)}
 """Types of single values. Arguments of other types, such as lines and settings, are checked where they are read."""
 
 UNIONS = (Union, UnionType)
+KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 def typed(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """A function that checks its arguments of plain types by its annotations, and raises UserError for others.
 
-    Python itself takes True for 1, and any text for true: `allow_plugins="no"` would allow them.
+    Python itself takes True for 1, and any text for true: `allow_plugins="no"` would allow them. The keys of
+    `**options: Unpack[SomeTypedDict]` are arguments like others, None by default.
     """
-    signature = inspect.signature(function)
+    signature, unpacked = inspect.signature(function), _unpacked(function)
+    if unpacked:
+        *others, _ = signature.parameters.values()
+        keys = [inspect.Parameter(key, KEYWORD, default=None, annotation=hint) for key, hint in unpacked.items()]
+        signature = signature.replace(parameters=[*others, *keys])
 
     @wraps(function)
     def checking(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
@@ -41,13 +47,23 @@ def typed(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
                 given.arguments[name] = checked(given.arguments[name], kind, name)
         return function(*given.args, **given.kwargs)
 
+    checking.__signature__ = signature  # type: ignore[attr-defined]
+    checking.__annotations__ = {**function.__annotations__, **unpacked}
     return checking
+
+
+def _unpacked(function: Callable[..., Any]) -> dict[str, Any]:
+    """The types of the keys of `**options: Unpack[SomeTypedDict]`; empty without that."""
+    if not any("Unpack" in str(hint) for hint in function.__annotations__.values()):
+        return {}  # other types may not be known yet
+    [kind] = [hint for hint in get_type_hints(function).values() if get_origin(hint) is Unpack]
+    return get_type_hints(*get_args(kind))
 
 
 @cache
 def _plain(function: Callable[..., Any]) -> dict[str, Any]:
     """The arguments of plain types, with what they are checked by: `str | Path` is a path."""
-    hints = get_type_hints(function)
+    hints = {**get_type_hints(function), **_unpacked(function)}
     hints.pop("return", None)
     parts = {name: {*get_args(hint)} if get_origin(hint) in UNIONS else {hint} for name, hint in hints.items()}
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -14,8 +14,9 @@ from posnmt.base import plugins
 from posnmt.base.errors import UserError, quoted
 from posnmt.base.progress import Display
 from posnmt.config.schema import Config
+from posnmt.run.options import TrainOptions
 from posnmt.run.run import Run
-from posnmt.training.command import train_command
+from posnmt.training.command import Asked, train_command
 
 
 @typed
@@ -23,18 +24,11 @@ def train(
     config: str | Path | Mapping[str, Any] | Config | None = None,
     out: str | Path = "runs/mine",
     *,
-    source: str | Path | None = None,
-    target: str | Path | None = None,
-    dev_source: str | Path | None = None,
-    dev_target: str | Path | None = None,
-    source_language: str | None = None,
-    target_language: str | None = None,
-    minutes: float | None = None,
-    init: str | Path | Run | None = None,
     settings: Mapping[str, Any] | Sequence[str] = (),
     resume: bool = False,
     allow_plugins: bool = False,
     show_progress: bool = True,
+    **options: Unpack[TrainOptions],
 ) -> Run:
     """Train a model into a run folder; text that is not prepared yet is prepared first.
 
@@ -73,20 +67,11 @@ def train(
     if tree is not None and not isinstance(tree, Path | Mapping):
         kind = type(config).__name__
         raise UserError(f"a config is a YAML file, a dictionary or a Config; got {kind}", "config")
-    options: dict[str, Any] = {
-        "source": source,
-        "target": target,
-        "dev_source": dev_source,
-        "dev_target": dev_target,
-        "source_language": source_language,
-        "target_language": target_language,
-        "minutes": minutes,
-        "init": init.folder if isinstance(init, Run) else init,
-    }
-    checked(options["init"], Path | None, "init")
-    written = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
+    init = options.get("init")
+    options["init"] = checked(init.folder if isinstance(init, Run) else init, Path | None, "init")
+    asked = Asked(Path(out), tree, options, _settings(settings), resume)
     with Display(quiet=not show_progress) as display, plugins.allowing(allow_plugins):
-        return train_command(tree, written, _settings(settings), Path(out), resume, display)
+        return train_command(asked, display)
 
 
 def _settings(settings: Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -29,6 +30,7 @@ from posnmt.cli.serve import serve
 from posnmt.cli.show import show
 from posnmt.cli.study import study
 from posnmt.cli.translate import score, translate
+from posnmt.run.options import HINTS, SETS, TrainOptions
 
 
 @click.group(cls=Group, context_settings=COMMAND)
@@ -164,16 +166,18 @@ def prepare(config: Path, out: Path | None, settings: tuple[str, ...], check: bo
     click.echo(str(store.folder))
 
 
+def train_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add an option for each of `TrainOptions`."""
+    for name, sets in reversed(SETS.items()):
+        kind = NumberRange(min=0, min_open=True) if float in get_args(get_args(HINTS[name])[0]) else None
+        flag = f"--{name.replace('_', '-')}"
+        command = click.option(flag, name, type=kind, metavar=sets.metavar, help=sets.help)(command)
+    return command
+
+
 @main.command(context_settings=COMMAND)
 @click.argument("config", type=click.Path(path_type=Path), required=False)
-@click.option("--source", help="instead of CONFIG: source text, one sentence a line (plain, .gz, .xz)")
-@click.option("--target", help="its translations, line by line")
-@click.option("--dev-source", help="text to measure on during training; default: pairs drawn from the training text")
-@click.option("--dev-target", help="its translations")
-@click.option("--source-language", metavar="CODE", help="default: what the name of the file ends in, as train.en")
-@click.option("--target-language", metavar="CODE", help="likewise, as train.de")
-@click.option("--minutes", type=NumberRange(min=0, min_open=True), help="how long to train; see also --set")
-@click.option("--init", metavar="RUN", help="start from the weights and the subwords of a trained run")
+@train_options
 @click.option(
     "--out", type=click.Path(path_type=Path), help="run folder; default: runs/NAME for NAME.yaml, or runs/mine"
 )
@@ -182,7 +186,7 @@ def prepare(config: Path, out: Path | None, settings: tuple[str, ...], check: bo
 @allow_plugins
 @click.option("--schema", is_flag=True, help="print the JSON Schema of a config (for editors) and stop")
 def train(
-    config: Path | None, out: Path | None, settings: tuple[str, ...], resume: bool, schema: bool, **files: Any
+    config: Path | None, out: Path | None, settings: tuple[str, ...], resume: bool, schema: bool, **options: Any
 ) -> None:
     """Train a model, write a run folder, and print its path. Text that is not prepared yet is prepared first.
 
@@ -206,12 +210,12 @@ def train(
     with loading():
         from posnmt.base.interrupt import Interrupted
         from posnmt.base.progress import Display
-        from posnmt.training.command import train_command
+        from posnmt.training.command import Asked, train_command
 
     folder = out or Path("runs") / ("mine" if config is None else config.stem)
     try:
         with Display() as display:
-            run = train_command(config, files, settings, folder, resume, display)
+            run = train_command(Asked(folder, config, TrainOptions(**options), settings, resume), display)
     except Interrupted as stopped:
         print(f"interrupted: {stopped}", file=sys.stderr)
         sys.exit(130)

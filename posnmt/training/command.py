@@ -3,73 +3,64 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from posnmt.base.errors import UserError
 from posnmt.base.progress import Display
+from posnmt.run.options import SETS, TrainOptions
 from posnmt.run.run import Run, is_unfinished, refuse_existing
 from posnmt.training.choose import Written, for_resuming, for_training
 from posnmt.training.train import train
 
-_KEYS = {
-    "source": "data.train.source",
-    "target": "data.train.target",
-    "dev_source": "data.dev.source",
-    "dev_target": "data.dev.target",
-    "source_language": "data.source_language",
-    "target_language": "data.target_language",
-    "minutes": "train.minutes",
-    "init": "train.init",
-}
-"""Option -> setting."""
 
+@dataclass(frozen=True)
+class Asked:
+    """A training as somebody asks for it.
 
-def train_command(
-    config: Path | Mapping[str, Any] | None,
-    options: dict[str, Any],
-    settings: tuple[str, ...],
-    out: Path,
-    resume: bool,
-    display: Display,
-) -> Run:
-    """Train a model, or go on with one.
-
-    Args:
-        config: a YAML file, or what one holds; None: the training text is among the options.
-        options: those of `_KEYS`; None where not given.
-        settings: `key.key=value`, which win.
+    Attributes:
         out: the run folder.
-        resume: go on with the run in it.
-        display: where progress is shown.
+        config: a YAML file, or what one holds; None: the training text is among the options, or the run goes on.
+        options: settings with a name of their own.
+        settings: `key.key=value`, which win.
+        resume: go on with the run in the folder.
+    """
+
+    out: Path
+    config: Path | Mapping[str, Any] | None = None
+    options: TrainOptions = field(default_factory=TrainOptions)
+    settings: Sequence[str] = ()
+    resume: bool = False
+
+
+def train_command(asked: Asked, display: Display) -> Run:
+    """Train a model, or go on with one.
 
     Raises:
         UserError: every fault of configuration and text.
         Interrupted: a signal to stop; the state is saved.
     """
-    here = {"init", "dev_source", "dev_target"} if config is not None else {"init"}  # not relative to data.root
-    options = {name: str(Path(value).resolve()) if name in here and value else value for name, value in options.items()}
-    written = _written(config, {key: value for key, value in options.items() if value is not None}, settings, resume)
-    if resume and not is_unfinished(out):
+    out, written = asked.out, _written(asked)
+    if asked.resume and not is_unfinished(out):
         return train(for_resuming(written, Run.open(out)), out, resume=True, display=display)
     if written is None:
         raise UserError("the run in this folder was stopped before it began", out, "name its config, or its text")
     refuse_existing(out)  # before any work
     completed = for_training(written, display.say)
-    return train(completed.config, out, resume, display, completed.record)
+    return train(completed.config, out, asked.resume, display, completed.record)
 
 
-def _written(
-    config: Path | Mapping[str, Any] | None, options: dict[str, Any], settings: tuple[str, ...], resume: bool
-) -> Written | None:
+def _written(asked: Asked) -> Written | None:
     """The configuration as written; None where a run goes on with its own.
 
     Raises:
         UserError: neither a config nor two files, or both.
     """
+    config, options = asked.config, {name: value for name, value in asked.options.items() if value is not None}
     files = {"source", "target"} & set(options)
-    settings = (*_as_settings(options), *settings)
+    settings = (*_as_settings(options, config is not None), *asked.settings)
     if config is not None and files:
         place = config if isinstance(config, Path) else None
         raise UserError("both a config and --source or --target are given", place, "leave one of them out")
@@ -77,13 +68,16 @@ def _written(
         return Written.from_file(config, settings)
     if config is not None:
         return Written.from_settings(dict(config), settings)
-    if len(files) == 1 or not (files or resume):
+    if len(files) == 1 or not (files or asked.resume):
         what = f"--{files.pop()} is given without the other side" if files else "no training text is named"
         example = "posnmt train --source train.en --target train.de, or posnmt train CONFIG"
         raise UserError(what, None, f"{example}; see `posnmt train --help`")
     return Written.from_settings({}, settings) if files or settings else None
 
 
-def _as_settings(options: dict[str, Any]) -> list[str]:
+def _as_settings(options: dict[str, Any], beside_config: bool) -> list[str]:
     """Options as `key.key=value`, the value in YAML."""
-    return [f"{_KEYS[name]}={json.dumps(value, ensure_ascii=False)}" for name, value in options.items()]
+    here = {"init", "dev_source", "dev_target"} if beside_config else {"init"}  # not relative to data.root
+    plain = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
+    whole = {name: str(Path(value).resolve()) if name in here and value else value for name, value in plain.items()}
+    return [f"{SETS[name].key}={json.dumps(value, ensure_ascii=False)}" for name, value in whole.items()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypedDict, Union, Unpack, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
@@ -97,3 +97,25 @@ def test_checked_functions_take_what_their_types_allow():
     assert list(inspect.signature(example).parameters) == ["number", "share", "path", "lines"]
     with pytest.raises(TypeError, match="missing a required argument: 'number'"):
         example()
+
+
+class Keys(TypedDict, total=False):
+    """Keywords of an example."""
+
+    share: float | None
+    path: str | Path | None
+
+
+def test_keywords_of_a_typed_dictionary_are_arguments_like_others():
+    @typed
+    def example(number: int, **options: Unpack[Keys]):
+        return number, options
+
+    assert example(1, share=np.float32(0.5), path="a") == (1, {"share": 0.5, "path": Path("a")})
+    parameters = inspect.signature(example).parameters
+    assert [(name, parameters[name].default) for name in ("share", "path")] == [("share", None), ("path", None)]
+    assert get_type_hints(example)["path"] == str | Path | None
+    with pytest.raises(posnmt.UserError, match="share"):
+        example(1, share="much")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'shre'"):
+        example(1, shre=0.5)

@@ -1,0 +1,65 @@
+"""Settings of a training that have a name of their own, in `posnmt train` as an option and in Python as an argument.
+
+Nothing heavy is imported here, so that `posnmt --help` is fast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Protocol, TypedDict, get_type_hints
+
+
+@dataclass(frozen=True)
+class Sets:
+    """What an option sets.
+
+    Attributes:
+        key: dotted, of the configuration.
+        help: of the command.
+        metavar: what stands for the value there.
+    """
+
+    key: str
+    help: str
+    metavar: str | None = None
+
+
+class InFolder(Protocol):
+    """What has a folder, as a run has."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder."""
+        ...
+
+
+class TrainOptions(TypedDict, total=False):
+    """Each is as if left out where it is None."""
+
+    source: Annotated[
+        str | Path | None,
+        Sets("data.train.source", "instead of CONFIG: source text, one sentence a line (plain, .gz, .xz)"),
+    ]
+    target: Annotated[str | Path | None, Sets("data.train.target", "its translations, line by line")]
+    dev_source: Annotated[
+        str | Path | None,
+        Sets("data.dev.source", "text to measure on during training; default: pairs drawn from the training text"),
+    ]
+    dev_target: Annotated[str | Path | None, Sets("data.dev.target", "its translations")]
+    source_language: Annotated[
+        str | None, Sets("data.source_language", "default: what the name of the file ends in, as train.en", "CODE")
+    ]
+    target_language: Annotated[str | None, Sets("data.target_language", "likewise, as train.de", "CODE")]
+    minutes: Annotated[float | None, Sets("train.minutes", "how long to train; see also --set")]
+    init: Annotated[
+        str | Path | InFolder | None,
+        Sets("train.init", "start from the weights and the subwords of a trained run", "RUN"),
+    ]
+
+
+HINTS: dict[str, Any] = get_type_hints(TrainOptions, include_extras=True)
+"""Option -> its annotation."""
+
+SETS: dict[str, Sets] = {name: hint.__metadata__[0] for name, hint in HINTS.items()}
+"""Option -> what it sets."""
